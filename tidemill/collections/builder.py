@@ -1,0 +1,211 @@
+"""The builder: turns what the user writes into nodes, entering scopes and sharing arrangements on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tidemill.collections.schema import Field, Schema, SchemaLike
+from tidemill.collections.validation import checked_rows
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.nodes import Arrange, Enter, Input, Node, Output
+from tidemill.dataflow.scopes import Scope
+from tidemill.errors import GraphError, SchemaError
+
+if TYPE_CHECKING:
+    from tidemill.collections.collection import Collection
+    from tidemill.collections.recursion import LetRec
+
+__all__ = ["Builder"]
+
+
+class Builder:
+    """A dataflow being built: its graph, and what has already been entered and arranged in it."""
+
+    def __init__(self, name: str = "dataflow", time: str | Sequence[str] = "epoch") -> None:
+        coordinates = (time,) if isinstance(time, str) else tuple(time)
+        if not coordinates or len(set(coordinates)) < len(coordinates):
+            msg = f"time={time!r}: expected one or more different names of coordinates"
+            raise GraphError(msg)
+        self.graph = Graph(name, coordinates)
+        self._open: list[Scope] = [self.graph.root]
+        self._entered: dict[tuple[Node, Scope], Node] = {}
+        self._arranged: dict[tuple[Node, tuple[int, ...]], Node] = {}
+
+    @property
+    def name(self) -> str:
+        return self.graph.name
+
+    # -- what the user calls --------------------------------------------------------------------------------------
+
+    def input(
+        self, name: str, schema: SchemaLike, *, unique: bool = False, key: str | Sequence[str] | None = None
+    ) -> Collection:
+        """Return a collection fed from outside under this name.
+
+        ``unique=True`` checks, when a time closes, that every count is 0 or 1. ``key=[...]`` allows
+        ``run.upsert(name, rows)`` and deletes by key.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow("routes")
+        >>> flow.input("flights", {"origin": "string not null", "delay": "int64"})
+        Collection(origin: string not null, delay: int64)
+        """
+        made = Schema.of(schema)
+        keys = (key,) if isinstance(key, str) else tuple(key or ())
+        positions = tuple(made.index(k) for k in keys)
+        node = self.graph.add(
+            Input, scope=self.graph.root, name=_named(name, "input"), schema=made, unique=unique, key=positions
+        )
+        return self.collection(node)
+
+    def constant(self, schema: SchemaLike, rows: Iterable[Any]) -> Collection:
+        """Return a collection of these rows, there from the least time on and never changing.
+
+        >>> import tidemill as tm
+        >>> tm.Dataflow().constant({"airport": "string"}, [("JFK",), ("LGA",)])
+        Collection(airport: string)
+        """
+        made = Schema.of(schema)
+        checked = tuple(checked_rows(made, rows, "constant"))
+        return self.collection(self.graph.add(Input, scope=self.graph.root, name="constant", schema=made, rows=checked))
+
+    def output(self, name: str, collection: Collection, *, changes: bool | int = True) -> None:
+        """Give a collection a name under which a run can be asked for it.
+
+        ``changes`` says what is kept of updates not yet read: True all of them at their exact times, False none, a
+        number about so many (beyond it the oldest times are folded together; the net effect stays right).
+        """
+        node = self.own(collection, "output").node
+        if node.scope is not self.graph.root:
+            msg = (
+                f"output {name!r}: {node.where} is inside the loop {node.scope.path}: "
+                "return it from the body, or read the block's result, and use that"
+            )
+            raise GraphError(msg)
+        self.graph.add(
+            Output, scope=node.scope, inputs=(node,), name=_named(name, "output"), schema=node.schema, changes=changes
+        )
+
+    def letrec(self, name: str = "letrec", *, error_at: Any = ..., return_at: int | None = None) -> LetRec:
+        """Return a block of mutually recursive bindings (SQL's WITH MUTUALLY RECURSIVE), to be used with ``with``.
+
+        Bindings start empty. In each iteration they are updated in sequence, each seeing the most recent contents of the
+        others; the block ends when an iteration changes nothing. ``error_at=n`` (10,000 unless told otherwise, None for
+        no limit) raises where iteration n still changed a binding; ``return_at=n`` makes the state after n iterations
+        the result. Blocks nest and follow one another.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> one = flow.constant({"i": "int64"}, [(1,)])
+        >>> with flow.letrec(error_at=100) as rec:
+        ...     up = rec.declare("up", {"i": "int64"})
+        ...     rec.define("up", one.concat(up.filter("i < 3").select(i="i + 1")).distinct())
+        >>> flow.output("up", rec["up"])
+        >>> with flow.start() as run:
+        ...     run.advance()
+        ...     sorted(run.snapshot("up"))
+        [(1,), (2,), (3,)]
+        """
+        from tidemill.collections.loops import loop_limits  # noqa: PLC0415 - loops and recursion stand on the builder
+        from tidemill.collections.recursion import LetRec  # noqa: PLC0415
+
+        return LetRec(self, name, loop_limits(error_at, return_at))
+
+    # -- what collections call ------------------------------------------------------------------------------------
+
+    def own(self, collection: Any, what: str) -> Collection:
+        """Return the collection if it is one, and of this dataflow."""
+        from tidemill.collections.collection import Collection  # noqa: PLC0415 - a collection stands on its builder
+
+        if not isinstance(collection, Collection):
+            msg = f"{what}: {collection!r} is not a collection of this dataflow"
+            raise GraphError(msg)
+        if collection.builder is not self:
+            msg = (
+                f"{what}: {collection.node.where} is of dataflow {collection.builder.name!r}, not of {self.name!r}: "
+                "all collections that meet must be of one dataflow"
+            )
+            raise GraphError(msg)
+        return collection
+
+    def meeting_scope(self, nodes: Iterable[Node]) -> Scope:
+        """Return the innermost of the nodes' scopes, into which the others can be entered."""
+        scopes = [n.scope for n in nodes]
+        deepest = max(scopes, key=lambda s: s.coordinates)
+        for scope in scopes:
+            if not deepest.within(scope):
+                msg = (
+                    f"collections of the {scope.kind} block {scope.name!r} ({scope.site.location}) and of "
+                    f"{deepest.name!r} ({deepest.site.location}) cannot meet: neither block is inside the other; "
+                    "return it from the body, or read the block's result, and use that"
+                )
+                raise GraphError(msg)
+        return deepest
+
+    def enter(self, node: Node, scope: Scope) -> Node:
+        """Return the node as seen in a scope: itself, or brought in through each loop on the way."""
+        if node.scope is scope:
+            return node
+        assert scope.parent is not None, "meeting_scope has found a scope inside the node's own"
+        if (node, scope) not in self._entered:
+            outside = self.enter(node, scope.parent)
+            self._entered[node, scope] = self.graph.add(
+                Enter, scope=scope, inputs=(outside,), name=node.name, schema=node.schema
+            )
+        return self._entered[node, scope]
+
+    def arrange(self, node: Node, keys: tuple[int, ...]) -> Node:
+        """Return the node arranged by key columns, once for all who ask; what was entered is arranged outside."""
+        if isinstance(node, Arrange) and node.keys == keys:
+            return node
+        if isinstance(node, Arrange):
+            return self.arrange(node.inputs[0], keys)
+        if isinstance(node, Enter):
+            return self.enter(self.arrange(node.inputs[0], keys), node.scope)
+        if (node, keys) not in self._arranged:
+            self._arranged[node, keys] = self.graph.add(
+                Arrange, scope=node.scope, inputs=(node,), name=node.name, schema=node.schema, keys=keys
+            )
+        return self._arranged[node, keys]
+
+    @contextmanager
+    def inside(self, scope: Scope) -> Iterator[None]:
+        """Build in a scope: scopes opened meanwhile are inside it. Ends, if all went well, by closing the scope."""
+        self._open.append(scope)
+        try:
+            yield
+        finally:
+            self._open.pop()
+        self.graph.close(scope)
+
+    @property
+    def current(self) -> Scope:
+        """The innermost scope that is being built."""
+        return self._open[-1]
+
+    def collection(self, node: Node) -> Collection:
+        """Return the collection that a node gives."""
+        from tidemill.collections.collection import Collection  # noqa: PLC0415
+
+        return Collection(self, node)
+
+
+def _named(name: Any, what: str) -> str:
+    if not isinstance(name, str) or not name:
+        msg = f"{name!r} is not a name of an {what}: expected a non-empty string"
+        raise GraphError(msg)
+    return name
+
+
+def same_schema(found: Schema, wanted: Schema, what: str) -> None:
+    """Refuse two schemas that differ in more than whether NULL is allowed."""
+    if [(f.name, f.dtype) for f in found] != [(f.name, f.dtype) for f in wanted]:
+        msg = f"{what}: the columns are {found}, expected {wanted}; select, rename or cast them to fit"
+        raise SchemaError(msg)
+
+
+def either_nullable(a: Schema, b: Schema) -> Schema:
+    """Return the schema of rows that come from either of two alike."""
+    return Schema(tuple(Field(x.name, x.dtype, x.nullable or y.nullable) for x, y in zip(a, b, strict=True)))

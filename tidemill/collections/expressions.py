@@ -1,0 +1,451 @@
+"""Scalar expressions as users write them: an untyped tree of columns, literals and calls, built by Python operators.
+
+Nothing here knows a schema. ``binding.bind`` turns such a tree into a typed one, which is what engines evaluate.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import attrs
+
+from tidemill.collections.types import (
+    BINARY,
+    BOOL,
+    DATE,
+    FLOAT64,
+    INT64,
+    MAX_DECIMAL_PRECISION,
+    STRING,
+    TIMESTAMP,
+    DType,
+    decimal_type,
+    dtype,
+)
+from tidemill.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from tidemill.collections.schema import Schema
+
+__all__ = [
+    "Alias", "Call", "Cast", "Column", "Expr", "Literal", "SqlText", "When", "abs", "as_expr", "coalesce", "col", "concat",
+    "expr", "greatest", "identical", "key", "least", "length", "lit", "literal_type", "lower", "nullif", "output_name",
+    "substring", "trim", "upper", "when",
+]  # fmt: skip
+
+INT64_MAX = 2**63 - 1
+
+
+class Expr:
+    """A scalar expression: use Python's operators and the methods below; Python values beside it are literals.
+
+    ``==`` builds an expression; to compare two trees use ``identical(a, b)``. NULL follows SQL: ``&``, ``|`` and
+    ``~`` are the three-valued AND, OR and NOT. ``/`` gives a float64, ``//`` is SQL's ``div``: an int64, truncated
+    towards zero; ``%`` has the sign of the dividend.
+
+    >>> from tidemill.collections.binding import bind
+    >>> from tidemill.collections.schema import Schema
+    >>> schema = Schema.of({"origin": "string", "delay": "int64"})
+    >>> print(bind((col("delay") / 60 > 1.5) & col("origin").isin(["JFK", "LAX"]), schema))
+    delay / 60 > 1.5 AND origin IN ('JFK', 'LAX')
+    """
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Expr:
+        return _call("add", self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return _call("add", other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return _call("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return _call("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return _call("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return _call("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return _call("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return _call("divide", other, self)
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return _call("int_divide", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Expr:
+        return _call("int_divide", other, self)
+
+    def __mod__(self, other: Any) -> Expr:
+        return _call("modulo", self, other)
+
+    def __rmod__(self, other: Any) -> Expr:
+        return _call("modulo", other, self)
+
+    def __neg__(self) -> Expr:
+        return _call("negate", self)
+
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]
+        return _call("eq", self, other)
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
+        return _call("ne", self, other)
+
+    def __lt__(self, other: Any) -> Expr:
+        return _call("lt", self, other)
+
+    def __le__(self, other: Any) -> Expr:
+        return _call("le", self, other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return _call("gt", self, other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return _call("ge", self, other)
+
+    def __and__(self, other: Any) -> Expr:
+        return _call("and", self, other)
+
+    def __rand__(self, other: Any) -> Expr:
+        return _call("and", other, self)
+
+    def __or__(self, other: Any) -> Expr:
+        return _call("or", self, other)
+
+    def __ror__(self, other: Any) -> Expr:
+        return _call("or", other, self)
+
+    def __invert__(self) -> Expr:
+        return _call("not", self)
+
+    # Since == builds a tree, only identity can serve as the hash of one.
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> NoReturn:
+        msg = (
+            f"{self!r} has no truth value while the dataflow is being built: use & | ~ instead of and, or, not, "
+            "and identical(a, b) to compare two expressions"
+        )
+        raise SchemaError(msg)
+
+    def eq_null_safe(self, other: Any) -> Expr:
+        """Return SQL's ``<=>``: equality for which NULL equals NULL; never NULL itself."""
+        return _call("eq_null_safe", self, other)
+
+    def is_null(self) -> Expr:
+        return _call("is_null", self)
+
+    def is_not_null(self) -> Expr:
+        return ~self.is_null()
+
+    def cast(self, to: Any) -> Expr:
+        """Return the value as another type; a value that does not fit is an error when the row is evaluated."""
+        return Cast(self, dtype(to))
+
+    def isin(self, values: Iterable[Any]) -> Expr:
+        """Return whether this equals one of the values: NULL if it is NULL, or if none matches and one is NULL."""
+        return _call("in", self, *values)
+
+    def between(self, low: Any, high: Any) -> Expr:
+        """Return ``low <= this AND this <= high``."""
+        return (self >= low) & (self <= high)
+
+    def fill_null(self, value: Any) -> Expr:
+        return coalesce(self, value)
+
+    def like(self, pattern: str) -> Expr:
+        """Return whether the whole string matches: ``%`` any characters, ``_`` one, ``\\`` escapes those and itself."""
+        return _call("like", self, pattern)
+
+    def startswith(self, prefix: str) -> Expr:
+        return _call("starts_with", self, prefix)
+
+    def endswith(self, suffix: str) -> Expr:
+        return _call("ends_with", self, suffix)
+
+    def contains(self, part: str) -> Expr:
+        return _call("contains", self, part)
+
+    def alias(self, name: str) -> Expr:
+        """Return the same expression under a column name, for ``select``."""
+        return Alias(self, name)
+
+
+@attrs.frozen(eq=False)
+class Column(Expr):
+    """A column, by name."""
+
+    name: str
+
+
+@attrs.frozen(eq=False)
+class Literal(Expr):
+    """A Python value. Its type may still adapt to what stands beside it: ``1`` beside an int32 is an int32."""
+
+    value: Any
+
+
+@attrs.frozen(eq=False)
+class Call(Expr):
+    """A function of the registry (``functions.FUNCTIONS``) and its arguments."""
+
+    function: str
+    args: tuple[Expr, ...]
+
+
+@attrs.frozen(eq=False)
+class Cast(Expr):
+    """A conversion that the user asked for."""
+
+    arg: Expr
+    dtype: DType
+
+
+@attrs.frozen(eq=False)
+class Alias(Expr):
+    """An expression with a column name of its own."""
+
+    arg: Expr
+    name: str
+
+
+@attrs.frozen(eq=False)
+class SqlText(Expr):
+    """SQL text that is parsed when it is bound, so that sqlglot is imported only where SQL is used."""
+
+    text: str
+
+
+@attrs.frozen(eq=False)
+class When(Expr):
+    """A CASE that may still grow: conditions and values in turn; NULL where no condition holds."""
+
+    branches: tuple[Expr, ...]
+
+    def when(self, condition: Any, value: Any) -> When:
+        return When((*self.branches, lit(condition), lit(value)))
+
+    def otherwise(self, value: Any) -> Expr:
+        return Call("case", (*self.branches, lit(value)))
+
+
+def col(name: str) -> Expr:
+    """Return the column of this name."""
+    if not isinstance(name, str) or not name:
+        msg = f"{name!r} is not a column name: expected a non-empty string"
+        raise SchemaError(msg)
+    return Column(name)
+
+
+def lit(value: Any) -> Expr:
+    """Return a Python value as an expression (and an expression as it is).
+
+    >>> lit("x")
+    Literal(value='x')
+    """
+    if isinstance(value, Expr):
+        return value
+    if not isinstance(value, (bool, int, float, str, bytes)) and hasattr(value, "item"):
+        value = value.item()  # a NumPy scalar
+    literal_type(value)
+    return Literal(value)
+
+
+def expr(sql: str) -> Expr:
+    """Return the expression that SQL text stands for (Spark's dialect; strings in quotes, names with blanks in ``).
+
+    >>> identical(expr("a + 1"), col("a") + 1)
+    True
+    """
+    if not isinstance(sql, str):
+        msg = f"{sql!r} is not SQL text: expected a string; tm.lit(value) makes a literal"
+        raise SchemaError(msg)
+    return SqlText(sql)
+
+
+def as_expr(value: Any, schema: Schema) -> Expr:
+    """Return what a value in an expression's place means: a column's name that column, any other string SQL text.
+
+    >>> from tidemill.collections.schema import Schema
+    >>> as_expr("a b", Schema.of({"a b": "int64"})), as_expr("a + 1", Schema.of({"a": "int64"})), as_expr(5, Schema.of({}))
+    (Column(name='a b'), SqlText(text='a + 1'), Literal(value=5))
+    """
+    if isinstance(value, str):
+        return Column(value) if value in schema else SqlText(value)
+    return lit(value)
+
+
+def when(condition: Any, value: Any) -> When:
+    """Return a CASE: ``when(c, v).when(c2, v2).otherwise(w)``; branches are evaluated only for the rows they are for.
+
+    >>> identical(when(col("a") > 0, 1).otherwise(0), expr("CASE WHEN a > 0 THEN 1 ELSE 0 END"))
+    True
+    """
+    return When(()).when(condition, value)
+
+
+# Functions. A new one is: an entry in functions.FUNCTIONS, a rule in each evaluator's table, and a line here.
+
+
+def coalesce(*values: Any) -> Expr:
+    """Return the first value that is not NULL; later ones are evaluated only where all before are NULL."""
+    return _call("coalesce", *values)
+
+
+def nullif(value: Any, other: Any) -> Expr:
+    """Return the value, or NULL where it equals the other."""
+    return Call("case", (lit(value) == lit(other), lit(None), lit(value)))
+
+
+def least(*values: Any) -> Expr:
+    """Return the least value that is not NULL."""
+    return _call("least", *values)
+
+
+def greatest(*values: Any) -> Expr:
+    """Return the greatest value that is not NULL; NaN is greater than any number."""
+    return _call("greatest", *values)
+
+
+def abs(value: Any) -> Expr:  # noqa: A001 - SQL's name; reached as tm.abs, and never star-exported
+    """Return the absolute value."""
+    return _call("abs", value)
+
+
+def upper(value: Any) -> Expr:
+    return _call("upper", value)
+
+
+def lower(value: Any) -> Expr:
+    return _call("lower", value)
+
+
+def length(value: Any) -> Expr:
+    """Return the number of characters of a string or of bytes of a binary, an int32."""
+    return _call("length", value)
+
+
+def concat(*values: Any) -> Expr:
+    """Return the strings joined; NULL where one of them is."""
+    return _call("concat", *values)
+
+
+def substring(value: Any, start: int, length: int) -> Expr:
+    """Return the part of a string that starts at a position counted from 1, or from the end if negative."""
+    return _call("substring", value, start, length)
+
+
+def trim(value: Any) -> Expr:
+    """Return the string without blanks at either end."""
+    return _call("trim", value)
+
+
+# Structure.
+
+
+def resolve(expression: Expr) -> Expr:
+    """Return the expression without the wrappers that carry no meaning: aliases, SQL text, a negated literal."""
+    if isinstance(expression, Alias):
+        return resolve(expression.arg)
+    if isinstance(expression, SqlText):
+        from tidemill.collections.sql import parse  # noqa: PLC0415 - sqlglot is imported only where SQL is used
+
+        return resolve(parse(expression.text))
+    if isinstance(expression, When):
+        return Call("case", (*expression.branches, Literal(None)))
+    if isinstance(expression, Call) and expression.function == "negate":
+        arg = resolve(expression.args[0])
+        if isinstance(arg, Literal) and isinstance(arg.value, (int, float, decimal.Decimal)) and arg.value is not True:
+            return Literal(arg.value.copy_negate() if isinstance(arg.value, decimal.Decimal) else -arg.value)
+    return expression
+
+
+def output_name(expression: Expr) -> str | None:
+    """Return the column name that an expression brings along: its alias or, for a plain column, the column's."""
+    if isinstance(expression, Alias):
+        return expression.name
+    if isinstance(expression, Column):
+        return expression.name
+    if isinstance(expression, SqlText):
+        from tidemill.collections.sql import parse  # noqa: PLC0415 - see resolve
+
+        return output_name(parse(expression.text))
+    return None
+
+
+def key(expression: Expr) -> Hashable:
+    """Return a hashable key, the same for two expressions of the same structure."""
+    expression = resolve(expression)
+    if isinstance(expression, Column):
+        return ("column", expression.name)
+    if isinstance(expression, Literal):
+        return ("literal", type(expression.value).__name__, repr(expression.value))
+    if isinstance(expression, Cast):
+        return ("cast", expression.dtype, key(expression.arg))
+    assert isinstance(expression, Call)
+    return (expression.function, *map(key, expression.args))
+
+
+def identical(a: Expr, b: Expr) -> bool:
+    """Return whether two expressions have the same structure (``==`` builds an expression instead).
+
+    >>> identical(col("a") + 1, col("a") + 1), identical(col("a") + 1, col("a") + 1.0)
+    (True, False)
+    """
+    return key(a) == key(b)
+
+
+def literal_type(value: Any) -> DType | None:  # noqa: PLR0911 - one line a type
+    """Return the type of a Python value where nothing beside it says otherwise; None for NULL, which has none.
+
+    >>> literal_type(1), literal_type(decimal.Decimal("0.05"))
+    (int64, decimal(2,2))
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return BOOL
+    if isinstance(value, int):
+        # -2**63 is left out: the engines keep it for NULL.
+        return INT64 if -INT64_MAX <= value <= INT64_MAX else _decimal_type(decimal.Decimal(value))
+    if isinstance(value, decimal.Decimal) and value.is_finite():
+        return _decimal_type(value)
+    if isinstance(value, dt.datetime) and value.tzinfo is None:
+        return TIMESTAMP
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return DATE
+    for python, found in ((float, FLOAT64), (str, STRING), (bytes, BINARY)):
+        if isinstance(value, python):
+            return found
+    msg = (
+        f"{value!r} of type {type(value).__name__} cannot be a literal: expected bool, int, float, str, bytes, date, a "
+        "datetime without a zone, a finite Decimal or None"
+    )
+    raise SchemaError(msg)
+
+
+def _decimal_type(value: decimal.Decimal) -> DType:
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(0, -exponent)
+    precision = max(len(digits) + max(0, exponent), scale, 1)
+    if precision > MAX_DECIMAL_PRECISION:
+        msg = f"{value} has more than {MAX_DECIMAL_PRECISION} digits: no decimal type holds it"
+        raise SchemaError(msg)
+    return decimal_type(precision, scale)
+
+
+def _call(function: str, *args: Any) -> Expr:
+    return Call(function, tuple(lit(a) for a in args))
+
+

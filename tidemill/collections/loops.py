@@ -1,0 +1,79 @@
+"""Loops: ``iterate`` over one collection, and what it shares with blocks of several bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from tidemill.dataflow.nodes import Concat, Feedback, Leave, Limits, Negate, Node, Variable
+from tidemill.dataflow.scopes import Scope
+from tidemill.errors import GraphError
+
+if TYPE_CHECKING:
+    from tidemill.collections.builder import Builder
+    from tidemill.collections.collection import Collection
+
+__all__ = ["inside", "iterate", "leave", "loop_limits"]
+
+DEFAULT_ERROR_AT: Final = 10_000
+"""Where a loop without a limit of its own gives up, so that nothing loops for ever."""
+
+
+def loop_limits(error_at: Any, return_at: int | None) -> Limits:
+    """Return the limits a user asked for; ``...`` for ``error_at`` means that nothing was said."""
+    if return_at is not None:
+        if error_at is not ...:
+            msg = f"error_at={error_at} and return_at={return_at} exclude each other: give one"
+            raise GraphError(msg)
+        return Limits(return_at=_positive("return_at", return_at))
+    if error_at is ...:
+        return Limits(error_at=DEFAULT_ERROR_AT)
+    return Limits() if error_at is None else Limits(error_at=_positive("error_at", error_at))
+
+
+def _positive(name: str, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        msg = f"{name}={value!r}: expected a number of iterations, at least 1"
+        raise GraphError(msg)
+    return value
+
+
+def iterate(start: Collection, body: Callable[[Collection], Collection], limits: Limits, name: str) -> Collection:
+    """Return the limit of applying the body again and again, beginning with ``start``.
+
+    The variable is ``enter(start) + feedback`` and what is fed back is ``body(variable) - enter(start)``: entering makes
+    the start visible in every iteration, so it has to be taken out again.
+    """
+    builder, graph = start.builder, start.builder.graph
+    inside(builder.current, start.node, name)
+    scope = graph.scope("iterate", name, builder.current)
+    with builder.inside(scope):
+        entered = builder.enter(start.node, scope)
+        schema = start.schema
+        variable = graph.add(Variable, scope=scope, name=name, schema=schema)
+        value = graph.add(Concat, scope=scope, inputs=(entered, variable), name=name, schema=schema)
+        returned = body(builder.collection(value))
+        result = builder.own(returned, f"the body of iterate {name!r}").aligned_to(schema, f"the body of {name!r}")
+        inner = builder.enter(inside(scope, result.node, name), scope)
+        minus = graph.add(Negate, scope=scope, inputs=(entered,), schema=schema)
+        change = graph.add(Concat, scope=scope, inputs=(inner, minus), schema=schema)
+        graph.add(
+            Feedback, scope=scope, inputs=(change,), name=name, schema=schema, variable=variable, limits=limits
+        )
+    return builder.collection(leave(builder, inner, limits, name))
+
+
+def inside(scope: Scope, node: Node, name: str) -> Node:
+    if not scope.within(node.scope):
+        msg = (
+            f"{name!r} in scope {scope.path} uses {node.where} of scope {node.scope.path}: use a collection of this "
+            "block or of one around it; what an inner block found is returned from its body"
+        )
+        raise GraphError(msg)
+    return node
+
+
+def leave(builder: Builder, inner: Node, limits: Limits, name: str) -> Node:
+    outer = inner.scope.parent
+    assert outer is not None, "only loops are left"
+    return builder.graph.add(Leave, scope=outer, inputs=(inner,), name=name, schema=inner.schema, limits=limits)

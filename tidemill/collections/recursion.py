@@ -1,0 +1,117 @@
+"""Mutual recursion as the user writes it: ``letrec`` blocks of several bindings."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from tidemill.collections.collection import Collection
+from tidemill.collections.loops import inside, leave
+from tidemill.collections.schema import Schema, SchemaLike
+from tidemill.dataflow.nodes import Feedback, Limits, Node, Variable
+from tidemill.errors import GraphError, UnknownNameError, did_you_mean
+
+if TYPE_CHECKING:
+    from tidemill.collections.builder import Builder
+
+__all__ = ["LetRec"]
+
+
+class LetRec:
+    """A block of mutually recursive bindings. Made by ``flow.letrec(...)`` and used with ``with``; see there.
+
+    ``declare`` gives a handle: the binding's most recent contents at that point of the block, which is the last
+    iteration's before its ``define`` and this iteration's after it. ``previous(name)`` is always the last iteration's.
+    Outside, ``rec[name]`` is the fixed point.
+    """
+
+    def __init__(self, builder: Builder, name: str, limits: Limits) -> None:
+        self._builder = builder
+        self._limits = limits
+        self._scope = builder.graph.scope("letrec", name, builder.current)
+        self._variables: dict[str, Variable] = {}
+        self._defined: dict[str, Node] = {}
+        self._left: dict[str, Node] = {}
+        self._context: Any = None
+
+    def __enter__(self) -> LetRec:
+        self._context = self._builder.inside(self._scope)
+        self._context.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._context.__exit__(kind, error, trace)
+
+    def declare(self, name: str, schema: SchemaLike) -> Collection:
+        """Return a handle for a binding of this name and schema, to be defined later in the block."""
+        if name in self._variables:
+            msg = f"binding {name!r} of {self._scope.name!r} is declared twice: declare each once"
+            raise GraphError(msg)
+        self._variables[name] = self._builder.graph.add(
+            Variable, scope=self._scope, name=name, schema=Schema.of(schema)
+        )
+        return Binding(self, name)
+
+    def define(self, name: str, value: Collection) -> Collection:
+        """Say what a binding is in each iteration; returns its handle, which from now on is this iteration's value."""
+        variable = self._variable(name)
+        if name in self._defined:
+            msg = f"binding {name!r} of {self._scope.name!r} is defined twice: define each once"
+            raise GraphError(msg)
+        own = self._builder.own(value, f"binding {name!r}").aligned_to(variable.schema, f"binding {name!r}")
+        inner = self._builder.enter(inside(self._scope, own.node, name), self._scope)
+        self._builder.graph.add(
+            Feedback,
+            scope=self._scope,
+            inputs=(inner,),
+            name=name,
+            schema=variable.schema,
+            variable=variable,
+            limits=self._limits,
+        )
+        self._defined[name] = inner
+        return Binding(self, name)
+
+    def previous(self, name: str) -> Collection:
+        """Return what a binding held after the last iteration, wherever in the block this stands."""
+        return Collection(self._builder, self._variable(name))
+
+    def __getitem__(self, name: str) -> Collection:
+        self._variable(name)
+        return Binding(self, name)
+
+    def node_of(self, name: str) -> Node:
+        """Return what the binding's handle means at this point."""
+        if self._builder.graph.is_closed(self._scope) and name in self._defined:
+            if name not in self._left:
+                self._left[name] = leave(self._builder, self._defined[name], self._limits, name)
+            return self._left[name]
+        return self._defined.get(name, self._variables[name])
+
+    @property
+    def builder(self) -> Builder:
+        return self._builder
+
+    def _variable(self, name: str) -> Variable:
+        if name not in self._variables:
+            msg = f"{self._scope.name!r} has no binding {name!r}: {did_you_mean(name, self._variables)}"
+            raise UnknownNameError(msg)
+        return self._variables[name]
+
+
+class Binding(Collection):
+    """The live handle of a letrec binding: which node it stands for depends on where in the block it is used."""
+
+    def __init__(self, block: LetRec, name: str) -> None:
+        self._block = block
+        self._name = name
+
+    @property
+    def builder(self) -> Builder:
+        return self._block.builder
+
+    @property
+    def node(self) -> Node:
+        return self._block.node_of(self._name)

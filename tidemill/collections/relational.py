@@ -1,0 +1,49 @@
+"""SQL's set operations and small conveniences, composed of other operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidemill.collections.binding import bind
+from tidemill.collections.expressions import col, lit
+from tidemill.errors import SchemaError
+
+if TYPE_CHECKING:
+    from tidemill.collections.collection import Collection
+
+__all__ = ["except_all", "except_distinct", "fill_null", "intersect"]
+
+
+def except_all(left: Collection, right: Collection) -> Collection:
+    return left.concat(right.aligned_to(left.schema, "except_all").negate()).threshold(_not_below_zero)
+
+
+def _not_below_zero(_row: Any, count: int) -> int:
+    return max(count, 0)
+
+
+def except_distinct(left: Collection, right: Collection) -> Collection:
+    aligned = right.aligned_to(left.schema, "except_distinct")
+    return left.distinct().antijoin(aligned, on=list(left.schema.names), nulls_equal=True)
+
+
+def intersect(left: Collection, right: Collection) -> Collection:
+    aligned = right.aligned_to(left.schema, "intersect")
+    return left.distinct().semijoin(aligned, on=list(left.schema.names), nulls_equal=True)
+
+
+def fill_null(collection: Collection, value: Any) -> Collection:
+    if isinstance(value, Mapping):
+        filled = {name: col(name).fill_null(v) for name, v in value.items()}
+    else:
+        kind = bind(lit(value), collection.schema).dtype
+        filled = {
+            f.name: col(f.name).fill_null(value)
+            for f in collection.schema
+            if f.dtype == kind or (f.dtype.is_numeric and kind.is_numeric)
+        }
+    if not filled:
+        msg = f"fill_null({value!r}): no column of {collection.schema} can hold that value"
+        raise SchemaError(msg)
+    return collection.with_columns(**filled)

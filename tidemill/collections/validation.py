@@ -1,0 +1,263 @@
+"""What comes in from outside, checked: rows of Python values, or Arrow columns. A batch is refused whole or not at all."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from tidemill.collections.schema import Field, Schema
+from tidemill.collections.types import DType
+from tidemill.errors import RowError
+
+__all__ = ["NAN", "Batch", "checked_batch", "checked_rows", "python_rows"]
+
+Batch: TypeAlias = "list[tuple[Any, ...]] | pa.Table"
+"""Checked rows: tuples of canonical Python values, or an Arrow table of just the schema's types and order."""
+
+NAN: Final = float("nan")
+"""The one NaN in checked rows, so that rows with it are equal to themselves and can be keys of dicts."""
+
+INT64_LIMIT: Final = 2**63 - 1
+"""Both ways: the 64-bit pattern of -2**63 stands for NULL in the columnar engines, so it is no int64 here."""
+INT32_LIMIT: Final = 2**31 - 1
+
+
+def checked_batch(schema: Schema, data: Any, where: str) -> Batch:
+    """Return what a user handed in as a checked batch; `RowError` naming the column and row otherwise.
+
+    Takes iterables of tuples or dicts, Arrow tables, pandas and Polars frames, DuckDB results, Spark frames: anything that
+    speaks the Arrow PyCapsule interface.
+    """
+    table = _as_arrow(data, where)
+    return checked_rows(schema, data, where) if table is None else checked_table(schema, table, where)
+
+
+def checked_rows(schema: Schema, rows: Iterable[Any], where: str) -> list[tuple[Any, ...]]:
+    """Return rows as tuples of canonical values of the schema's types.
+
+    >>> checked_rows(Schema.of({"a": "int64", "b": "float64"}), [(1, 2), {"b": None, "a": 3}], "input 'x'")
+    [(1, 2.0), (3, None)]
+    """
+    if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
+        msg = f"{where}: {rows!r} is not a batch of rows: expected an iterable of tuples or dicts, or an Arrow table"
+        raise RowError(msg)
+    names = schema.names
+    checks = [_CHECKS[f.dtype.name] for f in schema]
+    fields = schema.fields
+    checked = []
+    for number, row in enumerate(rows):
+        values = _values(row, names, number, where)
+        try:
+            checked.append(tuple([_check(f, c, v) for f, c, v in zip(fields, checks, values, strict=True)]))
+        except _BadValueError as bad:
+            msg = f"{where}, row {number} {row!r}: column {bad}"
+            raise RowError(msg) from None
+    return checked
+
+
+def checked_table(schema: Schema, table: pa.Table, where: str) -> pa.Table:
+    """Return the table with just the schema's columns, cast to its types where nothing is lost."""
+    if sorted(table.column_names) != sorted(schema.names):
+        msg = f"{where}: the table has columns {table.column_names}, expected {list(schema.names)}"
+        raise RowError(msg)
+    columns = [_checked_column(f, table.column(f.name), where) for f in schema]
+    return pa.Table.from_arrays(columns, names=list(schema.names))
+
+
+def python_rows(batch: Batch) -> list[tuple[Any, ...]]:
+    """Return a checked batch as tuples of canonical Python values."""
+    if isinstance(batch, list):
+        return batch
+    columns = [c.to_pylist() for c in batch.columns]
+    for i, t in enumerate(batch.schema.types):
+        if pa.types.is_floating(t):
+            columns[i] = [None if v is None else canonical_float(v) for v in columns[i]]
+    return list(zip(*columns, strict=True)) if columns else []
+
+
+def canonical_float(value: float) -> float:
+    """Return the float that stands for all equal to it: the one NaN, and 0.0 for -0.0."""
+    return NAN if math.isnan(value) else value + 0.0
+
+
+class _BadValueError(Exception):
+    pass
+
+
+def _values(row: Any, names: tuple[str, ...], number: int, where: str) -> Iterable[Any]:
+    if isinstance(row, Mapping):
+        if len(row) != len(names) or any(n not in row for n in names):
+            msg = f"{where}, row {number}: the keys are {list(row)}, expected {list(names)}"
+            raise RowError(msg)
+        return [row[n] for n in names]
+    if not isinstance(row, (tuple, list)):
+        msg = f"{where}, row {number}: {row!r} is not a row: expected a tuple or a dict; a row of one column is (value,)"
+        raise RowError(msg)
+    if len(row) != len(names):
+        msg = f"{where}, row {number}: {row!r} has {len(row)} values, expected {len(names)}: {', '.join(names)}"
+        raise RowError(msg)
+    return row
+
+
+def _check(field: Field, check: Callable[[Any, DType], Any], value: Any) -> Any:
+    if value is None:
+        if not field.nullable:
+            msg = f"{field} is NULL: nulls are not allowed here"
+            raise _BadValueError(msg)
+        return None
+    try:
+        return check(value, field.dtype)
+    except (TypeError, ValueError) as error:
+        msg = f"{field}: {value!r} ({type(value).__name__}) is no {field.dtype}" + (f": {error}" if str(error) else "")
+        raise _BadValueError(msg) from None
+
+
+def _integer(limit: int) -> Callable[[Any, DType], int]:
+    def check(value: Any, _: DType) -> int:
+        if type(value) is not int:
+            if isinstance(value, bool) or not hasattr(value, "__index__"):
+                raise TypeError
+            value = value.__index__()
+        if not -limit - (limit == INT32_LIMIT) <= value <= limit:
+            msg = "overflow"
+            raise ValueError(msg)
+        return int(value)
+
+    return check
+
+
+def _float(value: Any, _: DType) -> float:
+    if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
+        raise TypeError
+    return canonical_float(float(value))
+
+
+def _bool(value: Any, _: DType) -> bool:
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    raise TypeError
+
+
+def _string(value: Any, _: DType) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return str(value)
+
+
+def _binary(value: Any, _: DType) -> bytes:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError
+    return bytes(value)
+
+
+def _date(value: Any, _: DType) -> dt.date:
+    if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
+        raise TypeError
+    return value
+
+
+def _timestamp(value: Any, _: DType) -> dt.datetime:
+    if not isinstance(value, dt.datetime):
+        raise TypeError
+    if value.tzinfo is not None:
+        msg = "a timestamp has no zone here; convert it to naive UTC first"
+        raise ValueError(msg)
+    if type(value) is not dt.datetime:  # pandas' own, which has nanoseconds
+        value = dt.datetime.fromisoformat(value.isoformat(timespec="microseconds"))
+    return value
+
+
+def _decimal(value: Any, dtype: DType) -> decimal.Decimal:
+    if isinstance(value, (bool, float)) or not isinstance(value, (int, decimal.Decimal)):
+        raise TypeError
+    given = decimal.Decimal(value)
+    if not given.is_finite():
+        msg = "not a finite number"
+        raise ValueError(msg)
+    with decimal.localcontext(prec=80):
+        fitted = given.quantize(decimal.Decimal(1).scaleb(-dtype.scale))
+    if fitted != given:
+        msg = f"more than {dtype.scale} digits after the point"
+        raise ValueError(msg)
+    if len(fitted.as_tuple().digits) > dtype.precision:
+        msg = "overflow"
+        raise ValueError(msg)
+    return fitted if fitted else abs(fitted)
+
+
+_CHECKS: Final[dict[str, Callable[[Any, DType], Any]]] = {
+    "int64": _integer(INT64_LIMIT), "int32": _integer(INT32_LIMIT), "float64": _float, "bool": _bool, "string": _string,
+    "binary": _binary, "date": _date, "timestamp": _timestamp, "decimal": _decimal,
+}  # fmt: skip
+
+
+def _as_arrow(data: Any, where: str) -> pa.Table | None:
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if type(data).__module__.partition(".")[0] == "pandas":
+        return pa.Table.from_pandas(data, preserve_index=False)
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.table(data)
+    if hasattr(data, "toArrow"):  # a Spark DataFrame
+        return data.toArrow()
+    del where
+    return None
+
+
+def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.Array:
+    wanted = field.dtype.arrow
+    if column.null_count and not field.nullable:
+        row = column.is_null().index(True).as_py()
+        msg = f"{where}, row {row}: column {field} is NULL: nulls are not allowed here"
+        raise RowError(msg)
+    if column.type != wanted:
+        if not _widens(column.type, field.dtype):
+            msg = f"{where}: column {field.name!r} has Arrow type {column.type}, expected {wanted}; cast it first"
+            raise RowError(msg)
+        try:
+            column = column.cast(wanted)
+        except pa.ArrowInvalid as error:
+            msg = f"{where}: column {field}: {error}"
+            raise RowError(msg) from None
+    whole = column.combine_chunks()
+    array = whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
+    if field.dtype.name == "int64" and _least(array) == -INT64_LIMIT - 1:
+        msg = f"{where}: column {field}: {-INT64_LIMIT - 1} is no int64 here: overflow (the pattern stands for NULL)"
+        raise RowError(msg)
+    return array
+
+
+def _least(array: pa.Array) -> int | None:
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and only tables need it
+
+    least = pc.min(array).as_py()
+    assert least is None or isinstance(least, int)
+    return least
+
+
+def _widens(given: pa.DataType, wanted: DType) -> bool:
+    """Return whether values of an Arrow type may be cast: the same family, no loss (a safe cast checks the values)."""
+    t = pa.types
+    if t.is_dictionary(given):
+        return _widens(given.value_type, wanted)
+    if t.is_null(given):
+        return True
+    families: dict[str, Callable[[pa.DataType], bool]] = {
+        "int64": t.is_integer,
+        "int32": t.is_integer,
+        "float64": lambda a: t.is_floating(a) or t.is_integer(a),
+        "bool": t.is_boolean,
+        "string": lambda a: t.is_string(a) or t.is_large_string(a) or t.is_string_view(a),
+        "binary": lambda a: t.is_binary(a) or t.is_large_binary(a) or t.is_fixed_size_binary(a) or t.is_binary_view(a),
+        "date": t.is_date,
+        "timestamp": lambda a: t.is_timestamp(a) and a.tz is None,
+        "decimal": lambda a: t.is_decimal(a) or t.is_integer(a),
+    }
+    return families[wanted.name](given)

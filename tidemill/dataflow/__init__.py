@@ -1,0 +1,10 @@
+"""What a dataflow is: times, frontiers, scopes, the primitive operators, the graph. No engine, no rows."""
+
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import Antichain, Time
+from tidemill.dataflow.progress import Progress
+from tidemill.dataflow.scopes import Scope
+from tidemill.dataflow.site import Site
+from tidemill.dataflow.summaries import PathSummary
+
+__all__ = ["Antichain", "Graph", "PathSummary", "Progress", "Scope", "Site", "Time"]

@@ -1,0 +1,197 @@
+"""The graph of a dataflow, kept on networkx: made once, node by node, checked as it is made, then frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from tidemill.dataflow.lattice import Time
+from tidemill.dataflow.nodes import Enter, Feedback, Input, Leave, Node, Output, Variable
+from tidemill.dataflow.scopes import Scope
+from tidemill.dataflow.site import Site
+from tidemill.errors import GraphError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+__all__ = ["Graph"]
+
+N = TypeVar("N", bound=Node)
+
+
+class Graph:
+    """Nodes and scopes. A node's inputs are made before it, so the order of ids is a topological order.
+
+    The one edge that goes back is the one from a Feedback to its Variable. ``digraph`` is the whole as a networkx
+    graph: nodes by id with the attribute ``node``, edges with ``port`` and, where they go back, ``feedback=True``.
+    """
+
+    def __init__(self, name: str, coordinates: Sequence[str]) -> None:
+        import networkx as nx  # noqa: PLC0415 - 0.15 s that `import tidemill` need not spend
+
+        self.name = name
+        self.coordinates = tuple(coordinates)
+        self.digraph: nx.MultiDiGraph = nx.MultiDiGraph(name=name)
+        self.nodes: list[Node] = []
+        self.root = Scope(0, name, "flow", None, len(self.coordinates), Site.here())
+        self.scopes: list[Scope] = [self.root]
+        self.frozen = False
+        self._closed: set[Scope] = set()
+        self._feedback: dict[Variable, Feedback] = {}
+        self._names: dict[tuple[type[Node], str], Node] = {}
+
+    # -- making ---------------------------------------------------------------------------------------------------
+
+    def scope(self, kind: Literal["iterate", "letrec"], name: str, parent: Scope) -> Scope:
+        """Return a new loop inside ``parent``."""
+        self._check_open(parent)
+        made = Scope(len(self.scopes), name, kind, parent, parent.coordinates + 1, Site.here())
+        self.scopes.append(made)
+        return made
+
+    def close(self, scope: Scope) -> None:
+        """Declare a loop finished: nothing is added to it any more, and now it can be left."""
+        for node in self.nodes:
+            if isinstance(node, Variable) and node.scope is scope and node not in self._feedback:
+                msg = f"{node.where} has no definition: define {node.name!r} before the end of the block"
+                raise GraphError(msg)
+        self._closed.add(scope)
+
+    def is_closed(self, scope: Scope) -> bool:
+        return any(s in self._closed for s in scope)
+
+    def add(self, kind: type[N], *, scope: Scope, inputs: tuple[Node, ...] = (), name: str = "", **fields: Any) -> N:
+        """Return a new node of this kind, checked; without a name it takes the name of its kind."""
+        self._check_open(scope)
+        node = kind(
+            id=len(self.nodes),
+            name=name or kind.__name__.lower(),
+            scope=scope,
+            site=Site.here(),
+            inputs=inputs,
+            **fields,
+        )
+        self._check(node)
+        self._register(node)
+        return node
+
+    def freeze(self) -> None:
+        """Check the whole, and refuse additions from now on. Running a dataflow freezes it."""
+        if not self.frozen:
+            self._check_whole()
+            self.frozen = True
+
+    def _register(self, node: Node) -> None:
+        self.nodes.append(node)
+        self.digraph.add_node(node.id, node=node)
+        for port, source in enumerate(node.inputs):
+            self.digraph.add_edge(source.id, node.id, port=port, feedback=False)
+        if isinstance(node, Feedback):
+            self._feedback[node.variable] = node
+            self.digraph.add_edge(node.id, node.variable.id, port=0, feedback=True)
+        if isinstance(node, (Input, Output)):
+            self._names[type(node), node.name] = node
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    @property
+    def inputs(self) -> dict[str, Input]:
+        """The inputs by name, constants left out."""
+        return {n.name: n for n in self.nodes if isinstance(n, Input) and n.rows is None}
+
+    @property
+    def outputs(self) -> dict[str, Output]:
+        return {n.name: n for n in self.nodes if isinstance(n, Output)}
+
+    def feedback_of(self, variable: Variable) -> Feedback:
+        return self._feedback[variable]
+
+    def consumers(self, node: Node) -> list[tuple[Node, int]]:
+        """Return who reads a node, and at which port, in the order of ids; not counting the way back."""
+        edges = self.digraph.out_edges(node.id, data=True)
+        return sorted(
+            ((self.nodes[target], data["port"]) for _, target, data in edges if not data["feedback"]),
+            key=lambda pair: (pair[0].id, pair[1]),
+        )
+
+    def plan(self, scope: Scope) -> list[Node | Scope]:
+        """Return a scope's own nodes and the loops directly inside it, in an order in which they can be run.
+
+        A loop comes where its last node was made: after all that enters it, before all that leaves it.
+        """
+        places: dict[int, Node | Scope] = {}
+        for item in self._items(scope):
+            places[max(self._ids(item), default=-1)] = item
+        return [places[place] for place in sorted(places) if place >= 0]
+
+    def _items(self, scope: Scope) -> Iterator[Node | Scope]:
+        yield from (n for n in self.nodes if n.scope is scope)
+        yield from (s for s in self.scopes if s.parent is scope)
+
+    def _ids(self, item: Node | Scope) -> Iterator[int]:
+        if isinstance(item, Node):
+            yield item.id
+        else:
+            yield from (n.id for n in self.nodes if n.scope.within(item))
+
+    def minimum(self, scope: Scope) -> Time:
+        return (0,) * scope.coordinates
+
+    # -- checking -------------------------------------------------------------------------------------------------
+
+    def _check_open(self, scope: Scope) -> None:
+        if self.frozen:
+            msg = f"dataflow {self.name!r} has been started and cannot change any more: build all of it first"
+            raise GraphError(msg)
+        for s in scope:
+            if s in self._closed:
+                msg = (
+                    f"a collection of the {s.kind} block {s.name!r} ({s.site.location}) is used outside of it: "
+                    "return it from the body, or read the block's result, and use that"
+                )
+                raise GraphError(msg)
+
+    def _check(self, node: Node) -> None:
+        if node.arity is not None and len(node.inputs) != node.arity:
+            msg = f"{node.where} reads {len(node.inputs)} collections: expected {node.arity}"
+            raise GraphError(msg)
+        for source in node.inputs:
+            if source.id >= len(self.nodes) or self.nodes[source.id] is not source:
+                msg = f"{node.where} reads {source.where}, which is of another dataflow: both must be of one"
+                raise GraphError(msg)
+            self._check_border(node, source)
+        if isinstance(node, Feedback) and node.variable in self._feedback:
+            msg = f"{node.variable.where} is defined twice: define each binding once"
+            raise GraphError(msg)
+        if isinstance(node, (Input, Output)) and (type(node), node.name) in self._names:
+            known = self._names[type(node), node.name]
+            msg = f"{node.where} has the name of {known.where}: names of {node.kind.lower()}s must differ"
+            raise GraphError(msg)
+
+    def _check_border(self, node: Node, source: Node) -> None:
+        """A scope's border is crossed one level at a time, at Enter and Leave only."""
+        if isinstance(node, Enter):
+            fits = node.scope.parent is source.scope
+        elif isinstance(node, Leave):
+            fits = source.scope.parent is node.scope
+        else:
+            fits = source.scope is node.scope
+        if not fits:
+            msg = (
+                f"{node.where} in scope {node.scope.path} reads {source.where} of scope {source.scope.path}: "
+                "only Enter and Leave cross the border of a scope, one level at a time"
+            )
+            raise GraphError(msg)
+
+    def _check_whole(self) -> None:
+        import networkx as nx  # noqa: PLC0415
+
+        for scope in self.scopes[1:]:
+            if scope not in self._closed:
+                msg = f"the {scope.kind} block {scope.name!r} ({scope.site.location}) is still open: end it first"
+                raise GraphError(msg)
+        forward = nx.subgraph_view(self.digraph, filter_edge=lambda u, v, k: not self.digraph[u][v][k]["feedback"])
+        if not nx.is_directed_acyclic_graph(forward):
+            cycle = " -> ".join(str(self.nodes[edge[0]]) for edge in nx.find_cycle(forward))
+            msg = f"a cycle does not advance time: {cycle}; only a loop's feedback may go back"
+            raise GraphError(msg)

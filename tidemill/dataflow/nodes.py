@@ -1,0 +1,296 @@
+"""The closed set of primitive operators. Every dataflow is made of these; each engine knows each of them.
+
+A node is data: what it reads, what its rows look like, where it lives, where the user wrote it. How it works is the
+engines' business. Row types and scalar expressions are known here only by what the graph needs of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Protocol
+
+import attrs
+
+from tidemill.dataflow.scopes import Scope
+from tidemill.dataflow.site import Site
+
+__all__ = [
+    "Arrange",
+    "Concat",
+    "Consolidate",
+    "Enter",
+    "Feedback",
+    "Filter",
+    "FlatMap",
+    "Input",
+    "Inspect",
+    "Join",
+    "Leave",
+    "Limits",
+    "Map",
+    "Negate",
+    "Node",
+    "Output",
+    "Reduce",
+    "ReduceLogic",
+    "Retime",
+    "RowType",
+    "Scalar",
+    "Threshold",
+    "Variable",
+]
+
+
+class RowType(Protocol):
+    """What a graph needs to know of a schema."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def __str__(self) -> str: ...
+
+
+class Scalar(Protocol):
+    """What a graph needs to know of a scalar expression bound to a schema."""
+
+    def sql(self) -> str: ...
+
+
+class ReduceLogic(Protocol):
+    """What a graph needs to know of what a Reduce computes for each group."""
+
+    def describe(self) -> str: ...
+
+
+@attrs.frozen
+class Limits:
+    """When a loop stops other than by itself. At most one of the two is given."""
+
+    error_at: int | None = None
+    return_at: int | None = None
+
+    def describe(self) -> str:
+        if self.error_at is not None:
+            return f"error_at={self.error_at}"
+        return f"return_at={self.return_at}" if self.return_at is not None else "no limit"
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Node:
+    """A primitive operator. Nodes are compared by identity; ``id`` is their place in the order of making."""
+
+    id: int
+    name: str
+    scope: Scope
+    schema: Any
+    """The `RowType` of what it gives; which class that is, the layer above decides."""
+    site: Site
+    inputs: tuple[Node, ...] = ()
+
+    arity: ClassVar[int | None] = 1
+    """How many inputs it reads; None for any number but none."""
+
+    @property
+    def kind(self) -> str:
+        return type(self).__name__
+
+    def describe(self) -> str:
+        """Return what the node does beyond its kind, in a few words."""
+        return ""
+
+    @property
+    def where(self) -> str:
+        """Its name and the user's line, as errors give them."""
+        return f"{self.kind} {self.name!r} ({self.site.location})"
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.id} {self.name!r} at {self.site}>"
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Input(Node):
+    """Updates from outside; with ``rows``, a constant: these rows from the least time on, and nothing ever after."""
+
+    unique: bool = False
+    key: tuple[int, ...] = ()
+    rows: tuple[tuple[Any, ...], ...] | None = None
+    arity: ClassVar[int | None] = 0
+
+    def describe(self) -> str:
+        if self.rows is not None:
+            return f"constant, {len(self.rows)} rows"
+        key = "key " + ", ".join(self.schema.names[i] for i in self.key) if self.key else ""
+        return key or ("unique" if self.unique else "")
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Map(Node):
+    """Each row becomes the values of the expressions, at the same time with the same count."""
+
+    columns: tuple[Scalar, ...]
+
+    def describe(self) -> str:
+        pairs = zip(self.schema.names, (c.sql() for c in self.columns), strict=True)
+        return ", ".join(name if name == sql.strip("`") else f"{sql} AS {name}" for name, sql in pairs)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Filter(Node):
+    """Keeps the rows for which the predicate is true (not false, not NULL)."""
+
+    predicate: Scalar
+
+    def describe(self) -> str:
+        return self.predicate.sql()
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class FlatMap(Node):
+    """Each row becomes the rows that a user's function makes of it; with ``single``, exactly one."""
+
+    function: Callable[[Any], Any]
+    single: bool = False
+
+    def describe(self) -> str:
+        return getattr(self.function, "__qualname__", type(self.function).__name__)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Negate(Node):
+    """The same rows with negated counts."""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Concat(Node):
+    """The sum of its inputs."""
+
+    arity: ClassVar[int | None] = None
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Join(Node):
+    """Pairs of rows with equal keys, of two arrangements: times joined, counts multiplied.
+
+    ``output`` picks columns from the left row followed by the right row. Unless ``nulls_equal``, a key with a NULL in it
+    matches nothing.
+    """
+
+    output: tuple[int, ...]
+    nulls_equal: bool = False
+    arity: ClassVar[int | None] = 2
+
+    def describe(self) -> str:
+        left, right = self.inputs
+        pairs = zip(_key_names(left), _key_names(right), strict=True)
+        return "on " + ", ".join(a if a == b else f"{a} = {b}" for a, b in pairs)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Reduce(Node):
+    """For each key at each time, rows computed from the group's accumulated rows; an empty group gives none.
+
+    With ``scalar`` there is one group, and it gives its row even when it is empty.
+    """
+
+    keys: tuple[int, ...]
+    logic: ReduceLogic
+    scalar: bool = False
+
+    def describe(self) -> str:
+        keys = ", ".join(self.inputs[0].schema.names[i] for i in self.keys)
+        return f"by {keys}: {self.logic.describe()}" if keys else self.logic.describe()
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Threshold(Node):
+    """Each row with a new count computed from its accumulated one; without a function, distinct."""
+
+    function: Callable[[Any, int], int] | None = None
+
+    def describe(self) -> str:
+        return "distinct" if self.function is None else getattr(self.function, "__qualname__", "function")
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Consolidate(Node):
+    """The same collection, at most one update for each row and time."""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Arrange(Node):
+    """The same collection, consolidated and indexed by key, for all who can use the index."""
+
+    keys: tuple[int, ...]
+
+    def describe(self) -> str:
+        return "by " + ", ".join(self.schema.names[i] for i in self.keys)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Retime(Node):
+    """Each update moves forward to a later user time: by fixed steps, or as a monotone function says."""
+
+    steps: tuple[int, ...] | None = None
+    function: Callable[[Any], Any] | None = None
+
+    def describe(self) -> str:
+        if self.steps is not None:
+            return "by " + ", ".join(map(str, self.steps))
+        return getattr(self.function, "__qualname__", "function")
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Enter(Node):
+    """Brings a collection, or an arrangement, into a loop: there from iteration 0, so visible in every one."""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Leave(Node):
+    """Takes a collection out of its loop: the sum over all iterations, which is the loop's limit."""
+
+    limits: Limits = Limits()
+
+    def describe(self) -> str:
+        return self.limits.describe() if self.limits.return_at is not None else ""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Variable(Node):
+    """What a loop's binding held after the last iteration; nothing in the first one. Its Feedback ties the knot."""
+
+    arity: ClassVar[int | None] = 0
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Feedback(Node):
+    """Sends changes, consolidated, to its Variable in the next iteration: the only edge that goes back."""
+
+    variable: Variable
+    limits: Limits = Limits()
+
+    def describe(self) -> str:
+        return f"to {self.variable.name}, {self.limits.describe()}"
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Inspect(Node):
+    """The same collection; a user's function sees each update that passes."""
+
+    function: Callable[[Any, Any, int], Any]
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Output(Node):
+    """What a run can be asked for by name.
+
+    ``changes`` says how much is kept of what was not read: all, nothing, or about so many updates.
+    """
+
+    changes: bool | int = True
+
+
+def _key_names(arranged: Node) -> Iterable[str]:
+    while isinstance(arranged, Enter):
+        (arranged,) = arranged.inputs
+    assert isinstance(arranged, Arrange)
+    return [arranged.schema.names[i] for i in arranged.keys]

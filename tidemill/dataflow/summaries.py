@@ -1,0 +1,79 @@
+"""Path summaries: how the time of a record changes on its way from one node to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from tidemill.dataflow.lattice import Antichain, Time
+
+__all__ = ["PathSummary", "minimal_summaries"]
+
+
+@attrs.frozen
+class PathSummary:
+    """What a path does to times: keep the first ``kept`` coordinates, and add ``added`` to them, zero-extended.
+
+    Entering a scope appends a coordinate at 0, leaving it drops the last one, a feedback edge adds 1 to the last one. All
+    paths through nested scopes are compositions of these, and every composition has this form: coordinates beyond the
+    scopes that the path never left start anew.
+
+    >>> enter, back, leave = PathSummary.enter(1), PathSummary.delay((0, 1)), PathSummary.leave(2)
+    >>> enter.then(back).apply((4,))
+    (4, 1)
+    >>> enter.then(back).then(leave) == PathSummary.identity(1)
+    True
+    """
+
+    kept: int
+    added: Time
+
+    @classmethod
+    def identity(cls, coordinates: int) -> PathSummary:
+        return cls(coordinates, (0,) * coordinates)
+
+    @classmethod
+    def delay(cls, added: Time) -> PathSummary:
+        """Return the summary of an edge that adds to each coordinate."""
+        return cls(len(added), added)
+
+    @classmethod
+    def enter(cls, coordinates: int) -> PathSummary:
+        """Return the summary of entering a scope from times of that many coordinates."""
+        return cls(coordinates, (0,) * (coordinates + 1))
+
+    @classmethod
+    def leave(cls, coordinates: int) -> PathSummary:
+        """Return the summary of leaving a scope whose times have that many coordinates."""
+        return cls(coordinates - 1, (0,) * (coordinates - 1))
+
+    def apply(self, t: Time) -> Time:
+        """Return the least time at which a record of time ``t`` can arrive."""
+        return tuple((t[i] if i < self.kept else 0) + a for i, a in enumerate(self.added))
+
+    def apply_to(self, frontier: Antichain) -> Antichain:
+        return Antichain(self.apply(t) for t in frontier.elements)
+
+    def then(self, after: PathSummary) -> PathSummary:
+        """Return the summary of this path followed by another."""
+        kept = min(self.kept, after.kept)
+        return PathSummary(kept, tuple((self.added[i] if i < after.kept else 0) + a for i, a in enumerate(after.added)))
+
+    def less_equal(self, other: PathSummary) -> bool:
+        """Return whether this path is never later than the other, whatever the time it starts with."""
+        return self.kept <= other.kept and all(a <= b for a, b in zip(self.added, other.added, strict=True))
+
+    def advances(self) -> bool:
+        """Return whether a cycle with this summary strictly increases every time, as each one must."""
+        return self.kept == len(self.added) and any(self.added)
+
+
+def minimal_summaries(summaries: Iterable[PathSummary]) -> tuple[PathSummary, ...]:
+    """Return those that no other is earlier than: an antichain of summaries."""
+    kept: list[PathSummary] = []
+    for s in summaries:
+        if not any(k.less_equal(s) for k in kept):
+            kept = [k for k in kept if not s.less_equal(k)]
+            kept.append(s)
+    return tuple(kept)

@@ -1,0 +1,108 @@
+"""The one exception tree. Every message says what was given, what was expected, where, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "ClosedRunError",
+    "ExpressionError",
+    "GraphError",
+    "IterationLimitError",
+    "NegativeCountError",
+    "RowError",
+    "SchemaError",
+    "StepError",
+    "TidemillError",
+    "TimeError",
+    "UnknownColumnError",
+    "UnknownNameError",
+    "UserFunctionError",
+]
+
+
+class TidemillError(Exception):
+    """The root of everything that tidemill raises on purpose."""
+
+
+class GraphError(TidemillError):
+    """A dataflow was built wrongly: it fails where it is built, not where it runs."""
+
+
+class SchemaError(GraphError):
+    """Types, columns or schemas that do not fit together."""
+
+
+class UnknownColumnError(SchemaError):
+    """A column name that the schema does not have."""
+
+
+class UnknownNameError(TidemillError):
+    """An input, output or binding name that the dataflow does not have."""
+
+
+class RowError(TidemillError):
+    """Rows of the wrong arity or type, or with a null where none may be. The whole batch was refused."""
+
+
+class TimeError(TidemillError):
+    """A time that is not beyond the frontier, of the wrong shape, or no longer to be told apart."""
+
+
+class ClosedRunError(TidemillError):
+    """The run was closed; it holds no state any more."""
+
+
+class StepError(TidemillError):
+    """A step could not be taken. The run is as it was before; the queued updates are still there."""
+
+
+class NegativeCountError(StepError):
+    """A row whose count is negative (or above 1 for a unique input) where that has no meaning."""
+
+
+class IterationLimitError(StepError):
+    """A loop still changed after the number of iterations it was allowed."""
+
+
+class ExpressionError(StepError):
+    """A scalar expression had no value for a row: overflow, division by zero, a cast that does not fit.
+
+    ``sql`` is the part of the expression that failed, ``reason`` what happened and ``row_index`` the first offending
+    row's place in the batch, where that is known.
+
+    >>> print(ExpressionError("division by zero", "delay / n"))
+    division by zero in `delay / n`
+    """
+
+    def __init__(self, reason: str, sql: str, row_index: int | None = None) -> None:
+        super().__init__(reason, sql, row_index)  # as they came, so that the error can be pickled
+        self.reason = reason
+        self.sql = sql
+        self.row_index = row_index
+
+    def __str__(self) -> str:
+        return f"{self.reason} in `{self.sql}`"
+
+
+class UserFunctionError(StepError):
+    """A function of the user's raised, or returned something that is not what it declared."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a closing hint for an unknown name: the nearest known ones, or all of them.
+
+    >>> did_you_mean("orign", ["origin", "dest"])
+    "did you mean 'origin'?"
+    >>> did_you_mean("x", ["a", "b"])
+    "there are: 'a', 'b'"
+    """
+    names = list(known)
+    near = difflib.get_close_matches(str(name), names, n=3)
+    if near:
+        return "did you mean " + " or ".join(repr(n) for n in near) + "?"
+    return "there are: " + (", ".join(repr(n) for n in names) or "none")

@@ -1,0 +1,338 @@
+"""What every run of a dataflow does alike, whichever engine renders it: inputs, times, frontiers, reading outputs."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import attrs
+
+from tidemill.collections.results import Rows, Updates
+from tidemill.collections.schema import Schema
+from tidemill.collections.validation import Batch, checked_batch, checked_rows
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import Antichain, Time, as_time, shown
+from tidemill.dataflow.nodes import Input, Node, Output
+from tidemill.dataflow.progress import Progress
+from tidemill.errors import ClosedRunError, RowError, TimeError, UnknownNameError, did_you_mean
+from tidemill.renderer.metrics import Metrics
+from tidemill.renderer.upserts import Upserts
+
+__all__ = ["Engine", "Queued", "Run"]
+
+
+class Engine(Protocol):
+    """What ``flow.start`` takes: something that makes a run of a graph."""
+
+    def start(self, graph: Graph, keep: int) -> Run: ...
+
+
+@attrs.frozen
+class Queued:
+    """Checked updates to an input: one time and diff for all rows, or one for each."""
+
+    batch: Batch
+    times: Time | list[Time]
+    diffs: int | list[int]
+
+
+class Run(abc.ABC):
+    """A dataflow at work: takes updates, closes times, and answers what there is and what changed.
+
+    Made by ``flow.start()``. Also a context manager, which closes it. An engine supplies the methods at the end.
+    """
+
+    def __init__(self, graph: Graph, keep: int) -> None:
+        self.graph = graph
+        self.keep = keep
+        self.progress = Progress(graph)
+        self._users = len(graph.coordinates)
+        least = Antichain.minimum(self._users)
+        self._inputs = graph.inputs
+        self._outputs = graph.outputs
+        self._frontiers: dict[Input, Antichain] = dict.fromkeys(self._inputs.values(), least)
+        self._since: dict[Output, Antichain] = dict.fromkeys(self._outputs.values(), least)
+        self._read: dict[Output, Antichain] = dict.fromkeys(self._outputs.values(), least)
+        self._upserts = {node: Upserts(node) for node in self._inputs.values() if node.key}
+        self._closed = False
+
+    # -- putting in -----------------------------------------------------------------------------------------------
+
+    def insert(self, name: str, rows: Any, *, time: Any = None) -> None:
+        """Add rows to an input: tuples or dicts, Arrow, pandas, Polars.
+
+        They get the given time, or the input's frontier where that is one time. Refused whole, with no trace, if any row
+        does not fit. On an input with a key it is an upsert.
+        """
+        self._change(name, rows, time, +1)
+
+    def delete(self, name: str, rows: Any, *, time: Any = None) -> None:
+        """Take rows from an input, as `insert` adds them. On an input with a key, rows of the key's columns do."""
+        self._change(name, rows, time, -1)
+
+    def upsert(self, name: str, rows: Any, *, time: Any = None) -> None:
+        """Put rows in the place of those with the same key; the last call in an epoch wins."""
+        node = self._input(name)
+        if not node.key:
+            msg = f"{node.where} has no key to upsert by: declare it as flow.input(..., key=[...])"
+            raise RowError(msg)
+        self._change(name, rows, time, +1)
+
+    def update(self, name: str, updates: Iterable[Any]) -> None:
+        """Add ``(row, time, diff)`` triples to an input, in any order of times not before its frontier."""
+        node = self._input(name)
+        if node.key:
+            msg = f"{node.where} has a key: use upsert and delete, which keep its rows unique"
+            raise RowError(msg)
+        triples = list(updates)
+        for number, triple in enumerate(triples):
+            if not (isinstance(triple, (tuple, list)) and len(triple) == 3 and _is_int(triple[2])):  # noqa: PLR2004
+                msg = f"{node.where}, update {number}: {triple!r} is not (row, time, diff) with an integer diff"
+                raise RowError(msg)
+        rows = checked_rows(node.schema, [row for row, _, _ in triples], node.where)
+        times = [self._open_time(node, t) for _, t, _ in triples]
+        if triples:
+            self._queue(node, Queued(rows, times, [int(d) for _, _, d in triples]))
+
+    # -- moving on --------------------------------------------------------------------------------------------------
+
+    def advance_to(self, time: Any, *, input: str | None = None) -> None:  # noqa: A002 - the name of the contract
+        """Close every time not beyond ``time`` (a time or an `Antichain`), and do the work this brings.
+
+        All inputs move, or the one named; those already there stay, and it is an error where none moves. When the step
+        cannot be taken, an error says why, and everything is as before the call.
+        """
+        wanted = self._frontier_of(time)
+        nodes = list(self._frontiers) if input is None else [self._input(input)]
+        moved = {node: self._frontiers[node].join(wanted) for node in nodes}
+        if all(moved[node] == self._frontiers[node] for node in nodes) and (nodes or self._users > 1):
+            now = ", ".join(f"{n.name}: {self._frontiers[n]}" for n in nodes)
+            msg = f"advance_to({time!r}) closes nothing: the inputs are there already or beyond ({now})"
+            raise TimeError(msg)
+        self._move(moved)
+
+    def advance(self) -> None:
+        """Close the current epoch: of the inputs still open, the earliest. For times of one coordinate."""
+        if self._users != 1:
+            msg = f"advance() is for times of one coordinate, here they are {self.graph.coordinates}: use advance_to"
+            raise TimeError(msg)
+        fronts = [f.elements[0][0] for f in self._frontiers.values() if f.elements]
+        if not fronts and self._frontiers:
+            msg = "advance() closes nothing: all inputs are closed"
+            raise TimeError(msg)
+        self.advance_to(min(fronts, default=0) + 1)
+
+    def close_input(self, name: str) -> None:
+        """Declare that an input will not change any more, and do the work this brings."""
+        self._move({self._input(name): Antichain()})
+
+    def close_inputs(self) -> None:
+        """Declare that no input will change any more, and do the work this brings."""
+        self._move(dict.fromkeys(self._frontiers, Antichain()))
+
+    def discard(self) -> None:
+        """Forget all queued updates of times not closed yet: the way out when a step cannot be taken."""
+        self._check_open()
+        for upserts in self._upserts.values():
+            upserts.discard()
+        self._discard()
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def snapshot(self, name: str, *, at: Any = None) -> Rows:
+        """Return an output's contents at its last complete time, or at an earlier one not compacted away."""
+        node = self._output(name)
+        time = self._last_complete(node) if at is None else as_time(at, self._users)
+        frontier = self._output_frontier(node)
+        if time is not None and frontier.beyond(time):
+            msg = f"{node.where} is not complete at {shown(time)}: its frontier is {frontier}; advance the inputs first"
+            raise TimeError(msg)
+        if time is not None and not self._since[node].beyond(time):
+            msg = (
+                f"{node.where} at {shown(time)} can no longer be told from later times: only times beyond "
+                f"{self._since[node]} can; start the run with a larger keep= to look further back"
+            )
+            raise TimeError(msg)
+        return self._contents(node, time)
+
+    def changes(self, name: str, *, since: Any = None) -> Updates:
+        """Return the updates of an output that became complete since they were last asked for, at their exact times.
+
+        With ``since=t``: all updates at complete times other than those up to ``t``, whatever was read before; as far
+        back as ``keep`` reaches.
+        """
+        node = self._output(name)
+        upper = self._output_frontier(node)
+        if since is None:
+            if node.changes is False:
+                msg = f"{node.where} keeps no changes: declare it with changes=True, or ask with since="
+                raise TimeError(msg)
+            lower, self._read[node] = self._read[node], upper
+            return self._unread(node, lower, upper)
+        time = as_time(since, self._users)
+        if not self._since[node].beyond(time):
+            msg = (
+                f"{node.where}: changes since {shown(time)} can no longer be told apart, only since times beyond "
+                f"{self._since[node]}; start the run with a larger keep="
+            )
+            raise TimeError(msg)
+        return self._changed_since(node, time, upper)
+
+    def frontier(self, name: str) -> Antichain:
+        """Return the frontier of an output, or of an input: what is not beyond it is final."""
+        self._check_open()
+        if name in self._outputs:
+            return self._output_frontier(self._outputs[name])
+        if name in self._inputs:
+            return self._frontiers[self._inputs[name]]
+        msg = f"no output or input {name!r}: {did_you_mean(name, [*self._outputs, *self._inputs])}"
+        raise UnknownNameError(msg)
+
+    def metrics(self) -> Metrics:
+        """Return figures for each operator: records in and out, state rows, batches, seconds."""
+        self._check_open()
+        return self._measured()
+
+    def close(self) -> None:
+        """Release the state. Whatever is asked of the run afterwards is an error."""
+        if not self._closed:
+            self._closed = True
+            self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- how it is done -----------------------------------------------------------------------------------------------
+
+    def _change(self, name: str, rows: Any, time: Any, sign: int) -> None:
+        node = self._input(name)
+        at = self._default_time(node) if time is None else self._open_time(node, time)
+        if node.key:
+            self._upserts[node].put(rows, at, sign)
+            return
+        batch = checked_batch(node.schema, rows, node.where)
+        if len(batch):
+            self._queue(node, Queued(batch, at, sign))
+
+    def _move(self, moved: Mapping[Input, Antichain]) -> None:
+        self._check_open()
+        after = {**self._frontiers, **moved}
+        resolved = {node: u.resolve(after[node]) for node, u in self._upserts.items()}
+        self._step(after, {node: q for node, q in resolved.items() if q is not None})
+        self._frontiers = after
+        for upserts in self._upserts.values():
+            upserts.commit()
+        for output in self._since:
+            self._since[output] = self._kept(output)
+
+    def _kept(self, output: Output) -> Antichain:
+        """Return from where on an output's times stay distinguishable: the last complete ones, less ``keep``."""
+        frontier = self._output_frontier(output)
+        if not frontier.elements:
+            return self._since[output]
+        return Antichain(tuple(max(0, c - 1 - self.keep) for c in t) for t in frontier.elements)
+
+    def _output_frontier(self, node: Node) -> Antichain:
+        return self.progress.user_frontier(node, self._frontiers)
+
+    def _last_complete(self, node: Output) -> Time | None:
+        frontier = self._output_frontier(node).elements
+        if not frontier:
+            return None
+        if self._users > 1:
+            msg = f"{node.where}: with times {self.graph.coordinates} say which one: snapshot({node.name!r}, at=...)"
+            raise TimeError(msg)
+        if frontier[0][0] == 0:
+            msg = f"{node.where} is complete at no time yet: advance the inputs first, as in run.advance()"
+            raise TimeError(msg)
+        return (frontier[0][0] - 1,)
+
+    def _frontier_of(self, time: Any) -> Antichain:
+        if isinstance(time, Antichain):
+            return Antichain(as_time(t, self._users) for t in time)
+        return Antichain([as_time(time, self._users)])
+
+    def _default_time(self, node: Input) -> Time:
+        frontier = self._frontiers[node].elements
+        if len(frontier) == 1 and self._users == 1:
+            return frontier[0]
+        if len(frontier) == 1:
+            return frontier[0]
+        state = f"its frontier is {self._frontiers[node]}" if frontier else "it is closed"
+        msg = f"{node.where}: no time given, and {state}: say time=..."
+        raise TimeError(msg)
+
+    def _open_time(self, node: Input, time: Any) -> Time:
+        t = as_time(time, self._users)
+        if not self._frontiers[node].beyond(t):
+            msg = f"{node.where}: time {shown(t)} is not beyond its frontier {self._frontiers[node]}: it is final"
+            raise TimeError(msg)
+        return t
+
+    def _input(self, name: str) -> Input:
+        self._check_open()
+        if name not in self._inputs:
+            msg = f"no input {name!r}: {did_you_mean(name, self._inputs)}"
+            raise UnknownNameError(msg)
+        return self._inputs[name]
+
+    def _output(self, name: str) -> Output:
+        self._check_open()
+        if name not in self._outputs:
+            msg = f"no output {name!r}: {did_you_mean(name, self._outputs)}"
+            raise UnknownNameError(msg)
+        return self._outputs[name]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            msg = f"this run of {self.graph.name!r} is closed: start another with flow.start()"
+            raise ClosedRunError(msg)
+
+    # -- what an engine supplies --------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def _queue(self, node: Input, queued: Queued) -> None:
+        """Take checked updates at open times."""
+
+    @abc.abstractmethod
+    def _step(self, frontiers: Mapping[Input, Antichain], upserts: Mapping[Input, Queued]) -> None:
+        """Bring all operators to these frontiers; the upserts belong to this step only. On an error change nothing."""
+
+    @abc.abstractmethod
+    def _contents(self, node: Output, at: Time | None) -> Rows:
+        """Return an output's accumulated rows at a complete time, or after all times."""
+
+    @abc.abstractmethod
+    def _unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
+        """Return, and forget, the updates kept since the last call."""
+
+    @abc.abstractmethod
+    def _changed_since(self, node: Output, time: Time, upper: Antichain) -> Updates:
+        """Return the updates at complete times that are not at or before ``time``."""
+
+    @abc.abstractmethod
+    def _discard(self) -> None:
+        """Forget all queued updates."""
+
+    @abc.abstractmethod
+    def _measured(self) -> Metrics: ...
+
+    @abc.abstractmethod
+    def _release(self) -> None: ...
+
+
+def _is_int(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def schema_of(node: Node) -> Schema:
+    schema = node.schema
+    assert isinstance(schema, Schema)
+    return schema

@@ -1,0 +1,101 @@
+"""Inputs with a key: the last write in an epoch wins, and becomes the difference from what was there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidemill.collections.schema import Schema
+from tidemill.collections.validation import checked_batch, python_rows
+from tidemill.dataflow.lattice import Antichain, Time
+from tidemill.dataflow.nodes import Input
+from tidemill.errors import RowError, TimeError
+
+if TYPE_CHECKING:
+    from tidemill.renderer.run import Queued
+
+__all__ = ["Upserts"]
+
+Row = tuple[Any, ...]
+
+
+class Upserts:
+    """The current row of each key of an input, and the writes of times not closed yet.
+
+    Needs times of one coordinate: of two writes at incomparable times neither is the last.
+    """
+
+    def __init__(self, node: Input) -> None:
+        self._node = node
+        self._schema: Schema = node.schema
+        self._keys = self._schema.project([self._schema.names[i] for i in node.key])
+        self._rows: dict[Row, Row] = {}
+        self._writes: dict[Time, dict[Row, Row | None]] = {}
+        self._resolved: tuple[list[Time], dict[Row, Row | None]] = ([], {})
+
+    def put(self, rows: Any, time: Time, sign: int) -> None:
+        """Write rows, or with a negative sign delete by key, at a time; refused whole if any row does not fit."""
+        if len(time) != 1:
+            msg = f"{self._node.where} has a key, which needs times of one coordinate: {time} has {len(time)}"
+            raise TimeError(msg)
+        writes: list[tuple[Row, Row | None]]
+        if sign > 0:
+            writes = [(self._key(row), row) for row in python_rows(checked_batch(self._schema, rows, self._node.where))]
+        else:
+            writes = [(key, None) for key in self._deleted_keys(rows)]
+        for key, _ in writes:
+            if any(k is None for k in key):
+                msg = f"{self._node.where}: key {key} has a NULL in it: the key columns must have values"
+                raise RowError(msg)
+        self._writes.setdefault(time, {}).update(writes)
+
+    def resolve(self, frontier: Antichain) -> Queued | None:
+        """Return the differences that the writes of the times now closing make; kept only when `commit` follows."""
+        from tidemill.renderer.run import Queued  # noqa: PLC0415 - a run is made of upserts
+
+        times = sorted(t for t in self._writes if not frontier.beyond(t))
+        changed: dict[Row, Row | None] = {}
+        rows: list[Row] = []
+        at: list[Time] = []
+        diffs: list[int] = []
+        for time in times:
+            for key, row in self._writes[time].items():
+                old = changed[key] if key in changed else self._rows.get(key)
+                if old == row:
+                    continue
+                for one, diff in ((old, -1), (row, 1)):
+                    if one is not None:
+                        rows.append(one)
+                        at.append(time)
+                        diffs.append(diff)
+                changed[key] = row
+        self._resolved = (times, changed)
+        return Queued(rows, at, diffs) if rows else None
+
+    def commit(self) -> None:
+        times, changed = self._resolved
+        for time in times:
+            del self._writes[time]
+        for key, row in changed.items():
+            if row is None:
+                self._rows.pop(key, None)
+            else:
+                self._rows[key] = row
+        self._resolved = ([], {})
+
+    def discard(self) -> None:
+        self._writes.clear()
+        self._resolved = ([], {})
+
+    def _key(self, row: Row) -> Row:
+        return tuple([row[i] for i in self._node.key])
+
+    def _deleted_keys(self, rows: Any) -> list[Row]:
+        where = self._node.where
+        given = list(rows) if isinstance(rows, (list, tuple, set, frozenset)) or hasattr(rows, "__next__") else rows
+        by_key = isinstance(given, list) and all(
+            isinstance(r, (tuple, list, Mapping)) and len(r) == len(self._keys) for r in given
+        )
+        if by_key:
+            return python_rows(checked_batch(self._keys, given, where))
+        return [self._key(row) for row in python_rows(checked_batch(self._schema, given, where))]
