@@ -42,10 +42,12 @@ class Dataflow(Builder):
         ``keep`` says how many complete times before the last one stay distinguishable for ``snapshot(at=...)`` and
         ``changes(since=...)``.
         """
-        from tidemill.renderer.embedded import Embedded  # noqa: PLC0415 - the engine's imports cost more than the graph's
-
         self.graph.freeze()
-        return (Embedded() if engine is None else engine).start(self.graph, keep)
+        if engine is None:
+            from tidemill.renderer.embedded import Embedded  # noqa: PLC0415 - its imports cost more than the graph's
+
+            engine = Embedded()
+        return engine.start(self.graph, keep)
 
     def explain(self) -> str:
         """Return the graph as text: a line an operator, with what it reads, its schema and the user's line."""

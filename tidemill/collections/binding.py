@@ -1,7 +1,7 @@
 """Binding: from an expression and a schema to a typed tree, the form that engines evaluate and that prints as SQL.
 
-A bound tree is immutable, hashable and comparable by value. Every conversion stands in it as a call of ``cast``, whether
-the user asked for it or one type widens to another.
+A bound tree is immutable, hashable and comparable by value. Every conversion stands in it as a call of ``cast``,
+whether the user asked for it or one type widens to another.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
-from tidemill.collections.expressions import INT64_MAX, Call, Cast, Column, Expr, Literal, lit, literal_type, resolve
+from tidemill.collections.expressions import INT64_MAX, Call, Cast, Column, Expr, Literal, literal_type, resolve
 from tidemill.collections.functions import FUNCTIONS, NULL, Signature, can_cast, common_type, widens
 from tidemill.collections.types import BOOL, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType
 from tidemill.errors import SchemaError, UnknownColumnError, did_you_mean
@@ -43,7 +43,8 @@ class _Printed:
 
         return to_sql(self, explicit=explicit)  # type: ignore[arg-type]
 
-    __str__ = sql
+    def __str__(self) -> str:
+        return self.sql()
 
 
 @attrs.frozen
@@ -57,8 +58,6 @@ class BoundColumn(_Printed):
 
     def columns(self) -> frozenset[int]:
         return frozenset((self.index,))
-
-    __str__ = _Printed.__str__
 
 
 def _literal_key(value: Any) -> tuple[str, str]:
@@ -80,8 +79,6 @@ class BoundLiteral(_Printed):
     def columns(self) -> frozenset[int]:
         return frozenset()
 
-    __str__ = _Printed.__str__
-
 
 @attrs.frozen
 class BoundCall(_Printed):
@@ -94,8 +91,6 @@ class BoundCall(_Printed):
 
     def columns(self) -> frozenset[int]:
         return frozenset().union(*(a.columns() for a in self.args))
-
-    __str__ = _Printed.__str__
 
 
 Bound: TypeAlias = BoundColumn | BoundLiteral | BoundCall
@@ -118,9 +113,8 @@ def bind(expression: Expr, schema: Schema, *, expected: DType | None = None) -> 
     >>> from tidemill.collections.expressions import col, expr
     >>> from tidemill.collections.schema import Schema
     >>> schema = Schema.of({"delay": "int64", "n": "int32 not null"})
-    >>> bind(col("n") + 1, schema)
-    BoundCall(function='add', args=(BoundColumn(index=1, name='n', dtype=int32, nullable=False),
-    BoundLiteral(value=1, dtype=int32)), dtype=int32, nullable=False)
+    >>> bind(col("n"), schema), bind(col("n") + 1, schema).dtype
+    (BoundColumn(index=1, name='n', dtype=int32, nullable=False), int32)
     >>> bind(expr("delay / n"), schema).dtype
     float64
     >>> bind(expr("delay + 'x'"), schema)
@@ -175,7 +169,8 @@ def _typed(value: Any, to: DType) -> BoundLiteral:
         return BoundLiteral(float(value), to)
     if to.is_decimal:
         with decimal.localcontext(prec=100):
-            return BoundLiteral(decimal.Decimal(value).quantize(decimal.Decimal(1).scaleb(-to.scale)), to)
+            exact = decimal.Decimal(value).quantize(decimal.Decimal(1).scaleb(-to.scale))
+            return BoundLiteral(exact + 0, to)  # a decimal has no -0
     if to == TIMESTAMP and not isinstance(value, dt.datetime):
         return BoundLiteral(dt.datetime.combine(value, dt.time()), to)
     return BoundLiteral(value, to)

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from tidemill.collections.schema import Schema
 
 __all__ = [
-    "Alias", "Call", "Cast", "Column", "Expr", "Literal", "SqlText", "When", "abs", "as_expr", "coalesce", "col", "concat",
-    "expr", "greatest", "identical", "key", "least", "length", "lit", "literal_type", "lower", "nullif", "output_name",
-    "substring", "trim", "upper", "when",
+    "Alias", "Call", "Cast", "Column", "Expr", "Literal", "SqlText", "When", "abs", "as_expr", "coalesce", "col",
+    "concat", "expr", "greatest", "identical", "key", "least", "length", "lit", "literal_type", "lower", "nullif",
+    "output_name", "substring", "trim", "upper", "when",
 ]  # fmt: skip
 
 INT64_MAX = 2**63 - 1
@@ -146,7 +146,7 @@ class Expr:
         return _call("is_null", self)
 
     def is_not_null(self) -> Expr:
-        return ~self.is_null()
+        return _call("not", self.is_null())
 
     def cast(self, to: Any) -> Expr:
         """Return the value as another type; a value that does not fit is an error when the row is evaluated."""
@@ -158,13 +158,13 @@ class Expr:
 
     def between(self, low: Any, high: Any) -> Expr:
         """Return ``low <= this AND this <= high``."""
-        return (self >= low) & (self <= high)
+        return _call("and", self >= low, self <= high)
 
     def fill_null(self, value: Any) -> Expr:
         return coalesce(self, value)
 
     def like(self, pattern: str) -> Expr:
-        """Return whether the whole string matches: ``%`` any characters, ``_`` one, ``\\`` escapes those and itself."""
+        r"""Return whether the whole string matches: ``%`` any characters, ``_`` one, ``\`` escapes those and itself."""
         return _call("like", self, pattern)
 
     def startswith(self, prefix: str) -> Expr:
@@ -277,8 +277,9 @@ def as_expr(value: Any, schema: Schema) -> Expr:
     """Return what a value in an expression's place means: a column's name that column, any other string SQL text.
 
     >>> from tidemill.collections.schema import Schema
-    >>> as_expr("a b", Schema.of({"a b": "int64"})), as_expr("a + 1", Schema.of({"a": "int64"})), as_expr(5, Schema.of({}))
-    (Column(name='a b'), SqlText(text='a + 1'), Literal(value=5))
+    >>> schema = Schema.of({"a b": "int64"})
+    >>> as_expr("a b", schema), as_expr("`a b` + 1", schema), as_expr(5, schema)
+    (Column(name='a b'), SqlText(text='`a b` + 1'), Literal(value=5))
     """
     if isinstance(value, str):
         return Column(value) if value in schema else SqlText(value)
@@ -447,5 +448,3 @@ def _decimal_type(value: decimal.Decimal) -> DType:
 
 def _call(function: str, *args: Any) -> Expr:
     return Call(function, tuple(lit(a) for a in args))
-
-

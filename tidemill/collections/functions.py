@@ -69,8 +69,8 @@ class Function:
 def common_type(types: Sequence[DType]) -> DType | None:
     """Return the narrowest type that all of these widen to; NULLs do not count; None where there is none.
 
-    >>> common_type([INT32, INT64]), common_type([INT64, FLOAT64]), common_type([NULL, DATE]), common_type([INT64, STRING])
-    (int64, float64, date, None)
+    >>> common_type([INT32, INT64]), common_type([INT64, FLOAT64]), common_type([NULL, DATE])
+    (int64, float64, date)
     """
     known = set(types) - {NULL}
     if len(known) <= 1:
@@ -256,7 +256,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
         Function("or", _fixed(BOOL, BOOL, result=BOOL), "two conditions (bool)", "OR", "Or"),
         Function("not", _fixed(BOOL, result=BOOL), "a condition (bool)", "NOT", "Not"),
         Function("is_null", _is_null, "a value", "IS NULL", nullable=_never),
-        Function("case", _case, "conditions (bool) and values of one type, or numbers", "CASE", nullable=_case_nullable),
+        Function("case", _case, "conditions (bool) and " + _COMPARABLE, "CASE", nullable=_case_nullable),
         Function("coalesce", _same(least=1), _COMPARABLE, "COALESCE", "Coalesce", all),
         Function("least", _same(least=2), "two or more " + _COMPARABLE, "LEAST", "Least", all),
         Function("greatest", _same(least=2), "two or more " + _COMPARABLE, "GREATEST", "Greatest", all),

@@ -133,7 +133,8 @@ class _Parser:
     def substring(self, node: exp.Substring) -> Expr:
         length = node.args.get("length")
         start = self.expression(node.args["start"])
-        return Call("substring", (self.expression(node.this), start, self.expression(length) if length else Literal(2**31 - 1)))
+        rest = self.expression(length) if length else Literal(2**31 - 1)
+        return Call("substring", (self.expression(node.this), start, rest))
 
 
 _TYPES: Final = {
@@ -262,9 +263,9 @@ def _loosened(arg: Bound) -> Operand:
     if value is None:
         return Operand(BoundLiteral(None, NULL), loose=True)
     if isinstance(value, float) and math.isfinite(value) and "e" not in repr(value):
-        value = decimal.Decimal(repr(value))
-        if value == int(value) and not (value == 0 and value.is_signed()):
-            value = int(value)
+        if repr(value) == "-0.0":
+            return Operand(arg)  # read as a decimal it would lose its sign
+        value = int(value) if value.is_integer() else decimal.Decimal(repr(value))
     elif isinstance(value, decimal.Decimal) and "." not in f"{value:f}":
         value = int(value)
     if isinstance(value, (int, decimal.Decimal)) and not isinstance(value, bool):
@@ -300,6 +301,8 @@ def _typed(literal: BoundLiteral) -> exp.Expression:
     if isinstance(value, float):
         if "e" in repr(value):
             return _bare(literal)
+        if repr(value) == "-0.0":
+            return exp.Neg(this=exp.Literal.number("0e0"))
         special = None if math.isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[repr(value)]
         inner = exp.Literal.string(special) if special else _bare(BoundLiteral(decimal.Decimal(repr(value)), to))
     elif isinstance(value, (int, decimal.Decimal)):
@@ -327,7 +330,8 @@ def _call(function: str, args: list[exp.Expression], nodes: Sequence[Bound]) -> 
     strength = _STRENGTH.get(function)
     if strength is None:
         return exp.Anonymous(this=FUNCTIONS[function].sql, expressions=args)
-    wrapped = [_wrapped(a, n, strength, first=i == 0, function=function) for i, (a, n) in enumerate(zip(args, nodes, strict=True))]
+    pairs = enumerate(zip(args, nodes, strict=True))
+    wrapped = [_wrapped(a, n, strength, left=i == 0 and function in _LEFT_ASSOCIATIVE) for i, (a, n) in pairs]
     if function == "in":
         return exp.In(this=wrapped[0], expressions=args[1:])
     if function == "is_null":
@@ -343,7 +347,7 @@ def _call(function: str, args: list[exp.Expression], nodes: Sequence[Bound]) -> 
     return node
 
 
-def _wrapped(arg: exp.Expression, node: Bound, strength: int, *, first: bool, function: str) -> exp.Expression:
+def _wrapped(arg: exp.Expression, node: Bound, strength: int, *, left: bool) -> exp.Expression:
     """Return an operand, in parentheses where it binds no stronger than its operator."""
     if isinstance(arg, exp.Neg):
         inner = _STRENGTH["negate"]
@@ -351,5 +355,4 @@ def _wrapped(arg: exp.Expression, node: Bound, strength: int, *, first: bool, fu
         inner = _STRENGTH.get(node.function, len(_STRENGTH))
     else:
         return arg
-    loose_enough = inner > strength or (inner == strength and first and function in _LEFT_ASSOCIATIVE)
-    return arg if loose_enough else exp.paren(arg, copy=False)
+    return arg if inner > strength or (left and inner == strength) else exp.paren(arg, copy=False)

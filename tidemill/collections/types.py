@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from tidemill.errors import SchemaError, did_you_mean
 
-__all__ = ["BINARY", "BOOL", "DATE", "FLOAT64", "INT32", "INT64", "STRING", "TIMESTAMP", "DType", "decimal_type", "dtype"]
+__all__ = [
+    "BINARY", "BOOL", "DATE", "FLOAT64", "INT32", "INT64", "STRING", "TIMESTAMP", "DType", "decimal_type", "dtype",
+]  # fmt: skip
 
 MAX_DECIMAL_PRECISION: Final = 38
 

@@ -115,6 +115,9 @@ def _check(field: Field, check: Callable[[Any, DType], Any], value: Any) -> Any:
     except (TypeError, ValueError) as error:
         msg = f"{field}: {value!r} ({type(value).__name__}) is no {field.dtype}" + (f": {error}" if str(error) else "")
         raise _BadValueError(msg) from None
+    except ArithmeticError:  # an int too large for a float, a decimal for its digits
+        msg = f"{field}: {value!r} ({type(value).__name__}) is no {field.dtype}: overflow"
+        raise _BadValueError(msg) from None
 
 
 def _integer(limit: int) -> Callable[[Any, DType], int]:
@@ -146,6 +149,8 @@ def _bool(value: Any, _: DType) -> bool:
 def _string(value: Any, _: DType) -> str:
     if not isinstance(value, str):
         raise TypeError
+    if not value.isascii():
+        value.encode()  # a lone surrogate is no text, and Arrow cannot hold it
     return str(value)
 
 

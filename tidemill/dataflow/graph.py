@@ -89,7 +89,7 @@ class Graph:
         if isinstance(node, Feedback):
             self._feedback[node.variable] = node
             self.digraph.add_edge(node.id, node.variable.id, port=0, feedback=True)
-        if isinstance(node, (Input, Output)):
+        if _is_asked_by_name(node):
             self._names[type(node), node.name] = node
 
     # -- reading --------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class Graph:
         if isinstance(node, Feedback) and node.variable in self._feedback:
             msg = f"{node.variable.where} is defined twice: define each binding once"
             raise GraphError(msg)
-        if isinstance(node, (Input, Output)) and (type(node), node.name) in self._names:
+        if _is_asked_by_name(node) and (type(node), node.name) in self._names:
             known = self._names[type(node), node.name]
             msg = f"{node.where} has the name of {known.where}: names of {node.kind.lower()}s must differ"
             raise GraphError(msg)
@@ -195,3 +195,8 @@ class Graph:
             cycle = " -> ".join(str(self.nodes[edge[0]]) for edge in nx.find_cycle(forward))
             msg = f"a cycle does not advance time: {cycle}; only a loop's feedback may go back"
             raise GraphError(msg)
+
+
+def _is_asked_by_name(node: Node) -> bool:
+    """Return whether a run is asked for the node by its name, so that no other of its kind can have it."""
+    return isinstance(node, Output) or (isinstance(node, Input) and node.rows is None)

@@ -11,7 +11,7 @@ import attrs
 
 from tidemill.collections.results import Rows, Updates
 from tidemill.collections.schema import Schema
-from tidemill.collections.validation import Batch, checked_batch, checked_rows
+from tidemill.collections.validation import INT64_LIMIT, Batch, checked_batch, checked_rows
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time, as_time, shown
 from tidemill.dataflow.nodes import Input, Node, Output
@@ -58,6 +58,11 @@ class Run(abc.ABC):
         self._upserts = {node: Upserts(node) for node in self._inputs.values() if node.key}
         self._closed = False
 
+    def begin(self) -> None:
+        """Do what needs no input: outputs of constants alone are complete from the start."""
+        if any(not self._output_frontier(output).elements for output in self._outputs.values()):
+            self._step(self._frontiers, {})
+
     # -- putting in -----------------------------------------------------------------------------------------------
 
     def insert(self, name: str, rows: Any, *, time: Any = None) -> None:
@@ -88,8 +93,8 @@ class Run(abc.ABC):
             raise RowError(msg)
         triples = list(updates)
         for number, triple in enumerate(triples):
-            if not (isinstance(triple, (tuple, list)) and len(triple) == 3 and _is_int(triple[2])):  # noqa: PLR2004
-                msg = f"{node.where}, update {number}: {triple!r} is not (row, time, diff) with an integer diff"
+            if not (isinstance(triple, (tuple, list)) and len(triple) == 3 and _is_diff(triple[2])):  # noqa: PLR2004
+                msg = f"{node.where}, update {number}: {triple!r} is not (row, time, diff) with a 64-bit integer diff"
                 raise RowError(msg)
         rows = checked_rows(node.schema, [row for row, _, _ in triples], node.where)
         times = [self._open_time(node, t) for _, t, _ in triples]
@@ -230,11 +235,11 @@ class Run(abc.ABC):
         for upserts in self._upserts.values():
             upserts.commit()
         for output in self._since:
-            self._since[output] = self._kept(output)
+            self._since[output] = self._kept(output, after)
 
-    def _kept(self, output: Output) -> Antichain:
+    def _kept(self, output: Output, frontiers: Mapping[Input, Antichain]) -> Antichain:
         """Return from where on an output's times stay distinguishable: the last complete ones, less ``keep``."""
-        frontier = self._output_frontier(output)
+        frontier = self.progress.user_frontier(output, frontiers)
         if not frontier.elements:
             return self._since[output]
         return Antichain(tuple(max(0, c - 1 - self.keep) for c in t) for t in frontier.elements)
@@ -328,8 +333,8 @@ class Run(abc.ABC):
     def _release(self) -> None: ...
 
 
-def _is_int(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
+def _is_diff(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool) and abs(int(value)) <= INT64_LIMIT
 
 
 def schema_of(node: Node) -> Schema:

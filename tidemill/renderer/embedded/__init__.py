@@ -1,1 +1,20 @@
-"""Engines."""
+"""The embedded engine: columns in NumPy, arrangements as spines, in the user's own process."""
+
+from __future__ import annotations
+
+import attrs
+
+from tidemill.dataflow.graph import Graph
+from tidemill.renderer.embedded.run import EmbeddedRun
+from tidemill.renderer.run import Run
+
+__all__ = ["Embedded"]
+
+
+@attrs.frozen
+class Embedded:
+    """The engine that ``flow.start()`` uses unless told otherwise."""
+
+    def start(self, graph: Graph, keep: int) -> Run:
+        """Return a run of the graph in this process."""
+        return EmbeddedRun(graph, keep)

@@ -1,7 +1,7 @@
-"""What scalar expressions mean: evaluation of one row in plain Python. The other evaluators are tested against this one.
+"""What scalar expressions mean: one row in plain Python. The other evaluators are tested against this one.
 
-Values are Python's: int, float, bool, str, bytes, date, naive datetime, Decimal, and None for NULL. An operand of AND or
-OR that is an error is an error even where the other one decides; CASE and COALESCE leave alone what they do not need.
+Values are Python's: int, float, bool, str, bytes, date, naive datetime, Decimal, and None for NULL. An operand of AND
+or OR that is an error is an error even where the other one decides; CASE and COALESCE leave alone what they need not.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def evaluate(bound: Bound, row: Sequence[Any]) -> Any:
         return None
     try:
         return _apply(bound, values)
-    except _Failure as failure:
+    except _FailureError as failure:
         raise ExpressionError(str(failure), bound.sql()) from None
 
 
-class _Failure(Exception):
+class _FailureError(Exception):
     """Why a function has no value for its arguments."""
 
 
@@ -139,20 +139,20 @@ _NULL_AWARE: Final[dict[str, Callable[..., Any]]] = {
 
 def _divide(a: float, b: float) -> float:
     if b == 0:
-        raise _Failure("division by zero")
+        raise _FailureError("division by zero")
     return a / b
 
 
 def _int_divide(a: int, b: int) -> int:
     if b == 0:
-        raise _Failure("division by zero")
+        raise _FailureError("division by zero")
     quotient = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
 def _modulo(a: Any, b: Any) -> Any:
     if b == 0:
-        raise _Failure("division by zero")
+        raise _FailureError("division by zero")
     if isinstance(a, float):
         return math.nan if math.isinf(a) or math.isnan(b) else math.fmod(a, b)
     return a - b * _int_divide(a, b)
@@ -171,7 +171,7 @@ def _exact(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 def _fit(value: Any, to: DType) -> Any:
     """Return an exact result as a value of its type; -2**63 is none of int64's, the engines keep it for NULL."""
     if to.is_integer and not (-(2**31) <= value < 2**31 if to == INT32 else -(2**63) < value < 2**63):
-        raise _Failure("overflow")
+        raise _FailureError("overflow")
     return _round(value, to) if to.is_decimal else value
 
 
@@ -179,8 +179,8 @@ def _round(value: decimal.Decimal, to: DType) -> decimal.Decimal:
     with decimal.localcontext(prec=1000):
         rounded = value.quantize(decimal.Decimal(1).scaleb(-to.scale), decimal.ROUND_HALF_UP)
         if abs(rounded.scaleb(to.scale)) >= 10**to.precision:
-            raise _Failure("overflow")
-        return rounded
+            raise _FailureError("overflow")
+        return rounded + 0  # a decimal has no -0
 
 
 # Strings.
@@ -192,10 +192,9 @@ def _substring(text: str, start: int, length: int) -> str:
 
 
 def _like(text: str, pattern: str) -> bool:
-    parts = []
-    for token in re.findall(r"\\.|.", pattern, re.DOTALL):
-        parts.append({"%": ".*", "_": "."}.get(token) or re.escape(token[-1]))
-    return re.fullmatch("".join(parts), text, re.DOTALL) is not None
+    tokens = re.findall(r"\\.|.", pattern, re.DOTALL)
+    regex = "".join({"%": ".*", "_": "."}.get(t) or re.escape(t[-1]) for t in tokens)
+    return re.fullmatch(regex, text, re.DOTALL) is not None
 
 
 _ARITHMETIC: Final = {"add", "subtract", "multiply", "int_divide", "modulo", "negate", "abs"}
@@ -242,8 +241,10 @@ def _cast(value: Any, source: DType, to: DType) -> Any:
         if to.is_integer:
             return _fit(math.trunc(value), to)
         return _CASTS[to.name](value, to)
-    except (ValueError, OverflowError, decimal.InvalidOperation, _Failure):
-        raise _Failure(f"{value!r} does not fit {to}") from None
+    except (ValueError, OverflowError, decimal.InvalidOperation, _FailureError):
+        text = repr(value) if isinstance(value, (str, bytes)) else str(value)
+        reason = f"{text} does not fit {to}"
+        raise _FailureError(reason) from None
 
 
 def _from_string(text: str, to: DType) -> Any:
@@ -309,7 +310,7 @@ def _float_text(value: float) -> str:
 
 
 def _to_decimal(value: Any, to: DType) -> decimal.Decimal:
-    exact = decimal.Decimal(repr(value)) if isinstance(value, float) else decimal.Decimal(int(value) if value is True or value is False else value)
+    exact = decimal.Decimal(repr(value) if isinstance(value, float) else value)
     if not exact.is_finite():
         raise ValueError(value)
     return _round(exact, to)

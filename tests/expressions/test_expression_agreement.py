@@ -1,0 +1,257 @@
+"""The two evaluators agree on random expressions over random rows, bulk with single rows, and with DuckDB."""
+
+# ruff: noqa: E501 - tables of examples
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
+
+from tidemill.collections import expressions as ex
+from tidemill.collections.binding import Bound, bind
+from tidemill.collections.expressions import Call, Expr, col, expr, lit
+from tidemill.collections.functions import FUNCTIONS
+from tidemill.collections.schema import Schema
+from tidemill.errors import ExpressionError, SchemaError
+from tidemill.renderer.embedded import scalar
+from tidemill.renderer.embedded.scalar import compile_scalar
+from tidemill.renderer.reference.scalar import evaluate
+
+SCHEMA = Schema.of(
+    {
+        "i": "int64", "j": "int64", "n": "int32", "m": "int32", "f": "float64", "g": "float64", "d": "decimal(10,2)",
+        "e": "decimal(38,18)", "s": "string", "u": "string", "t": "timestamp", "day": "date", "p": "bool", "q": "bool",
+        "raw": "binary",
+    }
+)  # fmt: skip
+
+# Values: small ones, so that equal ones meet, and those at the limits.
+_floats = st.sampled_from([0.0, -0.0, 1.0, -1.5, 2.5, 1e7, 1e-4, 1e300, 5e-324, math.nan, math.inf, -math.inf, 2.0**63])
+_texts = st.sampled_from(["", "a", "ab", "A%", "a_b", "ß", "Ärger", " 12 ", "+7", "-0.5", "1e3", "NaN", "-inf", "true", "No",
+                          "2020-02-29", "2020-02-30", "2020-01-01 10:00:00.25", "\n", "\\", "0x1F", "99999999999999999999"])  # fmt: skip
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "int64": st.integers(-3, 3) | st.sampled_from([2**63 - 1, -(2**63) + 1, 2**31, 2**53 + 1, 10**18]),
+    "int32": st.integers(-3, 3) | st.sampled_from([2**31 - 1, -(2**31)]),
+    "float64": _floats | st.floats(),
+    "decimal(10,2)": st.sampled_from(["0.00", "1.50", "-0.05", "2.35", "99999999.99", "-99999999.99"]).map(decimal.Decimal),
+    "decimal(38,18)": st.sampled_from(["0", "1.5", "-0.000000000000000001", "12345678901234567890.123456789012345678"]).map(
+        lambda v: decimal.Decimal(v).quantize(decimal.Decimal("1e-18"), context=decimal.Context(prec=60))
+    ),
+    "string": _texts | st.text("aA%_ ß\\", max_size=4),
+    "timestamp": st.sampled_from([dt.datetime(1, 1, 1), dt.datetime(1969, 12, 31, 23, 59, 59, 999_999), dt.datetime(2020, 2, 29),
+                                  dt.datetime(2020, 2, 29, 1, 2, 3, 450_000), dt.datetime(9999, 12, 31)]),
+    "date": st.sampled_from([dt.date(1, 1, 1), dt.date(1969, 12, 31), dt.date(2020, 2, 29), dt.date(9999, 12, 31)]),
+    "bool": st.booleans(),
+    "binary": st.sampled_from([b"", b"a", b"\xff", b"\x00"]),
+}  # fmt: skip
+KINDS = tuple(VALUES)
+NUMBERS = KINDS[:5]
+ROWS = st.lists(st.tuples(*(st.none() | VALUES[str(f.dtype)] for f in SCHEMA)), min_size=1, max_size=6)
+
+
+def trees(kind: str, depth: int) -> st.SearchStrategy[Expr]:
+    """Expressions of (about) a type: binding decides the exact one."""
+    columns = [col(f.name) for f in SCHEMA if str(f.dtype) == kind]
+    leaves = st.sampled_from(columns) | VALUES[kind].map(lit) | st.just(lit(None))
+    return leaves if depth == 0 else st.deferred(lambda: leaves | st.one_of(*composed(kind, depth - 1)))
+
+
+def call(function: str, *args: st.SearchStrategy[Any]) -> st.SearchStrategy[Expr]:
+    return st.tuples(*args).map(lambda given: Call(function, tuple(map(lit, given))))
+
+
+def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:
+    """Every function of the registry that gives this type, with arguments of types that it takes."""
+
+    def sub(k: str) -> st.SearchStrategy[Expr]:
+        return trees(k, depth)
+
+    any_kind = st.sampled_from(KINDS)
+    same = sub(kind)
+    conditions = sub("bool")
+    found = [
+        call("case", conditions, same, same),
+        call("case", conditions, same, conditions, same, same),
+        call("coalesce", same, same),
+        call("least", same, same, same),
+        call("greatest", same, same),
+        any_kind.flatmap(sub).map(lambda e: e.cast(kind)),
+        st.tuples(same, same).map(lambda a: ex.nullif(*a)),
+    ]
+    if kind in NUMBERS:
+        narrower = st.sampled_from(NUMBERS if kind == "float64" else (kind,)).flatmap(sub)
+        found += [call(f, same, narrower) for f in ("add", "subtract", "multiply", "modulo")]
+        found += [call(f, same) for f in ("negate", "abs")]
+    whole = st.sampled_from(["int32", "int64"]).flatmap(sub)
+    if kind == "float64":
+        number = st.sampled_from(NUMBERS).flatmap(sub)
+        found += [call("divide", number, number)]
+    if kind == "int64":
+        found += [call("int_divide", whole, whole), call("add", whole, whole), call("modulo", whole, whole)]
+    if kind == "int32":
+        found += [call("length", sub("string")), call("length", sub("binary"))]
+    if kind == "string":
+        small = st.none() | st.integers(-3, 3)
+        found += [call(f, same) for f in ("upper", "lower", "trim", "ltrim", "rtrim")]
+        found += [call("concat", same, same), call("substring", same, small, small)]
+    if kind == "bool":
+        pairs = any_kind.flatmap(lambda k: st.tuples(sub(k), sub(k)))
+        mixed = st.tuples(*[st.sampled_from(NUMBERS).flatmap(sub)] * 2)
+        for function in ("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"):
+            found.append((pairs | mixed).map(lambda a, f=function: Call(f, a)))
+        found += [any_kind.flatmap(lambda k: call("in", sub(k), sub(k), sub(k)))]
+        found += [any_kind.flatmap(lambda k: call("in", sub(k), st.none() | VALUES[k], VALUES[k]))]
+        found += [call("and", same, same), call("or", same, same), call("not", same)]
+        found += [any_kind.flatmap(lambda k: call("is_null", sub(k)))]
+        plain = st.none() | st.text("a%_A ", max_size=3)
+        found += [call(f, sub("string"), plain) for f in ("like", "starts_with", "ends_with", "contains")]
+        found += [call("like", sub("string"), st.sampled_from([r"a\%", r"\\%", r"a\__", "%a_b%"]))]
+    return found
+
+
+expressions = st.sampled_from(KINDS).flatmap(lambda k: trees(k, 2))
+
+
+def bound_or_reject(expression: Expr) -> Bound:
+    try:
+        return bind(expression, SCHEMA)
+    except SchemaError:
+        assume(False)  # noqa: FBT003
+        raise
+
+
+def outcome(evaluation: Any) -> tuple[str, Any]:
+    """The value, floats by their bits but for NaN, or the error's text."""
+    try:
+        value = evaluation()
+    except ExpressionError as error:
+        return "error", str(error)
+    return type(value).__name__, repr(value)
+
+
+def arrays(rows: list[tuple[Any, ...]]) -> list[pa.Array]:
+    return [pa.array([r[i] for r in rows], f.dtype.arrow) for i, f in enumerate(SCHEMA)]
+
+
+SETTINGS = settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
+
+
+def check_agreement(tree: Bound, rows: list[tuple[Any, ...]]) -> None:
+    """Row by row the same value or the same error; in bulk the same values, or the first row's error."""
+    compiled, columns = compile_scalar(tree), arrays(rows)
+    expected = [outcome(lambda r=row: evaluate(tree, r)) for row in rows]
+    for i, want in enumerate(expected):
+        single = [c.slice(i, 1) for c in columns]
+        assert outcome(lambda s=single: compiled(s, 1)[0].as_py()) == want, (tree.sql(), rows[i])
+    failed = [i for i, (kind, _) in enumerate(expected) if kind == "error"]
+    if failed:
+        with pytest.raises(ExpressionError) as caught:
+            compiled(columns, len(rows))
+        assert (caught.value.row_index, str(caught.value)) == (failed[0], expected[failed[0]][1])
+    else:
+        values = compiled(columns, len(rows))
+        assert values.type == tree.dtype.arrow
+        values.validate(full=True)
+        assert [outcome(lambda v=v: v) for v in values.to_pylist()] == expected, tree.sql()
+
+
+@given(expressions, ROWS)
+@SETTINGS
+def test_evaluators_agree(expression: Expr, rows: list[tuple[Any, ...]]) -> None:
+    check_agreement(bound_or_reject(expression), rows)
+
+
+@given(expressions, ROWS)
+@SETTINGS
+def test_sql_text_binds_back_to_an_equal_tree(expression: Expr, rows: list[tuple[Any, ...]]) -> None:
+    tree = bound_or_reject(expression)
+    assert bind(expr(tree.sql()), SCHEMA) == tree
+    again = bind(expr(tree.sql(explicit=True)), SCHEMA)
+    assert again.dtype == tree.dtype
+    # An error says its text, and so may differ in how literals are written; whether there is one may not.
+    for row in rows:
+        one, other = outcome(lambda r=row: evaluate(tree, r)), outcome(lambda r=row: evaluate(again, r))
+        assert one == other or one[0] == other[0] == "error"
+
+
+@given(expressions, ROWS)
+@settings(SETTINGS, max_examples=200)
+def test_a_value_is_null_only_where_the_tree_says_so(expression: Expr, rows: list[tuple[Any, ...]]) -> None:
+    tree = bound_or_reject(expression)
+    for row in rows:
+        kind, _ = outcome(lambda r=row: evaluate(tree, r))
+        assert tree.nullable or kind != "NoneType"
+
+
+def test_every_function_is_in_both_evaluators_and_in_the_random_trees() -> None:
+    assert set(scalar._RULES) == set(FUNCTIONS)  # noqa: SLF001
+    source = open(__file__, encoding="utf-8").read()  # noqa: PTH123, SIM115
+    assert [f for f in FUNCTIONS if f'"{f}"' not in source] == []
+
+
+@pytest.mark.parametrize(
+    ("function", "wrong", "text"),
+    [("and", "and", "p AND q"), ("lt", "le", "i < j"), ("add", "subtract", "i + j"), ("is_null", "not", "p IS NULL"),
+     ("least", "greatest", "LEAST(f, g)"), ("modulo", "divide", "f % g"), ("upper", "lower", "UPPER(s)")],
+)  # fmt: skip
+def test_a_planted_fault_is_found(monkeypatch: pytest.MonkeyPatch, function: str, wrong: str, text: str) -> None:
+    rules = scalar._RULES  # noqa: SLF001
+    fault = rules[wrong] if wrong != function else scalar._plain("and")  # noqa: SLF001 - NULL AND FALSE becomes NULL
+    if (function, wrong) == ("lt", "le"):
+        monkeypatch.setitem(scalar._COMPARISON, "lt", scalar._COMPARISON["le"])  # noqa: SLF001
+    else:
+        monkeypatch.setitem(rules, function, fault)
+    tree = bind(expr(text), SCHEMA)
+
+    @given(ROWS)
+    @settings(max_examples=300, deadline=None, database=None, phases=[Phase.generate])
+    def agreement(rows: list[tuple[Any, ...]]) -> None:
+        check_agreement(tree, rows)
+
+    with pytest.raises(AssertionError):
+        agreement()
+
+
+# DuckDB, where its meaning is the same: no errors there, and LIKE has no escape.
+
+DUCKDB = ["p AND q", "p OR q", "NOT p", "i = j", "i <> j", "i < j", "f < g", "f <= g", "f = g", "s < u", "t < day", "i IS NULL",
+          "i IN (1, 2)", "i IN (1, NULL)", "i NOT IN (1, NULL)", "i BETWEEN -1 AND j", "p = q", "d < 1.5", "day = '2020-02-29'",
+          "CASE WHEN p THEN i WHEN q THEN j ELSE 0 END", "CASE WHEN p THEN s END", "COALESCE(i, j, 0)", "NULLIF(i, j)",
+          "LEAST(f, g)", "GREATEST(s, u)", "i IS NOT DISTINCT FROM j", "f IS NOT DISTINCT FROM g", "n / 2", "s LIKE 'a%'",
+          "s LIKE '_b'", "length(s)", "trim(s)", "substring(s, 2, 1)", "abs(d)", "d + d", "-d", "n % 2",
+          "CAST(n AS STRING)", "CAST(day AS STRING)", "CAST(p AS INT)", "CAST(day AS TIMESTAMP)", "CAST(d AS DOUBLE)"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def database() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
+@pytest.mark.parametrize("text", DUCKDB)
+def test_agreement_with_duckdb(text: str, database: duckdb.DuckDBPyConnection) -> None:
+    tree = bind(expr(text), SCHEMA)
+
+    @given(ROWS)
+    @settings(max_examples=25, deadline=None)
+    def agreement(rows: list[tuple[Any, ...]]) -> None:
+        table = pa.table(arrays(rows), schema=SCHEMA.to_arrow())
+        database.register("rows_given", table)
+        theirs = [r[0] for r in database.execute(f"SELECT {text} FROM rows_given").fetchall()]  # noqa: S608
+        ours = compile_scalar(tree)([c.combine_chunks() for c in table.columns], len(rows)).to_pylist()
+        assert [_comparable(v) for v in ours] == [_comparable(v) for v in theirs]
+
+    agreement()
+
+
+def _comparable(value: Any) -> Any:
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value

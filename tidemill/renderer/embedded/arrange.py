@@ -1,0 +1,45 @@
+"""Arrange: the one index of a collection by key, for all who read it."""
+
+from __future__ import annotations
+
+from tidemill.collections.schema import Schema
+from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Arrange
+from tidemill.renderer.embedded.schedule import Operator, Region
+from tidemill.renderer.embedded.spine import Spine
+
+__all__ = ["ArrangeOperator"]
+
+
+class ArrangeOperator(Operator):
+    """Arrange. Consolidates a round's updates, adds them to its spine and passes them on."""
+
+    def __init__(self, node: Arrange, region: Region) -> None:
+        self.schema: Schema = node.schema
+        super().__init__(node, region, (len(self.schema),))
+        self.keys = node.keys
+        self.spine = Spine(node.keys, len(self.schema), node.scope.coordinates, 1, region.schedule, self.since)
+        self.before = self.spine.view
+        """What the spine held before the latest updates."""
+        self.readers: list[Operator] = []
+
+    def run(self) -> None:
+        block = self.ports[0].take_consolidated()
+        if block is not None:
+            self.before = self.spine.append(block)
+            self.emit(block, self.region.now)
+
+    def since(self) -> Antichain:
+        """Return what the reader furthest behind asks about."""
+        since = self.frontier.settled
+        for reader in self.readers:
+            since = since.meet(reader.frontier.settled)
+        return since
+
+    @property
+    def state_rows(self) -> int:
+        return self.spine.size
+
+    @property
+    def batches(self) -> int:
+        return self.spine.batches

@@ -1,0 +1,266 @@
+"""Codes: every value as one int64, equal exactly when the values are equal. Only here is known what a code stands for.
+
+Codes of integers, floats, dates, timestamps, bools and decimals of up to 18 digits are in the order of the values, NaN
+greatest. Strings, bytes and longer decimals are interned: numbered as they come in. NULL has one code, the least, in all.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.collections.schema import Schema
+from tidemill.collections.types import DType
+from tidemill.collections.validation import NAN, Batch
+from tidemill.renderer.embedded.blocks import NULL, Block, Ints
+
+__all__ = ["Interner", "decode", "decode_column", "decode_rows", "encode", "encode_column", "is_interned"]
+
+LONG_DECIMAL: Final = 18
+"""Decimals of more digits than this do not fit a code and are interned."""
+_FEW: Final = 16
+"""Up to so many rows, encoding value by value beats the fixed costs of Arrow."""
+_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
+_EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
+_FLIP: Final = 2**63 - 1
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
+
+
+class Interner:
+    """Numbers for objects: equal objects, equal numbers. One serves a whole run."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._objects: list[Any] = []
+        self._array = np.empty(0, object)
+
+    def number(self, value: Any) -> int:
+        """Return the number of an object, a new one if it was never seen."""
+        found = self._numbers.get(value)
+        if found is None:
+            found = self._numbers[value] = len(self._objects)
+            self._objects.append(value)
+        return found
+
+    def objects(self, numbers: Ints) -> Any:
+        """Return an object array of what the numbers stand for."""
+        if len(self._array) < len(self._objects):
+            grown = np.empty(max(2 * len(self._array), len(self._objects)), object)
+            grown[: len(self._objects)] = self._objects
+            self._array = grown
+        return self._array.take(numbers)
+
+    def object(self, number: int) -> Any:
+        return self._objects[number]
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+
+def is_interned(dtype: DType) -> bool:
+    """Return whether codes of a type say nothing of the order of values."""
+    return dtype.name in ("string", "binary") or (dtype.is_decimal and dtype.precision > LONG_DECIMAL)
+
+
+def encode(schema: Schema, batch: Batch, interner: Interner) -> Block:
+    """Return checked rows as a matrix of codes, a column for each row."""
+    if isinstance(batch, list) and len(batch) <= _FEW:
+        encoders = [_encoder(f.dtype, interner) for f in schema]
+        codes = [[NULL if v is None else e(v) for v, e in zip(row, encoders, strict=True)] for row in batch]
+        return np.array(codes, np.int64).reshape(len(batch), len(schema)).T
+    if isinstance(batch, list):
+        columns = [pa.array(c, f.dtype.arrow) for c, f in zip(zip(*batch, strict=True), schema, strict=True)]
+    else:
+        columns = [c.combine_chunks() for c in batch.columns]
+    block = np.empty((len(schema), len(batch)), np.int64)
+    for i, (column, field) in enumerate(zip(columns, schema, strict=True)):
+        block[i] = encode_column(column, field.dtype, interner)
+    return block
+
+
+def encode_column(column: pa.Array | pa.ChunkedArray, dtype: DType, interner: Interner) -> Ints:
+    """Return an Arrow column as codes."""
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    if is_interned(dtype):
+        return _encode_interned(column, interner)
+    codes = _ENCODE_ARROW[dtype.name](column, dtype)
+    if column.null_count:
+        codes = np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, codes)
+    return codes
+
+
+def decode(schema: Schema, codes: Block, interner: Interner) -> pa.Table:
+    """Return a matrix of codes as an Arrow table of the schema."""
+    columns = [decode_column(codes[i], f.dtype, interner) for i, f in enumerate(schema)]
+    return pa.Table.from_arrays(columns, names=list(schema.names))
+
+
+def decode_column(codes: Ints, dtype: DType, interner: Interner) -> pa.Array:
+    """Return codes as an Arrow array."""
+    null = codes == NULL
+    mask = null if null.any() else None
+    if is_interned(dtype):
+        objects = interner.objects(codes if mask is None else np.where(null, 0, codes)) if len(interner) else codes
+        return pa.array(objects if len(interner) else [None] * len(codes), dtype.arrow, mask=mask, from_pandas=False)
+    return _DECODE_ARROW[dtype.name](codes, mask, dtype)
+
+
+def decode_rows(schema: Schema, codes: Block, interner: Interner) -> list[tuple[Any, ...]]:
+    """Return a matrix of codes as tuples of Python values."""
+    decoders = [_decoder(f.dtype, interner) for f in schema]
+    columns = [
+        [None if c == NULL else d(c) for c in row] for d, row in zip(decoders, codes.tolist(), strict=True)
+    ]
+    return list(zip(*columns, strict=True)) if columns else [()] * codes.shape[1]
+
+
+def order_ranks(codes: Ints, dtype: DType, interner: Interner) -> Ints:
+    """Return numbers in the order of the values that the codes stand for; the codes themselves where they are."""
+    if not is_interned(dtype):
+        return codes
+    distinct, inverse = np.unique(codes, return_inverse=True)
+    values = [(0, b"") if c == NULL else (1, interner.object(c)) for c in distinct.tolist()]
+    ranks = np.empty(len(values), np.int64)
+    ranks[sorted(range(len(values)), key=values.__getitem__)] = np.arange(len(values))
+    return ranks.take(inverse)
+
+
+# -- one value ------------------------------------------------------------------------------------------------------
+
+
+def float_code(value: float) -> int:
+    """Return the code of a float: its bits, made to sort as the values do."""
+    if value != value:  # noqa: PLR0124 - NaN
+        return _NAN_CODE
+    (bits,) = struct.unpack("<q", struct.pack("<d", value + 0.0))
+    return bits if bits >= 0 else bits ^ _FLIP
+
+
+def _float_value(code: int) -> float:
+    if code == _NAN_CODE:
+        return NAN
+    (value,) = struct.unpack("<d", struct.pack("<q", code if code >= 0 else code ^ _FLIP))
+    return float(value)
+
+
+_NAN_CODE: Final = 0x7FF8000000000000
+
+
+def _encoder(dtype: DType, interner: Interner) -> Callable[[Any], int]:
+    if is_interned(dtype):
+        return interner.number
+    if dtype.is_decimal:
+        return lambda v: int(v.scaleb(dtype.scale))
+    return _ENCODE_VALUE[dtype.name]
+
+
+def _decoder(dtype: DType, interner: Interner) -> Callable[[int], Any]:
+    if is_interned(dtype):
+        return interner.object
+    if dtype.is_decimal:
+        return lambda c: decimal.Decimal(c).scaleb(-dtype.scale)
+    return _DECODE_VALUE[dtype.name]
+
+
+_ENCODE_VALUE: Final[dict[str, Callable[[Any], int]]] = {
+    "int64": int,
+    "int32": int,
+    "float64": float_code,
+    "bool": int,
+    "date": lambda v: v.toordinal() - _EPOCH_DAY,
+    "timestamp": lambda v: (v - _EPOCH) // _MICROSECOND,
+}
+_DECODE_VALUE: Final[dict[str, Callable[[int], Any]]] = {
+    "int64": int,
+    "int32": int,
+    "float64": _float_value,
+    "bool": bool,
+    "date": lambda c: dt.date.fromordinal(c + _EPOCH_DAY),
+    "timestamp": lambda c: _EPOCH + c * _MICROSECOND,
+}
+
+# -- whole columns --------------------------------------------------------------------------------------------------
+
+
+def _encode_interned(column: pa.Array, interner: Interner) -> Ints:
+    encoded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
+    numbers = np.array([interner.number(v) for v in encoded.dictionary.to_pylist()], np.int64)
+    indices = encoded.indices
+    if not len(numbers):
+        return np.full(len(column), NULL, np.int64)
+    if not column.null_count:
+        return numbers.take(indices.to_numpy())
+    codes = numbers.take(indices.fill_null(0).to_numpy())
+    return np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, codes)
+
+
+def _integers(column: pa.Array, storage: pa.DataType) -> Ints:
+    """Return the values of a column of plain integers, zeros for nulls."""
+    plain = column.view(storage) if column.type != storage else column
+    values: Ints = (plain.fill_null(0) if plain.null_count else plain).to_numpy(zero_copy_only=False)
+    return values.astype(np.int64, copy=False)
+
+
+def _encode_floats(column: pa.Array, _: DType) -> Ints:
+    values = (column.fill_null(0.0) if column.null_count else column).to_numpy(zero_copy_only=False)
+    return float_codes(values)
+
+
+def float_codes(values: Any) -> Ints:
+    """Return the codes of a NumPy array of floats."""
+    bits: Ints = (values + 0.0).view(np.int64)
+    codes = np.where(bits >= 0, bits, bits ^ _FLIP)
+    nan = values != values  # noqa: PLR0124 - NaN
+    if nan.any():
+        codes[nan] = _NAN_CODE
+    return codes
+
+
+def float_values(codes: Ints) -> Any:
+    """Return the floats that codes stand for, as a NumPy array; NULL gives some number."""
+    return np.where(codes >= 0, codes, codes ^ _FLIP).view(np.float64)
+
+
+def _encode_decimals(column: pa.Array, dtype: DType) -> Ints:
+    filled = column.fill_null(decimal.Decimal(0)) if column.null_count else column
+    exact = filled.cast(pa.decimal128(38, dtype.scale))
+    low: Ints = np.frombuffer(exact.buffers()[1], np.int64)[2 * exact.offset : 2 * (exact.offset + len(exact)) : 2]
+    return low
+
+
+def _decode_decimals(codes: Ints, mask: Any, dtype: DType) -> pa.Array:
+    wide = np.empty((len(codes), 2), np.int64)
+    wide[:, 0] = codes
+    wide[:, 1] = codes >> 63
+    array = pa.Array.from_buffers(dtype.arrow, len(codes), [None, pa.py_buffer(np.ascontiguousarray(wide))])
+    return array if mask is None else pc.if_else(pa.array(~mask), array, pa.scalar(None, dtype.arrow))
+
+
+_ENCODE_ARROW: Final[dict[str, Callable[[pa.Array, DType], Ints]]] = {
+    "int64": lambda c, _: _integers(c, pa.int64()),
+    "int32": lambda c, _: _integers(c, pa.int32()),
+    "float64": _encode_floats,
+    "bool": lambda c, _: _integers(c.cast(pa.int8()), pa.int8()),
+    "date": lambda c, _: _integers(c, pa.int32()),
+    "timestamp": lambda c, _: _integers(c, pa.int64()),
+    "decimal": _encode_decimals,
+}
+_DECODE_ARROW: Final[dict[str, Callable[[Ints, Any, DType], pa.Array]]] = {
+    "int64": lambda c, mask, _: pa.array(c, mask=mask),
+    "int32": lambda c, mask, _: pa.array(c.astype(np.int32), mask=mask),
+    "float64": lambda c, mask, _: pa.array(float_values(c), mask=mask, from_pandas=False),
+    "bool": lambda c, mask, _: pa.array(c.astype(np.bool_), mask=mask),
+    "date": lambda c, mask, _: pa.array(c.astype(np.int32), mask=mask).view(pa.date32()),
+    "timestamp": lambda c, mask, _: pa.array(c, mask=mask).view(pa.timestamp("us")),
+    "decimal": _decode_decimals,
+}
+
+

@@ -1,0 +1,194 @@
+"""From a graph to operators: one for each node, wired up, in the regions of its scopes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import (
+    Arrange,
+    Concat,
+    Consolidate,
+    Enter,
+    Feedback,
+    Filter,
+    FlatMap,
+    Input,
+    Inspect,
+    Join,
+    Leave,
+    Map,
+    Negate,
+    Node,
+    Output,
+    Reduce,
+    Retime,
+    Threshold,
+    Variable,
+)
+from tidemill.dataflow.progress import Progress
+from tidemill.dataflow.scopes import Scope
+from tidemill.dataflow.summaries import PathSummary
+from tidemill.renderer.embedded.arrange import ArrangeOperator
+from tidemill.renderer.embedded.codec import Interner
+from tidemill.renderer.embedded.edges import InputOperator, OutputOperator
+from tidemill.renderer.embedded.join import JoinOperator
+from tidemill.renderer.embedded.linear import (
+    ConcatWire,
+    ConsolidateOperator,
+    EnterWire,
+    FilterOperator,
+    FlatMapOperator,
+    InspectOperator,
+    LeaveWire,
+    MapOperator,
+    NegateWire,
+    ProjectWire,
+    RetimeOperator,
+    is_projection,
+)
+from tidemill.renderer.embedded.loops import FeedbackOperator
+from tidemill.renderer.embedded.reduce import ReduceOperator
+from tidemill.renderer.embedded.schedule import Frontier, Operator, Region, Schedule
+from tidemill.renderer.embedded.threshold import ThresholdOperator, UniqueCheck
+
+__all__ = ["Compiled"]
+
+
+class Compiled:
+    """A graph's operators, and the frontiers they share."""
+
+    def __init__(self, graph: Graph, progress: Progress) -> None:
+        self.graph = graph
+        self.interner = Interner()
+        self.frontiers: dict[frozenset[tuple[Input, tuple[PathSummary, ...]]], Frontier] = {}
+        self._progress = progress
+        self._example: dict[Frontier, Node] = {}
+        self.schedule = Schedule(len(graph.coordinates), self._frontier_of)
+        self.root = Region(self.schedule, None, -1)
+        self._regions: dict[Scope, Region] = {graph.root: self.root}
+        for scope in graph.scopes[1:]:
+            self._make_region(scope)
+        self.operators: dict[Node, Operator] = {}
+        self.inputs: dict[Input, InputOperator] = {}
+        self.outputs: dict[Output, OutputOperator] = {}
+        for node in graph.nodes:
+            self._add(node)
+        self._wire()
+
+    def arrangement(self, node: Node) -> ArrangeOperator:
+        """Return the operator that has the arrangement a node stands for, wherever it was entered from."""
+        while isinstance(node, Enter):
+            (node,) = node.inputs
+        operator = self.operators[node]
+        assert isinstance(operator, ArrangeOperator)
+        return operator
+
+    def uppers(self, frontiers: dict[Input, Antichain]) -> dict[Frontier, Antichain]:
+        """Return where each frontier is when the inputs' are these.
+
+        What only constants reach is complete at once, but takes its turn with the input that is furthest.
+        """
+        furthest = Antichain()
+        for i, frontier in enumerate(frontiers.values()):
+            furthest = frontier if i == 0 else furthest.join(frontier)
+        return {
+            f: self._progress.user_frontier(self._example[f], frontiers) if sources else furthest
+            for sources, f in self.frontiers.items()
+        }
+
+    def _frontier_of(self, node: Node) -> Frontier:
+        sources = frozenset(
+            (i, self._progress.summaries(i, node))
+            for i in self._progress.sources(node)
+            if i.rows is None
+        )
+        key = frozenset((i, tuple(_user_part(s, self.schedule.users) for s in summaries)) for i, summaries in sources)
+        if key not in self.frontiers:
+            self.frontiers[key] = Frontier(Antichain.minimum(self.schedule.users))
+            self._example[self.frontiers[key]] = node
+        return self.frontiers[key]
+
+    def _make_region(self, scope: Scope) -> None:
+        assert scope.parent is not None
+        place = max((n.id for n in self.graph.nodes if n.scope.within(scope)), default=-1)
+        parent = self._regions[scope.parent]
+        region = Region(self.schedule, parent, place)
+        self._regions[scope] = region
+        parent.items[place] = region
+
+    def _add(self, node: Node) -> None:
+        region = self._regions[node.scope]
+        operator = _MAKERS[type(node)](node, region, self)
+        self.operators[node] = operator
+        region.items[operator.place] = operator
+        if isinstance(operator, InputOperator):
+            assert isinstance(node, Input)
+            self.inputs[node] = operator
+            if node.unique:
+                check = UniqueCheck(node, region, self.interner)
+                check.place = node.id + 0.5
+                region.items[check.place] = check
+                operator.consumers.append((check, 0))
+        elif isinstance(operator, OutputOperator):
+            assert isinstance(node, Output)
+            self.outputs[node] = operator
+
+    def _wire(self) -> None:
+        for node, operator in self.operators.items():
+            operator.consumers += [(self.operators[reader], port) for reader, port in self.graph.consumers(node)]
+            if isinstance(node, Feedback):
+                operator.consumers.append((self.operators[node.variable], 0))
+            if isinstance(node, (Join, Reduce)):
+                for source in node.inputs:
+                    if _is_arrangement(source):
+                        self.arrangement(source).readers.append(operator)
+
+
+def _user_part(summary: PathSummary, users: int) -> PathSummary:
+    return PathSummary(min(summary.kept, users), summary.added[:users])
+
+
+def _is_arrangement(node: Node) -> bool:
+    while isinstance(node, Enter):
+        (node,) = node.inputs
+    return isinstance(node, Arrange)
+
+
+def _make_map(node: Any, region: Region, made: Compiled) -> Operator:
+    return ProjectWire(node, region) if is_projection(node) else MapOperator(node, region, made.interner)
+
+
+def _make_join(node: Any, region: Region, made: Compiled) -> Operator:
+    left, right = node.inputs
+    return JoinOperator(node, region, (made.arrangement(left), made.arrangement(right)))
+
+
+def _make_reduce(node: Any, region: Region, made: Compiled) -> Operator:
+    (source,) = node.inputs
+    arranged = made.arrangement(source) if _is_arrangement(source) else None
+    return ReduceOperator(node, region, made.interner, arranged)
+
+
+_MAKERS: Final[dict[type[Node], Callable[[Any, Region, Compiled], Operator]]] = {
+    Input: lambda n, r, made: InputOperator(n, r, made.interner),
+    Map: _make_map,
+    Filter: lambda n, r, made: FilterOperator(n, r, made.interner),
+    FlatMap: lambda n, r, made: FlatMapOperator(n, r, made.interner),
+    Negate: lambda n, r, _: NegateWire(n, r),
+    Concat: lambda n, r, _: ConcatWire(n, r),
+    Join: _make_join,
+    Reduce: _make_reduce,
+    Threshold: lambda n, r, made: ThresholdOperator(n, r, made.interner),
+    Consolidate: lambda n, r, _: ConsolidateOperator(n, r),
+    Arrange: lambda n, r, _: ArrangeOperator(n, r),
+    Retime: lambda n, r, made: RetimeOperator(n, r, made.interner),
+    Enter: lambda n, r, _: EnterWire(n, r),
+    Leave: lambda n, r, _: LeaveWire(n, r),
+    Variable: lambda n, r, _: ConcatWire(n, r),
+    Feedback: lambda n, r, made: FeedbackOperator(n, r, made.interner),
+    Inspect: lambda n, r, made: InspectOperator(n, r, made.interner),
+    Output: lambda n, r, _: OutputOperator(n, r),
+}

@@ -1,0 +1,114 @@
+"""Where a dataflow meets the outside: inputs and outputs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidemill.collections.schema import Schema
+from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Input, Output
+from tidemill.renderer.embedded.blocks import Block, consolidated, stacked
+from tidemill.renderer.embedded.codec import Interner, encode
+from tidemill.renderer.embedded.schedule import Operator, Region
+from tidemill.renderer.embedded.spine import Spine
+from tidemill.renderer.embedded.times import advance
+from tidemill.renderer.run import Queued
+
+__all__ = ["InputOperator", "OutputOperator"]
+
+
+class InputOperator(Operator):
+    """Input: updates wait here until their times close. A constant's are there from the start."""
+
+    def __init__(self, node: Input, region: Region, interner: Interner) -> None:
+        self.schema: Schema = node.schema
+        super().__init__(node, region, (len(self.schema),))
+        self._interner = interner
+        if node.rows:
+            least = (0,) * self.schedule.users
+            self.queue(Queued(list(node.rows), least, 1))
+
+    def queue(self, queued: Queued) -> None:
+        """Keep updates until their times close."""
+        self.ports[0].defer(self._block(queued))
+
+    def take_now(self, queued: Queued) -> None:
+        """Take updates into the current step."""
+        self.accept(0, self._block(queued), self.region.now)
+
+    def discard(self) -> None:
+        """Forget the updates that wait."""
+        self.ports[0].forget()
+
+    def _block(self, queued: Queued) -> Block:
+        k, users, n = len(self.schema), self.schedule.users, len(queued.batch)
+        block = np.empty((k + users + 1, n), np.int64)
+        block[:k] = encode(self.schema, queued.batch, self._interner)
+        block[k : k + users] = np.array(queued.times, np.int64).reshape(-1, users).T
+        block[-1] = queued.diffs
+        return block
+
+    def run(self) -> None:
+        block = self.ports[0].take_consolidated()
+        if block is not None:
+            self.records_in += block.shape[1]
+            self.emit(block, self.region.now)
+
+
+class OutputOperator(Operator):
+    """Output: keeps the contents, and the updates that were not read yet."""
+
+    def __init__(self, node: Output, region: Region) -> None:
+        self.schema: Schema = node.schema
+        super().__init__(node, region, (len(self.schema),))
+        self.kept = self.frontier.settled
+        """From where on times stay distinguishable for those who read the output."""
+        k = len(self.schema)
+        columns = tuple(range(k))
+        self.spine = Spine(columns, k, self.schedule.users, 1, self.schedule, lambda: self.kept)
+        self._changes = node.changes
+        self._unread: list[Block] = []
+        self._mark: int | None = None
+
+    def run(self) -> None:
+        block = self.ports[0].take_consolidated()
+        if block is None:
+            return
+        self.spine.append(block)
+        self.records_out += block.shape[1]
+        if self._changes is not False:
+            if self._mark is None:
+                self._mark = len(self._unread)
+                self.schedule.touched.append(self)
+            self._unread.append(block)
+
+    def take_unread(self) -> Block:
+        """Return the updates that were not read yet; from now on they are."""
+        unread, self._unread = self._unread, []
+        if not unread:
+            return np.empty((len(self.schema) + self.schedule.users + 1, 0), np.int64)
+        return unread[0] if len(unread) == 1 else consolidated(stacked(unread))
+
+    def commit(self) -> None:
+        self._mark = None
+        if self._changes is not True and sum(b.shape[1] for b in self._unread) > self._changes:
+            self._unread = [self._folded(stacked(self._unread))]
+
+    def rollback(self) -> None:
+        if self._mark is not None:
+            del self._unread[self._mark :]
+            self._mark = None
+
+    def _folded(self, block: Block) -> Block:
+        return consolidated(advance(block, len(self.schema), self.schedule.users, self.kept))
+
+    def since(self) -> Antichain:
+        return self.kept
+
+    @property
+    def state_rows(self) -> int:
+        return self.spine.size
+
+    @property
+    def batches(self) -> int:
+        return self.spine.batches

@@ -1,0 +1,117 @@
+"""Join: every pair of updates with equal keys, once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidemill.dataflow.nodes import Join
+from tidemill.renderer.embedded.arrange import ArrangeOperator
+from tidemill.renderer.embedded.blocks import NULL, Block, stacked
+from tidemill.renderer.embedded.schedule import Operator, Region, Schedule
+from tidemill.renderer.embedded.spine import Spine, View
+
+__all__ = ["JoinOperator"]
+
+
+class JoinOperator(Operator):
+    """Join of two arrangements.
+
+    Each side's new updates meet the other side's arrangement. Both arrangements already have this round's updates; so
+    that no pair is met twice, the right side's meet the left arrangement as it was before.
+    """
+
+    def __init__(self, node: Join, region: Region, sides: tuple[ArrangeOperator, ArrangeOperator]) -> None:
+        super().__init__(node, region, tuple(len(s.schema) for s in sides))
+        self._sides = sides
+        self._nulls_equal = node.nulls_equal
+        self._codes = tuple(len(s.schema) for s in sides)
+        self._keys = tuple(np.array(s.keys, np.int64) for s in sides)
+        self._nullable = [any(s.schema.fields[i].nullable for i in s.keys) for s in sides]
+        left = self._codes[0]
+        self._picked = (
+            np.array([i for i in node.output if i < left], np.int64),
+            np.array([i - left for i in node.output if i >= left], np.int64),
+        )
+        order = [i for i in node.output if i < left] + [i for i in node.output if i >= left]
+        self._order = None if list(node.output) == order else np.array([order.index(i) for i in node.output])
+        self._coordinates = node.scope.coordinates
+
+    def run(self) -> None:
+        new = [port.take() for port in self.ports]
+        found: list[Block] = []
+        if new[0] is not None:
+            self._meet(new[0], 0, self._sides[1].spine, None, found)
+        if new[1] is not None:
+            if self.schedule.mixed:
+                self._meet(new[1], 1, self._sides[0].spine, None, found)
+            else:
+                self._meet(new[1], 1, self._sides[0].spine, self._sides[0].before if new[0] is not None else None, found)
+        if self.schedule.mixed:
+            self._take_out_unmet(new, found)
+        if found:
+            block = stacked(found)
+            if self._order is not None:
+                block = np.concatenate((block[self._order], block[len(self._order) :]))
+            self.emit(block, self._common_round(block))
+
+    def _take_out_unmet(self, new: list[Block | None], found: list[Block]) -> None:
+        """Where frontiers differ, the arrangements hold updates that this operator has not been given yet.
+
+        What was found with those is taken out again: they will meet the other side when they come. Taken out exactly,
+        since joining is bilinear.
+        """
+        held = [stacked(p.deferred) if p.deferred else None for p in self.ports]
+        unmet: list[Block] = []
+        if new[0] is not None:
+            self._meet_block(new[0], 0, held[1], unmet)
+        if new[1] is not None:
+            self._meet_block(new[1], 1, held[0], unmet)
+            self._meet_block(new[1], 1, new[0], unmet)
+        for block in unmet:
+            np.negative(block[-1], out=block[-1])
+        found += unmet
+
+    def _meet_block(self, new: Block, side: int, others: Block | None, found: list[Block]) -> None:
+        if others is None:
+            return
+        other, users = 1 - side, self.schedule.users
+        spine = Spine(self._sides[other].keys, self._codes[other], self._coordinates, 1, Schedule(users, self.schedule.frontier_of), self.since)
+        spine.append(others)
+        self._meet(new, side, spine, None, found)
+
+    def _meet(self, new: Block, side: int, spine: Spine, view: View | None, found: list[Block]) -> None:
+        """Add what new updates of one side make with the other side's."""
+        keys = new.take(self._keys[side], axis=0)
+        if self._nullable[side] and not self._nulls_equal and (keys == NULL).any():
+            valid = (keys != NULL).all(axis=0)
+            new, keys = new.compress(valid, axis=1), keys.compress(valid, axis=1)
+        owner, others = spine.find(keys, view)
+        if not len(owner):
+            return
+        mine, theirs = self._codes[side], self._codes[1 - side]
+        ours = new.take(owner, axis=1) if len(owner) > 1 or new.shape[1] > 1 else new
+        width = len(self._picked[0]) + len(self._picked[1])
+        block = np.empty((width + self._coordinates + 1, len(owner)), np.int64)
+        own_rows, other_rows = self._picked[side], self._picked[1 - side]
+        split = len(self._picked[0])
+        own_place, other_place = (slice(0, split), slice(split, width))[:: 1 if side == 0 else -1]
+        if len(own_rows):
+            block[own_place] = ours.take(own_rows, axis=0)
+        if len(other_rows):
+            block[other_place] = others.take(other_rows, axis=0)
+        times = block[width:-1]
+        shared = len(others) - 1 - theirs  # an arrangement from outside a loop has fewer coordinates: 0 in the others
+        np.maximum(ours[mine : mine + shared], others[theirs:-1], out=times[:shared])
+        if shared < self._coordinates:
+            times[shared:] = ours[mine + shared : -1]
+        np.multiply(ours[-1], others[-1], out=block[-1])
+        found.append(block)
+
+    def _common_round(self, block: Block) -> tuple[int, ...] | None:
+        """Return the round all results are of, where that is one: mostly this one, but a stored update may be later."""
+        now = self.region.now
+        if not now:
+            return now
+        loops = block[-1 - len(now) : -1]
+        here = loops[0] == now[0] if len(now) == 1 else loops == np.array(now)[:, None]
+        return now if here.all() else None

@@ -1,0 +1,115 @@
+"""Reduce: for each key at each time, rows computed from the group's accumulated rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from tidemill.collections.aggregates import Aggregates, UserReduce
+from tidemill.collections.schema import Schema
+from tidemill.dataflow.nodes import Reduce
+from tidemill.renderer.embedded.active import Active, SingleActive
+from tidemill.renderer.embedded.aggregates import AggregateLogic
+from tidemill.renderer.embedded.arrange import ArrangeOperator
+from tidemill.renderer.embedded.blocks import Block, Ints, consolidated, expand
+from tidemill.renderer.embedded.codec import Interner
+from tidemill.renderer.embedded.keyed import PENDING, KeyedOperator, Stored
+from tidemill.renderer.embedded.schedule import Region
+from tidemill.renderer.embedded.spine import Spine
+from tidemill.renderer.embedded.userreduce import UserLogic
+
+__all__ = ["Logic", "ReduceOperator", "Wanted"]
+
+
+class Wanted(NamedTuple):
+    """The rows a Reduce should give: the active time of each (ascending), its codes, its count."""
+
+    active: Ints
+    codes: Block
+    counts: Ints
+
+
+class Logic(Protocol):
+    """What a Reduce computes, and the state it needs of its input."""
+
+    linear: bool
+    """Whether it is a function of sums over the group, so that new updates need not be consolidated first."""
+    keyed_output: bool
+    """Whether its rows begin with the key."""
+
+    def gather(self, keys: Block, owner: Ints, new: Block) -> list[Stored]:
+        """Return all updates of the keys, those stored and the new ones, whose keys' numbers are given; store these."""
+
+    def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
+        """Return the rows that should be there at each active time."""
+
+    @property
+    def spines(self) -> list[Spine]: ...
+
+
+class ReduceOperator(KeyedOperator):
+    """Reduce. What is given is what the logic wants less what was given before, at the times where that can change."""
+
+    def __init__(self, node: Reduce, region: Region, interner: Interner, arranged: ArrangeOperator | None) -> None:
+        self.schema: Schema = node.inputs[0].schema
+        super().__init__(node, region, len(self.schema), node.keys)
+        width = len(node.keys)
+        self._logic: Logic
+        if isinstance(node.logic, Aggregates):
+            self._logic = AggregateLogic(node, self.schedule, self.since, interner)
+        else:
+            assert isinstance(node.logic, UserReduce) and arranged is not None
+            self._logic = UserLogic(node, node.logic, arranged, interner)
+        self._dropped = 0 if self._logic.keyed_output else width
+        self._out_codes = self._dropped + len(node.schema)
+        coordinates = node.scope.coordinates
+        self._out = Spine(tuple(range(width)), self._out_codes, coordinates, 1, self.schedule, self.since)
+        if node.scalar:  # its row is there from the least time on, so that is a time to look at
+            self.ports[PENDING].defer(np.zeros((coordinates, 1), np.int64))
+
+    def run(self) -> None:
+        work = self.begin(consolidate=not self._logic.linear)
+        if work is None:
+            return
+        keys, seed_keys, seeds, new = work
+        gathered = self._logic.gather(keys, seed_keys[: new.shape[1]], new)
+        owner, given = self._out.find(keys)
+        stored = [*gathered, Stored(owner, given, self._out_codes)]
+        active, seen = self.activate(keys, seed_keys, seeds, stored)
+        wanted = self._logic.wanted(keys, active, seen[:-1])
+        change = consolidated(self._change(keys, active, wanted, seen[-1]))
+        if change.shape[1]:
+            self._out.append(change)
+            self.emit(change[self._dropped :], self.region.now)
+
+    def _change(self, keys: Block, active: Active, wanted: Wanted, given: Stored) -> Block:
+        """Return what is wanted less what was given, as updates at the active times."""
+        if isinstance(active, SingleActive):
+            at, row, factor = wanted.active, np.arange(len(wanted.active)), np.ones(1, np.int64)
+        else:
+            to, source, coefficient = active.of_wanted()
+            low = wanted.active.searchsorted(source)
+            pair, row = expand(low, wanted.active.searchsorted(source, "right") - low)
+            at, factor = to.take(pair), coefficient.take(pair)
+        codes, users = self._out_codes, self.schedule.users
+        put_in = np.empty((codes + self._coordinates + 1, len(at)), np.int64)
+        put_in[: self._dropped] = keys[: self._dropped].take(active.keys.take(at), axis=1)
+        put_in[self._dropped : codes] = wanted.codes.take(row, axis=1)
+        self.fill_times(put_in, codes, active, at)
+        put_in[-1] = factor * wanted.counts.take(row)
+        if not given.block.shape[1]:
+            return put_in
+        at, which, coefficient = active.of_had(given.owner, given.block[codes : codes + users])
+        taken_out = given.block.take(which, axis=1)
+        self.fill_times(taken_out, codes, active, at)
+        taken_out[-1] *= -coefficient
+        return np.concatenate((put_in, taken_out), axis=1)
+
+    @property
+    def state_rows(self) -> int:
+        return self._out.size + sum(s.size for s in self._logic.spines)
+
+    @property
+    def batches(self) -> int:
+        return self._out.batches + sum(s.batches for s in self._logic.spines)

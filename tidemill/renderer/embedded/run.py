@@ -1,0 +1,118 @@
+"""A run on the embedded engine: steps, their undoing, and what is read from the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tidemill.collections.results import Rows, Updates
+from tidemill.collections.schema import Schema
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import Antichain, Time
+from tidemill.dataflow.nodes import Input, Node, Output, Retime
+from tidemill.renderer.embedded.blocks import Block, consolidated
+from tidemill.renderer.embedded.codec import decode
+from tidemill.renderer.embedded.compile import Compiled
+from tidemill.renderer.embedded.schedule import Frontier
+from tidemill.renderer.metrics import Metrics, OperatorMetrics
+from tidemill.renderer.run import Queued, Run
+
+__all__ = ["EmbeddedRun"]
+
+
+class EmbeddedRun(Run):
+    """See `Run`. State is held in spines of NumPy batches in this process."""
+
+    def __init__(self, graph: Graph, keep: int) -> None:
+        super().__init__(graph, keep)
+        self._compiled = Compiled(graph, self.progress)
+        self._retimes = any(isinstance(n, Retime) for n in graph.nodes)
+        self.begin()
+
+    def _queue(self, node: Input, queued: Queued) -> None:
+        self._compiled.inputs[node].queue(queued)
+
+    def _step(self, frontiers: Mapping[Input, Antichain], upserts: Mapping[Input, Queued]) -> None:
+        schedule = self._compiled.schedule
+        self._set_uppers(self._compiled.uppers(dict(frontiers)))
+        try:
+            for node, queued in upserts.items():
+                self._compiled.inputs[node].take_now(queued)
+            for port in list(schedule.waiting):
+                port.release()
+            self._compiled.root.drain()
+        except BaseException:
+            self._undo()
+            raise
+        for frontier in self._compiled.frontiers.values():
+            frontier.settled = frontier.upper
+        touched, schedule.touched[:] = schedule.touched[:], []
+        for output, operator in self._compiled.outputs.items():
+            operator.kept = self._kept(output, frontiers)
+        for stateful in touched:
+            stateful.commit()
+
+    def _set_uppers(self, uppers: Mapping[Frontier, Antichain]) -> None:
+        schedule = self._compiled.schedule
+        for frontier, upper in uppers.items():
+            frontier.upper = upper
+        schedule.mixed = len(set(uppers.values())) > 1
+        schedule.watched = schedule.mixed or schedule.users > 1 or self._retimes
+
+    def _undo(self) -> None:
+        """Put everything back to where it was before the step."""
+        schedule = self._compiled.schedule
+        for frontier in self._compiled.frontiers.values():
+            frontier.upper = frontier.settled
+        self._compiled.root.clear()
+        for stateful in schedule.touched:
+            stateful.rollback()
+        schedule.touched.clear()
+
+    def _contents(self, node: Output, at: Time | None) -> Rows:
+        operator = self._compiled.outputs[node]
+        block = operator.spine.everything()
+        k, users = len(operator.schema), len(self.graph.coordinates)
+        if at is not None:
+            block = block.compress(_at_or_before(block[k : k + users], at), axis=1)
+        rows = consolidated(np.concatenate((block[:k], block[-1:])))
+        return Rows(operator.schema, decode(operator.schema, rows[:k], self._compiled.interner), rows[-1], at)
+
+    def _unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
+        operator = self._compiled.outputs[node]
+        return self._updates(operator.schema, operator.take_unread(), lower, upper)
+
+    def _changed_since(self, node: Output, time: Time, upper: Antichain) -> Updates:
+        operator = self._compiled.outputs[node]
+        block = operator.spine.everything()
+        k, users = len(operator.schema), len(self.graph.coordinates)
+        block = consolidated(block.compress(~_at_or_before(block[k : k + users], time), axis=1))
+        return self._updates(operator.schema, block, Antichain([time]), upper)
+
+    def _updates(self, schema: Schema, block: Block, lower: Antichain, upper: Antichain) -> Updates:
+        k = len(schema)
+        table = decode(schema, block[:k], self._compiled.interner)
+        return Updates(schema, self.graph.coordinates, table, block[k:-1], block[-1], lower, upper)
+
+    def _discard(self) -> None:
+        for node, operator in self._compiled.inputs.items():
+            if node.rows is None:
+                operator.discard()
+
+    def _measured(self) -> Metrics:
+        return Metrics([self._measure(node) for node in self.graph.nodes])
+
+    def _measure(self, node: Node) -> OperatorMetrics:
+        o = self._compiled.operators[node]
+        waiting = sum(p.waiting_size for p in o.ports)
+        return OperatorMetrics(
+            node.id, node.kind, node.name, o.records_in, o.records_out, o.state_rows, o.batches, o.seconds, waiting
+        )
+
+    def _release(self) -> None:
+        del self._compiled
+
+
+def _at_or_before(times: Block, time: Time):  # type: ignore[no-untyped-def]
+    return (times <= np.array(time)[:, None]).all(axis=0)

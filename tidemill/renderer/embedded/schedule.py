@@ -1,0 +1,328 @@
+"""Who runs when: operators, the ports where their updates wait, and the rounds of loops.
+
+A step goes through the operators once, in topological order, running those with work. A loop is one place in that order:
+it repeats rounds, each handling exactly the updates at one iteration across all user times of the step, until nothing is
+queued. What lies at a later iteration waits in its port for that round, what lies beyond the operator's frontier for the
+step whose interval contains it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+
+from tidemill.dataflow.lattice import Antichain
+from tidemill.renderer.embedded.blocks import Block, consolidated, grouped, stacked
+from tidemill.renderer.embedded.times import beyond
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidemill.dataflow.nodes import Node
+
+__all__ = ["Frontier", "Loops", "Operator", "Port", "Region", "Schedule", "Stateful"]
+
+Loops: TypeAlias = tuple[int, ...]
+"""The iteration of each loop around an operator, outermost first."""
+
+
+class Stateful(Protocol):
+    """What a step changes, and can put back."""
+
+    def commit(self) -> None: ...
+
+    def rollback(self) -> None: ...
+
+
+class Schedule:
+    """What the operators of a run share: the shape of times, what the current step touched, who holds updates back."""
+
+    def __init__(self, users: int, frontier_of: Callable[[Node], Frontier]) -> None:
+        self.users = users
+        self.frontier_of = frontier_of
+        self.watched = False
+        """Whether updates may come to an operator that are beyond its frontier, so that each has to be looked at."""
+        self.mixed = False
+        """Whether operators differ in their frontiers in the current step."""
+        self.touched: list[Stateful] = []
+        self.waiting: dict[Port, None] = {}
+
+
+class Frontier:
+    """The user frontier of operators that the same inputs reach in the same way."""
+
+    def __init__(self, least: Antichain) -> None:
+        self.upper = least
+        """Up to where the current step goes."""
+        self.settled = least
+        """Up to where the last step went: from there on readers of state ask about times."""
+
+
+class Region:
+    """A scope at work: its operators and inner loops by their places, and those of them that have work."""
+
+    def __init__(self, schedule: Schedule, parent: Region | None, place: float) -> None:
+        self.schedule = schedule
+        self.parent = parent
+        self.place = place
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.items: dict[float, Operator | Region] = {}
+        self.inner: list[Region] = []
+        self.now: Loops | None = () if parent is None else None
+        """The current round; None while it is not running."""
+        self.queued = False
+        self._heap: list[float] = []
+        self._rounds: dict[Loops, set[int]] = {}
+        self._due: dict[Loops, list[Port]] = {}
+        if parent is not None:
+            parent.inner.append(self)
+
+    def wake(self, item: Operator | Region) -> None:
+        """Have an item run in the current round."""
+        if not item.queued:
+            item.queued = True
+            heapq.heappush(self._heap, item.place)
+
+    def await_round(self, loops: Loops, port: Port) -> None:
+        """Have a port get what waits there for a round when that round comes."""
+        self._due.setdefault(loops, []).append(port)
+        self._announce(loops)
+
+    def _announce(self, loops: Loops) -> None:
+        """Have a round run here, and the rounds around it, as far out as they are not running."""
+        if self.parent is None:
+            return
+        outside = loops[:-1]
+        self._rounds.setdefault(outside, set()).add(loops[-1])
+        if self.now is not None and self.now[:-1] == outside:
+            return  # running: the round will be seen
+        if self.parent.now == outside:
+            self.parent.wake(self)
+        else:
+            self.parent._announce(outside)  # noqa: SLF001 - the same class
+
+    def run(self) -> None:
+        """Run all rounds there are for the round of the region around, and those that come up meanwhile."""
+        assert self.parent is not None and self.parent.now is not None
+        outside = self.parent.now
+        rounds = self._rounds.get(outside)
+        while rounds:
+            i = min(rounds)
+            rounds.remove(i)
+            self.now = (*outside, i)
+            for port in self._due.pop(self.now, ()):
+                port.begin_round(self.now)
+            for region in self.inner:
+                if region._rounds.get(self.now):  # noqa: SLF001 - the same class
+                    self.wake(region)
+            self.drain()
+        self._rounds.pop(outside, None)
+        self.now = None
+
+    def drain(self) -> None:
+        """Run whoever has work, in topological order."""
+        heap, items, clock = self._heap, self.items, time.perf_counter
+        while heap:
+            item = items[heapq.heappop(heap)]
+            item.queued = False
+            if isinstance(item, Operator):
+                start = clock()
+                item.run()
+                item.seconds += clock() - start
+            else:
+                item.run()
+
+    def clear(self) -> None:
+        """Forget all work, after a step that failed."""
+        self._heap.clear()
+        self._rounds.clear()
+        self._due.clear()
+        self.now = () if self.parent is None else None
+        self.queued = False
+        for item in self.items.values():
+            item.clear()
+
+
+class Port:
+    """Where updates to an operator wait: for its turn, for a later round, for a later step."""
+
+    __slots__ = ("_deferred", "_later", "_mark", "_now", "codes", "operator")
+
+    def __init__(self, operator: Operator, codes: int) -> None:
+        self.operator = operator
+        self.codes = codes
+        """How many rows of codes its blocks have; those of the time follow."""
+        self._now: list[Block] = []
+        self._later: dict[Loops, list[Block]] = {}
+        self._deferred: list[Block] = []
+        self._mark: list[Block] | None = None
+
+    def put(self, block: Block, at: Loops | None) -> None:
+        """Take updates that are all at one iteration of each loop, or (None) at any."""
+        if not block.shape[1]:
+            return
+        schedule, region = self.operator.schedule, self.operator.region
+        if schedule.watched:
+            late = beyond(block[self.codes : self.codes + schedule.users], self.operator.frontier.upper)
+            if late.any():
+                self.defer(block.compress(late, axis=1))
+                block = block.compress(~late, axis=1)
+                if not block.shape[1]:
+                    return
+        if at is None:
+            self._sort_out(block)
+        elif at == region.now:
+            self._now.append(block)
+            region.wake(self.operator)
+        else:
+            self._put_later(block, at)
+
+    def _sort_out(self, block: Block) -> None:
+        """Put updates of various iterations where they belong."""
+        region = self.operator.region
+        first = self.codes + self.operator.schedule.users
+        order, starts = grouped(block[first : first + region.depth])
+        for group in np.split(order, starts[1:]):
+            at = tuple(block[first : first + region.depth, group[0]].tolist())
+            part = block if len(starts) == 1 else block.take(group, axis=1)
+            if at == region.now:
+                self._now.append(part)
+                region.wake(self.operator)
+            else:
+                self._put_later(part, at)
+
+    def _put_later(self, block: Block, at: Loops) -> None:
+        if at not in self._later:
+            self._later[at] = []
+            self.operator.region.await_round(at, self)
+        self._later[at].append(block)
+
+    def begin_round(self, at: Loops) -> None:
+        """Move what waited for this round to where its operator takes it."""
+        self._now += self._later.pop(at)
+        self.operator.region.wake(self.operator)
+
+    def take(self) -> Block | None:
+        """Return what is there for the operator's turn."""
+        if not self._now:
+            return None
+        block = stacked(self._now)
+        self._now = []
+        return block
+
+    def take_consolidated(self) -> Block | None:
+        """Return what is there for the operator's turn, consolidated; None where it came to nothing."""
+        block = self.take()
+        if block is None:
+            return None
+        block = consolidated(block)
+        return block if block.shape[1] else None
+
+    # -- waiting for a later step ---------------------------------------------------------------------------------
+
+    def defer(self, block: Block) -> None:
+        """Keep updates for a later step."""
+        self._deferred.append(block)
+        self.operator.schedule.waiting[self] = None
+
+    @property
+    def deferred(self) -> list[Block]:
+        return self._deferred
+
+    def forget(self) -> None:
+        """Drop all that waits for a later step."""
+        self._deferred = []
+
+    def release(self) -> None:
+        """Move into the current step what is no longer beyond the operator's frontier."""
+        schedule = self.operator.schedule
+        self._mark = self._deferred
+        schedule.touched.append(self)
+        held, self._deferred = self._deferred, []
+        for block in held:
+            late = beyond(block[self.codes : self.codes + schedule.users], self.operator.frontier.upper)
+            if not late.any():
+                self._enter_step(block)
+            elif late.all():
+                self._deferred.append(block)
+            else:
+                self._deferred.append(block.compress(late, axis=1))
+                self._enter_step(block.compress(~late, axis=1))
+        if not self._deferred:
+            schedule.waiting.pop(self, None)
+
+    def _enter_step(self, block: Block) -> None:
+        if self.operator.region.depth:
+            self._sort_out(block)
+        else:
+            self._now.append(block)
+            self.operator.region.wake(self.operator)
+
+    def commit(self) -> None:
+        self._mark = None
+
+    def rollback(self) -> None:
+        if self._mark is not None:
+            self._deferred, self._mark = self._mark, None
+            self.operator.schedule.waiting[self] = None
+
+    def clear(self) -> None:
+        self._now = []
+        self._later = {}
+
+    @property
+    def waiting_size(self) -> int:
+        return sum(b.shape[1] for b in self._deferred)
+
+
+class Operator:
+    """A node at work. Subclasses take what is in their ports when they are run, and emit what follows from it."""
+
+    def __init__(self, node: Node, region: Region, codes: tuple[int, ...]) -> None:
+        self.node = node
+        self.region = region
+        self.schedule = region.schedule
+        self.frontier = region.schedule.frontier_of(node)
+        self.place: float = node.id
+        self.ports = [Port(self, c) for c in codes]
+        self.consumers: list[tuple[Operator, int]] = []
+        self.queued = False
+        self.records_in = 0
+        self.records_out = 0
+        self.seconds = 0.0
+
+    def accept(self, port: int, block: Block, at: Loops | None) -> None:
+        """Take updates from an operator before this one."""
+        self.records_in += block.shape[1]
+        self.ports[port].put(block, at)
+
+    def emit(self, block: Block, at: Loops | None) -> None:
+        """Send updates to all that read this operator."""
+        if block.shape[1]:
+            self.records_out += block.shape[1]
+            for operator, port in self.consumers:
+                operator.accept(port, block, at)
+
+    def run(self) -> None:
+        """Do the work of the current round."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        self.queued = False
+        for port in self.ports:
+            port.clear()
+
+    def since(self) -> Antichain:
+        """Return from where on this operator asks about times."""
+        return self.frontier.settled
+
+    @property
+    def state_rows(self) -> int:
+        return 0
+
+    @property
+    def batches(self) -> int:
+        return 0

@@ -1,0 +1,293 @@
+"""Spines: arrangements as sorted, immutable batches of geometrically growing size, merged a little at a time.
+
+The newest updates lie unsorted in a short tail, where a change of a row or two is found by looking at all of it. Full
+tails become sorted batches; neighbours of similar size are merged with bounded work at each turn, and merging is where
+times are compacted and updates cancel. Everything a reader sees is immutable, so a step that fails is undone by going
+back to the view before it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from tidemill.dataflow.lattice import Antichain
+from tidemill.renderer.embedded.blocks import Block, Ints, consolidated, expand, hashed, same, stacked
+from tidemill.renderer.embedded.times import advance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidemill.renderer.embedded.schedule import Schedule
+
+__all__ = ["Batch", "Spine", "View"]
+
+TAIL: Final = 256
+"""Updates in the tail at most: comparing a key with all of them costs about as much as two binary searches."""
+RATIO: Final = 4
+"""Neighbouring batches are merged when the older is less than this many times the size of the newer."""
+IDLE_FUEL: Final = 1024
+"""Updates merged at the end of each step while a merge is under way."""
+PUSH_FUEL: Final = 16
+"""Updates merged for each one that is pushed as a batch."""
+SCAN: Final = 1 << 14
+"""Comparisons worth doing against an unsorted tail; beyond it, the tail is sorted first."""
+
+
+class Batch(NamedTuple):
+    """Updates sorted by the hash of their key columns."""
+
+    keys: Ints
+    block: Block
+
+
+class View(NamedTuple):
+    """What a spine holds at a moment."""
+
+    batches: tuple[Batch, ...]
+    tail: Batch
+    """Buffers of `TAIL` columns; beyond ``tail_size`` they hold nothing."""
+    tail_size: int
+    merge: _Merge | None
+
+    @property
+    def size(self) -> int:
+        return self.tail_size + sum(len(b.keys) for b in self.batches)
+
+
+class Spine:
+    """An index of updates by some of their code columns; see the module.
+
+    ``since`` tells how far user times may be compacted: no reader asks about times that are not beyond it. Where the
+    schedule keeps what a step touched it enters itself when first appended to, to be committed or rolled back.
+    """
+
+    __slots__ = ("_codes", "_keys", "_mark", "_rows", "_since", "_touched", "_users", "_weights", "view")
+
+    def __init__(
+        self,
+        keys: tuple[int, ...],
+        codes: int,
+        coordinates: int,
+        weights: int,
+        schedule: Schedule,
+        since: Callable[[], Antichain],
+    ) -> None:
+        self._touched = schedule.touched
+        first = keys[0] if keys else 0
+        adjacent = keys == tuple(range(first, first + len(keys)))
+        self._keys: slice | list[int] = slice(first, first + len(keys)) if adjacent else list(keys)
+        self._codes = codes
+        self._weights = weights
+        self._rows = codes + coordinates + weights
+        self._users = schedule.users
+        self._since = since
+        self.view = View((), _empty_tail(self._rows), 0, None)
+        self._mark: View | None = None
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def append(self, block: Block) -> View:
+        """Add updates; return the view before."""
+        before = self.view
+        if self._mark is None:
+            self._mark = before
+            self._touched.append(self)
+        n = block.shape[1]
+        size = before.tail_size
+        if size + n <= TAIL:
+            keys, tail = before.tail
+            tail[:, size : size + n] = block
+            keys[size : size + n] = hashed(block[self._keys])
+            self.view = before._replace(tail_size=size + n)
+        elif n <= TAIL:
+            self._push(self._sorted(self._compacted(stacked([before.tail.block[:, :size], block]))))
+        else:
+            self._push(self._sorted(block), keep_tail=True)
+        return before
+
+    def commit(self) -> None:
+        """Make what was appended permanent, and go on merging."""
+        self._mark = None
+        if self.view.merge is not None:
+            self._work(IDLE_FUEL)
+
+    def rollback(self) -> None:
+        """Go back to the view at the last commit."""
+        if self._mark is not None:
+            self.view = self._mark
+            # The tail is shared between views and only appended to. What was undone is overwritten by what comes next.
+            self._mark = None
+
+    def exert(self) -> bool:
+        """Merge all there is into one batch; return whether anything was done."""
+        view = self.view
+        if len(view.batches) + (view.tail_size > 0) == 0 or (len(view.batches) == 1 and view.tail_size == 0):
+            return False
+        parts = [b.block for b in view.batches] + [view.tail.block[:, : view.tail_size]]
+        merged = self._sorted(self._compacted(stacked(parts)))
+        self.view = View((merged,) if len(merged.keys) else (), _empty_tail(self._rows), 0, None)
+        return True
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def find(self, keys: Block, view: View | None = None) -> tuple[Ints, Block]:
+        """Return all updates with one of these keys, as the number of the key and the update, in no special order.
+
+        The keys are columns of codes, which may repeat. Cost: a binary search for each key in each batch.
+        """
+        view = self.view if view is None else view
+        count = keys.shape[1]
+        if count * view.tail_size > SCAN:
+            view = self._without_tail(view)
+        hashes = hashed(keys)
+        owners: list[Ints] = []
+        found: list[Block] = []
+        if view.tail_size:
+            owner, at = (hashes[:, None] == view.tail.keys[: view.tail_size]).nonzero()
+            if len(at):
+                owners.append(owner)
+                found.append(view.tail.block.take(at, axis=1))
+        if view.batches:
+            self._find_sorted(view.batches, hashes, owners, found)
+        if not found:
+            return _NONE, np.empty((self._rows, 0), np.int64)
+        owner, block = (owners[0], found[0]) if len(found) == 1 else (np.concatenate(owners), stacked(found))
+        if len(keys) != 1:
+            true = same(block[self._keys], keys.take(owner, axis=1))
+            if not true.all():  # another key with the same hash
+                owner, block = owner.compress(true), block.compress(true, axis=1)
+        return owner, block
+
+    def everything(self) -> Block:
+        """Return all updates."""
+        view = self.view
+        return stacked([*(b.block for b in view.batches), view.tail.block[:, : view.tail_size]])
+
+    @property
+    def size(self) -> int:
+        return self.view.size
+
+    @property
+    def batches(self) -> int:
+        return len(self.view.batches) + (self.view.tail_size > 0)
+
+    def _find_sorted(
+        self, batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints], found: list[Block]
+    ) -> None:
+        if len(hashes) == 1:
+            for keys, block in batches:
+                low, high = keys.searchsorted(hashes), keys.searchsorted(hashes, "right")
+                if high[0] > low[0]:
+                    owners.append(np.zeros(high[0] - low[0], np.int64))
+                    found.append(block[:, low[0] : high[0]])
+            return
+        order = hashes.argsort()  # searching for sorted keys is several times faster than for scattered ones
+        hashes = hashes.take(order)
+        for keys, block in batches:
+            low = keys.searchsorted(hashes)
+            counts = keys.searchsorted(hashes, "right") - low
+            owner, at = expand(low, counts)
+            if len(at):
+                owners.append(order.take(owner))
+                found.append(block.take(at, axis=1))
+
+    # -- merging ----------------------------------------------------------------------------------------------------
+
+    def _push(self, batch: Batch, *, keep_tail: bool = False) -> None:
+        view = self.view
+        tail, size = (view.tail, view.tail_size) if keep_tail else (_empty_tail(self._rows), 0)
+        batches = (*view.batches, batch) if len(batch.keys) else view.batches
+        self.view = View(batches, tail, size, view.merge)
+        self._work(PUSH_FUEL * max(TAIL, len(batch.keys)))
+
+    def _work(self, fuel: int) -> None:
+        """Merge neighbours of similar size, oldest first, as long as the fuel lasts."""
+        while fuel > 0:
+            view = self.view
+            if view.merge is None:
+                place = self._unbalanced(view.batches)
+                if place is None:
+                    return
+                older, newer = view.batches[place], view.batches[place + 1]
+                view = view._replace(merge=_Merge(self, place, older, newer))
+                self.view = view
+            merge = view.merge
+            assert merge is not None
+            fuel = merge.work(fuel)
+            if merge.result is not None:
+                merged = (merge.result,) if len(merge.result.keys) else ()
+                batches = (*view.batches[: merge.place], *merged, *view.batches[merge.place + 2 :])
+                self.view = view._replace(batches=batches, merge=None)
+
+    @staticmethod
+    def _unbalanced(batches: tuple[Batch, ...]) -> int | None:
+        for i in range(len(batches) - 1):
+            if len(batches[i].keys) < RATIO * len(batches[i + 1].keys):
+                return i
+        return None
+
+    def _without_tail(self, view: View) -> View:
+        tail = self._sorted(view.tail.block[:, : view.tail_size])
+        return View((*view.batches, tail), view.tail, 0, None)
+
+    def _compacted(self, block: Block) -> Block:
+        return consolidated(advance(block, self._codes, self._users, self._since()), self._weights)
+
+    def _sorted(self, block: Block) -> Batch:
+        keys = hashed(block[self._keys])
+        order = keys.argsort()
+        return Batch(keys.take(order), block.take(order, axis=1))
+
+
+class _Merge:
+    """Two neighbouring batches being merged, a run of keys at a time, into arrays of their own."""
+
+    __slots__ = ("_at", "_block", "_done", "_keys", "_spine", "newer", "older", "place", "result")
+
+    def __init__(self, spine: Spine, place: int, older: Batch, newer: Batch) -> None:
+        self.place = place
+        self.older = older
+        self.newer = newer
+        self.result: Batch | None = None
+        self._spine = spine
+        self._at = [0, 0]
+        self._done = 0
+        total = len(older.keys) + len(newer.keys)
+        self._keys = np.empty(total, np.int64)
+        self._block = np.empty((len(older.block), total), np.int64)
+
+    def work(self, fuel: int) -> int:
+        """Merge about so many updates; return what is left of the fuel."""
+        i, j = self._at
+        older, newer = self.older, self.newer
+        if fuel >= len(older.keys) - i + len(newer.keys) - j:
+            end_i, end_j = len(older.keys), len(newer.keys)
+        else:  # up to a key, whose updates are not to be parted: only together can they cancel
+            big, at = (older, i) if len(older.keys) - i >= len(newer.keys) - j else (newer, j)
+            last = big.keys[min(at + max(fuel, 1), len(big.keys)) - 1]
+            end_i, end_j = int(older.keys.searchsorted(last, "right")), int(newer.keys.searchsorted(last, "right"))
+        both = [older.block[:, i:end_i], newer.block[:, j:end_j]]
+        part = self._spine._sorted(self._spine._compacted(stacked(both)))  # noqa: SLF001 - the spine's other half
+        size = len(part.keys)
+        self._keys[self._done : self._done + size] = part.keys
+        self._block[:, self._done : self._done + size] = part.block
+        self._done += size
+        self._at = [end_i, end_j]
+        if end_i == len(older.keys) and end_j == len(newer.keys):
+            self._finish()
+        return fuel - (end_i - i + end_j - j)
+
+    def _finish(self) -> None:
+        keys, block = self._keys[: self._done], self._block[:, : self._done]
+        if self._done < len(self._keys) * 3 // 4:  # much has cancelled: do not hold on to the room it took
+            keys, block = keys.copy(), block.copy()
+        self.result = Batch(keys, block)
+
+
+_NONE: Final[Ints] = np.empty(0, np.int64)
+
+
+def _empty_tail(rows: int) -> Batch:
+    return Batch(np.empty(TAIL, np.int64), np.empty((rows, TAIL), np.int64))

@@ -1,0 +1,112 @@
+"""Threshold: each row with a count computed from its accumulated count. Distinct is the commonest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tidemill.collections.schema import Schema
+from tidemill.dataflow.lattice import shown
+from tidemill.dataflow.nodes import Input, Node, Threshold
+from tidemill.errors import NegativeCountError, UserFunctionError
+from tidemill.renderer.embedded.active import Active
+from tidemill.renderer.embedded.blocks import Block, Bools, Ints
+from tidemill.renderer.embedded.codec import Interner, decode_rows
+from tidemill.renderer.embedded.keyed import KeyedOperator, Stored
+from tidemill.renderer.embedded.linear import called
+from tidemill.renderer.embedded.schedule import Region
+from tidemill.renderer.embedded.spine import Spine
+
+__all__ = ["ThresholdOperator", "UniqueCheck"]
+
+
+class ThresholdOperator(KeyedOperator):
+    """Threshold. The row is its own key; the state is what came in and what went out, as two weights of one spine."""
+
+    def __init__(self, node: Node, region: Region, interner: Interner) -> None:
+        self.schema: Schema = node.schema
+        super().__init__(node, region, len(self.schema), tuple(range(len(self.schema))))
+        self.interner = interner
+        columns = tuple(range(len(self.schema)))
+        self._spine = Spine(columns, len(columns), self._coordinates, 2, self.schedule, self.since)
+        self._function = node.function if isinstance(node, Threshold) else None
+
+    def run(self) -> None:
+        work = self.begin()
+        if work is None:
+            return
+        keys, seed_keys, seeds, new = work
+        k = len(self.schema)
+        owner, stored = self._spine.find(keys)
+        active, (seen,) = self.activate(keys, seed_keys, seeds, [Stored(owner, stored, k)])
+        visible_keys = np.concatenate((seed_keys[: new.shape[1]], seen.owner))
+        visible = np.concatenate((_with_nothing_out(new), seen.block), axis=1)
+        users = slice(k, k + self.schedule.users)
+        came, went = visible[-2], visible[-1]
+        counts = active.sums(visible_keys, visible[users], came[None])[0]
+        wanted = self.wanted(keys, active, counts)
+        change = np.zeros(len(active), np.int64)
+        at, what, coefficient = active.of_wanted()
+        np.add.at(change, at, coefficient * wanted[what])
+        some = went.nonzero()[0]
+        at, what, coefficient = active.of_had(visible_keys[some], visible[users][:, some])
+        np.subtract.at(change, at, coefficient * went[some][what])
+        self._finish(keys, active, change, new)
+
+    def _finish(self, keys: Block, active: Active, change: Ints, new: Block) -> None:
+        changed = change.nonzero()[0]
+        out = self.at_active(keys, active, changed, change[changed])
+        stored = _with_nothing_out(new)
+        if len(changed):
+            zeros = np.zeros((1, len(changed)), np.int64)
+            stored = np.concatenate((stored, np.concatenate((out[:-1], zeros, out[-1:]))), axis=1)
+        if stored.shape[1]:
+            self._spine.append(stored)
+        self.emit(out, self.region.now)
+
+    def wanted(self, keys: Block, active: Active, counts: Ints) -> Ints:
+        """Return the new counts for these accumulated ones."""
+        if self._function is None:
+            return (counts > 0).astype(np.int64)
+        rows = decode_rows(self.schema, keys, self.interner)
+        pairs = zip(active.keys.tolist(), counts.tolist(), strict=True)
+        return np.array([self._called(self._function, rows[key], count) for key, count in pairs], np.int64)
+
+    def _called(self, function: Callable[[Any, int], int], row: Any, count: int) -> int:
+        if count == 0:
+            return 0
+        result = called(self.node, f"row {row}", function, row, count)
+        if isinstance(result, bool) or not hasattr(result, "__index__"):
+            msg = f"{self.node.where}: the function returned {result!r} for row {row}: expected a count"
+            raise UserFunctionError(msg)
+        return int(result)
+
+    @property
+    def state_rows(self) -> int:
+        return self._spine.size
+
+    @property
+    def batches(self) -> int:
+        return self._spine.batches
+
+
+class UniqueCheck(ThresholdOperator):
+    """What an input declared unique goes through: raises where a count is neither 0 nor 1, and changes nothing."""
+
+    def wanted(self, keys: Block, active: Active, counts: Ints) -> Ints:
+        wrong: Bools = (counts != 0) & (counts != 1)
+        if wrong.any():
+            first = int(wrong.argmax())
+            (row,) = decode_rows(self.schema, keys[:, [active.keys[first]]], self.interner)
+            time = shown(tuple(active.times[:, first].tolist()))
+            msg = f"{self.node.where} is unique, but row {row} has count {counts[first]} at time {time}"
+            raise NegativeCountError(msg)
+        assert isinstance(self.node, Input)
+        return counts
+
+
+def _with_nothing_out(new: Block) -> Block:
+    """Return updates with a second weight, for what went out at them: nothing."""
+    return np.concatenate((new, np.zeros((1, new.shape[1]), np.int64)))

@@ -1,0 +1,108 @@
+"""A Reduce by a user's Python function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tidemill.collections.aggregates import UserReduce
+from tidemill.collections.schema import Schema
+from tidemill.dataflow.nodes import Reduce
+from tidemill.errors import NegativeCountError, UserFunctionError
+from tidemill.renderer.embedded.active import Active
+from tidemill.renderer.embedded.arrange import ArrangeOperator
+from tidemill.renderer.embedded.blocks import Block, Ints, consolidated
+from tidemill.renderer.embedded.codec import Interner, decode_rows, encode, order_ranks
+from tidemill.renderer.embedded.keyed import Stored
+from tidemill.renderer.embedded.linear import called, listed, returned_rows
+from tidemill.renderer.embedded.spine import Spine
+
+if TYPE_CHECKING:
+    from tidemill.renderer.embedded.reduce import Wanted
+
+__all__ = ["UserLogic"]
+
+
+class UserLogic:
+    """Calls ``fn(key, [(row without key, count), ...])`` for each group. Its input's state is the shared arrangement."""
+
+    linear = False
+    keyed_output = False
+
+    def __init__(self, node: Reduce, logic: UserReduce, arranged: ArrangeOperator, interner: Interner) -> None:
+        self._node = node
+        self._function = logic.function
+        self._arranged = arranged
+        self._interner = interner
+        schema: Schema = node.inputs[0].schema
+        rest = [i for i in range(len(schema)) if i not in node.keys]
+        self._rest = np.array(rest, np.int64)
+        self._rest_schema = Schema(tuple(schema.fields[i] for i in rest))
+        self._key_schema = Schema(tuple(schema.fields[i] for i in node.keys))
+
+    @property
+    def spines(self) -> list[Spine]:
+        return []
+
+    def gather(self, keys: Block, owner: Ints, new: Block) -> list[Stored]:
+        del owner, new  # already in the arrangement
+        spine = self._arranged.spine
+        found, block = spine.find(keys)
+        coordinates = self._node.scope.coordinates
+        codes = len(self._arranged.schema)
+        missing = codes + coordinates + 1 - len(block)
+        if missing:  # arranged outside of the loop: iteration 0 in it
+            zeros = np.zeros((missing, block.shape[1]), np.int64)
+            block = np.concatenate((block[:-1], zeros, block[-1:]))
+        return [Stored(found, block, codes)]
+
+    def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
+        from tidemill.renderer.embedded.reduce import Wanted  # noqa: PLC0415 - a reduce is made of its logic
+
+        ((owner, block, codes),) = seen
+        users = self._arranged.schedule.users
+        at, which = active.pairs(owner, block[codes : codes + users])
+        rows = block.take(self._rest, axis=0).take(which, axis=1)
+        groups = consolidated(np.concatenate((at[None], rows, block[-1:].take(which, axis=1))))
+        groups = groups.take(self._sorted(groups), axis=1)
+        values = decode_rows(self._rest_schema, groups[1:-1], self._interner)
+        counts = groups[-1].tolist()
+        names = decode_rows(self._key_schema, keys, self._interner)
+        bounds = np.concatenate((groups[0].searchsorted(np.arange(len(active))), [groups.shape[1]])).tolist()
+        made: list[tuple[Any, ...]] = []
+        made_at: list[int] = []
+        made_counts: list[int] = []
+        for i, key in enumerate(active.keys.tolist()):
+            low, high = bounds[i], bounds[i + 1]
+            if low < high:
+                group = list(zip(values[low:high], counts[low:high], strict=True))
+                for row, count in self._call(names[key], group):
+                    made.append(row)
+                    made_at.append(i)
+                    made_counts.append(count)
+        schema: Schema = self._node.schema
+        return Wanted(np.array(made_at, np.int64), encode(schema, made, self._interner), np.array(made_counts, np.int64))
+
+    def _sorted(self, groups: Block) -> Ints:
+        """Return an order by group and, in it, by row: nulls first, NaN last."""
+        ranks = [order_ranks(c, f.dtype, self._interner) for c, f in zip(groups[1:-1], self._rest_schema, strict=True)]
+        return np.lexsort((*reversed(ranks), groups[0]))
+
+    def _call(self, key: tuple[Any, ...], group: list[tuple[tuple[Any, ...], int]]) -> list[tuple[tuple[Any, ...], int]]:
+        for row, count in group:
+            if count < 0:
+                msg = f"{self._node.where}, key {key}: row {row} has count {count}: a reduce has no meaning for it"
+                raise NegativeCountError(msg)
+        what = f"key {key}"
+        result = listed(self._node, what, called(self._node, what, self._function, key, group))
+        for pair in result:
+            if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and _is_count(pair[1])):  # noqa: PLR2004 - a pair
+                msg = f"{self._node.where}: the function returned {pair!r} for {what}: expected (row, count)"
+                raise UserFunctionError(msg)
+        rows = returned_rows(self._node, what, [row for row, _ in result])
+        return [(row, int(count)) for row, (_, count) in zip(rows, result, strict=True)]
+
+
+def _is_count(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)

@@ -1,0 +1,49 @@
+"""What a step that cannot be taken says: the same words for every engine, each naming node, key, row and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidemill.dataflow.lattice import Time, shown
+from tidemill.dataflow.nodes import Feedback, Input, Node
+from tidemill.errors import ExpressionError, IterationLimitError, NegativeCountError
+
+__all__ = ["expression_failed", "iteration_limit", "negative_count", "not_unique", "overflow"]
+
+Row = tuple[Any, ...]
+
+
+def expression_failed(node: Node, row: Row, error: ExpressionError) -> ExpressionError:
+    """Return the error of an expression, told with the node that evaluates it and the row."""
+    return ExpressionError(f"{node.where}, row {row}: {error.reason}", error.sql, error.row_index)
+
+
+def overflow(node: Node, key: Row, name: str, function: str) -> ExpressionError:
+    """Return the error of an aggregate whose value at a time does not fit the type of its column."""
+    return ExpressionError(f"{node.where}, key {key}: overflow", f"{function} AS {name}")
+
+
+def negative_count(node: Node, key: Row, row: Row, count: int) -> NegativeCountError:
+    """Return the error of a group that holds a row less than no times, where that has no meaning."""
+    msg = (
+        f"{node.where}, key {key}: row {row} has the count {count}, and a negative count has no meaning here: "
+        "insert the row before it is deleted, or look for what takes it away twice"
+    )
+    return NegativeCountError(msg)
+
+
+def not_unique(node: Input, row: Row, count: int, time: Time) -> NegativeCountError:
+    """Return the error of a row of a unique input that is there twice, or less than no times."""
+    msg = f"{node.where} is unique, but row {row} has the count {count} at time {shown(time)}: expected 0 or 1"
+    return NegativeCountError(msg)
+
+
+def iteration_limit(node: Feedback, row: Row) -> IterationLimitError:
+    """Return the error of a loop that still changed in the last iteration it was allowed."""
+    limit = node.limits.error_at
+    msg = (
+        f"{node.scope.kind} {node.scope.name!r} ({node.scope.site.location}) has not settled: {node.name!r} still changed "
+        f"in iteration {limit} (error_at={limit}), among others row {row}; raise error_at, or make the counts settle, as "
+        "distinct() does"
+    )
+    return IterationLimitError(msg)

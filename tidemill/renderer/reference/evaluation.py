@@ -1,0 +1,93 @@
+"""One pass over a graph, from scratch: the trace of every node, loops round by round."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import Antichain, join_closure
+from tidemill.dataflow.nodes import Feedback, Input, Node, Variable
+from tidemill.dataflow.scopes import Scope
+from tidemill.renderer import failures
+from tidemill.renderer.reference.aggregates import order
+from tidemill.renderer.reference.operators import RULES
+from tidemill.renderer.reference.traces import Trace, complete, consolidated, contents
+
+__all__ = ["Evaluation"]
+
+
+class Evaluation:
+    """The traces of all nodes, each up to its own frontier, when the inputs are given.
+
+    ``frontier`` says for each node which user times are final there; nothing is computed at others.
+    """
+
+    def __init__(self, graph: Graph, given: Mapping[Input, Trace], frontier: Callable[[Node], Antichain]) -> None:
+        self.traces: dict[Node, Trace] = {}
+        self.seconds: dict[Node, float] = defaultdict(float)
+        self._graph = graph
+        self._given = given
+        self._users = len(graph.coordinates)
+        self._frontiers = {node: frontier(node) for node in graph.nodes}
+        self._run(graph.root)
+
+    def _run(self, scope: Scope) -> None:
+        for item in self._graph.plan(scope):
+            if isinstance(item, Scope):
+                self._loop(item)
+            elif not isinstance(item, Variable):
+                start = time.perf_counter()
+                self.traces[item] = self._evaluated(item)
+                self.seconds[item] += time.perf_counter() - start
+
+    def _loop(self, scope: Scope) -> None:
+        """Run the loop's body, for all outer times at once, until the feedback does not change.
+
+        After k passes the variables, and so everything in the body, are right in the iterations before k; what is in
+        them is of those iterations only. So a pass that leaves the feedback as it was has found the fixed point of all times.
+        """
+        feedback = [n for n in self._graph.nodes if isinstance(n, Feedback) and n.scope is scope]
+        for node in feedback:
+            self.traces[node.variable] = {}
+        settled = False
+        while not settled:
+            self._run(scope)
+            for node in feedback:
+                _check_limit(node, self.traces[node])
+            settled = all(self.traces[node.variable] == self.traces[node] for node in feedback)
+            for node in feedback:
+                self.traces[node.variable] = self.traces[node]
+
+    def _evaluated(self, node: Node) -> Trace:
+        frontier = self._frontiers[node]
+        if isinstance(node, Input):
+            return self._input(node, frontier)
+        sources = [self.traces[source] for source in node.inputs]
+        if len(sources) > 1:  # one input may be further than the other
+            sources = [complete(trace, frontier, self._users) for trace in sources]
+        return complete(RULES[type(node)](node, *sources), frontier, self._users)
+
+    def _input(self, node: Input, frontier: Antichain) -> Trace:
+        if node.rows is not None:
+            least = self._graph.minimum(node.scope)
+            return consolidated((row, least, 1) for row in node.rows)
+        trace = complete(self._given[node], frontier, self._users)
+        if node.unique:
+            _check_unique(node, trace)
+        return trace
+
+
+def _check_limit(node: Feedback, trace: Trace) -> None:
+    limit = node.limits.error_at
+    late = [row for row, time in trace if limit is not None and time[-1] >= limit]
+    if late:
+        raise failures.iteration_limit(node, min(late, key=order))
+
+
+def _check_unique(node: Input, trace: Trace) -> None:
+    for time in join_closure(t for _, t in trace):
+        for row, count in contents(trace, time).items():
+            if count not in (0, 1):
+                raise failures.not_unique(node, row, count, time)

@@ -1,0 +1,162 @@
+"""Ways in which the same updates can reach a run: what is fed together, in which order, and when times close.
+
+A batching is a script that any engine can follow. None of them may make a difference to what a dataflow gives.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from tidemill.dataflow.lattice import Antichain, Time
+
+__all__ = ["Batching", "Feed", "Given", "Move", "Plan", "Read", "all_at_once", "closing", "shuffled", "time_by_time"]
+
+Update: TypeAlias = tuple[Any, Time, int]
+
+
+@attrs.frozen
+class Feed:
+    """Give updates to an input, in one call."""
+
+    input: str
+    updates: tuple[Update, ...]
+
+
+@attrs.frozen
+class Move:
+    """Advance all inputs, or one; an empty frontier closes them."""
+
+    input: str | None
+    to: Antichain
+
+
+@attrs.frozen
+class Read:
+    """Ask every output for its changes."""
+
+
+@attrs.frozen
+class Batching:
+    """A script of feeds, moves and reads, and how many complete times the run keeps."""
+
+    name: str
+    actions: tuple[Feed | Move | Read, ...]
+    keep: int = 0
+
+
+@attrs.frozen
+class Given:
+    """The updates to be fed: by input; which inputs have a key, so that order matters there; how many coordinates."""
+
+    updates: Mapping[str, Sequence[Update]]
+    keyed: frozenset[str]
+    coordinates: int
+
+
+Plan: TypeAlias = Callable[[Given], Batching]
+
+
+def all_at_once(given: Given) -> Batching:
+    """Feed everything, close the inputs: a whole history in one step."""
+    feeds = [Feed(name, tuple(updates)) for name, updates in given.updates.items()]
+    return Batching("all at once", (*feeds, Move(None, Antichain()), Read()))
+
+
+def time_by_time(given: Given) -> Batching:
+    """Feed each time's updates and close just that time (and those before it), in tuple order."""
+    actions: list[Feed | Move | Read] = []
+    frontier = Antichain.minimum(given.coordinates)
+    for time in sorted({t for updates in given.updates.values() for _, t, _ in updates}):
+        for name, updates in given.updates.items():
+            now = tuple(u for u in updates if u[1] == time)
+            if now:
+                actions.append(Feed(name, now))
+        if given.updates and frontier != frontier.join(closing(time)):
+            frontier = frontier.join(closing(time))
+            actions += [Move(None, closing(time)), Read()]
+    return Batching("time by time", (*actions, Move(None, Antichain()), Read()))
+
+
+def shuffled(seed: int) -> Plan:
+    """Return a random batching: any order of arrival, random steps of all inputs or one, some without updates.
+
+    Also feeds rows that are taken back before their time closes, and lets the run keep more or fewer times.
+    """
+
+    def plan(given: Given) -> Batching:
+        dice = random.Random(seed)  # noqa: S311 - not a secret
+        actions = tuple(_Shuffle(given, dice).actions())
+        return Batching(f"shuffled({seed})", actions, keep=dice.choice([0, 0, 1, 3]))
+
+    return plan
+
+
+def closing(time: Time) -> Antichain:
+    """Return the frontier at which just the times up to ``time`` are final.
+
+    >>> closing((3,)), closing((1, 4))
+    (Antichain(4), Antichain((0, 5), (2, 0)))
+    """
+    return Antichain(
+        tuple(c + 1 if i == j else 0 for j, c in enumerate(time))  # the first times later in coordinate i
+        for i in range(len(time))
+    )
+
+
+class _Shuffle:
+    """The making of one random batching."""
+
+    def __init__(self, given: Given, dice: random.Random) -> None:
+        self._given = given
+        self._dice = dice
+        self._frontiers = dict.fromkeys(given.updates, Antichain.minimum(given.coordinates))
+        self._waiting = self._arrivals()
+
+    def actions(self) -> Iterator[Feed | Move | Read]:
+        for _ in range(self._dice.randint(1, 5)):
+            yield from self._step(self._dice.choice([None, None, *self._given.updates]), self._some_frontier())
+        names: list[str | None] = list(self._given.updates) if self._dice.random() < 0.3 else [None]  # noqa: PLR2004
+        self._dice.shuffle(names)
+        for name in names:
+            yield from self._step(name, Antichain())
+        yield Read()
+
+    def _step(self, name: str | None, to: Antichain) -> Iterator[Feed | Move | Read]:
+        targets = self._frontiers if name is None else [name]
+        after = {n: self._frontiers[n].join(to) if n in targets else f for n, f in self._frontiers.items()}
+        if after == self._frontiers and self._frontiers:
+            return  # closes nothing, which is an error
+        due = [not after[n].beyond(u[1]) or self._dice.random() < 0.4 for n, u in self._waiting]  # noqa: PLR2004
+        yield from self._feeds([w for w, now in zip(self._waiting, due, strict=True) if now])
+        self._waiting = [w for w, now in zip(self._waiting, due, strict=True) if not now]
+        self._frontiers = after
+        yield Move(name, to)
+        if self._dice.random() < 0.5:  # noqa: PLR2004
+            yield Read()
+
+    def _feeds(self, updates: list[tuple[str, Update]]) -> Iterator[Feed]:
+        """Feed updates in the order of their arrival, in batches of random sizes."""
+        while updates:
+            size = self._dice.randint(1, len(updates))
+            batch, updates = updates[:size], updates[size:]
+            for name in dict.fromkeys(n for n, _ in batch):
+                yield Feed(name, tuple(u for n, u in batch if n == name))
+
+    def _arrivals(self) -> list[tuple[str, Update]]:
+        arrivals = [(name, u) for name, updates in self._given.updates.items() for u in updates]
+        plain = [(name, u) for name, u in arrivals if name not in self._given.keyed]
+        for name, (row, time, _) in self._dice.sample(plain, min(len(plain), self._dice.randint(0, 3))):
+            arrivals += [(name, (row, time, 1)), (name, (row, time, -1))]
+        self._dice.shuffle(arrivals)
+        in_order = {name: iter(self._given.updates[name]) for name in self._given.keyed}
+        return [(name, next(in_order[name]) if name in in_order else u) for name, u in arrivals]
+
+    def _some_frontier(self) -> Antichain:
+        times = [t for updates in self._given.updates.values() for _, t, _ in updates]
+        tops = [max(c) + 2 for c in zip(*times, strict=True)] or [2] * self._given.coordinates
+        count = self._dice.randint(1, self._given.coordinates)
+        return Antichain(tuple(self._dice.randint(0, top) for top in tops) for _ in range(count))

@@ -1,0 +1,380 @@
+"""Growing random dataflows: each operator takes collections that are there and adds one.
+
+Rows stay among few, so that they meet and nothing explodes: whatever is computed is brought back to ``(k, v)`` with small
+values. A collection is noted with whether its counts can be negative, and how large they can be.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+from hypothesis import strategies as st
+
+from tidemill.collections import aggregates as agg
+from tidemill.collections.collection import Collection
+from tidemill.collections.expressions import expr, lit
+from tidemill.flow import Dataflow
+
+__all__ = ["Case", "Growth"]
+
+SCHEMA: Final = {"k": "int64", "v": "int64"}
+WIDE: Final = {"k": "int64", "f": "float64", "s": "string", "d": "decimal(6,2)", "b": "bool"}
+MOST: Final = 10**6
+"""Counts that may become larger are cut down before they are multiplied, so that 64 bits hold all products."""
+LOOP_LIMIT: Final = 30
+
+
+@attrs.frozen(repr=False)
+class Case:
+    """A dataflow and updates for its inputs."""
+
+    flow: Dataflow
+    updates: Mapping[str, Sequence[tuple[Any, Any, int]]]
+
+    def __repr__(self) -> str:
+        lines = [f"{name}: {list(found)}" for name, found in self.updates.items()]
+        return "\n".join(["", self.flow.explain(), *lines])
+
+
+@attrs.frozen
+class Plant:
+    """A collection of ``(k, v)`` rows, whether its counts are never negative, and how large they may be."""
+
+    rows: Collection
+    positive: bool
+    most: int
+
+    def like(self, rows: Collection) -> Plant:
+        return attrs.evolve(self, rows=rows)
+
+
+class Growth:
+    """A dataflow being grown at random."""
+
+    def __init__(self, draw: st.DrawFn, coordinates: int, *, loops: bool) -> None:
+        self.draw = draw
+        self.coordinates = coordinates
+        names = ["epoch"] if coordinates == 1 else [f"t{i}" for i in range(coordinates)]
+        self.flow = Dataflow("random", time=names)
+        self.non_negative = draw(st.sampled_from([True, True, True, False]))
+        self._loops = loops
+        self._pool = [Plant(self.flow.input(name, SCHEMA), self.non_negative, 50) for name in ("a", "b")]
+        self._wide: Collection | None = None
+        self._outputs = 0
+
+    def grow(self) -> None:
+        """Add an operator, of any kind."""
+        kinds = [grow_simple, grow_simple, grow_any, grow_any, grow_wide]
+        kinds += [grow_iterate, grow_letrec] if self._loops else []
+        grown = self.pick(kinds)(self, self._pool, 0)
+        if grown is not None:
+            self._pool.append(grown)
+
+    def finished(self) -> Dataflow:
+        """Return the dataflow, the last collections named as outputs."""
+        for plant in self._pool[-3:]:
+            self.output(plant.rows)
+        self.flow.graph.freeze()
+        return self.flow
+
+    def output(self, rows: Collection) -> None:
+        self.flow.output(f"out{self._outputs}", rows)
+        self._outputs += 1
+
+    def pick(self, options: Sequence[Any]) -> Any:
+        return self.draw(st.sampled_from(options))
+
+    def wide(self) -> Collection:
+        """Return the input with columns of many types."""
+        if self._wide is None:
+            self._wide = self.flow.input("wide", WIDE)
+        return self._wide
+
+    def positive(self, plant: Plant) -> Plant:
+        """Return the collection, or where it may have negative counts, mostly its distinct rows."""
+        if plant.positive or self.draw(st.integers(0, 15)) == 0:
+            return plant
+        return Plant(plant.rows.distinct(), positive=True, most=1)
+
+    def small(self, plant: Plant) -> Plant:
+        return Plant(plant.rows.distinct(), positive=True, most=1) if plant.most > MOST else plant
+
+
+Pool = Sequence[Plant]
+Grower = Callable[[Growth, Pool, int], "Plant | None"]
+
+
+# Operators that keep what is monotone monotone, on non-negative counts: allowed in loops without a limit.
+
+MAPS: Final = (
+    {"k": "v", "v": "k"},
+    {"k": "k", "v": "(v + 1) % 4"},
+    {"k": "coalesce(v, 0)", "v": "k"},
+    {"k": "(k + v) % 3", "v": "v"},
+    {"k": "k", "v": "CASE WHEN v > 1 THEN k END"},
+    {"k": "least(k, v)", "v": "greatest(k, v)"},
+)
+PREDICATES: Final = ("v > 0", "k = v", "k IS NOT NULL", "k < 2 OR v IS NULL", "NOT k = 1", "v IN (0, 2)")
+
+
+def _swapped(row: Any) -> Any:
+    return (row.v, row.k)
+
+
+def _halves(row: Any) -> Any:
+    return [] if row.v is None else [(row.k, row.v // 2), (row.v, row.v // 2)][: 1 + row.v % 2]
+
+
+def _nothing(_row: Any, _time: Any, _diff: int) -> None:
+    pass
+
+
+def grow_simple(growth: Growth, pool: Pool, _depth: int) -> Plant:
+    plant: Plant = growth.pick(pool)
+    rows = plant.rows
+    made: Callable[[], Plant] = growth.pick(
+        [
+            lambda: plant.like(rows.select(**growth.pick(MAPS))),
+            lambda: plant.like(rows.filter(growth.pick(PREDICATES))),
+            lambda: plant.like(rows.map_rows(_swapped, SCHEMA)),
+            lambda: attrs.evolve(plant, rows=rows.flat_map(_halves, SCHEMA), most=plant.most * 4),
+            lambda: Plant(rows.distinct(), positive=True, most=1),
+            lambda: plant.like(rows.consolidate()),
+            lambda: plant.like(rows.arrange_by(growth.pick(["k", "v"]))),
+            lambda: plant.like(rows.inspect(_nothing)),
+            lambda: _concat(plant, growth.pick(pool)),
+            lambda: _inner_join(growth, plant, growth.pick(pool)),
+            lambda: _inner_join(growth, plant, growth.pick(pool)),
+            lambda: plant.like(rows.semijoin(growth.pick(pool).rows, on=growth.pick(JOIN_KEYS))),
+            lambda: Plant(rows.intersect(growth.pick(pool).rows), positive=True, most=1),
+        ]
+    )
+    return made()
+
+
+JOIN_KEYS: Final[tuple[Any, ...]] = ("k", {"v": "k"}, {"k": "v"}, ["k", "v"])
+
+
+def _concat(one: Plant, other: Plant) -> Plant:
+    return Plant(one.rows.concat(other.rows), one.positive and other.positive, one.most + other.most)
+
+
+def _inner_join(growth: Growth, one: Plant, other: Plant) -> Plant:
+    one, other = growth.small(one), growth.small(other)
+    on = growth.pick([{"v": "k"}, {"v": "k"}, {"k": "v"}])
+    joined = one.rows.join(other.rows, on=on, nulls_equal=growth.pick([False, True]))
+    found = joined.select("k", v=next(n for n in joined.schema.names if n.endswith("_right")))
+    return Plant(found, one.positive and other.positive, one.most * other.most * 40)
+
+
+# All others, outside of loops or in loops with a limit.
+
+
+def _count_half(_row: Any, count: int) -> int:
+    return count // 2
+
+
+def _count_back(_row: Any, count: int) -> int:
+    return -count if count > 1 else count
+
+
+def _smallest(key: Any, rows: Any) -> Any:
+    return [((*key, next((v for (v,), _ in rows if v is not None), None)), 1)]
+
+
+def _by_count(key: Any, rows: Any) -> Any:
+    for (value,), count in rows:
+        if count > 1:
+            yield (*key, value), count - 1
+    yield (None, len(rows) % 4), -1
+
+
+def _even(time: Any) -> Any:
+    """Move to the next even time, in the first coordinate."""
+    return (time[0] + time[0] % 2, *time[1:]) if isinstance(time, tuple) else time + time % 2
+
+
+def grow_any(growth: Growth, pool: Pool, _depth: int) -> Plant:
+    plant: Plant = growth.pick(pool)
+    rows = plant.rows
+    made: Callable[[], Plant] = growth.pick(
+        [
+            lambda: Plant(rows.negate(), positive=False, most=plant.most),
+            lambda: attrs.evolve(_concat(plant, _negated(growth.pick(pool))), positive=False),
+            lambda: Plant(rows.threshold(growth.pick([_count_half, _count_back])), positive=False, most=plant.most),
+            lambda: Plant(rows.count("n").select("k", v="(coalesce(v, 0) + n) % 4"), positive=True, most=9),
+            lambda: _aggregate(growth, plant),
+            lambda: _aggregate(growth, plant),
+            lambda: _total(growth, plant),
+            lambda: _user_reduce(growth, plant),
+            lambda: _delay(growth, plant),
+            lambda: _outer_join(growth, plant, growth.pick(pool)),
+            lambda: _outer_join(growth, plant, growth.pick(pool)),
+            lambda: plant.like(rows.antijoin(growth.pick(pool).rows, on=growth.pick(JOIN_KEYS))),
+            lambda: Plant(rows.except_all(growth.pick(pool).rows), positive=True, most=plant.most * 2),
+            lambda: Plant(rows.except_distinct(growth.pick(pool).rows), positive=True, most=1),
+            lambda: _concat(plant, Plant(growth.flow.constant(SCHEMA, [(1, 2), (0, None), (1, 2)]), True, 2)),
+            lambda: plant.like(rows.select("k", v=growth.pick(["v", "2 DIV v", "v"]))),
+        ]
+    )
+    return made()
+
+
+def _negated(plant: Plant) -> Plant:
+    return plant.like(plant.rows.negate())
+
+
+def _aggregate(growth: Growth, plant: Plant) -> Plant:
+    functions: list[Callable[[], Any]] = [
+        agg.count,
+        lambda: agg.count("v"),
+        lambda: agg.sum("v"),
+        lambda: agg.sum("v").filter("v > 0"),
+        lambda: agg.avg("v"),
+        lambda: agg.avg("v / 3"),
+        lambda: agg.min("v"),
+        lambda: agg.max("v"),
+        lambda: agg.max("v").filter("v < 2"),
+    ]
+    picked = functions.index(growth.pick(functions))
+    source = growth.positive(plant) if picked >= functions.index(functions[-3]) else plant
+    keys = growth.pick([("k",), ("v",), ()])
+    if keys:
+        found = source.rows.group_by(*keys).agg(x=functions[picked]())
+        found = found.select(k=keys[0], v=expr("cast(x * 2 as bigint) % 5"))
+    else:
+        found = source.rows.agg(x=functions[picked]()).select(k=lit(1), v=expr("cast(x * 2 as bigint) % 5"))
+    return Plant(found, positive=True, most=4)
+
+
+def _total(growth: Growth, plant: Plant) -> Plant:
+    found = growth.positive(plant).rows.agg(n=agg.count(), top=agg.max("v")).select(k="n % 3", v="top")
+    return Plant(found, positive=True, most=1)
+
+
+def _user_reduce(growth: Growth, plant: Plant) -> Plant:
+    function = growth.pick([_smallest, _by_count])
+    found = growth.positive(plant).rows.group_by("k").reduce(function, SCHEMA)
+    return Plant(found, positive=function is _smallest, most=plant.most + 40)
+
+
+def _delay(growth: Growth, plant: Plant) -> Plant:
+    steps = growth.draw(st.lists(st.integers(0, 2), min_size=growth.coordinates, max_size=growth.coordinates))
+    by: Any = steps[0] if growth.coordinates == 1 else tuple(steps)
+    return plant.like(plant.rows.delay(growth.pick([by, _even])))
+
+
+def _outer_join(growth: Growth, one: Plant, other: Plant) -> Plant:
+    one, other = growth.small(one), growth.small(other)
+    how = growth.pick(["inner", "left", "right", "full", "semi", "anti"])
+    on = growth.pick(["k", {"v": "k"}, {"k": "v"}])
+    left, right = one.rows, other.rows.rename({"k": "k2", "v": "v2"})
+    pairs = {l: f"{r}2" for l, r in (on.items() if isinstance(on, dict) else [(on, on)])}
+    where = growth.pick([None, None, "v > 0 OR v2 IS NULL" if on == "k" else "k < 2"])
+    joined = left.join(right, on=pairs, how=how, where=where, nulls_equal=growth.pick([False, True]))
+    last = joined.schema.names[-1]
+    positive = one.positive and other.positive and how == "inner"
+    return Plant(joined.select("k", v=last), positive, one.most * other.most * 40)
+
+
+# Rows of many types: mostly for outputs of their own, compared to the last bit.
+
+
+def _shown(key: Any, rows: Any) -> Any:
+    return [((*key, repr(rows)), 1)]
+
+
+def grow_wide(growth: Growth, pool: Pool, _depth: int) -> Plant | None:
+    wide = growth.wide()
+    steady = wide if growth.non_negative else wide.distinct()
+    made: Callable[[], Collection] = growth.pick(
+        [
+            lambda: wide.group_by(growth.pick(["k", "s", "b"])).agg(f=agg.sum("f"), g=agg.avg("f"), n=agg.count("f")),
+            lambda: steady.group_by(growth.pick(["k", "s"])).agg(f=agg.min("f"), g=agg.max("f"), t=agg.max("s")),
+            lambda: wide.group_by("k").agg(d=agg.sum("d"), e=agg.avg("d"), n=agg.count().filter("b"), m=agg.sum("k")),
+            lambda: wide.agg(f=agg.sum("f"), d=agg.avg("d"), g=agg.avg("f").filter("b")),
+            lambda: wide.group_by("f").agg(n=agg.count()),
+            lambda: wide.distinct(),
+            lambda: wide.join(wide.select("f", t="s"), on="f"),
+            lambda: wide.join(wide.select("s", "d"), on=["s"], how="full", nulls_equal=True, where="d >= 0"),
+            lambda: steady.group_by("k").reduce(_shown, {"k": "int64", "rows": "string"}),
+            lambda: wide.select("s", g="f * 2 - 1", e="d * d", t="concat(s, 'x')"),
+        ]
+    )
+    growth.output(made())
+    del pool
+    return Plant(wide.select("k", v="cast(length(s) as bigint)"), growth.non_negative, 50)
+
+
+# Loops.
+
+
+def grow_iterate(growth: Growth, pool: Pool, depth: int) -> Plant:
+    start = growth.small(growth.pick(pool))
+    if growth.pick(["settles", "limited"]) == "limited":
+        return _limited_iterate(growth, start, pool, depth)
+    start = start if start.positive else Plant(start.rows.distinct(), positive=True, most=1)
+
+    def body(here: Collection) -> Collection:
+        grown = _grown(growth, [Plant(here, True, 50)], _steady(pool), depth + 1, limited=False)
+        return grown.rows.concat(start.rows).distinct()
+
+    return Plant(start.rows.iterate(body, error_at=LOOP_LIMIT), positive=True, most=max(start.most, 1))
+
+
+def _limited_iterate(growth: Growth, start: Plant, pool: Pool, depth: int) -> Plant:
+    limit = growth.pick([{"return_at": n} for n in (1, 2, 3)] + [{"error_at": 3}])
+
+    def body(here: Collection) -> Collection:
+        grown = _grown(growth, [Plant(here, False, 1000)], pool, depth + 1, limited=True)
+        return grown.rows.distinct() if grown.most > 1000 else grown.rows  # noqa: PLR2004 - what it assumes of itself
+
+    return Plant(start.rows.iterate(body, **limit), positive=False, most=1000)
+
+
+def grow_letrec(growth: Growth, pool: Pool, depth: int) -> Plant:
+    limited = growth.pick([False, True])
+    limit = growth.pick([{"return_at": n} for n in (1, 2, 3)]) if limited else {"error_at": LOOP_LIMIT}
+    names = growth.pick([("p",), ("p", "q"), ("p", "q")])
+    with growth.flow.letrec(**limit) as block:
+        handles = [block.declare(name, SCHEMA) for name in names]
+        for name in names:
+            bindings = [*handles, block.previous(growth.pick(names))]
+            inside = [Plant(b, not limited, 1000) for b in bindings]
+            grown = _grown(growth, inside, pool if limited else _steady(pool), depth + 1, limited=limited)
+            base = growth.pick(pool).rows if limited else growth.pick(_steady(pool)).rows
+            value = grown.rows.concat(base)
+            block.define(name, value.distinct() if grown.most > 900 or not limited else value)  # noqa: PLR2004
+    found = functools.reduce(operator.add, [[block[name]] for name in names])
+    return Plant(growth.pick(found), positive=not limited, most=2000)
+
+
+def _steady(pool: Pool) -> list[Plant]:
+    return [p if p.positive else Plant(p.rows.distinct(), positive=True, most=1) for p in pool]
+
+
+def _grown(growth: Growth, inside: Pool, outside: Pool, depth: int, *, limited: bool) -> Plant:
+    """Return what a few operators make of a loop's own collections and those around it."""
+    kinds: list[Grower] = [grow_simple, grow_simple, grow_simple]
+    kinds += [grow_any] * 3 if limited else []
+    kinds += [_nested] if depth <= 2 else []  # noqa: PLR2004 - loops in loops in loops are deep enough
+    pool = [*inside, *inside, *outside]
+    for _ in range(growth.draw(st.integers(1, 3))):
+        grown = growth.pick(kinds)(growth, pool, depth)
+        pool = [*pool, grown, grown]
+    return pool[-1]
+
+
+def _nested(growth: Growth, pool: Pool, depth: int) -> Plant:
+    """A loop inside a loop. It settles, so that it may stand in a loop that has to settle."""
+    start = growth.pick(_steady(pool))
+
+    def body(here: Collection) -> Collection:
+        grown = _grown(growth, [Plant(here, True, 50)], _steady(pool), depth + 1, limited=False)
+        return grown.rows.concat(start.rows).distinct()
+
+    return Plant(start.rows.iterate(body, error_at=LOOP_LIMIT), positive=True, most=max(start.most, 1))

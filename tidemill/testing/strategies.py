@@ -1,0 +1,96 @@
+"""Hypothesis strategies: updates of a schema, and whole dataflows. Needs Hypothesis; reached through `tidemill.testing`."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from tidemill.collections.schema import Field, Schema, SchemaLike
+from tidemill.testing.random_flows import Case, Growth
+
+__all__ = ["dataflows", "times", "updates"]
+
+Update = tuple[Any, Any, int]
+
+VALUES: Final[dict[str, list[Any]]] = {
+    "int64": [0, 1, 2, 3, -1],
+    "int32": [0, 1, 2, 3, -1],
+    "float64": [0.0, 1.0, 0.1, -2.5, 1e20, -1e20, float("nan"), -0.0, float("inf"), float("-inf"), 5e-324],
+    "bool": [False, True],
+    "string": ["a", "b", "", "ä"],
+    "binary": [b"", b"\x00", b"a"],
+    "date": [dt.date(2024, 2, 29), dt.date(1969, 12, 31)],
+    "timestamp": [dt.datetime(2024, 2, 29, 12), dt.datetime(1969, 12, 31, 23, 59, 59, 999999)],  # noqa: DTZ001 - naive
+}
+
+
+def updates(
+    schema: SchemaLike,
+    coordinates: int = 1,
+    *,
+    max_size: int = 12,
+    latest: int = 3,
+    non_negative: bool = False,
+    values: Mapping[str, Sequence[Any]] | None = None,
+) -> st.SearchStrategy[list[Update]]:
+    """What `tidemill.testing.updates` says."""
+    rows = st.tuples(*(_column(f, (values or {}).get(f.name)) for f in Schema.of(schema)))
+    story = _story(rows, coordinates, latest, non_negative=non_negative)
+    return st.lists(story, max_size=(max_size + 1) // 2).map(lambda found: [u for s in found for u in s])
+
+
+def times(coordinates: int, latest: int) -> st.SearchStrategy[Any]:
+    """Return a strategy for times as users write them: an int, or a tuple of several coordinates."""
+    coordinate = st.integers(0, latest)
+    return coordinate if coordinates == 1 else st.tuples(*[coordinate] * coordinates)
+
+
+@st.composite
+def dataflows(
+    draw: st.DrawFn, coordinates: int = 1, *, max_operators: int = 6, loops: bool = True
+) -> Case:
+    """What `tidemill.testing.dataflows` says."""
+    growth = Growth(draw, coordinates, loops=loops)
+    for _ in range(draw(st.integers(1, max_operators))):
+        growth.grow()
+    non_negative = growth.non_negative
+    found = {
+        name: draw(updates(node.schema, coordinates, non_negative=non_negative))
+        for name, node in growth.flow.graph.inputs.items()
+    }
+    return Case(growth.finished(), found)
+
+
+@st.composite
+def _story(
+    draw: st.DrawFn, rows: st.SearchStrategy[Any], coordinates: int, latest: int, *, non_negative: bool
+) -> list[Update]:
+    """What happens to one row: it comes, and may go at once, or later; or only goes, where counts may be negative."""
+    row, time, diff = draw(rows), draw(times(coordinates, latest)), draw(st.sampled_from([1, 1, 1, 2]))
+    endings = ["stays", "stays", "goes", "goes at once"]
+    ending = draw(st.sampled_from(endings if non_negative else [*endings, "only goes"]))
+    if ending == "goes":
+        later = draw(times(coordinates, latest))
+        return [(row, time, diff), (row, _no_earlier(time, later), -diff)]
+    if ending == "goes at once":
+        return [(row, time, diff), (row, time, -diff)]
+    return [(row, time, -diff if ending == "only goes" else diff)]
+
+
+def _no_earlier(time: Any, other: Any) -> Any:
+    return tuple(map(max, time, other)) if isinstance(time, tuple) else max(time, other)
+
+
+def _column(field: Field, values: Sequence[Any] | None) -> st.SearchStrategy[Any]:
+    if values is not None:
+        return st.sampled_from(list(values))
+    if field.dtype.is_decimal:
+        unit = decimal.Decimal(1).scaleb(-field.dtype.scale)
+        known = [n * unit for n in (0, 1, -1, 5)]
+    else:
+        known = VALUES[field.dtype.name]
+    return st.sampled_from([*known, None] if field.nullable else known)
