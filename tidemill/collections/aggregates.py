@@ -132,7 +132,9 @@ def _output(function: str, bound: Bound, name: str) -> DType:
         msg = f"{name}: {function} of {bound.sql()} is of type {given}: expected a number"
         raise SchemaError(msg)
     if given.is_decimal:
-        more, scale = (_DECIMAL_HEADROOM, given.scale) if function == "sum" else (_AVG_DIGITS, given.scale + _AVG_DIGITS)
+        more, scale = (
+            (_DECIMAL_HEADROOM, given.scale) if function == "sum" else (_AVG_DIGITS, given.scale + _AVG_DIGITS)
+        )
         return decimal_type(_at_most_38(given.precision + more), _at_most_38(scale))
     return INT64 if function == "sum" and given.is_integer else FLOAT64
 

@@ -291,7 +291,9 @@ class Collection:
         >>> flow = tm.Dataflow()
         >>> edges = flow.constant({"a": "int64", "b": "int64"}, [(1, 2), (2, 3), (3, 1), (4, 5)])
         >>> start = flow.constant({"at": "int64"}, [(1,)])
-        >>> reached = start.iterate(lambda here: here.join(edges, on={"at": "a"}).select(at="b").concat(start).distinct())
+        >>> reached = start.iterate(
+        ...     lambda here: here.join(edges, on={"at": "a"}).select(at="b").concat(start).distinct()
+        ... )
         >>> flow.output("reached", reached)
         >>> with flow.start() as run:
         ...     run.advance()
@@ -343,5 +345,3 @@ def _callable(function: Any, what: str) -> Any:
         msg = f"{what}: {function!r} is not a function"
         raise GraphError(msg)
     return function
-
-

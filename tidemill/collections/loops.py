@@ -57,9 +57,7 @@ def iterate(start: Collection, body: Callable[[Collection], Collection], limits:
         inner = builder.enter(inside(scope, result.node, name), scope)
         minus = graph.add(Negate, scope=scope, inputs=(entered,), schema=schema)
         change = graph.add(Concat, scope=scope, inputs=(inner, minus), schema=schema)
-        graph.add(
-            Feedback, scope=scope, inputs=(change,), name=name, schema=schema, variable=variable, limits=limits
-        )
+        graph.add(Feedback, scope=scope, inputs=(change,), name=name, schema=schema, variable=variable, limits=limits)
     return builder.collection(leave(builder, inner, limits, name))
 
 

@@ -342,8 +342,8 @@ def _call(function: str, args: list[exp.Expression], nodes: Sequence[Bound]) -> 
     else:
         node = kind(this=wrapped[0], expression=wrapped[1])
     if function == "divide":
-        node.set("typed", False)  # noqa: FBT003 - sqlglot's way to say that / divides integers exactly
-        node.set("safe", False)  # noqa: FBT003 - and that it raises on zero
+        node.set("typed", False)
+        node.set("safe", False)
     return node
 
 

@@ -96,7 +96,9 @@ def _values(row: Any, names: tuple[str, ...], number: int, where: str) -> Iterab
             raise RowError(msg)
         return [row[n] for n in names]
     if not isinstance(row, (tuple, list)):
-        msg = f"{where}, row {number}: {row!r} is not a row: expected a tuple or a dict; a row of one column is (value,)"
+        msg = (
+            f"{where}, row {number}: {row!r} is not a row: expected a tuple or a dict; a row of one column is (value,)"
+        )
         raise RowError(msg)
     if len(row) != len(names):
         msg = f"{where}, row {number}: {row!r} has {len(row)} values, expected {len(names)}: {', '.join(names)}"
@@ -192,7 +194,7 @@ def _decimal(value: Any, dtype: DType) -> decimal.Decimal:
     if len(fitted.as_tuple().digits) > dtype.precision:
         msg = "overflow"
         raise ValueError(msg)
-    return fitted if fitted else abs(fitted)
+    return fitted or abs(fitted)
 
 
 _CHECKS: Final[dict[str, Callable[[Any, DType], Any]]] = {

@@ -122,6 +122,15 @@ class Antichain:
         """Return the frontier at which nothing is final yet: the least time alone."""
         return cls([(0,) * coordinates])
 
+    @classmethod
+    def after(cls, t: Time) -> Antichain:
+        """Return the frontier at which just the times up to ``t`` are final.
+
+        >>> Antichain.after((3,)), Antichain.after((1, 4))
+        (Antichain(4), Antichain((0, 5), (2, 0)))
+        """
+        return cls(tuple(c + 1 if i == j else 0 for j, c in enumerate(t)) for i in range(len(t)))
+
     def __iter__(self) -> Iterator[int | Time]:
         return map(shown, self.elements)
 

@@ -42,8 +42,8 @@ def iteration_limit(node: Feedback, row: Row) -> IterationLimitError:
     """Return the error of a loop that still changed in the last iteration it was allowed."""
     limit = node.limits.error_at
     msg = (
-        f"{node.scope.kind} {node.scope.name!r} ({node.scope.site.location}) has not settled: {node.name!r} still changed "
-        f"in iteration {limit} (error_at={limit}), among others row {row}; raise error_at, or make the counts settle, as "
-        "distinct() does"
+        f"{node.scope.kind} {node.scope.name!r} ({node.scope.site.location}) has not settled: {node.name!r} still "
+        f"changed in iteration {limit} (error_at={limit}), among others row {row}; raise error_at, or make the counts "
+        "settle, as distinct() does"
     )
     return IterationLimitError(msg)

@@ -32,7 +32,7 @@ def mapped_rows(node: FlatMap, row: Row) -> list[Row]:
 
 
 def reduced_rows(node: Reduce, key: Row, rows: list[tuple[Row, int]]) -> list[tuple[Row, int]]:
-    """Return the checked ``(row, count)`` pairs that a user's reduce makes of a group, which is sorted and not empty."""
+    """Return the checked ``(row, count)`` pairs that a user's reduce makes of a group, sorted and not empty."""
     logic = cast("UserReduce", node.logic)
     subject = f"key {key}"
     pairs = _listed(node, subject, _call(node, subject, logic.function, key, rows))

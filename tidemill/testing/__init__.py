@@ -32,8 +32,8 @@ def updates(
     """Return a Hypothesis strategy for updates of a schema: lists of ``(row, time, diff)`` in any order of times.
 
     Rows are made of few values, so that they meet: with nulls, NaN, -0.0 and 1e20 where the type has them, with
-    retractions, and pairs that cancel. ``latest`` is the greatest coordinate of a time. With ``non_negative`` nothing is
-    taken back before it is there, so no count is negative at any time. ``values`` replaces the values of columns.
+    retractions, and pairs that cancel. ``latest`` is the greatest coordinate of a time. With ``non_negative`` nothing
+    is taken back before it is there, so no count is negative at any time. ``values`` replaces the values of columns.
 
     >>> from hypothesis import given
     >>> @given(updates({"k": "int64", "v": "int64"}, coordinates=2))
@@ -41,9 +41,10 @@ def updates(
     ...     assert all(len(row) == 2 and len(time) == 2 and diff for row, time, diff in found)
     >>> test_times()
     """
-    return _strategies("updates").updates(
+    found: SearchStrategy[list[tuple[Any, Any, int]]] = _strategies("updates").updates(
         schema, coordinates, max_size=max_size, latest=latest, non_negative=non_negative, values=values
     )
+    return found
 
 
 def dataflows(coordinates: int = 1, *, max_operators: int = 6, loops: bool = True) -> SearchStrategy[Case]:
@@ -59,7 +60,10 @@ def dataflows(coordinates: int = 1, *, max_operators: int = 6, loops: bool = Tru
     ...     check_equivalent(case.flow, case.updates)
     >>> test_engines()
     """
-    return _strategies("dataflows").dataflows(coordinates, max_operators=max_operators, loops=loops)
+    found: SearchStrategy[Case] = _strategies("dataflows").dataflows(
+        coordinates, max_operators=max_operators, loops=loops
+    )
+    return found
 
 
 def _strategies(name: str) -> Any:

@@ -13,7 +13,7 @@ import attrs
 
 from tidemill.dataflow.lattice import Antichain, Time
 
-__all__ = ["Batching", "Feed", "Given", "Move", "Plan", "Read", "all_at_once", "closing", "shuffled", "time_by_time"]
+__all__ = ["Batching", "Feed", "Given", "Move", "Plan", "Read", "all_at_once", "shuffled", "time_by_time"]
 
 Update: TypeAlias = tuple[Any, Time, int]
 
@@ -75,9 +75,9 @@ def time_by_time(given: Given) -> Batching:
             now = tuple(u for u in updates if u[1] == time)
             if now:
                 actions.append(Feed(name, now))
-        if given.updates and frontier != frontier.join(closing(time)):
-            frontier = frontier.join(closing(time))
-            actions += [Move(None, closing(time)), Read()]
+        if frontier != frontier.join(Antichain.after(time)):
+            frontier = frontier.join(Antichain.after(time))
+            actions += [Move(None, Antichain.after(time)), Read()]
     return Batching("time by time", (*actions, Move(None, Antichain()), Read()))
 
 
@@ -93,18 +93,6 @@ def shuffled(seed: int) -> Plan:
         return Batching(f"shuffled({seed})", actions, keep=dice.choice([0, 0, 1, 3]))
 
     return plan
-
-
-def closing(time: Time) -> Antichain:
-    """Return the frontier at which just the times up to ``time`` are final.
-
-    >>> closing((3,)), closing((1, 4))
-    (Antichain(4), Antichain((0, 5), (2, 0)))
-    """
-    return Antichain(
-        tuple(c + 1 if i == j else 0 for j, c in enumerate(time))  # the first times later in coordinate i
-        for i in range(len(time))
-    )
 
 
 class _Shuffle:

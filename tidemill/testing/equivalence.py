@@ -38,10 +38,11 @@ def check_equivalent(
     """Check that all engines give the same from the same updates, however these are batched.
 
     ``updates`` maps inputs to ``(row, time, diff)`` triples, as ``run.update`` takes them; for an input with a key a
-    positive diff is an upsert and a negative one a delete. Each engine gets them all at once, time by time, and shuffled:
-    other batches, another order of arrival, other frontiers. In the end all inputs are closed, and for every output the
-    consolidated updates are compared: equal as sets, so equal at every time. Where an output keeps not all its changes its
-    final contents are compared. A step that cannot be taken is an outcome, too: it has to be an error everywhere.
+    positive diff is an upsert and a negative one a delete. Each engine gets them all at once, time by time, and
+    shuffled: other batches, another order of arrival, other frontiers. In the end all inputs are closed, and for every
+    output the consolidated updates are compared: equal as sets, so equal at every time. Where an output keeps not all
+    its changes, its final contents are compared. A step that cannot be taken is an outcome, too: it has to be an error
+    everywhere.
 
     Raises ``AssertionError`` with the smallest disagreement: output, row, time, and each engine's diff there.
 
@@ -194,7 +195,8 @@ def _compare_traces(first: _Outcome, other: _Outcome) -> None:
         time, _, _, output, row = min(differences, key=lambda d: d[:3])
         here, there = (o.traces[output].get((row, time), 0) for o in (first, other))
         msg = (
-            f"output {output!r}, row {row} at time {shown(time)}: {here:+d} by ({first.who}), {there:+d} by ({other.who})"
+            f"output {output!r}, row {row} at time {shown(time)}: "
+            f"{here:+d} by ({first.who}), {there:+d} by ({other.who})"
             + (f"; and {len(differences) - 1} more" if len(differences) > 1 else "")
         )
         raise AssertionError(msg)
@@ -203,7 +205,8 @@ def _compare_traces(first: _Outcome, other: _Outcome) -> None:
 def _compare_contents(output: str, who: str, rows: dict[Row, int], by: str, others: dict[Row, int]) -> None:
     for row in sorted({**rows, **others}, key=repr):
         if rows.get(row) != others.get(row):
-            msg = f"output {output!r}, row {row} in the end: {rows.get(row, 0)} by ({who}), {others.get(row, 0)} by ({by})"
+            here, there = rows.get(row, 0), others.get(row, 0)
+            msg = f"output {output!r}, row {row} in the end: {here} by ({who}), {there} by ({by})"
             raise AssertionError(msg)
 
 

@@ -1,7 +1,7 @@
 """Growing random dataflows: each operator takes collections that are there and adds one.
 
-Rows stay among few, so that they meet and nothing explodes: whatever is computed is brought back to ``(k, v)`` with small
-values. A collection is noted with whether its counts can be negative, and how large they can be.
+Rows stay among few, so that they meet and nothing explodes: whatever is computed is brought back to ``(k, v)`` with
+small values. A collection is noted with whether its counts can be negative, and how large they can be.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Growth:
 
     def grow(self) -> None:
         """Add an operator, of any kind."""
-        kinds = [grow_simple, grow_simple, grow_any, grow_any, grow_wide]
+        kinds: list[Grower] = [grow_simple, grow_simple, grow_any, grow_any, grow_wide]
         kinds += [grow_iterate, grow_letrec] if self._loops else []
         grown = self.pick(kinds)(self, self._pool, 0)
         if grown is not None:
@@ -82,10 +82,12 @@ class Growth:
         return self.flow
 
     def output(self, rows: Collection) -> None:
+        """Name a collection as the next output."""
         self.flow.output(f"out{self._outputs}", rows)
         self._outputs += 1
 
     def pick(self, options: Sequence[Any]) -> Any:
+        """Return one of the options."""
         return self.draw(st.sampled_from(options))
 
     def wide(self) -> Collection:
@@ -101,6 +103,7 @@ class Growth:
         return Plant(plant.rows.distinct(), positive=True, most=1)
 
     def small(self, plant: Plant) -> Plant:
+        """Return the collection, or where its counts may be large, its distinct rows."""
         return Plant(plant.rows.distinct(), positive=True, most=1) if plant.most > MOST else plant
 
 
@@ -298,7 +301,7 @@ def grow_wide(growth: Growth, pool: Pool, _depth: int) -> Plant | None:
             lambda: wide.group_by("k").agg(d=agg.sum("d"), e=agg.avg("d"), n=agg.count().filter("b"), m=agg.sum("k")),
             lambda: wide.agg(f=agg.sum("f"), d=agg.avg("d"), g=agg.avg("f").filter("b")),
             lambda: wide.group_by("f").agg(n=agg.count()),
-            lambda: wide.distinct(),
+            wide.distinct,
             lambda: wide.join(wide.select("f", t="s"), on="f"),
             lambda: wide.join(wide.select("s", "d"), on=["s"], how="full", nulls_equal=True, where="d >= 0"),
             lambda: steady.group_by("k").reduce(_shown, {"k": "int64", "rows": "string"}),
@@ -370,7 +373,7 @@ def _grown(growth: Growth, inside: Pool, outside: Pool, depth: int, *, limited: 
 
 
 def _nested(growth: Growth, pool: Pool, depth: int) -> Plant:
-    """A loop inside a loop. It settles, so that it may stand in a loop that has to settle."""
+    """Return a loop inside a loop. It settles, so that it may stand in a loop that has to settle."""
     start = growth.pick(_steady(pool))
 
     def body(here: Collection) -> Collection:

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: updates of a schema, and whole dataflows. Needs Hypothesis; reached through `tidemill.testing`."""
+"""Hypothesis strategies for updates and whole dataflows. Needs Hypothesis; reached through `tidemill.testing`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def updates(
     non_negative: bool = False,
     values: Mapping[str, Sequence[Any]] | None = None,
 ) -> st.SearchStrategy[list[Update]]:
-    """What `tidemill.testing.updates` says."""
+    """Return what `tidemill.testing.updates` says."""
     rows = st.tuples(*(_column(f, (values or {}).get(f.name)) for f in Schema.of(schema)))
     story = _story(rows, coordinates, latest, non_negative=non_negative)
     return st.lists(story, max_size=(max_size + 1) // 2).map(lambda found: [u for s in found for u in s])
@@ -50,10 +50,8 @@ def times(coordinates: int, latest: int) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def dataflows(
-    draw: st.DrawFn, coordinates: int = 1, *, max_operators: int = 6, loops: bool = True
-) -> Case:
-    """What `tidemill.testing.dataflows` says."""
+def dataflows(draw: st.DrawFn, coordinates: int = 1, *, max_operators: int = 6, loops: bool = True) -> Case:
+    """Return what `tidemill.testing.dataflows` says."""
     growth = Growth(draw, coordinates, loops=loops)
     for _ in range(draw(st.integers(1, max_operators))):
         growth.grow()
@@ -69,7 +67,7 @@ def dataflows(
 def _story(
     draw: st.DrawFn, rows: st.SearchStrategy[Any], coordinates: int, latest: int, *, non_negative: bool
 ) -> list[Update]:
-    """What happens to one row: it comes, and may go at once, or later; or only goes, where counts may be negative."""
+    """Return what happens to one row: it comes, and may go at once or later; or it only goes."""
     row, time, diff = draw(rows), draw(times(coordinates, latest)), draw(st.sampled_from([1, 1, 1, 2]))
     endings = ["stays", "stays", "goes", "goes at once"]
     ending = draw(st.sampled_from(endings if non_negative else [*endings, "only goes"]))

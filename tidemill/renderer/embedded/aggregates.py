@@ -66,9 +66,7 @@ class AggregateLogic:
             for c, t in in_order
             if t.name == "float64" and functions[c] & {"sum", "avg"}
         }
-        self._values = {
-            c: _Values(c, t, len(schema), shape) for c, t in in_order if functions[c] & {"min", "max"}
-        }
+        self._values = {c: _Values(c, t, len(schema), shape) for c, t in in_order if functions[c] & {"min", "max"}}
         self.linear = not self._values and not self._floats
         self._parts: list[_Part] = [self._whole, *self._floats.values(), *self._values.values()]
 

@@ -40,6 +40,7 @@ class Interner:
         self._numbers: dict[Any, int] = {}
         self._objects: list[Any] = []
         self._array = np.empty(0, object)
+        self._filled = 0
 
     def number(self, value: Any) -> int:
         """Return the number of an object, a new one if it was never seen."""
@@ -51,10 +52,14 @@ class Interner:
 
     def objects(self, numbers: Ints) -> Any:
         """Return an object array of what the numbers stand for."""
-        if len(self._array) < len(self._objects):
-            grown = np.empty(max(2 * len(self._array), len(self._objects)), object)
-            grown[: len(self._objects)] = self._objects
+        size = len(self._objects)
+        if len(self._array) < size:
+            grown = np.empty(2 * size, object)
+            grown[: self._filled] = self._array[: self._filled]
             self._array = grown
+        if self._filled < size:
+            self._array[self._filled : size] = self._objects[self._filled :]
+            self._filled = size
         return self._array.take(numbers)
 
     def object(self, number: int) -> Any:
@@ -116,9 +121,7 @@ def decode_column(codes: Ints, dtype: DType, interner: Interner) -> pa.Array:
 def decode_rows(schema: Schema, codes: Block, interner: Interner) -> list[tuple[Any, ...]]:
     """Return a matrix of codes as tuples of Python values."""
     decoders = [_decoder(f.dtype, interner) for f in schema]
-    columns = [
-        [None if c == NULL else d(c) for c in row] for d, row in zip(decoders, codes.tolist(), strict=True)
-    ]
+    columns = [[None if c == NULL else d(c) for c in row] for d, row in zip(decoders, codes.tolist(), strict=True)]
     return list(zip(*columns, strict=True)) if columns else [()] * codes.shape[1]
 
 
@@ -262,5 +265,3 @@ _DECODE_ARROW: Final[dict[str, Callable[[Ints, Any, DType], pa.Array]]] = {
     "timestamp": lambda c, mask, _: pa.array(c, mask=mask).view(pa.timestamp("us")),
     "decimal": _decode_decimals,
 }
-
-

@@ -101,9 +101,7 @@ class Compiled:
 
     def _frontier_of(self, node: Node) -> Frontier:
         sources = frozenset(
-            (i, self._progress.summaries(i, node))
-            for i in self._progress.sources(node)
-            if i.rows is None
+            (i, self._progress.summaries(i, node)) for i in self._progress.sources(node) if i.rows is None
         )
         key = frozenset((i, tuple(_user_part(s, self.schedule.users) for s in summaries)) for i, summaries in sources)
         if key not in self.frontiers:

@@ -45,7 +45,9 @@ class JoinOperator(Operator):
             if self.schedule.mixed:
                 self._meet(new[1], 1, self._sides[0].spine, None, found)
             else:
-                self._meet(new[1], 1, self._sides[0].spine, self._sides[0].before if new[0] is not None else None, found)
+                self._meet(
+                    new[1], 1, self._sides[0].spine, self._sides[0].before if new[0] is not None else None, found
+                )
         if self.schedule.mixed:
             self._take_out_unmet(new, found)
         if found:
@@ -75,7 +77,14 @@ class JoinOperator(Operator):
         if others is None:
             return
         other, users = 1 - side, self.schedule.users
-        spine = Spine(self._sides[other].keys, self._codes[other], self._coordinates, 1, Schedule(users, self.schedule.frontier_of), self.since)
+        spine = Spine(
+            self._sides[other].keys,
+            self._codes[other],
+            self._coordinates,
+            1,
+            Schedule(users, self.schedule.frontier_of),
+            self.since,
+        )
         spine.append(others)
         self._meet(new, side, spine, None, found)
 

@@ -61,9 +61,7 @@ class KeyedOperator(Operator):
         numbers[order] = starting.cumsum()
         return keys.take(order.take(starts), axis=1), numbers, times, new
 
-    def activate(
-        self, keys: Block, seed_keys: Ints, seeds: Block, stored: list[Stored]
-    ) -> tuple[Active, list[Stored]]:
+    def activate(self, keys: Block, seed_keys: Ints, seeds: Block, stored: list[Stored]) -> tuple[Active, list[Stored]]:
         """Return the active times of this round, and of the stored updates those visible in it.
 
         ``stored`` are all updates of the keys, of input and output. Those of later iterations put times on record that

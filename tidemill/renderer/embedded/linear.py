@@ -283,7 +283,9 @@ class RetimeOperator(_ExpressionOperator):
         except TidemillError as error:
             raise UserFunctionError(f"{self.node.where}: the function moved time {shown(t)} badly: {error}") from None
         if not less_equal(t, moved):
-            msg = f"{self.node.where}: the function moved time {shown(t)} back to {shown(moved)}: only forward is allowed"
+            msg = (
+                f"{self.node.where}: the function moved time {shown(t)} back to {shown(moved)}: only forward is allowed"
+            )
             raise UserFunctionError(msg)
         return moved
 

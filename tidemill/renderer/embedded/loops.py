@@ -49,4 +49,3 @@ class FeedbackOperator(Operator):
             "error_at=, or end the body with distinct() or an aggregate so that it settles"
         )
         raise IterationLimitError(msg)
-

@@ -248,8 +248,8 @@ _less_equal = _kernel("less_equal")
 _greater_equal = _kernel("greater_equal")
 _add, _subtract, _multiply = (_kernel(f"{name}_checked") for name in ("add", "subtract", "multiply"))
 _divide = _kernel("divide_checked")
-_FALSE: Final = pa.scalar(False)  # noqa: FBT003
-_TRUE: Final = pa.scalar(True)  # noqa: FBT003
+_FALSE: Final = pa.scalar(False)
+_TRUE: Final = pa.scalar(True)
 _NO_BOOL: Final = pa.scalar(None, pa.bool_())
 _ONE: Final = pa.scalar(1)
 

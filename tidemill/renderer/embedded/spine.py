@@ -173,9 +173,7 @@ class Spine:
     def batches(self) -> int:
         return len(self.view.batches) + (self.view.tail_size > 0)
 
-    def _find_sorted(
-        self, batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints], found: list[Block]
-    ) -> None:
+    def _find_sorted(self, batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints], found: list[Block]) -> None:
         if len(hashes) == 1:
             for keys, block in batches:
                 low, high = keys.searchsorted(hashes), keys.searchsorted(hashes, "right")

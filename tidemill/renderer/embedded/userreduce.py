@@ -82,14 +82,18 @@ class UserLogic:
                     made_at.append(i)
                     made_counts.append(count)
         schema: Schema = self._node.schema
-        return Wanted(np.array(made_at, np.int64), encode(schema, made, self._interner), np.array(made_counts, np.int64))
+        return Wanted(
+            np.array(made_at, np.int64), encode(schema, made, self._interner), np.array(made_counts, np.int64)
+        )
 
     def _sorted(self, groups: Block) -> Ints:
         """Return an order by group and, in it, by row: nulls first, NaN last."""
         ranks = [order_ranks(c, f.dtype, self._interner) for c, f in zip(groups[1:-1], self._rest_schema, strict=True)]
         return np.lexsort((*reversed(ranks), groups[0]))
 
-    def _call(self, key: tuple[Any, ...], group: list[tuple[tuple[Any, ...], int]]) -> list[tuple[tuple[Any, ...], int]]:
+    def _call(
+        self, key: tuple[Any, ...], group: list[tuple[tuple[Any, ...], int]]
+    ) -> list[tuple[tuple[Any, ...], int]]:
         for row, count in group:
             if count < 0:
                 msg = f"{self._node.where}, key {key}: row {row} has count {count}: a reduce has no meaning for it"

@@ -10,7 +10,7 @@ from typing import Any
 
 from tidemill.collections.aggregates import BoundAggregate
 from tidemill.collections.types import DType
-from tidemill.collections.validation import INT64_LIMIT, NAN
+from tidemill.collections.validation import INT64_LIMIT, NAN, canonical_float
 from tidemill.renderer.reference.traces import Contents, Row
 
 __all__ = ["aggregate", "order"]
@@ -65,8 +65,8 @@ def _avg(values: Multiset, count: int, bound: BoundAggregate) -> Any:
     if bound.output.is_decimal:
         return _decimal(_exact_sum(values) / count, bound.output)
     if bound.input is not None and bound.input.is_integer:
-        return sum(value * n for value, n in values.items()) / count + 0.0  # of two ints: rounded once
-    return _float_sum(values) / count + 0.0  # + 0.0 makes -0.0 plain
+        return canonical_float(sum(value * n for value, n in values.items()) / count)  # of two ints: rounded once
+    return canonical_float(_float_sum(values) / count)
 
 
 def _exact_sum(values: Multiset) -> Fraction:

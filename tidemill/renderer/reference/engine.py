@@ -101,7 +101,7 @@ class ReferenceRun(Run):
 
     def _changed_since(self, node: Output, time: Time, upper: Antichain) -> Updates:
         trace = {(row, t): diff for (row, t), diff in self._traces[node].items() if not less_equal(t, time)}
-        return self._updates(node, trace, Antichain.minimum(self._users), upper)
+        return self._updates(node, trace, Antichain.after(time), upper)
 
     def _updates(self, node: Output, trace: Trace, lower: Antichain, upper: Antichain) -> Updates:
         schema = schema_of(node)

@@ -45,8 +45,8 @@ class Evaluation:
     def _loop(self, scope: Scope) -> None:
         """Run the loop's body, for all outer times at once, until the feedback does not change.
 
-        After k passes the variables, and so everything in the body, are right in the iterations before k; what is in
-        them is of those iterations only. So a pass that leaves the feedback as it was has found the fixed point of all times.
+        After k passes the variables, and so everything in the body, are right in the iterations before k, and what is
+        in them is of those iterations only. So a pass that leaves the feedback as it was has found the fixed points.
         """
         feedback = [n for n in self._graph.nodes if isinstance(n, Feedback) and n.scope is scope]
         for node in feedback:
@@ -87,7 +87,7 @@ def _check_limit(node: Feedback, trace: Trace) -> None:
 
 
 def _check_unique(node: Input, trace: Trace) -> None:
-    for time in join_closure(t for _, t in trace):
-        for row, count in contents(trace, time).items():
-            if count not in (0, 1):
-                raise failures.not_unique(node, row, count, time)
+    for t in join_closure(t for _, t in trace):
+        for row, count in contents(trace, t).items():
+            if count != 1:
+                raise failures.not_unique(node, row, count, t)

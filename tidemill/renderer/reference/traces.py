@@ -1,7 +1,7 @@
 """Whole traces as plain dicts, and the one formula behind every operator.
 
-A collection is the set of its updates, consolidated. Its contents at ``t`` are the sum of the updates at times up to ``t``;
-and from the contents at every time the updates follow, by Moebius inversion.
+A collection is the set of its updates, consolidated. Its contents at ``t`` are the sum of the updates at times up to
+``t``; and from the contents at every time the updates follow, by Moebius inversion.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def contents(trace: Trace, at: Time) -> Contents:
 def at_every_time(function: Callable[..., Contents], *inputs: Trace, also: Iterable[Time] = ()) -> Trace:
     """Return the collection that at every time holds ``function`` of what the inputs hold.
 
-    It can change only at joins of their update times (and of the times given in ``also``). Those are visited in tuple order, a
-    linear extension, so that at each one everything earlier is known, and the difference is what is still missing.
+    It can change only at joins of their update times (and of the times given in ``also``). Those are visited in tuple
+    order, a linear extension, so that at each one everything earlier is known, and the difference is what is missing.
 
     >>> both = lambda rows: {("both",): 1} if len(rows) == 2 else {}
     >>> at_every_time(both, {(("a",), (1, 0)): 1, (("b",), (0, 1)): 1})
