@@ -176,7 +176,7 @@ def _timestamp(value: Any, _: DType) -> dt.datetime:
         raise ValueError(msg)
     if type(value) is not dt.datetime:  # pandas' own, which has nanoseconds
         value = dt.datetime.fromisoformat(value.isoformat(timespec="microseconds"))
-    return value
+    return value.replace(fold=0) if value.fold else value  # which of two equal wall times is a matter of zones
 
 
 def _decimal(value: Any, dtype: DType) -> decimal.Decimal:

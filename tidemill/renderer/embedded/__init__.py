@@ -5,7 +5,6 @@ from __future__ import annotations
 import attrs
 
 from tidemill.dataflow.graph import Graph
-from tidemill.renderer.embedded.run import EmbeddedRun
 from tidemill.renderer.run import Run
 
 __all__ = ["Embedded"]
@@ -17,4 +16,6 @@ class Embedded:
 
     def start(self, graph: Graph, keep: int) -> Run:
         """Return a run of the graph in this process."""
+        from tidemill.renderer.embedded.run import EmbeddedRun  # noqa: PLC0415 - its kernels cost more than all the rest
+
         return EmbeddedRun(graph, keep)

@@ -120,8 +120,9 @@ def _rounded(digits: Block, base: Ints) -> Any:
     # 64 significant bits, the last of them set if anything below is: rounding that to 53 bits rounds the whole correctly.
     window |= (rest != 0).astype(np.uint64)
     exponent = (base + top - 1) * _BITS - shift.astype(np.int64) - _LEAST
-    value = np.ldexp(window.astype(np.float64), exponent)
-    small = (value < _NORMAL) & (value > 0)
+    with np.errstate(over="ignore", under="ignore"):  # infinite, as IEEE has it; the smallest are done over
+        value = np.ldexp(window.astype(np.float64), exponent)
+    small = (value < _NORMAL) & (window > 0)
     for i in small.nonzero()[0].tolist():  # subnormal results would be rounded twice
         whole = sum(d << _BITS * j for j, d in enumerate(digits[:, i].tolist())) << _BITS * int(base[i])
         value[i] = whole / (1 << _LEAST)

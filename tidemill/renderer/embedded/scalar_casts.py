@@ -21,8 +21,9 @@ __all__ = ["by_distinct", "cast_rule", "round_decimal"]
 CastRule: TypeAlias = Callable[[pa.Array], pa.Array]
 
 _BLANKS: Final = " \t\n\r"
-_TRUE: Final = pa.array(["t", "true", "y", "yes", "1"])
-_FALSE: Final = pa.array(["f", "false", "n", "no", "0"])
+# Plain tuples: the first Arrow array made of Python values imports pandas, which importing tidemill should not.
+_TRUE: Final = ("t", "true", "y", "yes", "1")
+_FALSE: Final = ("f", "false", "n", "no", "0")
 _FORMS: Final = {
     "int64": r"^[+-]?[0-9]+$",
     "int32": r"^[+-]?[0-9]+$",
@@ -116,8 +117,8 @@ def _trimmed(array: pa.Array) -> pa.Array:
 
 
 def _words(texts: pa.Array) -> pa.Array:
-    true = pc.is_in(texts, _TRUE)
-    known = pc.or_(true, pc.is_in(texts, _FALSE))
+    true = pc.is_in(texts, pa.array(_TRUE))
+    known = pc.or_(true, pc.is_in(texts, pa.array(_FALSE)))
     if pc.all(pc.or_(known, texts.is_null())).as_py() is False:
         msg = "no word for true or false"
         raise ValueError(msg)

@@ -84,7 +84,7 @@ def _float_sum(values: Multiset) -> float:
     try:
         return float(exact)
     except OverflowError:  # rounds to infinity
-        return math.copysign(math.inf, exact)
+        return math.inf if exact > 0 else -math.inf
 
 
 def _integer(value: int) -> int:

@@ -1,0 +1,96 @@
+"""Active times, sums and corrections in their three forms, against the definition."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemill.dataflow.lattice import Antichain, less_equal, lub
+from tidemill.renderer.embedded.active import PartialActive, SingleActive, TotalActive, find_active
+
+
+def closed(seeds, base, upper):
+    """Return what joins of seeds with each other and the base reach, and what of it lies beyond ``upper``."""
+    reached = set(seeds)
+    late = set()
+    while True:
+        joined = {lub(s, t) for s in reached for t in reached | set(base) | set(seeds)}
+        late |= {t for t in joined if upper.beyond(t)}
+        grown = reached | {t for t in joined if not upper.beyond(t)}
+        if grown == reached:
+            return reached, late
+        reached = grown
+
+
+def block(times, coordinates):
+    return np.array(times, np.int64).reshape(-1, coordinates).T
+
+
+@pytest.mark.parametrize("coordinates", [1, 2, 3])
+def test_active_times(coordinates):
+    time = st.tuples(*[st.integers(0, 3)] * coordinates)
+    keyed = st.tuples(st.integers(0, 2), time)
+
+    @given(st.lists(keyed, max_size=6), st.lists(keyed, max_size=5), st.lists(keyed, max_size=6), st.data())
+    def check(more_seeds, base, entries, data):
+        seeds = [(k, data.draw(time)) for k in range(3)] + more_seeds
+        # Seeds are never beyond the frontier, as they are in the interval of the step.
+        upper = Antichain([(5,) * coordinates]) if coordinates == 1 else data.draw(uppers(seeds, coordinates))
+        active, late_keys, late = find_active(
+            3,
+            np.array([k for k, _ in seeds]),
+            block([t for _, t in seeds], coordinates),
+            np.array([k for k, _ in base], np.int64),
+            block([t for _, t in base], coordinates),
+            upper,
+        )
+        want, owed = set(), set()
+        for key in range(3):
+            reached, beyond = closed({t for k, t in seeds if k == key}, {t for k, t in base if k == key}, upper)
+            want |= {(key, t) for t in reached}
+            owed |= {(key, t) for t in beyond}
+        got = [(k, tuple(t)) for k, t in zip(active.keys.tolist(), active.times.T.tolist())]
+        assert sorted(want) == got
+        assert {(k, tuple(t)) for k, t in zip(late_keys.tolist(), late.T.tolist())} == owed
+        check_sums(active, got, [e for e in entries if not isinstance(active, SingleActive) or below(got, e)], coordinates)
+
+    check()
+
+
+def uppers(seeds, coordinates):
+    """Frontiers that none of the seeds is beyond."""
+    free = st.lists(st.tuples(*[st.integers(0, 4)] * coordinates), min_size=1, max_size=2).map(Antichain)
+    return free.filter(lambda a: not any(a.beyond(t) for _, t in seeds)) | st.just(Antichain())
+
+
+def below(active, entry):
+    return all(less_equal(entry[1], t) for k, t in active if k == entry[0])
+
+
+def check_sums(active, points, entries, coordinates):
+    keys = np.array([k for k, _ in entries], np.int64)
+    times = block([t for _, t in entries], coordinates)
+    amounts = np.arange(1, len(entries) + 1)
+    seen = [{e for e, (k, t) in enumerate(entries) if k == key and less_equal(t, at)} for key, at in points]
+    sums = active.sums(keys, times, amounts[None])[0]
+    assert sums.tolist() == [sum(e + 1 for e in s) for s in seen]
+    at, which = active.pairs(keys, times)
+    assert sorted(zip(at.tolist(), which.tolist())) == sorted((a, e) for a, s in enumerate(seen) for e in s)
+    # What is put in and taken out must accumulate to what is wanted: here the point's own number, less all entries seen.
+    change = np.zeros(len(points), np.int64)
+    to, source, factor = active.of_wanted()
+    np.add.at(change, to, factor * (source + 1))
+    to, source, factor = active.of_had(keys, times)
+    np.subtract.at(change, to, factor * amounts[source])
+    for a, (key, at) in enumerate(points):
+        total = sum(c for c, (k, t) in zip(change.tolist(), points) if k == key and less_equal(t, at))
+        assert total == a + 1 - sum(e + 1 for e in seen[a])
+
+
+def test_the_three_forms_are_met():
+    kinds = set()
+    for seeds in ([(0,)], [(0,), (1,)]):
+        kinds.add(type(find_active(1, np.zeros(len(seeds), int), block(seeds, 1), np.empty(0, int), block([], 1), Antichain())[0]))
+    two = block([(0, 1), (1, 0)], 2)
+    kinds.add(type(find_active(1, np.zeros(2, int), two, np.empty(0, int), block([], 2), Antichain())[0]))
+    assert kinds == {SingleActive, TotalActive, PartialActive}

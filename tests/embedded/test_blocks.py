@@ -1,0 +1,75 @@
+"""Kernels on blocks against plain dicts, hash collisions included."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemill.dataflow.lattice import Antichain
+from tidemill.renderer.embedded import blocks, times
+
+
+@st.composite
+def random_blocks(draw, codes=2, weights=1):
+    column = st.tuples(*[st.integers(0, 3)] * codes, *[st.integers(-2, 2)] * weights)
+    columns = draw(st.lists(column, max_size=12))
+    return np.array(columns, np.int64).reshape(-1, codes + weights).T
+
+
+def as_dict(block, weights=1):
+    sums = defaultdict(lambda: (0,) * weights)
+    for column in block.T.tolist():
+        row, weight = tuple(column[:-weights]), column[-weights:]
+        sums[row] = tuple(a + b for a, b in zip(sums[row], weight))
+    return {row: w for row, w in sums.items() if any(w)}
+
+
+@pytest.fixture(params=["hashes", "collisions"])
+def hashing(request, monkeypatch):
+    """With every hash the same, equality alone must decide."""
+    if request.param == "collisions":
+        monkeypatch.setattr(blocks, "hashed", lambda codes: np.zeros(codes.shape[1], np.int64))
+    return request.param
+
+
+@pytest.mark.parametrize("codes", [1, 2, 3])
+@pytest.mark.parametrize("weights", [1, 2])
+def test_consolidated(codes, weights, hashing):
+    if hashing == "collisions" and codes == 1:
+        return  # a single code is its own hash: it cannot collide
+
+    @given(random_blocks(codes=codes, weights=weights))
+    def check(block):
+        result = blocks.consolidated(block, weights)
+        rows = [tuple(c) for c in result[:codes].T.tolist()]
+        assert len(set(rows)) == len(rows)
+        assert as_dict(result, weights) == as_dict(block, weights)
+        assert result.shape[1] == len(as_dict(block, weights))
+
+    check()
+
+
+def test_grouped_puts_equal_columns_together(hashing):
+    @given(random_blocks(codes=2))
+    def check(block):
+        order, starts = blocks.grouped(block[:2])
+        assert sorted(order.tolist()) == list(range(block.shape[1]))
+        groups = [{tuple(block[:2, i]) for i in g} for g in np.split(order, starts[1:])] if len(order) else []
+        assert all(len(g) == 1 for g in groups)
+        assert len(groups) == len({tuple(c) for c in block[:2].T.tolist()})
+
+    check()
+
+
+times_2d = st.tuples(st.integers(0, 4), st.integers(0, 4))
+
+
+@given(st.lists(times_2d, max_size=8), st.lists(times_2d, max_size=3))
+def test_advance_and_beyond_are_those_of_antichains(points, frontier):
+    antichain = Antichain(frontier)
+    block = np.array([(*t, 1) for t in points], np.int64).reshape(-1, 3).T
+    advanced = times.advance(block, 0, 2, antichain)
+    assert [tuple(c) for c in advanced[:2].T.tolist()] == [antichain.advance(t) for t in points]
+    assert times.beyond(block[:2], antichain).tolist() == [antichain.beyond(t) for t in points]

@@ -1,0 +1,108 @@
+"""Spines against a list of updates: look-ups, merging, compaction, rollback."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidemill.dataflow.lattice import Antichain
+from tidemill.renderer.embedded import spine as spine_module
+from tidemill.renderer.embedded.schedule import Schedule
+from tidemill.renderer.embedded.spine import Spine
+
+# An update: key, value, time, diff
+updates = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(0, 6), st.sampled_from([-1, 1])), max_size=9)
+actions = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), updates),
+        st.tuples(st.just("commit"), st.integers(0, 8)),
+        st.tuples(st.just("rollback"), st.none()),
+        st.tuples(st.just("exert"), st.none()),
+    ),
+    max_size=30,
+)
+
+
+def accumulated(found, at):
+    counts = Counter()
+    for key, value, time, diff in found:
+        if time <= at:
+            counts[key, value] += diff
+    return {row: n for row, n in counts.items() if n}
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Short tails and little fuel, so that a few updates go through all that thousands would."""
+    monkeypatch.setattr(spine_module, "TAIL", 4)
+    monkeypatch.setattr(spine_module, "RATIO", 2)
+    monkeypatch.setattr(spine_module, "IDLE_FUEL", 2)
+    monkeypatch.setattr(spine_module, "PUSH_FUEL", 1)
+    monkeypatch.setattr(spine_module, "SCAN", 8)
+
+
+@pytest.mark.parametrize("keys", [(0,), (0, 1), (1, 0), ()])
+def test_a_spine_is_the_list_of_its_updates(small, keys):
+    @settings(max_examples=150)
+    @given(actions)
+    def check(script):
+        since = [0]
+        s = Spine(keys, 2, 1, 1, Schedule(1, lambda _: None), lambda: Antichain([since[0]]))
+        committed, model = [], []
+        for action, what in script:
+            if action == "append" and what:
+                s.append(np.array(what, np.int64).T)
+                model = model + what
+            elif action == "commit":
+                s.commit()
+                committed, since[0] = model, max(since[0], what)
+            elif action == "rollback":
+                s.rollback()
+                model = committed
+            elif action == "exert" and model is committed:
+                s.exert()
+        probes = np.array([(k, v) for k in range(6) for v in range(3)], np.int64).T[list(keys)]
+        distinct = np.unique(probes, axis=1) if keys else probes
+        owner, block = s.find(distinct)
+        for i in range(distinct.shape[1]):
+            mine = [u for u in model if all(u[k] == distinct[j, i] for j, k in enumerate(keys))]
+            got = [tuple(c) for c in block[:, owner == i].T.tolist()]
+            for at in range(since[0], 8):
+                assert accumulated(got, at) == accumulated(mine, at)
+
+    check()
+
+
+def test_a_view_stays_what_it_was(small):
+    s = Spine((0,), 2, 1, 1, Schedule(1, lambda _: None), lambda: Antichain([0]))
+    s.append(np.array([(1, 1, 0, 1)], np.int64).T)
+    before = s.append(np.array([(1, 2, 0, 1)], np.int64).T)
+    for i in range(40):
+        s.append(np.array([(i % 3, i, 0, 1)], np.int64).T)
+        s.commit()
+    assert s.find(np.array([[1]]), before)[1].T.tolist() == [[1, 1, 0, 1]]
+
+
+def test_what_cancels_is_given_up():
+    now = [0]
+    s = Spine((0,), 2, 1, 1, Schedule(1, lambda _: None), lambda: Antichain([now[0]]))
+    s.append(np.array([(k, 0, 0, 1) for k in range(1000)], np.int64).T)
+    sizes = []
+    for epoch in range(5000):
+        now[0] = epoch
+        s.append(np.array([(7, 1, epoch, 1 if epoch % 2 == 0 else -1)], np.int64).T)
+        s.commit()
+        sizes.append(s.size)
+    assert max(sizes) < 1000 + 2 * spine_module.TAIL
+    assert s.batches <= 4
+
+
+def test_batches_stay_few():
+    s = Spine((0,), 1, 1, 1, Schedule(1, lambda _: None), lambda: Antichain([0]))
+    for i in range(20_000):
+        s.append(np.array([(i * 7919 % 20_011, 0, 1)], np.int64).T)
+        s.commit()
+    assert s.batches <= 12
+    assert s.size == 20_000

@@ -1,0 +1,70 @@
+"""Short ways to build, run and read a dataflow in a test."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+
+from hypothesis import settings
+
+import tidemill as tm
+from tidemill.testing.equivalence import engine_named
+
+KV = {"k": "int64", "v": "int64"}
+COORDINATES = {1: "epoch", 2: ("event", "correction"), 3: ("x", "y", "z")}
+
+
+def examples(count):
+    """Settings for that many examples, times what TIDEMILL_EXAMPLES says."""
+    return settings(max_examples=count * int(os.environ.get("TIDEMILL_EXAMPLES", "1")))
+
+
+def new_flow(coordinates=1):
+    return tm.Dataflow("test", time=COORDINATES[coordinates])
+
+
+def start(flow, engine, **options):
+    return flow.start(engine_named(engine), **options)
+
+
+def traces(engine, build, updates, *, coordinates=1, schema=None):
+    """Build with an input for each entry of ``updates``, feed it all, close; the updates of each collection returned."""
+    flow = new_flow(coordinates)
+    inputs = {name: flow.input(name, (schema or {}).get(name, KV)) for name in updates}
+    built = build(**inputs)
+    outputs = built if isinstance(built, (tuple, list)) else [built]
+    for i, collection in enumerate(outputs):
+        flow.output(f"out{i}", collection)
+    with start(flow, engine) as run:
+        for name, triples in updates.items():
+            run.update(name, triples)
+        run.close_inputs()
+        return [list(run.changes(f"out{i}")) for i in range(len(outputs))]
+
+
+def assert_same(engine, build, updates, **options):
+    """All the collections that ``build`` returns have the same updates."""
+    first, *others = traces(engine, build, updates, **options)
+    for other in others:
+        assert other == first
+    return first
+
+
+def at(triples, time):
+    """The contents at a time of updates as users see them."""
+    counts = defaultdict(int)
+    for row, t, diff in triples:
+        if (t <= time) if isinstance(t, int) else all(a <= b for a, b in zip(t, time, strict=True)):
+            counts[row] += diff
+    return {row: count for row, count in counts.items() if count}
+
+
+def grid(*updates):
+    """All times whose coordinates occur in the updates: a superset of the join-closure."""
+    times = {t for triples in updates for _, t, _ in triples}
+    if not times or isinstance(next(iter(times)), int):
+        return sorted(times)
+    found = [()]
+    for coordinate in map(sorted, map(set, zip(*times, strict=True))):
+        found = [(*t, c) for t in found for c in coordinate]
+    return found
