@@ -57,7 +57,8 @@ class EmbeddedRun(Run):
         schedule = self._compiled.schedule
         for frontier, upper in uppers.items():
             frontier.upper = upper
-        schedule.mixed = len(set(uppers.values())) > 1
+        # Where frontiers differed before, updates held back since then come in this step.
+        schedule.mixed = len(set(uppers.values())) > 1 or len({f.settled for f in uppers}) > 1
         schedule.watched = schedule.mixed or schedule.users > 1 or self._retimes
 
     def _undo(self) -> None:

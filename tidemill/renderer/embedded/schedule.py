@@ -46,7 +46,7 @@ class Schedule:
         self.watched = False
         """Whether updates may come to an operator that are beyond its frontier, so that each has to be looked at."""
         self.mixed = False
-        """Whether operators differ in their frontiers in the current step."""
+        """Whether operators differ in their frontiers, before or after the current step."""
         self.touched: list[Stateful] = []
         self.waiting: dict[Port, None] = {}
 
