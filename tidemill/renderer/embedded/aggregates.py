@@ -160,26 +160,24 @@ class _Part:
             return Stored(found, stored, self.codes)
         owner, kept = self.project(owner, new)
         if keys.shape[1] < kept.shape[1]:
-            kept = self._summed(keys, owner, kept)
-            if kept.shape[1] == keys.shape[1] and self.codes == self.width:
-                owner = np.arange(keys.shape[1])
-            else:
-                owner = self._numbers(keys, kept)
+            owner, kept = self._summed(keys, owner, kept)
         if kept.shape[1]:
             self.spine.append(kept)
         return Stored(np.concatenate((found, owner)), np.concatenate((stored, kept), axis=1), self.codes)
 
-    def _summed(self, keys: Block, owner: Ints, kept: Block) -> Block:
-        """Return updates of the same key and value at the same time added up."""
+    def _summed(self, keys: Block, owner: Ints, kept: Block) -> tuple[Ints, Block]:
+        """Return updates of the same key and value at the same time added up, and the numbers of their keys."""
         times = kept[self.codes : -self.weights]
         if self.codes > self.width or (times != times[:, :1]).any():
-            return consolidated(kept, self.weights)
+            kept = consolidated(kept, self.weights)
+            return self._numbers(keys, kept), kept
         summed = np.zeros((len(kept), keys.shape[1]), np.int64)
         summed[: self.width] = keys
         summed[self.codes : -self.weights] = times[:, :1]
         for row, values in zip(summed[-self.weights :], kept[-self.weights :], strict=True):
             np.add.at(row, owner, values)
-        return summed
+        some = summed[-self.weights :].any(axis=0).nonzero()[0]
+        return some, summed.take(some, axis=1)
 
     def _numbers(self, keys: Block, kept: Block) -> Ints:
         """Return the number of each update's key."""

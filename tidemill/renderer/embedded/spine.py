@@ -36,10 +36,18 @@ SCAN: Final = 1 << 14
 
 
 class Batch(NamedTuple):
-    """Updates sorted by the hash of their key columns."""
+    """Updates sorted by the hash of their key columns.
+
+    The block may have more columns than there are keys, with nothing in them: a part of it would not be contiguous, and
+    ``take`` copies the whole of what is not.
+    """
 
     keys: Ints
     block: Block
+
+    @property
+    def updates(self) -> Block:
+        return self.block[:, : len(self.keys)]
 
 
 class View(NamedTuple):
@@ -125,7 +133,7 @@ class Spine:
         view = self.view
         if len(view.batches) + (view.tail_size > 0) == 0 or (len(view.batches) == 1 and view.tail_size == 0):
             return False
-        parts = [b.block for b in view.batches] + [view.tail.block[:, : view.tail_size]]
+        parts = [b.updates for b in view.batches] + [view.tail.block[:, : view.tail_size]]
         merged = self._sorted(self._compacted(stacked(parts)))
         self.view = View((merged,) if len(merged.keys) else (), _empty_tail(self._rows), 0, None)
         return True
@@ -163,7 +171,7 @@ class Spine:
     def everything(self) -> Block:
         """Return all updates."""
         view = self.view
-        return stacked([*(b.block for b in view.batches), view.tail.block[:, : view.tail_size]])
+        return stacked([*(b.updates for b in view.batches), view.tail.block[:, : view.tail_size]])
 
     @property
     def size(self) -> int:
@@ -278,9 +286,9 @@ class _Merge:
         return fuel - (end_i - i + end_j - j)
 
     def _finish(self) -> None:
-        keys, block = self._keys[: self._done], self._block[:, : self._done]
+        keys, block = self._keys[: self._done], self._block
         if self._done < len(self._keys) * 3 // 4:  # much has cancelled: do not hold on to the room it took
-            keys, block = keys.copy(), block.copy()
+            keys, block = keys.copy(), block[:, : self._done].copy()
         self.result = Batch(keys, block)
 
 

@@ -67,7 +67,8 @@ class Evaluation:
         sources = [self.traces[source] for source in node.inputs]
         if len(sources) > 1:  # one input may be further than the other
             sources = [complete(trace, frontier, self._users) for trace in sources]
-        return complete(RULES[type(node)](node, *sources), frontier, self._users)
+        made = RULES[type(node)](node, lambda t: not frontier.beyond(t[: self._users]), *sources)
+        return complete(made, frontier, self._users)
 
     def _input(self, node: Input, frontier: Antichain) -> Trace:
         if node.rows is not None:
@@ -75,7 +76,7 @@ class Evaluation:
             return consolidated((row, least, 1) for row in node.rows)
         trace = complete(self._given[node], frontier, self._users)
         if node.unique:
-            _check_unique(node, trace)
+            _check_unique(node, trace, frontier)
         return trace
 
 
@@ -86,8 +87,10 @@ def _check_limit(node: Feedback, trace: Trace) -> None:
         raise failures.iteration_limit(node, min(late, key=order))
 
 
-def _check_unique(node: Input, trace: Trace) -> None:
+def _check_unique(node: Input, trace: Trace, frontier: Antichain) -> None:
     for t in join_closure(t for _, t in trace):
+        if frontier.beyond(t):
+            continue
         for row, count in contents(trace, t).items():
             if count != 1:
                 raise failures.not_unique(node, row, count, t)

@@ -1,7 +1,7 @@
 """The definition of each primitive operator: from the whole traces of its inputs to the whole trace of its output.
 
 Linear operators say what becomes of one update. All others say what the output holds when the inputs hold this, and
-`at_every_time` makes a trace of it.
+`at_every_time` makes a trace of it, for all times that are final.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_ti
 __all__ = ["RULES"]
 
 Updates = Iterator[tuple[Row, Time, int]]
+IsFinal = Callable[[Time], bool]
 
 
 # Linear operators: update by update.
@@ -98,11 +99,12 @@ def _feedback(node: nodes.Feedback, source: Trace) -> Updates:
 # Operators on whole contents: key by key, at every time.
 
 
-def _join(node: nodes.Join, left: Trace, right: Trace) -> Updates:
+def _join(node: nodes.Join, final: IsFinal, left: Trace, right: Trace) -> Updates:
     lefts, rights = (by_key(t, arranged_keys(n)) for t, n in zip((left, right), node.inputs, strict=True))
     for key in lefts.keys() & rights.keys():
         if node.nulls_equal or None not in key:
-            yield from triples(at_every_time(lambda a, b: _pairs(node, a, b), lefts[key], rights[key]))
+            pairs = at_every_time(lambda a, b: _pairs(node, a, b), lefts[key], rights[key], final=final)
+            yield from triples(pairs)
 
 
 def _pairs(node: nodes.Join, lefts: Contents, rights: Contents) -> Contents:
@@ -114,14 +116,15 @@ def _pairs(node: nodes.Join, lefts: Contents, rights: Contents) -> Contents:
     return found
 
 
-def _reduce(node: nodes.Reduce, source: Trace) -> Updates:
+def _reduce(node: nodes.Reduce, final: IsFinal, source: Trace) -> Updates:
     groups = by_key(source, node.keys)
     always: list[Time] = []
     if node.scalar:  # one group, that has its row from the least time on
         groups = {(): source}
         always = [(0,) * node.scope.coordinates]
     for key, group in groups.items():
-        yield from triples(at_every_time(lambda rows, key=key: _reduced(node, key, rows), group, also=always))
+        reduced = at_every_time(lambda rows, key=key: _reduced(node, key, rows), group, also=always, final=final)
+        yield from triples(reduced)
 
 
 def _reduced(node: nodes.Reduce, key: Row, rows: Contents) -> Contents:
@@ -162,15 +165,17 @@ def _check_counts(node: Node, key: Row, rows: Contents) -> None:
             raise failures.negative_count(node, key, row, count)
 
 
-def _threshold(node: nodes.Threshold, source: Trace) -> Updates:
+def _threshold(node: nodes.Threshold, final: IsFinal, source: Trace) -> Updates:
     every_column = tuple(range(len(node.schema.names)))
     for row, group in by_key(source, every_column).items():
         if node.function is not None:
             functions.thresholded(node, row, 0)
-        yield from triples(at_every_time(lambda rows, row=row: {row: _new_count(node, row, rows.get(row, 0))}, group))
+        counts = at_every_time(lambda rows, row=row: {row: _new_count(node, row, rows)}, group, final=final)
+        yield from triples(counts)
 
 
-def _new_count(node: nodes.Threshold, row: Row, count: int) -> int:
+def _new_count(node: nodes.Threshold, row: Row, rows: Contents) -> int:
+    count = rows.get(row, 0)
     if node.function is None:
         return 1 if count > 0 else 0
     return functions.thresholded(node, row, count) if count else 0
@@ -198,25 +203,29 @@ def arranged_keys(node: Node) -> tuple[int, ...]:
     return node.keys
 
 
-def _rule(rule: Callable[..., Updates]) -> Callable[..., Trace]:
-    return lambda node, *sources: consolidated(rule(node, *sources))
+def _linear(rule: Callable[..., Updates]) -> Callable[..., Trace]:
+    return lambda node, _final, *sources: consolidated(rule(node, *sources))
+
+
+def _by_contents(rule: Callable[..., Updates]) -> Callable[..., Trace]:
+    return lambda node, final, *sources: consolidated(rule(node, final, *sources))
 
 
 RULES: Final[dict[type[Node], Callable[..., Trace]]] = {
-    nodes.Map: _rule(_map),
-    nodes.Filter: _rule(_filter),
-    nodes.FlatMap: _rule(_flat_map),
-    nodes.Negate: _rule(_negate),
-    nodes.Concat: _rule(_concat),
-    nodes.Join: _rule(_join),
-    nodes.Reduce: _rule(_reduce),
-    nodes.Threshold: _rule(_threshold),
-    nodes.Consolidate: _rule(_same),
-    nodes.Arrange: _rule(_same),
-    nodes.Retime: _rule(_retime),
-    nodes.Enter: _rule(_enter),
-    nodes.Leave: _rule(_leave),
-    nodes.Feedback: _rule(_feedback),
-    nodes.Inspect: _rule(_same),
-    nodes.Output: _rule(_same),
+    nodes.Map: _linear(_map),
+    nodes.Filter: _linear(_filter),
+    nodes.FlatMap: _linear(_flat_map),
+    nodes.Negate: _linear(_negate),
+    nodes.Concat: _linear(_concat),
+    nodes.Join: _by_contents(_join),
+    nodes.Reduce: _by_contents(_reduce),
+    nodes.Threshold: _by_contents(_threshold),
+    nodes.Consolidate: _linear(_same),
+    nodes.Arrange: _linear(_same),
+    nodes.Retime: _linear(_retime),
+    nodes.Enter: _linear(_enter),
+    nodes.Leave: _linear(_leave),
+    nodes.Feedback: _linear(_feedback),
+    nodes.Inspect: _linear(_same),
+    nodes.Output: _linear(_same),
 }

@@ -42,8 +42,13 @@ def contents(trace: Trace, at: Time) -> Contents:
     return {row: count for row, count in found.items() if count}
 
 
-def at_every_time(function: Callable[..., Contents], *inputs: Trace, also: Iterable[Time] = ()) -> Trace:
-    """Return the collection that at every time holds ``function`` of what the inputs hold.
+def at_every_time(
+    function: Callable[..., Contents],
+    *inputs: Trace,
+    also: Iterable[Time] = (),
+    final: Callable[[Time], bool] = lambda _: True,
+) -> Trace:
+    """Return the collection that at every final time holds ``function`` of what the inputs hold.
 
     It can change only at joins of their update times (and of the times given in ``also``). Those are visited in tuple
     order, a linear extension, so that at each one everything earlier is known, and the difference is what is missing.
@@ -53,7 +58,8 @@ def at_every_time(function: Callable[..., Contents], *inputs: Trace, also: Itera
     {(('both',), (1, 1)): 1}
     """
     result: Trace = {}
-    for t in join_closure([*(time for trace in inputs for _, time in trace), *also]):
+    times = join_closure([*(time for trace in inputs for _, time in trace), *also])
+    for t in filter(final, times):
         wanted = function(*(contents(trace, t) for trace in inputs))
         so_far = contents(result, t)
         for row in {**wanted, **so_far}:

@@ -1,0 +1,115 @@
+"""The demo's dataflow: every flight that left New York in 2013, and what can be said about their delays.
+
+Cancelled flights are those without a ``dep_delay``; a departure is late from 15 minutes on.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import Any, Final
+
+import tidemill as tm
+
+__all__ = ["INPUTS", "LATE", "build"]
+
+LATE: Final = "dep_delay >= 15"
+
+INPUTS: Final = {
+    "flights": {
+        "id": "int64 not null", "month": "int64", "day": "int64", "time_hour": "timestamp", "scheduled": "timestamp",
+        "sched_dep_time": "int64", "carrier": "string", "flight": "int64", "tailnum": "string", "origin": "string",
+        "dest": "string", "dep_delay": "int64", "arr_delay": "int64",
+    },
+    "airlines": {"carrier": "string", "airline": "string"},
+    "planes": {"tailnum": "string", "year": "int64", "manufacturer": "string", "model": "string"},
+    "airports": {"faa": "string", "airport": "string"},
+    "weather": {
+        "origin": "string", "time_hour": "timestamp", "wind_speed": "float64", "precip": "float64", "visib": "float64",
+    },
+}  # fmt: skip
+"""The columns of each input. ``day`` is the day of the year where the flight leaves, ``scheduled`` its minute in UTC."""
+
+
+def build() -> tm.Dataflow:
+    """Return the dataflow: five inputs, seven outputs."""
+    flow = tm.Dataflow("nycflights13")
+    flights, airlines, planes, airports, weather = (flow.input(name, columns) for name, columns in INPUTS.items())
+
+    delays = {
+        "flights": tm.count(),
+        "cancelled": tm.count().filter("dep_delay IS NULL"),
+        "late": tm.count().filter(LATE),
+        "mean_delay": tm.avg("dep_delay"),
+    }
+    carriers = flights.join(airlines, on="carrier").group_by("airline", "month").agg(**delays)
+
+    age = 2013 - tm.col("year")
+    band = tm.when(age < 5, "under 5").when(age < 15, "5 to 14").when(age >= 15, "15 and over").otherwise("unknown")
+    aircraft = flights.join(planes, on="tailnum").group_by("manufacturer", age=band).agg(**delays)
+
+    sky = "CASE WHEN visib < 1 THEN 'fog' WHEN precip > 0 THEN 'rain' WHEN wind_speed >= 20 THEN 'wind' ELSE 'fair' END"
+    skies = flights.join(weather, on=["origin", "time_hour"]).group_by("origin", sky=sky).agg(**delays)
+
+    named = flights.join(airports, on={"dest": "faa"}, how="left").with_columns(to="coalesce(airport, dest)")
+    routes = named.group_by("origin", "to").agg(flights=tm.count("arr_delay"), mean_delay=tm.avg("arr_delay"))
+    worst = routes.filter("flights >= 30").group_by("origin").reduce(five_worst, routes.schema)
+
+    chains = late_chains(flights)
+    ends = chains.group_by("chain").agg(length=tm.max("length"))
+    longest = chains.semijoin(ends.join(ends.agg(length=tm.max("length")), on="length"), on="chain")
+    story = longest.join(flights, on="id").join(airlines, on="carrier").join(planes, on="tailnum", how="left")
+
+    flow.output("carriers", carriers)
+    flow.output("aircraft", aircraft)
+    flow.output("weather", skies)
+    flow.output("routes", worst)
+    flow.output("chains", chains)
+    flow.output("lengths", ends.group_by("length").agg(chains=tm.count()))
+    flow.output("longest", story.select(*STORY))
+    return flow
+
+
+STORY: Final = (
+    "chain", "length", "tailnum", "manufacturer", "model", "airline", "flight", "day", "sched_dep_time", "origin", "dest",
+    "dep_delay",
+)  # fmt: skip
+
+
+def five_worst(_origin: Any, routes: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
+    """Give the five routes of an airport whose flights arrive latest; calls are for the airports that changed."""
+    (origin,) = _origin
+    for (to, flights, delay), _ in heapq.nsmallest(5, routes, key=lambda r: (-r[0][2], r[0][0])):
+        yield (origin, to, flights, delay), 1
+
+
+def late_chains(flights: tm.Collection) -> tm.Collection:
+    """Return for each late departure how many in a row it is for its aircraft, and with which flight that began.
+
+    A late departure continues a chain if the same aircraft's departure before it, scheduled on the same day or the day
+    before, was late too.
+    """
+    departed = flights.filter("tailnum IS NOT NULL AND dep_delay IS NOT NULL")
+
+    # The departure before: the last of those which the aircraft had scheduled earlier that day or on the day before.
+    # Meeting by day keeps groups small, so that a change costs a day of one aircraft, not its whole history.
+    there = departed.select("tailnum", "day", before="scheduled")
+    there = there.concat(there.with_columns(day="day + 1")).distinct()
+    meetings = departed.join(there, on=["tailnum", "day"], where="before < scheduled")
+    previous = meetings.group_by("tailnum", "id").agg(scheduled=tm.max("before"))
+
+    late = departed.filter(LATE)
+    links = (
+        previous.semijoin(late, on="id")
+        .join(late.select("tailnum", "scheduled", earlier="id"), on=["tailnum", "scheduled"])
+        .select("earlier", later="id")
+    )
+    first = late.antijoin(links, on={"id": "later"}).select("id", chain="id", length="1")
+    return first.iterate(
+        lambda reached: (
+            reached.join(links, on={"id": "earlier"})
+            .select(id="later", chain="chain", length="length + 1")
+            .concat(first)
+            .distinct()
+        )
+    )

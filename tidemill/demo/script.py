@@ -1,0 +1,122 @@
+"""What happens to the flights: a history, then days as they come, and corrections of what was already known."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+
+import tidemill as tm
+from tidemill.demo.data import Data, DemoError, date_of
+
+__all__ = ["Change", "Epoch", "Script"]
+
+CORRECTED: Final = 200
+"""How many flights each correction is about; fewer where the history has fewer than ten times as many."""
+MOST_ADDED: Final = 120
+
+
+@attrs.frozen
+class Change:
+    """What one epoch does to the flights."""
+
+    inserted: pa.Table
+    deleted: pa.Table
+
+
+@attrs.frozen
+class Epoch:
+    """A step of the play. Its change is made when its turn comes, since a correction may depend on the results so far."""
+
+    label: str
+    change: Callable[[Longest], Change]
+
+
+Longest = Sequence[Any]
+"""The ids of the flights of the longest chain so far."""
+
+
+class Script:
+    """The play: which flights are loaded as history, and the epochs that follow.
+
+    Corrections are drawn by seed. In this order: some flights of the history, withheld from it, are reported late; some
+    get other delays, among them the middle one of the longest chain, which is said to have left on time; some are
+    cancelled; and in the end those last two corrections are withdrawn, so that what remains is the year as published.
+    """
+
+    def __init__(self, data: Data, *, start: int, history: int, days: int, seed: int) -> None:
+        self.first, self.start, self.last = max(1, start - history), start, start + days - 1
+        known = data.of_days(self.first, start - 1)
+        if not len(known):
+            msg = f"no flights before {date_of(start)} to begin with: start later, or with more --history"
+            raise DemoError(msg)
+        self._data = data
+        self._random = random.Random(seed)  # noqa: S311 - a play, not a secret
+        size = min(CORRECTED, len(known) // 10)
+        drawn = self._random.sample(known["id"].to_pylist(), 3 * size)
+        self._late, self._changed, self._cancelled = drawn[:size], drawn[size : 2 * size], drawn[2 * size :]
+        self._applied: list[Change] = []
+        self.history = known.filter(pa.array(~_isin(known["id"], self._late)))
+
+    def epochs(self) -> Iterator[Epoch]:
+        """Give the days, with the four corrections spread among them."""
+        corrections = {
+            "late reports": self._late_reports,
+            "other delays": self._other_delays,
+            "cancelled": self._cancel,
+            "withdrawn": self._withdraw,
+        }
+        days = range(self.start, self.last + 1)
+        turns = [round(len(days) * (i + 1) / len(corrections)) for i in range(len(corrections))]
+        for number, day in enumerate(days, 1):
+            yield Epoch(f"{date_of(day):%a %d %b}", self._day(day))
+            for turn, (label, change) in zip(turns, corrections.items(), strict=True):
+                if max(turn, 1) == number:
+                    yield Epoch(label, change)
+
+    def _day(self, day: int) -> Callable[[Longest], Change]:
+        return lambda _: self._change(self._data.of_days(day, day))
+
+    def _late_reports(self, _: Longest) -> Change:
+        return self._change(self._rows(self._late))
+
+    def _other_delays(self, longest: Longest) -> Change:
+        on_time = longest[len(longest) // 2]
+        rows = self._rows([i for i in self._changed if i != on_time] + [on_time])
+        added = [self._random.randint(-MOST_ADDED, MOST_ADDED) for _ in range(len(rows) - 1)]
+        departure = [None if d is None else d + a for d, a in zip(rows["dep_delay"].to_pylist(), added, strict=False)]
+        arrival = [None if d is None else d + a for d, a in zip(rows["arr_delay"].to_pylist(), added, strict=False)]
+        self._changed = rows["id"].to_pylist()
+        return self._correct(rows, [*departure, 0], [*arrival, 0])
+
+    def _cancel(self, _: Longest) -> Change:
+        rows = self._rows([i for i in self._cancelled if i not in set(self._changed)])
+        return self._correct(rows, [None] * len(rows), [None] * len(rows))
+
+    def _withdraw(self, _: Longest) -> Change:
+        return Change(
+            inserted=pa.concat_tables([c.deleted for c in self._applied]),
+            deleted=pa.concat_tables([c.inserted for c in self._applied]),
+        )
+
+    def _correct(self, rows: pa.Table, departure: list[int | None], arrival: list[int | None]) -> Change:
+        corrected = rows
+        for name, values in (("dep_delay", departure), ("arr_delay", arrival)):
+            corrected = corrected.set_column(rows.column_names.index(name), name, pa.array(values, pa.int64()))
+        self._applied.append(Change(inserted=corrected, deleted=rows))
+        return self._applied[-1]
+
+    def _change(self, inserted: pa.Table) -> Change:
+        return Change(inserted=inserted, deleted=self._data.flights.slice(0, 0))
+
+    def _rows(self, ids: Sequence[int]) -> pa.Table:
+        return self._data.flights.take(pa.array(ids, pa.int64()))
+
+
+def _isin(column: Any, values: Sequence[int]) -> Any:
+    import numpy as np  # noqa: PLC0415
+
+    return np.isin(column.to_numpy(), np.array(values))
