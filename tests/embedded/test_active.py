@@ -52,7 +52,9 @@ def test_active_times(coordinates):
         got = [(k, tuple(t)) for k, t in zip(active.keys.tolist(), active.times.T.tolist())]
         assert sorted(want) == got
         assert {(k, tuple(t)) for k, t in zip(late_keys.tolist(), late.T.tolist())} == owed
-        check_sums(active, got, [e for e in entries if not isinstance(active, SingleActive) or below(got, e)], coordinates)
+        check_sums(
+            active, got, [e for e in entries if not isinstance(active, SingleActive) or below(got, e)], coordinates
+        )
 
     check()
 
@@ -90,7 +92,13 @@ def check_sums(active, points, entries, coordinates):
 def test_the_three_forms_are_met():
     kinds = set()
     for seeds in ([(0,)], [(0,), (1,)]):
-        kinds.add(type(find_active(1, np.zeros(len(seeds), int), block(seeds, 1), np.empty(0, int), block([], 1), Antichain())[0]))
+        kinds.add(
+            type(
+                find_active(1, np.zeros(len(seeds), int), block(seeds, 1), np.empty(0, int), block([], 1), Antichain())[
+                    0
+                ]
+            )
+        )
     two = block([(0, 1), (1, 0)], 2)
     kinds.add(type(find_active(1, np.zeros(2, int), two, np.empty(0, int), block([], 2), Antichain())[0]))
     assert kinds == {SingleActive, TotalActive, PartialActive}

@@ -11,7 +11,9 @@ from tidemill.renderer.embedded.codec import float_codes
 from tidemill.renderer.embedded.exactsum import float_sums, limbs_of_floats
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
-awkward = st.sampled_from([1e20, 1.0, -1e20, 2.0**-1074, -(2.0**-1074), 2.0**-1022, 1e308, -1e308, 0.1, 1e16, 1.0 + 2**-52])
+awkward = st.sampled_from(
+    [1e20, 1.0, -1e20, 2.0**-1074, -(2.0**-1074), 2.0**-1022, 1e308, -1e308, 0.1, 1e16, 1.0 + 2**-52]
+)
 
 
 def sums_of(groups):
@@ -50,7 +52,13 @@ def test_ties_and_subnormals(whole, exponent, sign):
 
 def test_nan_and_infinities_are_counted():
     inf, nan = math.inf, math.nan
-    groups = [[(inf, 1), (1.0, 1)], [(inf, 1), (-inf, 1)], [(nan, 1), (2.0, 1)], [(nan, 1), (2.0, 1), (nan, -1)], [(-inf, 2)]]
+    groups = [
+        [(inf, 1), (1.0, 1)],
+        [(inf, 1), (-inf, 1)],
+        [(nan, 1), (2.0, 1)],
+        [(nan, 1), (2.0, 1), (nan, -1)],
+        [(-inf, 2)],
+    ]
     assert [repr(float(v)) for v in sums_of(groups)] == ["inf", "nan", "nan", "2.0", "-inf"]
 
 

@@ -13,7 +13,9 @@ from tidemill.renderer.embedded.schedule import Schedule
 from tidemill.renderer.embedded.spine import Spine
 
 # An update: key, value, time, diff
-updates = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(0, 6), st.sampled_from([-1, 1])), max_size=9)
+updates = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(0, 6), st.sampled_from([-1, 1])), max_size=9
+)
 actions = st.lists(
     st.one_of(
         st.tuples(st.just("append"), updates),

@@ -33,7 +33,11 @@ def refused(kind, text):
 COLUMNS = [
     (lambda a: a.select("kk"), UnknownColumnError, "no column `kk` in (k: int64, v: int64): "),
     (lambda a: a.select(x="k + w"), UnknownColumnError, "no column `w`"),
-    (lambda a: a.select(x=tm.col("key")), UnknownColumnError, "no column `key` in (k: int64, v: int64): there are: 'k', 'v'"),
+    (
+        lambda a: a.select(x=tm.col("key")),
+        UnknownColumnError,
+        "no column `key` in (k: int64, v: int64): there are: 'k', 'v'",
+    ),
     (lambda a: a.filter("w > 1"), UnknownColumnError, "no column `w`"),
     (lambda a: a.drop("w"), UnknownColumnError, "no column 'w'"),
     (lambda a: a.rename(w="k"), UnknownColumnError, "no column 'w'"),
@@ -62,7 +66,11 @@ TYPES = [
     (lambda a: a.join(a, on=7), SchemaError, "on=7: expected a column name"),
     (lambda a: a.join(a, on="k", how="outer"), SchemaError, "how='outer': expected one of inner, left"),
     (lambda a: a.join(7, on="k"), GraphError, "join: 7 is not a collection of this dataflow"),
-    (lambda a: a.concat(a.select("k")), SchemaError, "concat: the columns are (k: int64), expected (k: int64, v: int64)"),
+    (
+        lambda a: a.concat(a.select("k")),
+        SchemaError,
+        "concat: the columns are (k: int64), expected (k: int64, v: int64)",
+    ),
     (lambda a: a.delay(-1), TidemillError, "-1 is not a time here"),
     (lambda a: a.delay((1, 2)), TidemillError, "(1, 2) is not a time here"),
     (lambda a: a.iterate(lambda c: c, error_at=0), GraphError, "error_at=0: expected a number of iterations"),
@@ -90,7 +98,9 @@ def test_a_decimal_out_of_bounds(flow):
 
 
 def test_names_must_differ(flow, a):
-    with pytest.raises(GraphError, match=r"Input 'a' \(.*test_building_wrongly.py:\d+\) has the name of Input 'a' \(.*:\d+\)"):
+    with pytest.raises(
+        GraphError, match=r"Input 'a' \(.*test_building_wrongly.py:\d+\) has the name of Input 'a' \(.*:\d+\)"
+    ):
         flow.input("a", KV)
     flow.output("o", a)
     with refused(GraphError, "names of outputs must differ"):
@@ -113,7 +123,9 @@ def test_collections_of_an_inner_scope_do_not_escape(flow, a):
     leaked = []
     a.iterate(lambda here: leaked.append(here) or here.distinct())
     for build in (lambda: leaked[0].distinct(), lambda: a.concat(leaked[0]), lambda: a.join(leaked[0], on="k")):
-        with pytest.raises(GraphError, match=r"(?s)iterate block 'iterate' \(.*:\d+\) is used outside of it.*return it"):
+        with pytest.raises(
+            GraphError, match=r"(?s)iterate block 'iterate' \(.*:\d+\) is used outside of it.*return it"
+        ):
             build()
     with pytest.raises(GraphError, match=r"inside the loop /iterate: return it from the body"):
         flow.output("o", leaked[0])
@@ -142,7 +154,9 @@ def test_a_body_that_returns_what_belongs_to_an_inner_block(flow, a):
 
 
 def test_bindings_declared_and_never_defined(flow):
-    with pytest.raises(GraphError, match=r"Variable 'p' \(.*test_building_wrongly.py:\d+\) has no definition: define 'p'"):
+    with pytest.raises(
+        GraphError, match=r"Variable 'p' \(.*test_building_wrongly.py:\d+\) has no definition: define 'p'"
+    ):
         with flow.letrec() as block:
             block.declare("p", KV)
 
@@ -173,7 +187,10 @@ def test_an_error_inside_a_block_is_the_one_that_is_seen(flow):
 
 def test_a_started_dataflow_is_frozen(flow, a):
     flow.output("o", a)
-    with flow.start(tm.Reference()), refused(GraphError, "dataflow 'routes' has been started and cannot change any more"):
+    with (
+        flow.start(tm.Reference()),
+        refused(GraphError, "dataflow 'routes' has been started and cannot change any more"),
+    ):
         flow.input("b", KV)
     with refused(GraphError, "build all of it first"):
         a.distinct()

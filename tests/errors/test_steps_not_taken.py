@@ -290,7 +290,9 @@ def test_a_unique_input_has_each_row_at_most_once(engine, diff, shown):
         run.insert("a", [(1, 1)])
         run.advance()
         run.update("a", [((5, 6), 1, diff)])
-        with pytest.raises(NegativeCountError, match=rf"Input 'a' \(.*test_steps_not_taken.py:\d+\).*\(5, 6\).* {shown}"):
+        with pytest.raises(
+            NegativeCountError, match=rf"Input 'a' \(.*test_steps_not_taken.py:\d+\).*\(5, 6\).* {shown}"
+        ):
             run.advance()
         run.update("a", [((5, 6), 1, 1 - diff)])
         run.advance()
@@ -354,3 +356,22 @@ def test_all_errors_have_one_root():
     for name in tm.errors.__all__:
         error = getattr(tm.errors, name)
         assert not isinstance(error, type) or issubclass(error, TidemillError)
+
+
+@pytest.mark.parametrize("coordinates", [1, 2])
+def test_nothing_of_a_step_not_taken_waits_anywhere(engine, coordinates):
+    """One input moves alone, so its updates wait for the other's; when the step fails, they must not."""
+    flow = new_flow(coordinates)
+    a, b = flow.input("a", KV), flow.input("b", KV)
+    flow.output("both", a.concat(b).group_by("k").agg(n=tm.count()))
+    flow.output("joined", a.join(b, on="k"))
+    flow.output("risky", a.select(q="2 DIV v"))
+    with start(flow, engine) as run:
+        run.insert("a", [(2, 0)])
+        with pytest.raises(ExpressionError):
+            run.close_input("a")
+        run.discard()
+        run.insert("b", [(2, 1)])
+        run.close_input("a")
+        run.close_inputs()
+        assert [len(run.snapshot(name)) for name in ("both", "joined", "risky")] == [1, 0, 0]

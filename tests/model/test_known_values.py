@@ -69,7 +69,9 @@ def test_six_epochs_of_a_reduce_at_once(engine):
     updates = [(row, t, 1) for t, (rows, _) in enumerate(SIX_EPOCHS) for row in rows]
     updates += [(row, t, -1) for t, (_, rows) in enumerate(SIX_EPOCHS) for row in rows]
     (out,) = traces(engine, lambda a: a.group_by("k").agg(n=tm.count()), {"a": updates})
-    assert {(row, t): d for row, t, d in out} == {(r, t): d for t, rows in enumerate(SIX_ANSWERS) for r, d in rows.items()}
+    assert {(row, t): d for row, t, d in out} == {
+        (r, t): d for t, rows in enumerate(SIX_ANSWERS) for r, d in rows.items()
+    }
 
 
 def test_the_least_value_and_how_many(engine):

@@ -20,7 +20,6 @@ def some_times(*, at_least=0, at_most=5):
     return SIZES.flatmap(lambda n: st.lists(times(n), min_size=at_least, max_size=at_most).map(lambda ts: (n, ts)))
 
 
-
 def _grid(size):
     found = [()]
     for _ in range(size):

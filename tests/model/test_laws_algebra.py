@@ -201,7 +201,9 @@ def test_values_of_every_type_are_grouped_as_they_are_told_apart(engine, coordin
 
     def build(a):
         once = a.group_by(*WIDE).agg(n=tm.count()).select(*WIDE)
-        paired = a.distinct().join(a.select(**{f"{n}2": n for n in WIDE}), on={n: f"{n}2" for n in WIDE}, nulls_equal=True)
+        paired = a.distinct().join(
+            a.select(**{f"{n}2": n for n in WIDE}), on={n: f"{n}2" for n in WIDE}, nulls_equal=True
+        )
         return [a.distinct(), once, paired.distinct()]
 
     assert_same(engine, build, found, coordinates=coordinates, schema={"a": WIDE})

@@ -100,7 +100,11 @@ def test_an_output_may_fold_what_was_not_read(engine):
         net = {}
         for row, _, diff in run.changes("n"):
             net[row] = net.get(row, 0) + diff
-        assert {row: n for row, n in net.items() if n} == run.snapshot("n").counts() == {(0, 17): 1, (1, 17): 1, (2, 16): 1}
+        assert (
+            {row: n for row, n in net.items() if n}
+            == run.snapshot("n").counts()
+            == {(0, 17): 1, (1, 17): 1, (2, 16): 1}
+        )
 
 
 def test_inputs_may_move_alone(engine):

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import tidemill as tm
 
-__all__ = ["INPUTS", "LATE", "build"]
+__all__ = ["INPUTS", "STORY", "build"]
 
 LATE: Final = "dep_delay >= 15"
 
@@ -30,6 +30,12 @@ INPUTS: Final = {
 }  # fmt: skip
 """The columns of each input. ``day`` is the day of the year where the flight leaves, ``scheduled`` its minute in UTC."""
 
+STORY: Final = (
+    "id", "chain", "length", "tailnum", "manufacturer", "model", "airline", "carrier", "flight", "day", "sched_dep_time",
+    "origin", "dest", "dep_delay",
+)  # fmt: skip
+"""The columns of the output `longest`: a row for each flight of the longest chain, or of all that are that long."""
+
 
 def build() -> tm.Dataflow:
     """Return the dataflow: five inputs, seven outputs."""
@@ -42,45 +48,39 @@ def build() -> tm.Dataflow:
         "late": tm.count().filter(LATE),
         "mean_delay": tm.avg("dep_delay"),
     }
-    carriers = flights.join(airlines, on="carrier").group_by("airline", "month").agg(**delays)
+
+    by_month = flights.select("carrier", "month", "dep_delay").join(airlines, on="carrier")
+    flow.output("carriers", by_month.group_by("airline", "month").agg(**delays))
 
     age = 2013 - tm.col("year")
     band = tm.when(age < 5, "under 5").when(age < 15, "5 to 14").when(age >= 15, "15 and over").otherwise("unknown")
-    aircraft = flights.join(planes, on="tailnum").group_by("manufacturer", age=band).agg(**delays)
+    by_plane = flights.select("tailnum", "dep_delay").join(planes, on="tailnum")
+    flow.output("aircraft", by_plane.group_by("manufacturer", age=band).agg(**delays))
 
     sky = "CASE WHEN visib < 1 THEN 'fog' WHEN precip > 0 THEN 'rain' WHEN wind_speed >= 20 THEN 'wind' ELSE 'fair' END"
-    skies = flights.join(weather, on=["origin", "time_hour"]).group_by("origin", sky=sky).agg(**delays)
+    by_hour = flights.select("origin", "time_hour", "dep_delay").join(weather, on=["origin", "time_hour"])
+    flow.output("weather", by_hour.group_by("origin", sky=sky).agg(**delays))
 
-    named = flights.join(airports, on={"dest": "faa"}, how="left").with_columns(to="coalesce(airport, dest)")
-    routes = named.group_by("origin", "to").agg(flights=tm.count("arr_delay"), mean_delay=tm.avg("arr_delay"))
-    worst = routes.filter("flights >= 30").group_by("origin").reduce(five_worst, routes.schema)
+    by_dest = flights.select("origin", "dest", "arr_delay").join(airports, on={"dest": "faa"}, how="left")
+    routes = by_dest.group_by("origin", to="coalesce(airport, dest)")
+    routes = routes.agg(flights=tm.count("arr_delay"), mean_delay=tm.avg("arr_delay")).filter("flights >= 30")
+    flow.output("routes", routes.group_by("origin").reduce(five_worst, routes.schema))
 
     chains = late_chains(flights)
-    ends = chains.group_by("chain").agg(length=tm.max("length"))
-    longest = chains.semijoin(ends.join(ends.agg(length=tm.max("length")), on="length"), on="chain")
-    story = longest.join(flights, on="id").join(airlines, on="carrier").join(planes, on="tailnum", how="left")
-
-    flow.output("carriers", carriers)
-    flow.output("aircraft", aircraft)
-    flow.output("weather", skies)
-    flow.output("routes", worst)
+    lengths = chains.group_by("chain").agg(length=tm.max("length"))
+    longest = lengths.join(lengths.agg(length=tm.max("length")), on="length")
+    story = chains.semijoin(longest, on="chain").join(flights, on="id")
+    story = story.join(airlines, on="carrier").join(planes, on="tailnum", how="left")
     flow.output("chains", chains)
-    flow.output("lengths", ends.group_by("length").agg(chains=tm.count()))
+    flow.output("lengths", lengths.group_by("length").agg(chains=tm.count()))
     flow.output("longest", story.select(*STORY))
     return flow
 
 
-STORY: Final = (
-    "chain", "length", "tailnum", "manufacturer", "model", "airline", "flight", "day", "sched_dep_time", "origin", "dest",
-    "dep_delay",
-)  # fmt: skip
-
-
-def five_worst(_origin: Any, routes: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
-    """Give the five routes of an airport whose flights arrive latest; calls are for the airports that changed."""
-    (origin,) = _origin
+def five_worst(key: tuple[str], routes: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
+    """Give the five routes of an airport whose flights arrive latest. Called for airports with a change, not for all."""
     for (to, flights, delay), _ in heapq.nsmallest(5, routes, key=lambda r: (-r[0][2], r[0][0])):
-        yield (origin, to, flights, delay), 1
+        yield (*key, to, flights, delay), 1
 
 
 def late_chains(flights: tm.Collection) -> tm.Collection:
@@ -90,20 +90,17 @@ def late_chains(flights: tm.Collection) -> tm.Collection:
     before, was late too.
     """
     departed = flights.filter("tailnum IS NOT NULL AND dep_delay IS NOT NULL")
+    late = departed.filter(LATE).select("id", "tailnum", "day", "scheduled")
 
     # The departure before: the last of those which the aircraft had scheduled earlier that day or on the day before.
     # Meeting by day keeps groups small, so that a change costs a day of one aircraft, not its whole history.
-    there = departed.select("tailnum", "day", before="scheduled")
-    there = there.concat(there.with_columns(day="day + 1")).distinct()
-    meetings = departed.join(there, on=["tailnum", "day"], where="before < scheduled")
+    seen = departed.select("tailnum", "day", before="scheduled")
+    seen = seen.concat(seen.with_columns(day="day + 1"))
+    meetings = late.join(seen, on=["tailnum", "day"], where="before < scheduled")
     previous = meetings.group_by("tailnum", "id").agg(scheduled=tm.max("before"))
 
-    late = departed.filter(LATE)
-    links = (
-        previous.semijoin(late, on="id")
-        .join(late.select("tailnum", "scheduled", earlier="id"), on=["tailnum", "scheduled"])
-        .select("earlier", later="id")
-    )
+    # Where that one was late as well, it passed its delay on.
+    links = previous.join(late, on=["tailnum", "scheduled"]).select(earlier="id_right", later="id")
     first = late.antijoin(links, on={"id": "later"}).select("id", chain="id", length="1")
     return first.iterate(
         lambda reached: (
@@ -111,5 +108,6 @@ def late_chains(flights: tm.Collection) -> tm.Collection:
             .select(id="later", chain="chain", length="length + 1")
             .concat(first)
             .distinct()
-        )
+        ),
+        name="chains",
     )

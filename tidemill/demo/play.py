@@ -1,10 +1,10 @@
-"""The play: loads the history, plays the epochs, measures, and computes everything anew now and then."""
+"""The play: loads the history, plays the epochs, measures them, and computes everything anew now and then."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
@@ -12,31 +12,26 @@ import attrs
 import tidemill as tm
 from tidemill.demo.check import Check, Contents
 from tidemill.demo.data import Data
-from tidemill.demo.script import Change, Script
+from tidemill.demo.script import Change, Epoch, Script
 from tidemill.demo.sql import Warehouse
 from tidemill.renderer.run import Engine, Run
 
-__all__ = ["Longest", "Play", "Played"]
-
-
-@attrs.frozen
-class Longest:
-    """The longest chain at some time: how many late departures, the aircraft, and the ids of its flights in order."""
-
-    length: int = 0
-    tailnum: str = ""
-    flights: tuple[int, ...] = ()
+__all__ = ["Play", "Played"]
 
 
 @attrs.frozen
 class Played:
-    """What one epoch did and cost. ``changed`` counts the updates of each output; seconds are None where not measured."""
+    """What one epoch did and what it cost.
+
+    ``changed`` counts the updates of each output, ``longest`` has the rows of the longest chain afterwards. ``scratch`` and
+    ``duckdb`` are the seconds it took to compute everything anew, where that was done.
+    """
 
     label: str
     inserted: int
     deleted: int
     changed: dict[str, int]
-    longest: Longest
+    longest: list[tuple[Any, ...]]
     seconds: float
     scratch: float | None = None
     duckdb: float | None = None
@@ -45,42 +40,38 @@ class Played:
 class Play:
     """A run of the demo's dataflow and, beside it, the same flights in DuckDB."""
 
-    def __init__(self, flow: tm.Dataflow, data: Data, script: Script, engine: Engine | None) -> None:
+    def __init__(self, flow: tm.Dataflow, data: Data, script: Script, engine: Engine | None, anew: int) -> None:
+        self.check = Check()
+        self.epochs = script.epochs()
+        self.anew = {round((len(self.epochs) - 1) * (i + 1) / anew) for i in range(anew)}
         self._flow = flow
         self._dimensions = data.dimensions
-        self._script = script
+        self._history = script.history
         self._run = flow.start(engine)
         self._warehouse = Warehouse({"flights": script.history, **data.dimensions})
-        self._sums: dict[str, Counter[tuple[Any, ...]]] = {name: Counter() for name in flow.graph.outputs}
-        self.check = Check()
+        self._sums: dict[str, Contents] = {name: Counter() for name in flow.graph.outputs}
 
     def load(self) -> Played:
         """Load the history as epoch 0."""
-        return self._epoch("history", Change(self._script.history, self._script.history.slice(0, 0)), first=True)
+        start = time.perf_counter()
+        _insert(self._run, self._dimensions)
+        return self._advanced("history", Change(self._history, self._history.slice(0, 0)), start)
 
-    def steps(self, times: int) -> int:
-        """Return how many steps `play` will report."""
-        epochs = sum(1 for _ in self._script.epochs())
-        return epochs + len(_spread(times, epochs))
-
-    def play(self, times: int, step: Callable[[str], None]) -> list[Played]:
-        """Play the epochs, computing everything anew so many times, the last epoch included; ``step`` is told of each."""
-        epochs = list(self._script.epochs())
-        anew = _spread(times, len(epochs))
-        played: list[Played] = []
-        longest = self._longest()
-        for number, epoch in enumerate(epochs):
+    def play(self, played: Played, step: Callable[[str], None]) -> Iterable[Played]:
+        """Play the epochs that follow the history; ``step`` is told what comes next, each epoch and each recomputation."""
+        for number, epoch in enumerate(self.epochs):
             step(epoch.label)
-            change = epoch.change(longest.flights)
-            self._warehouse.apply(change)
-            one = self._epoch(epoch.label, change)
-            longest = one.longest
-            if number in anew:
-                step("recomputing everything")
-                scratch, duckdb = self._anew(last=number == len(epochs) - 1)
-                one = attrs.evolve(one, scratch=scratch, duckdb=duckdb)
-            played.append(one)
-        return played
+            played = self._epoch(epoch, played)
+            if number in self.anew:
+                step("computing everything anew")
+                scratch, duckdb = self._compute_anew(epoch.label)
+                played = attrs.evolve(played, scratch=scratch, duckdb=duckdb)
+            yield played
+
+    def check_changes(self) -> None:
+        """Check that all changes reported since the beginning add up to the results."""
+        sums = {name: Counter({row: n for row, n in c.items() if n}) for name, c in self._sums.items()}
+        self.check.compare("the sum of all changes", self._results(self._run), sums, "the last epoch")
 
     def result(self, name: str) -> list[tuple[Any, ...]]:
         """Return the rows of an output as they are now."""
@@ -91,10 +82,13 @@ class Play:
         self._run.close()
         self._warehouse.close()
 
-    def _epoch(self, label: str, change: Change, *, first: bool = False) -> Played:
-        start = time.perf_counter()
-        if first:
-            _insert(self._run, self._dimensions)
+    def _epoch(self, epoch: Epoch, before: Played) -> Played:
+        change = epoch.change(before.longest)
+        self._warehouse.apply(change)
+        return self._advanced(epoch.label, change, time.perf_counter())
+
+    def _advanced(self, label: str, change: Change, start: float) -> Played:
+        """Make the change, advance and read what came of it: this is what is timed as an epoch."""
         if len(change.deleted):
             self._run.delete("flights", change.deleted)
         self._run.insert("flights", change.inserted)
@@ -104,41 +98,27 @@ class Play:
         for name, sums in self._sums.items():
             for row, _, diff in updates[name]:
                 sums[row] += diff
-        counts = {name: len(u) for name, u in updates.items()}
-        return Played(label, len(change.inserted), len(change.deleted), counts, self._longest(), seconds)
+        changed = {name: len(u) for name, u in updates.items()}
+        return Played(label, len(change.inserted), len(change.deleted), changed, self.result("longest"), seconds)
 
-    def _longest(self) -> Longest:
-        ids = {row[0]: row for row in self._run.snapshot("longest")}
-        return Longest() if not ids else Longest()
-
-    def _anew(self, *, last: bool) -> tuple[float, float]:
-        """Compute everything anew on the current flights, compare, and return the seconds of the dataflow and DuckDB."""
+    def _compute_anew(self, moment: str) -> tuple[float, float]:
+        """Compute everything anew from the current flights, compare, and return the seconds that each way took."""
         tables = {**self._dimensions, "flights": self._warehouse.flights()}
+        here = self._results(self._run)
+        start = time.perf_counter()
         with self._flow.start() as run:
-            start = time.perf_counter()
             _insert(run, tables)
             run.close_inputs()
             scratch = time.perf_counter() - start
-            anew = {name: _contents(run, name) for name in self._sums}
+            self.check.compare("a recomputation from scratch", here, self._results(run), moment)
         duckdb = self._warehouse.compute()
-        here = {name: _contents(self._run, name) for name in self._sums}
-        self.check.compare("a recomputation from scratch", here, anew, last=last)
-        self.check.compare("DuckDB", here, {name: self._warehouse.result(name) for name in here}, last=last)
-        if last:
-            sums = {name: Counter({r: n for r, n in c.items() if n}) for name, c in self._sums.items()}
-            self.check.compare("the sum of the changes", here, sums, last=last)
+        self.check.compare("DuckDB", here, {name: self._warehouse.result(name) for name in here}, moment)
         return scratch, duckdb
+
+    def _results(self, run: Run) -> dict[str, Contents]:
+        return {name: Counter(run.snapshot(name).counts()) for name in self._sums}
 
 
 def _insert(run: Run, tables: dict[str, Any]) -> None:
     for name, table in tables.items():
         run.insert(name, table)
-
-
-def _contents(run: Run, name: str) -> Contents:
-    return Counter(run.snapshot(name).counts())
-
-
-def _spread(times: int, epochs: int) -> set[int]:
-    """Return so many epochs, evenly spread, the last one always among them."""
-    return {round((epochs - 1) * (i + 1) / times) for i in range(times)}

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import attrs
+import numpy as np
 import pyarrow as pa
 
-import tidemill as tm
 from tidemill.demo.data import Data, DemoError, date_of
 
-__all__ = ["Change", "Epoch", "Script"]
+__all__ = ["Change", "Epoch", "Longest", "Script"]
 
 CORRECTED: Final = 200
 """How many flights each correction is about; fewer where the history has fewer than ten times as many."""
 MOST_ADDED: Final = 120
+
+
+Longest: TypeAlias = Sequence[tuple[Any, ...]]
+"""The rows of the output ``longest``; its first column is a flight's id."""
 
 
 @attrs.frozen
@@ -29,14 +33,10 @@ class Change:
 
 @attrs.frozen
 class Epoch:
-    """A step of the play. Its change is made when its turn comes, since a correction may depend on the results so far."""
+    """A step of the play. Its change is made when its turn comes: one of them depends on the longest chain so far."""
 
     label: str
     change: Callable[[Longest], Change]
-
-
-Longest = Sequence[Any]
-"""The ids of the flights of the longest chain so far."""
 
 
 class Script:
@@ -59,10 +59,10 @@ class Script:
         drawn = self._random.sample(known["id"].to_pylist(), 3 * size)
         self._late, self._changed, self._cancelled = drawn[:size], drawn[size : 2 * size], drawn[2 * size :]
         self._applied: list[Change] = []
-        self.history = known.filter(pa.array(~_isin(known["id"], self._late)))
+        self.history = known.filter(pa.array(~np.isin(known["id"].to_numpy(), self._late)))
 
-    def epochs(self) -> Iterator[Epoch]:
-        """Give the days, with the four corrections spread among them."""
+    def epochs(self) -> list[Epoch]:
+        """Return the days, with the four corrections spread among them."""
         corrections = {
             "late reports": self._late_reports,
             "other delays": self._other_delays,
@@ -71,11 +71,12 @@ class Script:
         }
         days = range(self.start, self.last + 1)
         turns = [round(len(days) * (i + 1) / len(corrections)) for i in range(len(corrections))]
+        epochs: list[Epoch] = []
         for number, day in enumerate(days, 1):
-            yield Epoch(f"{date_of(day):%a %d %b}", self._day(day))
-            for turn, (label, change) in zip(turns, corrections.items(), strict=True):
-                if max(turn, 1) == number:
-                    yield Epoch(label, change)
+            epochs.append(Epoch(f"{date_of(day):%a %d %b}", self._day(day)))
+            due = zip(turns, corrections.items(), strict=True)
+            epochs += [Epoch(label, change) for turn, (label, change) in due if max(turn, 1) == number]
+        return epochs
 
     def _day(self, day: int) -> Callable[[Longest], Change]:
         return lambda _: self._change(self._data.of_days(day, day))
@@ -84,17 +85,21 @@ class Script:
         return self._change(self._rows(self._late))
 
     def _other_delays(self, longest: Longest) -> Change:
-        on_time = longest[len(longest) // 2]
-        rows = self._rows([i for i in self._changed if i != on_time] + [on_time])
-        added = [self._random.randint(-MOST_ADDED, MOST_ADDED) for _ in range(len(rows) - 1)]
-        departure = [None if d is None else d + a for d, a in zip(rows["dep_delay"].to_pylist(), added, strict=False)]
-        arrival = [None if d is None else d + a for d, a in zip(rows["arr_delay"].to_pylist(), added, strict=False)]
-        self._changed = rows["id"].to_pylist()
-        return self._correct(rows, [*departure, 0], [*arrival, 0])
+        on_time = sorted(row[0] for row in longest)[len(longest) // 2 :][:1]
+        self._changed = [*(i for i in self._changed if i not in on_time), *on_time]
+        rows = self._rows(self._changed)
+        added = [self._random.randint(-MOST_ADDED, MOST_ADDED) for _ in self._changed]
+
+        def other(delays: Any) -> list[int | None]:
+            """Add to the delays, not to those that are NULL; the flight said to be on time has none."""
+            pairs = zip(delays.to_pylist(), added, self._changed, strict=True)
+            return [None if d is None else 0 if i in on_time else d + a for d, a, i in pairs]
+
+        return self._correct(rows, other(rows["dep_delay"]), other(rows["arr_delay"]))
 
     def _cancel(self, _: Longest) -> Change:
-        rows = self._rows([i for i in self._cancelled if i not in set(self._changed)])
-        return self._correct(rows, [None] * len(rows), [None] * len(rows))
+        ids = [i for i in self._cancelled if i not in self._changed]
+        return self._correct(self._rows(ids), [None] * len(ids), [None] * len(ids))
 
     def _withdraw(self, _: Longest) -> Change:
         return Change(
@@ -114,9 +119,3 @@ class Script:
 
     def _rows(self, ids: Sequence[int]) -> pa.Table:
         return self._data.flights.take(pa.array(ids, pa.int64()))
-
-
-def _isin(column: Any, values: Sequence[int]) -> Any:
-    import numpy as np  # noqa: PLC0415
-
-    return np.isin(column.to_numpy(), np.array(values))

@@ -53,7 +53,8 @@ QUERIES: Final = {
         SELECT length, count(*) AS chains
         FROM (SELECT chain, max(length) AS length FROM out_chains GROUP BY chain) GROUP BY length""",
     "longest": """
-        SELECT chain, length, tailnum, manufacturer, model, airline, flight, day, sched_dep_time, origin, dest, dep_delay
+        SELECT id, chain, length, tailnum, manufacturer, model, airline, carrier, flight, day, sched_dep_time, origin,
+            dest, dep_delay
         FROM out_chains JOIN flights USING (id) JOIN airlines USING (carrier) LEFT JOIN planes USING (tailnum)
         WHERE chain IN (SELECT chain FROM out_chains WHERE length = (SELECT max(length) FROM out_chains))""",
 }

@@ -63,16 +63,17 @@ def dataflows(draw: st.DrawFn, coordinates: int = 1, *, max_operators: int = 6, 
     return Case(growth.finished(), found)
 
 
-@st.composite
 def _story(
-    draw: st.DrawFn, rows: st.SearchStrategy[Any], coordinates: int, latest: int, *, non_negative: bool
-) -> list[Update]:
-    """Return what happens to one row: it comes, and may go at once or later; or it only goes."""
-    row, time, diff = draw(rows), draw(times(coordinates, latest)), draw(st.sampled_from([1, 1, 1, 2]))
-    endings = ["stays", "stays", "goes", "goes at once"]
-    ending = draw(st.sampled_from(endings if non_negative else [*endings, "only goes"]))
+    rows: st.SearchStrategy[Any], coordinates: int, latest: int, *, non_negative: bool
+) -> st.SearchStrategy[list[Update]]:
+    """Return a strategy for what happens to one row: it comes, and may go at once or later; or it only goes."""
+    endings = ["stays", "stays", "goes", "goes at once"] + ["only goes"] * (not non_negative)
+    moment = times(coordinates, latest)  # always two of them, so that stories are alike and shrink well
+    return st.builds(_told, rows, moment, st.sampled_from([1, 1, 1, 2]), st.sampled_from(endings), moment)
+
+
+def _told(row: Any, time: Any, diff: int, ending: str, later: Any) -> list[Update]:
     if ending == "goes":
-        later = draw(times(coordinates, latest))
         return [(row, time, diff), (row, _no_earlier(time, later), -diff)]
     if ending == "goes at once":
         return [(row, time, diff), (row, time, -diff)]

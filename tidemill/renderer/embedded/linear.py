@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +9,9 @@ import pyarrow as pa
 
 from tidemill.collections.binding import BoundColumn
 from tidemill.collections.schema import Schema
-from tidemill.collections.validation import checked_rows
-from tidemill.dataflow.lattice import as_time, less_equal, shown
 from tidemill.dataflow.nodes import Enter, Filter, FlatMap, Inspect, Leave, Map, Node, Retime
-from tidemill.errors import ExpressionError, RowError, StepError, TidemillError, UserFunctionError
+from tidemill.errors import ExpressionError, UserFunctionError
+from tidemill.renderer import failures, functions
 from tidemill.renderer.embedded.blocks import Block, Bools, consolidated
 from tidemill.renderer.embedded.codec import Interner, decode_column, decode_rows, encode, encode_column
 from tidemill.renderer.embedded.scalar import compile_scalar
@@ -165,8 +162,9 @@ class _ExpressionOperator(Operator):
         raise NotImplementedError
 
     def failed(self, error: ExpressionError, block: Block) -> ExpressionError:
+        """Return the error with the node and the row in it."""
         (row,) = decode_rows(self.schema, block[: len(self.schema), [error.row_index or 0]], self.interner)
-        return ExpressionError(f"{self.node.where}, row {row}: {error.reason}", error.sql, error.row_index)
+        return failures.expression_failed(self.node, row, error)
 
 
 class MapOperator(_ExpressionOperator):
@@ -222,21 +220,17 @@ class FlatMapOperator(_ExpressionOperator):
 
     def __init__(self, node: FlatMap, region: Region, interner: Interner) -> None:
         super().__init__(node, region, interner)
-        self._function = node.function
-        self._single = node.single
-        self._row_type: Any = namedtuple("Row", self.schema.names, rename=True)  # noqa: PYI024 - made at run time
+        self._flat_map = node
 
     def evaluate(self, block: Block) -> Block:
-        node, k = self.node, len(self.schema)
+        k = len(self.schema)
         made: list[tuple[Any, ...]] = []
         counts = np.empty(block.shape[1], np.int64)
         for i, row in enumerate(decode_rows(self.schema, block[:k], self.interner)):
-            result = called(node, f"row {row}", self._function, self._row_type(*row))
-            rows = [result] if self._single else listed(node, f"row {row}", result)
-            checked = returned_rows(node, f"row {row}", rows)
-            counts[i] = len(checked)
-            made += checked
-        codes = encode(node.schema, made, self.interner)
+            rows = functions.mapped_rows(self._flat_map, row)
+            counts[i] = len(rows)
+            made += rows
+        codes = encode(self.node.schema, made, self.interner)
         owner = np.arange(block.shape[1]).repeat(counts)
         return np.concatenate((codes, block[k:].take(owner, axis=1)))
 
@@ -246,14 +240,14 @@ class InspectOperator(_ExpressionOperator):
 
     def __init__(self, node: Inspect, region: Region, interner: Interner) -> None:
         super().__init__(node, region, interner)
-        self._function = node.function
+        self._inspect = node
 
     def evaluate(self, block: Block) -> Block:
         k = len(self.schema)
         rows = decode_rows(self.schema, block[:k], self.interner)
         times = map(tuple, block[k:-1].T.tolist())
         for row, t, diff in zip(rows, times, block[-1].tolist(), strict=True):
-            called(self.node, f"row {row}", self._function, row, shown(t), diff)
+            functions.inspect(self._inspect, row, t, diff)
         return block
 
 
@@ -271,22 +265,8 @@ class RetimeOperator(_ExpressionOperator):
             moved[k : k + users] += np.array(self._retime.steps)[:, None]
             return moved
         times, inverse = np.unique(block[k : k + users], axis=1, return_inverse=True)
-        new = [self._moved(tuple(t)) for t in times.T.tolist()]
+        new = [functions.moved_time(self._retime, tuple(t)) for t in times.T.tolist()]
         moved[k : k + users] = np.array(new, np.int64).T.take(inverse, axis=1)
-        return moved
-
-    def _moved(self, t: tuple[int, ...]) -> tuple[int, ...]:
-        assert self._retime.function is not None
-        result = called(self.node, f"time {shown(t)}", self._retime.function, shown(t))
-        try:
-            moved = as_time(result, len(t))
-        except TidemillError as error:
-            raise UserFunctionError(f"{self.node.where}: the function moved time {shown(t)} badly: {error}") from None
-        if not less_equal(t, moved):
-            msg = (
-                f"{self.node.where}: the function moved time {shown(t)} back to {shown(moved)}: only forward is allowed"
-            )
-            raise UserFunctionError(msg)
         return moved
 
 
@@ -300,30 +280,3 @@ class ConsolidateOperator(Operator):
         block = self.ports[0].take_consolidated()
         if block is not None:
             self.emit(block, self.region.now)
-
-
-def called(node: Node, what: str, function: Callable[..., Any], *args: Any) -> Any:
-    """Return what a user's function returns; its exception becomes the cause of ours."""
-    try:
-        return function(*args)
-    except StepError:
-        raise
-    except Exception as error:
-        msg = f"{node.where}: the function raised {type(error).__name__}: {error}, for {what}"
-        raise UserFunctionError(msg) from error
-
-
-def listed(node: Node, what: str, result: Any) -> list[Any]:
-    """Return the rows a user's function gives, which may come from a generator that raises."""
-    if isinstance(result, (str, bytes)) or not hasattr(result, "__iter__"):
-        msg = f"{node.where}: the function returned {result!r} for {what}: expected an iterable"
-        raise UserFunctionError(msg)
-    return list(called(node, what, list, result))
-
-
-def returned_rows(node: Node, what: str, rows: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Return rows from a user's function, checked against the schema it declared."""
-    try:
-        return checked_rows(node.schema, rows, f"{node.where}, returned for {what}")
-    except RowError as error:
-        raise UserFunctionError(str(error)) from None

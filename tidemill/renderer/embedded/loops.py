@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from tidemill.collections.schema import Schema
-from tidemill.dataflow.lattice import shown
 from tidemill.dataflow.nodes import Feedback
-from tidemill.errors import IterationLimitError
+from tidemill.renderer import failures
 from tidemill.renderer.embedded.codec import Interner, decode_rows
 from tidemill.renderer.embedded.schedule import Operator, Region
 
@@ -19,6 +15,7 @@ class FeedbackOperator(Operator):
 
     def __init__(self, node: Feedback, region: Region, interner: Interner) -> None:
         super().__init__(node, region, (len(node.schema),))
+        self._feedback = node
         self._limits = node.limits
         self._interner = interner
 
@@ -32,20 +29,8 @@ class FeedbackOperator(Operator):
         if self._limits.return_at is not None and iteration >= self._limits.return_at:
             return
         if self._limits.error_at is not None and iteration >= self._limits.error_at:
-            self._raise_limit(block[:, 0].tolist())
+            (row,) = decode_rows(self.node.schema, block[: len(self.node.schema), :1], self._interner)
+            raise failures.iteration_limit(self._feedback, row)
         moved = block.copy()
         moved[-2] += 1
         self.emit(moved, (*now[:-1], iteration))
-
-    def _raise_limit(self, update: list[int]) -> None:
-        schema: Schema = self.node.schema
-        codes = len(schema)
-        (row,) = decode_rows(schema, np.array(update[:codes], np.int64)[:, None], self._interner)
-        scope, users = self.node.scope, self.schedule.users
-        time = shown(tuple(update[codes : codes + users]))
-        msg = (
-            f"{scope.kind} {scope.name!r} ({scope.site.location}) still changed in iteration {self._limits.error_at}, "
-            f"which is its limit: {self.node.name!r} has row {row} with diff {update[-1]:+d} at time {time}; raise "
-            "error_at=, or end the body with distinct() or an aggregate so that it settles"
-        )
-        raise IterationLimitError(msg)

@@ -45,7 +45,10 @@ class Logic(Protocol):
         """Return the rows that should be there at each active time."""
 
     @property
-    def spines(self) -> list[Spine]: ...
+    def state_rows(self) -> int: ...
+
+    @property
+    def batches(self) -> int: ...
 
 
 class ReduceOperator(KeyedOperator):
@@ -60,7 +63,7 @@ class ReduceOperator(KeyedOperator):
             self._logic = AggregateLogic(node, self.schedule, self.since, interner)
         else:
             assert isinstance(node.logic, UserReduce) and arranged is not None
-            self._logic = UserLogic(node, node.logic, arranged, interner)
+            self._logic = UserLogic(node, arranged, interner)
         self._dropped = 0 if self._logic.keyed_output else width
         self._out_codes = self._dropped + len(node.schema)
         coordinates = node.scope.coordinates
@@ -108,8 +111,8 @@ class ReduceOperator(KeyedOperator):
 
     @property
     def state_rows(self) -> int:
-        return self._out.size + sum(s.size for s in self._logic.spines)
+        return self._out.size + self._logic.state_rows
 
     @property
     def batches(self) -> int:
-        return self._out.batches + sum(s.batches for s in self._logic.spines)
+        return self._out.batches + self._logic.batches

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from tidemill.collections.schema import Schema
-from tidemill.dataflow.lattice import shown
 from tidemill.dataflow.nodes import Input, Node, Threshold
-from tidemill.errors import NegativeCountError, UserFunctionError
+from tidemill.renderer import failures, functions
 from tidemill.renderer.embedded.active import Active
 from tidemill.renderer.embedded.blocks import Block, Bools, Ints
 from tidemill.renderer.embedded.codec import Interner, decode_rows
 from tidemill.renderer.embedded.keyed import KeyedOperator, Stored
-from tidemill.renderer.embedded.linear import called
 from tidemill.renderer.embedded.schedule import Region
 from tidemill.renderer.embedded.spine import Spine
 
@@ -31,7 +26,7 @@ class ThresholdOperator(KeyedOperator):
         self.interner = interner
         columns = tuple(range(len(self.schema)))
         self._spine = Spine(columns, len(columns), self._coordinates, 2, self.schedule, self.since)
-        self._function = node.function if isinstance(node, Threshold) else None
+        self._user = node if isinstance(node, Threshold) and node.function is not None else None
 
     def run(self) -> None:
         work = self.begin()
@@ -68,20 +63,11 @@ class ThresholdOperator(KeyedOperator):
 
     def wanted(self, keys: Block, active: Active, counts: Ints) -> Ints:
         """Return the new counts for these accumulated ones."""
-        if self._function is None:
+        if self._user is None:
             return (counts > 0).astype(np.int64)
         rows = decode_rows(self.schema, keys, self.interner)
         pairs = zip(active.keys.tolist(), counts.tolist(), strict=True)
-        return np.array([self._called(self._function, rows[key], count) for key, count in pairs], np.int64)
-
-    def _called(self, function: Callable[[Any, int], int], row: Any, count: int) -> int:
-        if count == 0:
-            return 0
-        result = called(self.node, f"row {row}", function, row, count)
-        if isinstance(result, bool) or not hasattr(result, "__index__"):
-            msg = f"{self.node.where}: the function returned {result!r} for row {row}: expected a count"
-            raise UserFunctionError(msg)
-        return int(result)
+        return np.array([functions.thresholded(self._user, rows[key], count) for key, count in pairs], np.int64)
 
     @property
     def state_rows(self) -> int:
@@ -100,10 +86,8 @@ class UniqueCheck(ThresholdOperator):
         if wrong.any():
             first = int(wrong.argmax())
             (row,) = decode_rows(self.schema, keys[:, [active.keys[first]]], self.interner)
-            time = shown(tuple(active.times[:, first].tolist()))
-            msg = f"{self.node.where} is unique, but row {row} has count {counts[first]} at time {time}"
-            raise NegativeCountError(msg)
-        assert isinstance(self.node, Input)
+            assert isinstance(self.node, Input)
+            raise failures.not_unique(self.node, row, int(counts[first]), tuple(active.times[:, first].tolist()))
         return counts
 
 

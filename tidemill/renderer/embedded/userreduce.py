@@ -6,22 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tidemill.collections.aggregates import UserReduce
 from tidemill.collections.schema import Schema
 from tidemill.dataflow.nodes import Reduce
-from tidemill.errors import NegativeCountError, UserFunctionError
+from tidemill.renderer import failures, functions
 from tidemill.renderer.embedded.active import Active
 from tidemill.renderer.embedded.arrange import ArrangeOperator
 from tidemill.renderer.embedded.blocks import Block, Ints, consolidated
 from tidemill.renderer.embedded.codec import Interner, decode_rows, encode, order_ranks
 from tidemill.renderer.embedded.keyed import Stored
-from tidemill.renderer.embedded.linear import called, listed, returned_rows
-from tidemill.renderer.embedded.spine import Spine
 
 if TYPE_CHECKING:
     from tidemill.renderer.embedded.reduce import Wanted
 
 __all__ = ["UserLogic"]
+
+Row = tuple[Any, ...]
 
 
 class UserLogic:
@@ -30,9 +29,8 @@ class UserLogic:
     linear = False
     keyed_output = False
 
-    def __init__(self, node: Reduce, logic: UserReduce, arranged: ArrangeOperator, interner: Interner) -> None:
+    def __init__(self, node: Reduce, arranged: ArrangeOperator, interner: Interner) -> None:
         self._node = node
-        self._function = logic.function
         self._arranged = arranged
         self._interner = interner
         schema: Schema = node.inputs[0].schema
@@ -42,8 +40,12 @@ class UserLogic:
         self._key_schema = Schema(tuple(schema.fields[i] for i in node.keys))
 
     @property
-    def spines(self) -> list[Spine]:
-        return []
+    def state_rows(self) -> int:
+        return 0
+
+    @property
+    def batches(self) -> int:
+        return 0
 
     def gather(self, keys: Block, owner: Ints, new: Block) -> list[Stored]:
         del owner, new  # already in the arrangement
@@ -91,22 +93,8 @@ class UserLogic:
         ranks = [order_ranks(c, f.dtype, self._interner) for c, f in zip(groups[1:-1], self._rest_schema, strict=True)]
         return np.lexsort((*reversed(ranks), groups[0]))
 
-    def _call(
-        self, key: tuple[Any, ...], group: list[tuple[tuple[Any, ...], int]]
-    ) -> list[tuple[tuple[Any, ...], int]]:
+    def _call(self, key: Row, group: list[tuple[Row, int]]) -> list[tuple[Row, int]]:
         for row, count in group:
             if count < 0:
-                msg = f"{self._node.where}, key {key}: row {row} has count {count}: a reduce has no meaning for it"
-                raise NegativeCountError(msg)
-        what = f"key {key}"
-        result = listed(self._node, what, called(self._node, what, self._function, key, group))
-        for pair in result:
-            if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and _is_count(pair[1])):  # noqa: PLR2004 - a pair
-                msg = f"{self._node.where}: the function returned {pair!r} for {what}: expected (row, count)"
-                raise UserFunctionError(msg)
-        rows = returned_rows(self._node, what, [row for row, _ in result])
-        return [(row, int(count)) for row, (_, count) in zip(rows, result, strict=True)]
-
-
-def _is_count(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
+                raise failures.negative_count(self._node, key, row, count)
+        return functions.reduced_rows(self._node, key, group)

@@ -1,0 +1,5 @@
+"""``python -m tidemill`` is ``tidemill``."""
+
+from tidemill.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,83 @@
+"""The command line: ``tidemill demo``."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from tidemill.errors import TidemillError
+
+__all__ = ["main"]
+
+YEAR: Final = 2013
+DAYS: Final = 365
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0 if all went well, 1 if not, 2 if it was not understood."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return _demo(arguments)
+    except TidemillError as error:
+        sys.stderr.write(f"tidemill: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tidemill", description="Differential dataflow for Python.")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="demo")
+    demo = commands.add_parser(
+        "demo",
+        help="keep a year of New York's flights up to date, day by day, and check the results",
+        description="Loads New York's flights of 2013 up to a day, plays the days that follow and some corrections as "
+        "epochs, and compares cost and results with computing everything anew. Needs: pip install 'tidemill[demo]'.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    demo.add_argument("--start-day", type=_day, default="2013-12-01", metavar="DATE", help="first day to play")
+    demo.add_argument("--days", type=_at_least_one, default=14, metavar="N", help="days to play")
+    demo.add_argument("--history", type=_at_least_one, default=DAYS, metavar="N", help="days before to load at most")
+    demo.add_argument("--seed", type=int, default=2013, help="for drawing the flights that are corrected")
+    demo.add_argument("--recompute", type=_at_least_one, default=3, metavar="N", help="epochs to compute anew at")
+    demo.add_argument("--engine", choices=("embedded", "reference"), default="embedded", help="what keeps the results")
+    return parser
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from tidemill.demo.data import require_extras  # noqa: PLC0415 - the command line starts without what it may not need
+
+    require_extras()
+    from tidemill.demo.main import Options, run  # noqa: PLC0415 - needs the extra
+
+    return run(
+        Options(
+            start=arguments.start_day.timetuple().tm_yday,
+            days=arguments.days,
+            history=arguments.history,
+            seed=arguments.seed,
+            recompute=arguments.recompute,
+            engine=arguments.engine,
+        )
+    )
+
+
+def _day(text: str) -> dt.date:
+    try:
+        day = dt.date.fromisoformat(text)
+    except ValueError:
+        day = None
+    if day is None or day.year != YEAR:
+        msg = f"{text!r} is not a day of {YEAR}, such as {YEAR}-12-01"
+        raise argparse.ArgumentTypeError(msg)
+    return day
+
+
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        msg = f"{text!r} is not a number from 1 on"
+        raise argparse.ArgumentTypeError(msg)
+    return int(text)

@@ -1,0 +1,65 @@
+"""The demo from beginning to end."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import attrs
+
+from tidemill.demo import data, flow, play, report, script
+from tidemill.renderer.run import Engine
+
+__all__ = ["Options", "run"]
+
+REFERENCE_FLIGHTS = 10_000
+"""So many flights the reference engine can be asked to take: it evaluates everything at every time."""
+
+
+@attrs.frozen
+class Options:
+    """What can be asked of the demo: the first day played, how many, how many before it are loaded, and the rest."""
+
+    start: int
+    days: int
+    history: int
+    seed: int
+    recompute: int
+    engine: str
+
+
+def run(options: Options) -> int:
+    """Run the demo and return 0 if its check of itself passed, 1 otherwise."""
+    began = time.perf_counter()
+    shown = report.Report(sys.stdout, sys.stderr)
+    year = data.load()
+    shown.read(year, time.perf_counter() - began)
+    acts = script.Script(year, start=options.start, history=options.history, days=options.days, seed=options.seed)
+    stage = play.Play(flow.build(), year, acts, _engine(options, len(acts.history)), options.recompute)
+    try:
+        with shown.progress(1 + len(stage.epochs) + len(stage.anew)) as step:
+            step("loading the history")
+            loaded = stage.load()
+            played = list(stage.play(loaded, step))
+        stage.check_changes()
+        shown.epochs(loaded, played, len(stage.anew))
+        shown.findings({name: stage.result(name) for name in report.FINDINGS})
+        shown.check(stage.check, time.perf_counter() - began)
+    finally:
+        stage.close()
+    return 0 if stage.check.passed else 1
+
+
+def _engine(options: Options, flights: int) -> Engine | None:
+    """Return the engine that keeps the results up to date; what is computed anew is always on the embedded one."""
+    if options.engine == "embedded":
+        return None
+    from tidemill.renderer.reference import Reference  # noqa: PLC0415 - for those who ask for it
+
+    if flights > REFERENCE_FLIGHTS:
+        msg = (
+            f"the reference engine evaluates everything at every time, which for {flights:,} flights takes hours: "
+            "ask for less, as in --history 3 --days 2"
+        )
+        raise data.DemoError(msg)
+    return Reference()

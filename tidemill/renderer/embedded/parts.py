@@ -1,0 +1,162 @@
+"""What a Reduce by aggregates keeps of its input, each part a state of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from tidemill.collections.aggregates import Aggregates, BoundAggregate
+from tidemill.collections.schema import Schema
+from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Reduce
+from tidemill.errors import StepError
+from tidemill.renderer import failures
+from tidemill.renderer.embedded.active import Active
+from tidemill.renderer.embedded.blocks import NULL, Block, Ints, consolidated, grouped
+from tidemill.renderer.embedded.codec import Interner, decode_rows
+from tidemill.renderer.embedded.exactsum import float_sums, limbs_of_floats
+from tidemill.renderer.embedded.keyed import Stored
+from tidemill.renderer.embedded.schedule import Schedule
+from tidemill.renderer.embedded.spine import Spine
+
+__all__ = ["FloatSums", "Groups", "Part", "Shape", "Since", "numbers"]
+
+Since: TypeAlias = Callable[[], Antichain]
+
+
+class Groups:
+    """The groups of a round, and what is said of those that cannot be aggregated."""
+
+    def __init__(self, node: Reduce, keys: Block, active: Active, present: Ints, interner: Interner) -> None:
+        self.node = node
+        self.present = present
+        """The active times that have a row."""
+        self._keys = keys
+        self._active = active
+        self._interner = interner
+
+    def codes(self, active: Any) -> Block:
+        """Return the codes of the keys of the groups at active times."""
+        return self._keys[:, self._active.keys[active]]
+
+    def key(self, active: int) -> tuple[Any, ...]:
+        """Return the key of the group at an active time."""
+        schema = self.node.inputs[0].schema
+        fields = Schema(tuple(schema.fields[i] for i in self.node.keys))
+        (row,) = decode_rows(fields, self._keys[:, [self._active.keys[active]]], self._interner)
+        return row
+
+    def overflow(self, aggregate: BoundAggregate, place: int) -> StepError:
+        """Return the error of an aggregate of one of those present."""
+        logic = self.node.logic
+        assert isinstance(logic, Aggregates)
+        name = logic.names[logic.columns.index(aggregate)]
+        return failures.overflow(self.node, self.key(int(self.present[place])), name, aggregate.function)
+
+    def negative(self, active: int, column: int, code: int, count: int) -> StepError:
+        """Return the error of a value with a negative count."""
+        field = Schema((self.node.inputs[0].schema.fields[column],))
+        (row,) = decode_rows(field, np.array([[code]]), self._interner)
+        return failures.negative_count(self.node, self.key(active), row, count)
+
+
+class Shape(NamedTuple):
+    """What the spines of one Reduce have in common."""
+
+    width: int
+    """How many key columns, which come first."""
+    coordinates: int
+    schedule: Schedule
+    since: Since
+
+
+class Part:
+    """A spine of what is kept for each key."""
+
+    def __init__(self, shape: Shape, more_codes: int, weights: int) -> None:
+        self.width = shape.width
+        self.codes = shape.width + more_codes
+        self.users = shape.schedule.users
+        self.weights = weights
+        keys = tuple(range(shape.width))
+        self.spine = Spine(keys, self.codes, shape.coordinates, weights, shape.schedule, shape.since)
+
+    def project(self, owner: Ints, new: Block) -> tuple[Ints, Block]:
+        """Return what of new updates is kept, and the numbers of their keys."""
+        raise NotImplementedError
+
+    def gather(self, keys: Block, owner: Ints, new: Block) -> Stored:
+        """Return all of the keys' updates; keep the new ones."""
+        found, stored = self.spine.find(keys)
+        if not new.shape[1]:
+            return Stored(found, stored, self.codes)
+        owner, kept = self.project(owner, new)
+        if keys.shape[1] < kept.shape[1]:
+            owner, kept = self._summed(keys, owner, kept)
+        if kept.shape[1]:
+            self.spine.append(kept)
+        return Stored(np.concatenate((found, owner)), np.concatenate((stored, kept), axis=1), self.codes)
+
+    def _summed(self, keys: Block, owner: Ints, kept: Block) -> tuple[Ints, Block]:
+        """Return updates of the same key and value at the same time added up, and the numbers of their keys."""
+        times = kept[self.codes : -self.weights]
+        if self.codes > self.width or (times != times[:, :1]).any():
+            kept = consolidated(kept, self.weights)
+            return numbers(keys, kept[: self.width]), kept
+        summed = np.zeros((len(kept), keys.shape[1]), np.int64)
+        summed[: self.width] = keys
+        summed[self.codes : -self.weights] = times[:, :1]
+        for row, values in zip(summed[-self.weights :], kept[-self.weights :], strict=True):
+            np.add.at(row, owner, values)
+        some = summed[-self.weights :].any(axis=0).nonzero()[0]
+        return some, summed.take(some, axis=1)
+
+    @property
+    def size(self) -> int:
+        """The number of updates or rows held."""
+        return self.spine.size
+
+    @property
+    def batches(self) -> int:
+        return self.spine.batches
+
+
+def numbers(keys: Block, others: Block) -> Ints:
+    """Return for each column of codes which of the keys, all different, it is; -1 where it is none."""
+    both = np.concatenate((keys, others), axis=1)
+    order, starts = grouped(both)
+    number = np.zeros(both.shape[1], np.int64)
+    number[starts[1:]] = 1
+    group = np.empty_like(number)
+    group[order] = number.cumsum()
+    of_group = np.full(len(starts), -1)
+    of_group[group[: keys.shape[1]]] = np.arange(keys.shape[1])
+    return of_group.take(group[keys.shape[1] :])
+
+
+class FloatSums(Part):
+    """Exact sums of floats: each value as integer limbs by exponent, which add up like any integers."""
+
+    def __init__(self, column: int, given: int, shape: Shape) -> None:
+        super().__init__(shape, 1, 1)
+        self._column = column
+        self._input = given
+
+    def project(self, owner: Ints, new: Block) -> tuple[Ints, Block]:
+        some = (new[self._column] != NULL).nonzero()[0]
+        which, limb, amount = limbs_of_floats(new[self._column].take(some))
+        which = some.take(which)
+        kept = np.empty((self.width + 1 + len(new) - self._input, len(which)), np.int64)
+        kept[: self.width] = new[: self.width].take(which, axis=1)
+        kept[self.width] = limb
+        kept[self.width + 1 :] = new[self._input :].take(which, axis=1)
+        kept[-1] *= amount
+        return owner.take(which), kept
+
+    def totals(self, active: Active, seen: Stored) -> Any:
+        """Return the correctly rounded sum at each active time."""
+        at, which = active.pairs(seen.owner, seen.block[self.codes : self.codes + self.users])
+        limbs = seen.block[self.width].take(which)
+        return float_sums(len(active), at, limbs, seen.block[-1].take(which))

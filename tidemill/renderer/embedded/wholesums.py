@@ -1,0 +1,153 @@
+"""Sums of whole numbers, as weights that add up: what count, sum and avg of integers and decimals are made of."""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal
+from typing import Any, Final
+
+import numpy as np
+
+from tidemill.collections.aggregates import BoundAggregate
+from tidemill.collections.schema import Schema
+from tidemill.collections.types import DType
+from tidemill.collections.validation import INT64_LIMIT
+from tidemill.renderer.embedded.active import Active
+from tidemill.renderer.embedded.blocks import NULL, Block, Ints
+from tidemill.renderer.embedded.codec import LONG_DECIMAL, Interner, float_codes, is_interned
+from tidemill.renderer.embedded.keyed import Stored
+from tidemill.renderer.embedded.parts import Groups, Part, Shape
+
+__all__ = ["WholeSums"]
+
+_HALF: Final = 32
+_MASK: Final = (1 << _HALF) - 1
+_EXACT: Final = 1 << 53
+
+
+class WholeSums(Part):
+    """Counts and sums of whole numbers, as weights that add up.
+
+    The first weight counts rows. For each column aggregated there follow the count of values that are not NULL, and, for
+    sums, the value in halves of 32 bits, so that partial sums cannot overflow: only the value at a time is judged.
+    """
+
+    def __init__(
+        self,
+        aggregates: tuple[BoundAggregate, ...],
+        schema: Schema,
+        shape: Shape,
+        interner: Interner,
+    ) -> None:
+        self._input = len(schema)
+        self._interner = interner
+        self.count_row: dict[int | None, int] = {None: 0}
+        self._limbs: dict[int, tuple[int, int]] = {}
+        self._types: dict[int, DType] = {}
+        rows = 1
+        for a in aggregates:
+            if a.column is None or a.input is None:
+                continue
+            if a.column not in self.count_row and a.function not in ("min", "max"):
+                self.count_row[a.column] = rows
+                rows += 1
+            if a.function in ("sum", "avg") and a.input.name != "float64" and a.column not in self._limbs:
+                long = a.input.is_decimal and a.input.precision > LONG_DECIMAL
+                self._limbs[a.column] = (rows, 4 if long else 2)
+                self._types[a.column] = a.input
+                rows += 4 if long else 2
+        super().__init__(shape, 0, rows)
+
+    def project(self, owner: Ints, new: Block) -> tuple[Ints, Block]:
+        diffs = new[-1]
+        width = self.width
+        kept = np.empty((width + len(new) - 1 - self._input + self.weights, new.shape[1]), np.int64)
+        kept[:width] = new[:width]
+        kept[width : -self.weights] = new[self._input : -1]
+        weights = kept[-self.weights :]
+        weights[0] = diffs
+        for column, row in self.count_row.items():
+            if column is not None:
+                weights[row] = diffs * (new[column] != NULL)
+        for column, (row, limbs) in self._limbs.items():
+            values = np.where(new[column] != NULL, new[column], 0)
+            if limbs == 2:  # noqa: PLR2004 - low and high half
+                weights[row] = diffs * (values & _MASK)
+                weights[row + 1] = diffs * (values >> _HALF)
+            else:
+                weights[row : row + limbs] = diffs * self._long_limbs(new[column], self._types[column])
+        return owner, kept
+
+    def _long_limbs(self, codes: Ints, dtype: DType) -> Block:
+        """Return the limbs of interned decimals."""
+        distinct, inverse = np.unique(codes, return_inverse=True)
+        limbs = np.zeros((4, len(distinct)), np.int64)
+        for i, code in enumerate(distinct.tolist()):
+            if code != NULL:
+                value = int(self._interner.object(code).scaleb(dtype.scale))
+                limbs[:, i] = [value & _MASK, value >> _HALF & _MASK, value >> 2 * _HALF & _MASK, value >> 3 * _HALF]
+        return limbs.take(inverse, axis=1)
+
+    def sums(self, active: Active, seen: Stored) -> Block:
+        """Return the accumulated weights at each active time."""
+        times = seen.block[self.codes : self.codes + self.users]
+        return active.sums(seen.owner, times, seen.block[-self.weights :])
+
+    def column(self, aggregate: BoundAggregate, sums: Block, group: Groups) -> Ints:
+        """Return the codes of one aggregate for the groups whose sums these are."""
+        counts = sums[self.count_row[aggregate.column]]
+        if aggregate.function == "count":
+            return counts
+        assert aggregate.column is not None
+        row, limbs = self._limbs[aggregate.column]
+        some = counts != 0
+        if limbs == 2 and not aggregate.output.is_decimal:  # noqa: PLR2004
+            low, high = sums[row], sums[row + 1]
+            high = high + (low >> _HALF)
+            fits = (high >= -(1 << 31)) & (high < 1 << 31)
+            total = (high << _HALF) + (low & _MASK)
+            if aggregate.function == "sum":
+                over = some & (~fits | (total == NULL))
+                if over.any():
+                    raise group.overflow(aggregate, int(over.argmax()))
+                return np.where(some, total, NULL)
+            if fits.all() and (np.abs(total) < _EXACT).all():
+                return np.where(some, float_codes(total / np.where(some, counts, 1)), NULL)
+        return self._one_by_one(aggregate, sums, group, some)
+
+    def _one_by_one(self, aggregate: BoundAggregate, sums: Block, group: Groups, some: Any) -> Ints:
+        """The rare cases in whole Python numbers: decimals, and means of more than 53 bits."""
+        row, limbs = self._limbs[aggregate.column or 0]
+        counts = sums[self.count_row[aggregate.column]].tolist()
+        parts = sums[row : row + limbs].tolist()
+        codes = np.full(sums.shape[1], NULL, np.int64)
+        for i in some.nonzero()[0].tolist():
+            total = sum(part[i] << _HALF * j for j, part in enumerate(parts))
+            codes[i] = self._code(aggregate, total, counts[i], group, i)
+        return codes
+
+    def _code(self, aggregate: BoundAggregate, total: int, count: int, group: Groups, i: int) -> int:
+        out, given = aggregate.output, aggregate.input
+        if not out.is_decimal:
+            (code,) = float_codes(np.array([total / count])).tolist()
+            return int(code)
+        assert given is not None
+        scaled = total * 10 ** (out.scale - given.scale)
+        value = scaled if aggregate.function == "sum" else _half_up(scaled, count)
+        if abs(value) >= 10**out.precision:
+            raise group.overflow(aggregate, i)
+        if is_interned(out):
+            return self._interner.number(decimal_of(value, out.scale))
+        assert -INT64_LIMIT <= value <= INT64_LIMIT
+        return value
+
+
+def _half_up(numerator: int, denominator: int) -> int:
+    """Return the quotient rounded to a whole number, halves away from zero."""
+    quotient, rest = divmod(abs(numerator), abs(denominator))
+    rounded = quotient + (2 * rest >= abs(denominator))
+    return rounded if (numerator < 0) == (denominator < 0) else -rounded
+
+
+def decimal_of(unscaled: int, scale: int) -> Any:
+    """Return a decimal of that many digits after the point."""
+    return Context(prec=80).create_decimal(Decimal(unscaled)).scaleb(-scale, Context(prec=80))
