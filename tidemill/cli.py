@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from tidemill import __version__
 from tidemill.errors import TidemillError
 
 __all__ = ["main"]
@@ -30,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tidemill", description="Differential dataflow for Python.")
+    parser.add_argument("--version", action="version", version=f"tidemill {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="demo")
     demo = commands.add_parser(
         "demo",
@@ -38,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
         "epochs, and compares cost and results with computing everything anew. Needs: pip install 'tidemill[demo]'.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    demo.add_argument("--start-day", type=_day, default="2013-12-01", metavar="DATE", help="first day to play")
+    demo.add_argument("--start-day", type=_day, default="2013-12-18", metavar="DATE", help="first day to play")
     demo.add_argument("--days", type=_at_least_one, default=14, metavar="N", help="days to play")
     demo.add_argument("--history", type=_at_least_one, default=DAYS, metavar="N", help="days before to load at most")
     demo.add_argument("--seed", type=int, default=2013, help="for drawing the flights that are corrected")
@@ -71,7 +73,7 @@ def _day(text: str) -> dt.date:
     except ValueError:
         day = None
     if day is None or day.year != YEAR:
-        msg = f"{text!r} is not a day of {YEAR}, such as {YEAR}-12-01"
+        msg = f"{text!r} is not a day of {YEAR}, such as {YEAR}-12-18"
         raise argparse.ArgumentTypeError(msg)
     return day
 

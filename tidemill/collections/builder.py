@@ -101,7 +101,7 @@ class Builder:
         >>> one = flow.constant({"i": "int64"}, [(1,)])
         >>> with flow.letrec(error_at=100) as rec:
         ...     up = rec.declare("up", {"i": "int64"})
-        ...     rec.define("up", one.concat(up.filter("i < 3").select(i="i + 1")).distinct())
+        ...     _ = rec.define("up", one.concat(up.filter("i < 3").select(i="i + 1")).distinct())
         >>> flow.output("up", rec["up"])
         >>> with flow.start() as run:
         ...     run.advance()

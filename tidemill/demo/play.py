@@ -23,8 +23,8 @@ __all__ = ["Play", "Played"]
 class Played:
     """What one epoch did and what it cost.
 
-    ``changed`` counts the updates of each output, ``longest`` has the rows of the longest chain afterwards. ``scratch`` and
-    ``duckdb`` are the seconds it took to compute everything anew, where that was done.
+    ``changed`` counts the updates of each output, ``longest`` has the rows of the longest chain afterwards. ``scratch``
+    and ``duckdb`` are the seconds it took to compute everything anew, where that was done.
     """
 
     label: str
@@ -58,7 +58,7 @@ class Play:
         return self._advanced("history", Change(self._history, self._history.slice(0, 0)), start)
 
     def play(self, played: Played, step: Callable[[str], None]) -> Iterable[Played]:
-        """Play the epochs that follow the history; ``step`` is told what comes next, each epoch and each recomputation."""
+        """Play the epochs after the history; ``step`` is told of each, and of each recomputation, as it begins."""
         for number, epoch in enumerate(self.epochs):
             step(epoch.label)
             played = self._epoch(epoch, played)
@@ -67,6 +67,11 @@ class Play:
                 scratch, duckdb = self._compute_anew(epoch.label)
                 played = attrs.evolve(played, scratch=scratch, duckdb=duckdb)
             yield played
+
+    @property
+    def threads(self) -> int:
+        """How many threads DuckDB computes with."""
+        return self._warehouse.threads
 
     def check_changes(self) -> None:
         """Check that all changes reported since the beginning add up to the results."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,12 +23,27 @@ __all__ = ["FINDINGS", "Report"]
 FINDINGS: Final = ("weather", "routes", "lengths", "longest")
 """The outputs whose contents are shown in the end."""
 
-WIDTH: Final = 88
+WIDTH: Final = 80
 """Of the output where it does not go to a terminal, which would say how wide it is."""
 
 _TOTALS: Final = ("carriers", "aircraft", "weather")
 _CHAINS: Final = ("chains", "lengths", "longest")
 _SKIES: Final = ("fair", "wind", "rain", "fog")
+
+EPOCHS_TEXT: Final = """\
+Each line is an epoch: a day's flights came in, or a correction. Late reports are flights the history lacked; other \
+delays are changes, one of which has a flight of the longest chain leave on time; in the end these and the \
+cancellations are withdrawn."""
+
+TIMES_TEXT: Final = """\
+Totals (delays by carrier, aircraft and weather), routes (the worst) and chains count the rows of the results that \
+were put in or taken out. The time, in ms, is from handing the flights in to having read these changes. After {anew} of the \
+{played} epochs everything was computed anew from all flights so far, and compared: by the same dataflow from scratch, \
+and by DuckDB (threads: {threads})."""
+
+CHAINS_TEXT: Final = """\
+A departure is late from 15 minutes on. It continues a chain if the same aircraft's departure from New York before it, \
+on that day or the day before, was late too. Chains: {lengths}."""
 
 
 class Report:
@@ -57,33 +73,24 @@ class Report:
             begun = iter(range(steps))
             yield lambda what: bar.update(task, description=what, completed=next(begun, steps))
 
-    def epochs(self, loaded: Played, played: Sequence[Played], anew: int) -> None:
+    def epochs(self, loaded: Played, played: Sequence[Played], anew: int, threads: int) -> None:
         """Show the epochs as a table, what it means, and what it amounts to."""
-        table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-        for name in ("", "epoch", "flights", "totals", "routes", "chains", "longest chain", "ms", "scratch", "DuckDB"):
-            left = name in ("epoch", "longest chain")
-            table.add_column(name, justify="left" if left else "right", no_wrap=True)
-        for number, one in enumerate((loaded, *played)):
-            table.add_row(str(number), *_epoch(one), end_section=number == 0)
+        table = Table(box=SIMPLE_HEAD, padding=0)
+        for name in ("epoch", "flights", "totals", "routes", "chains", "longest", "ms", "scratch", "DuckDB"):
+            table.add_column(name, justify="left" if name in ("epoch", "longest") else "right", no_wrap=True)
+        for one in (loaded, *played):
+            table.add_row(*_epoch(one), end_section=one is loaded)
         self._out.print(table)
-        self._text(
-            "Each line is an epoch: a day's flights came in, or a correction of flights past. Under totals (delays by "
-            "carrier, aircraft and weather), routes (the worst) and chains is how many rows of the results were put in or "
-            "taken out for it. The time is from handing the flights in to having read these changes. At "
-            f"{anew} of the {len(played)} epochs everything was computed anew from all flights so far, by the same dataflow "
-            "from scratch and by DuckDB's SQL, and compared."
-        )
+        self._text(EPOCHS_TEXT)
+        self._text(TIMES_TEXT.format(anew=anew, played=len(played), threads=threads))
         self._text(_medians(played))
 
     def findings(self, results: Mapping[str, list[tuple[Any, ...]]]) -> None:
         """Show the results as they are in the end."""
         self._sky(results["weather"])
         self._routes(results["routes"])
-        lengths = ", ".join(f"{length}: {n:,}" for length, n in sorted(results["lengths"]))
-        self._text(
-            "A departure is late from 15 minutes on. It continues a chain if the same aircraft's departure from New York "
-            f"before it, that day or the day before, was late too. Chains by length: {lengths}."
-        )
+        lengths = ", ".join(f"{n:,} of {length}" for length, n in sorted(results["lengths"]))
+        self._text(CHAINS_TEXT.format(lengths=lengths))
         self._longest([dict(zip(STORY, row, strict=True)) for row in results["longest"]])
 
     def check(self, check: Check, seconds: float) -> None:
@@ -104,7 +111,7 @@ class Report:
         table = Table("from", "to", box=SIMPLE_HEAD, title="The routes that arrive latest", title_justify="left")
         table.add_column("flights", justify="right")
         table.add_column("minutes late", justify="right")
-        for origin, to, flights, delay in sorted(rows, key=lambda r: (-r[3], r[1]))[:5]:
+        for origin, to, flights, delay in _latest(rows, 2):
             table.add_row(origin, to, f"{flights:,}", _minutes(delay))
         self._out.print(table)
 
@@ -115,15 +122,15 @@ class Report:
         chain = flights[0]["chain"]
         one = sorted((f for f in flights if f["chain"] == chain), key=lambda f: f["length"])
         last, others = one[-1], len({f["chain"] for f in flights}) - 1
-        built = f" ({last['manufacturer']} {last['model']})" if last["manufacturer"] else ""
-        also = f"; {others} more are as long" if others else ""
-        title = f"The longest chain: {last['length']} late departures in a row, flown by {last['tailnum']}{built}{also}"
-        self._line(title, style="bold")
+        also = f" ({others} more are as long)" if others else ""
+        self._line(f"The longest chain: {last['length']} late departures in a row{also}", style="bold")
+        plane = [f for f in (last["manufacturer"], last["model"], last["airline"]) if f]
+        self._line(f"flown by {', '.join([last['tailnum'], *plane])}")
         table = Table("", "scheduled", "flight", "from", "to", "late by", box=SIMPLE_HEAD)
         for f in one:
             hours, minutes = divmod(f["sched_dep_time"], 100)
             when = f"{date_of(f['day']):%a %d %b} {hours:02}:{minutes:02}"
-            flight = f"{f['carrier']} {f['flight']} ({f['airline']})"
+            flight = f"{f['carrier']} {f['flight']}"
             table.add_row(str(f["length"]), when, flight, f["origin"], f["dest"], f"{f['dep_delay']} min")
         self._out.print(table)
 
@@ -133,6 +140,12 @@ class Report:
     def _text(self, text: str) -> None:
         self._out.print(text, markup=False)
         self._out.print()
+
+
+def _latest(rows: Sequence[tuple[Any, ...]], each: int) -> list[tuple[Any, ...]]:
+    """Return so many routes from each airport, the latest first."""
+    by_delay = sorted(rows, key=lambda r: (r[0], -r[3], r[1]))
+    return [row for _, routes in itertools.groupby(by_delay, key=lambda r: r[0]) for row in list(routes)[:each]]
 
 
 def _epoch(one: Played) -> tuple[str, ...]:
@@ -153,7 +166,7 @@ def _chain(longest: Sequence[tuple[Any, ...]]) -> str:
         return "none"
     aircraft = {row[STORY.index("tailnum")] for row in longest}
     length = max(row[STORY.index("length")] for row in longest)
-    return f"{length} by {min(aircraft)}" if len(aircraft) == 1 else f"{length} by {len(aircraft)} aircraft"
+    return f"{length} {min(aircraft)}" if len(aircraft) == 1 else f"{length} by {len(aircraft)}"
 
 
 def _medians(played: Sequence[Played]) -> str:
@@ -162,8 +175,12 @@ def _medians(played: Sequence[Played]) -> str:
     duckdb = statistics.median(p.duckdb for p in played if p.duckdb is not None)
     return (
         f"Medians: {here * 1000:,.0f} ms for an epoch; {scratch * 1000:,.0f} ms for the same dataflow from scratch, "
-        f"{scratch / here:,.0f} times as long; {duckdb * 1000:,.0f} ms for DuckDB, {duckdb / here:,.0f} times as long."
+        f"{_times(scratch / here)}; {duckdb * 1000:,.0f} ms for DuckDB, {_times(duckdb / here)}."
     )
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:,.{0 if ratio > 2 else 1}f} times as long"  # noqa: PLR2004 - small ratios need a decimal
 
 
 def _minutes(value: float | None) -> str:

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tidemill.demo.data import Data, DemoError, date_of
+from tidemill.demo.data import DAYS, Data, DemoError, date_of
 
 __all__ = ["Change", "Epoch", "Longest", "Script"]
 
@@ -49,6 +49,9 @@ class Script:
 
     def __init__(self, data: Data, *, start: int, history: int, days: int, seed: int) -> None:
         self.first, self.start, self.last = max(1, start - history), start, start + days - 1
+        if self.last > DAYS:
+            msg = f"there are no {days} days from {date_of(start)} on: {DAYS - start + 1} are left of the year"
+            raise DemoError(msg)
         known = data.of_days(self.first, start - 1)
         if not len(known):
             msg = f"no flights before {date_of(start)} to begin with: start later, or with more --history"

@@ -14,15 +14,15 @@ _DELAYS: Final = """count(*) AS flights, count(*) FILTER (dep_delay IS NULL) AS 
     count(*) FILTER (dep_delay >= 15) AS late, avg(dep_delay) AS mean_delay"""
 
 QUERIES: Final = {
-    "carriers": f"SELECT airline, month, {_DELAYS} FROM flights JOIN airlines USING (carrier) GROUP BY ALL",
+    "carriers": f"SELECT airline, month, {_DELAYS} FROM flights JOIN airlines USING (carrier) GROUP BY ALL",  # noqa: S608 - no user's text
     "aircraft": f"""
         SELECT manufacturer, CASE WHEN year IS NULL THEN 'unknown' WHEN year > 2008 THEN 'under 5'
             WHEN year > 1998 THEN '5 to 14' ELSE '15 and over' END AS age, {_DELAYS}
-        FROM flights JOIN planes USING (tailnum) GROUP BY ALL""",
+        FROM flights JOIN planes USING (tailnum) GROUP BY ALL""",  # noqa: S608
     "weather": f"""
         SELECT origin, CASE WHEN visib < 1 THEN 'fog' WHEN precip > 0 THEN 'rain' WHEN wind_speed >= 20 THEN 'wind'
             ELSE 'fair' END AS sky, {_DELAYS}
-        FROM flights JOIN weather USING (origin, time_hour) GROUP BY ALL""",
+        FROM flights JOIN weather USING (origin, time_hour) GROUP BY ALL""",  # noqa: S608
     "routes": """
         WITH routes AS (
             SELECT origin, coalesce(airport, dest) AS "to", count(arr_delay) AS flights, avg(arr_delay) AS mean_delay
@@ -70,6 +70,12 @@ class Warehouse:
         for name, table in tables.items():
             self._connection.register("given", table)
             self._connection.execute(f"CREATE TABLE {name} AS FROM given")
+
+    @property
+    def threads(self) -> int:
+        """How many threads a query may use."""
+        (threads,) = self._connection.execute("SELECT current_setting('threads')").fetchall()[0]
+        return int(threads)
 
     def apply(self, change: Change) -> None:
         """Delete and insert flights."""

@@ -74,7 +74,7 @@ class KeyedOperator(Operator):
         active, late_keys, late = find_active(keys.shape[1], seed_keys, seeds, base_keys, base, self.frontier.upper)
         if len(late_keys):
             loops = np.array(self.region.now, np.int64)[:, None].repeat(len(late_keys), axis=1)
-            self.ports[PENDING].defer(np.concatenate((keys.take(late_keys, axis=1), late, loops)))
+            self.ports[PENDING].hold(np.concatenate((keys.take(late_keys, axis=1), late, loops)))
         return active, visible
 
     def _visible(self, keys: Block, seed_keys: Ints, seeds: Block, stored: Stored) -> Stored:

@@ -168,7 +168,7 @@ class Port:
         if schedule.watched:
             late = beyond(block[self.codes : self.codes + schedule.users], self.operator.frontier.upper)
             if late.any():
-                self.defer(block.compress(late, axis=1))
+                self.hold(block.compress(late, axis=1))
                 block = block.compress(~late, axis=1)
                 if not block.shape[1]:
                     return
@@ -223,8 +223,15 @@ class Port:
 
     # -- waiting for a later step ---------------------------------------------------------------------------------
 
+    def hold(self, block: Block) -> None:
+        """Keep updates of the current step for a later one."""
+        if self._mark is None:
+            self._mark = self._deferred[:]
+            self.operator.schedule.touched.append(self)
+        self.defer(block)
+
     def defer(self, block: Block) -> None:
-        """Keep updates for a later step."""
+        """Keep updates for a later step, whatever becomes of the current one."""
         self._deferred.append(block)
         self.operator.schedule.waiting[self] = None
 
@@ -239,8 +246,9 @@ class Port:
     def release(self) -> None:
         """Move into the current step what is no longer beyond the operator's frontier."""
         schedule = self.operator.schedule
-        self._mark = self._deferred
-        schedule.touched.append(self)
+        if self._mark is None:
+            self._mark = self._deferred[:]
+            schedule.touched.append(self)
         held, self._deferred = self._deferred, []
         for block in held:
             late = beyond(block[self.codes : self.codes + schedule.users], self.operator.frontier.upper)
@@ -267,7 +275,8 @@ class Port:
     def rollback(self) -> None:
         if self._mark is not None:
             self._deferred, self._mark = self._mark, None
-            self.operator.schedule.waiting[self] = None
+            if self._deferred:
+                self.operator.schedule.waiting[self] = None
 
     def clear(self) -> None:
         self._now = []

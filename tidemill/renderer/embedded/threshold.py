@@ -66,8 +66,10 @@ class ThresholdOperator(KeyedOperator):
         if self._user is None:
             return (counts > 0).astype(np.int64)
         rows = decode_rows(self.schema, keys, self.interner)
+        for row in rows:
+            functions.thresholded(self._user, row, 0)  # a row that is nowhere has count 0, and must stay nowhere
         pairs = zip(active.keys.tolist(), counts.tolist(), strict=True)
-        return np.array([functions.thresholded(self._user, rows[key], count) for key, count in pairs], np.int64)
+        return np.array([functions.thresholded(self._user, rows[key], n) if n else 0 for key, n in pairs], np.int64)
 
     @property
     def state_rows(self) -> int:

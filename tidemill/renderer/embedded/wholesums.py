@@ -83,7 +83,7 @@ class WholeSums(Part):
         limbs = np.zeros((4, len(distinct)), np.int64)
         for i, code in enumerate(distinct.tolist()):
             if code != NULL:
-                value = int(self._interner.object(code).scaleb(dtype.scale))
+                value = int(self._interner.object(code).scaleb(dtype.scale, Context(prec=80)))
                 limbs[:, i] = [value & _MASK, value >> _HALF & _MASK, value >> 2 * _HALF & _MASK, value >> 3 * _HALF]
         return limbs.take(inverse, axis=1)
 
