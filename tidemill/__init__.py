@@ -9,7 +9,7 @@ from tidemill.collections.schema import Field, Schema
 from tidemill.collections.types import DType
 from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import TidemillError
-from tidemill.flow import Dataflow
+from tidemill.flow import Dataflow, load
 from tidemill.renderer.embedded import Embedded
 from tidemill.renderer.reference import Reference
 
@@ -17,5 +17,5 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Antichain", "Collection", "DType", "Dataflow", "Embedded", "Field", "Reference", "Rows", "Schema", "TidemillError",
-    "Updates", "avg", "coalesce", "col", "count", "errors", "expr", "greatest", "least", "lit", "nullif", "testing", "when",
+    "Updates", "avg", "coalesce", "col", "count", "errors", "expr", "greatest", "least", "lit", "load", "nullif", "testing", "when",
 ]  # fmt: skip

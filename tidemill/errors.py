@@ -16,6 +16,7 @@ __all__ = [
     "NegativeCountError",
     "RowError",
     "SchemaError",
+    "StateError",
     "StepError",
     "TidemillError",
     "TimeError",
@@ -55,6 +56,10 @@ class TimeError(TidemillError):
 
 class ClosedRunError(TidemillError):
     """The run was closed; it holds no state any more."""
+
+
+class StateError(TidemillError):
+    """A saved state that cannot be read, is not whole, or is of another dataflow."""
 
 
 class StepError(TidemillError):

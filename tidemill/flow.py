@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidemill.collections.builder import Builder
@@ -11,7 +13,7 @@ from tidemill.renderer.run import Engine, Run
 if TYPE_CHECKING:
     import networkx as nx
 
-__all__ = ["Dataflow"]
+__all__ = ["Dataflow", "load"]
 
 
 class Dataflow(Builder):
@@ -53,9 +55,36 @@ class Dataflow(Builder):
         """Return the graph as text: a line an operator, with what it reads, its schema and the user's line."""
         return explain(self.graph)
 
-    def to_networkx(self) -> nx.MultiDiGraph:
+    def to_networkx(self) -> nx.MultiDiGraph[int]:
         """Return a copy of the graph: nodes by id with the attribute ``node``, edges with ``port`` and ``feedback``."""
         return self.graph.digraph.copy()
 
     def __repr__(self) -> str:
         return self.explain()
+
+
+def load(path: str | os.PathLike[str], flow: Dataflow) -> Run:
+    """Return a run of the dataflow on the embedded engine that goes on where ``run.save(path)`` was.
+
+    Raises `StateError` where the file is damaged, of another version, or was saved by a dataflow that differs in more than
+    the lines it was written on.
+
+    >>> import tempfile, tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> flow.output("n", flow.input("x", {"k": "string"}).count("n"))
+    >>> run = flow.start()
+    >>> run.insert("x", [("a",)])
+    >>> run.advance()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run.save(folder + "/state")
+    ...     again = tm.load(folder + "/state", flow)
+    >>> list(again.snapshot("n")), again.frontier("x")
+    ([('a', 1)], Antichain(1))
+    """
+    from tidemill.renderer.embedded.run import EmbeddedRun  # noqa: PLC0415
+    from tidemill.renderer.embedded.state import restore  # noqa: PLC0415
+
+    flow.graph.freeze()
+    run = EmbeddedRun(flow.graph, keep=0)
+    restore(run, Path(path))
+    return run

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from running import KV, examples, new_flow, start
 
 import tidemill as tm
-from running import KV, examples, new_flow, start
 from tidemill.dataflow.lattice import Antichain, as_time, shown
 from tidemill.errors import RowError, StepError, TidemillError
 
@@ -60,7 +60,7 @@ class Agreement(RuleBasedStateMachine):
 
     def times(self, name):
         """Some times that are open at an input, and some a little later."""
-        found = [f for f in self.runs[0]._frontiers[self.runs[0].graph.inputs[name]].elements]
+        found = self.runs[0].frontier(name).elements
         return [shown(tuple(c + d for c, d in zip(f, more, strict=True))) for f in found for more in self.steps()]
 
     def steps(self):
@@ -121,7 +121,11 @@ class Agreement(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(["counts", "reach", "outer"]))
     def read(self, name):
-        self.together(lambda run: (lambda c: (list(c), c.lower, c.upper))(run.changes(name)))
+        def changes(run):
+            found = run.changes(name)
+            return list(found), found.lower, found.upper
+
+        self.together(changes)
 
     def agree(self):
         for name in self.runs[0].graph.outputs:

@@ -6,9 +6,9 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
+from running import KV, new_flow
 
 import tidemill as tm
-from running import KV, new_flow
 from tidemill.collections.schema import Schema
 from tidemill.dataflow import nodes
 from tidemill.dataflow.lattice import join_closure
@@ -16,6 +16,9 @@ from tidemill.renderer.reference import operators
 from tidemill.renderer.reference.engine import ReferenceRun
 from tidemill.renderer.reference.traces import at_every_time, by_key, consolidated, triples
 from tidemill.testing import all_at_once, check_equivalent, dataflows, shuffled, time_by_time, updates
+
+ERROR = tm.errors.ExpressionError("boom", "x")
+OTHER_ERROR = tm.errors.UserFunctionError("boom")
 
 
 @attrs.frozen
@@ -49,8 +52,9 @@ def broken(monkeypatch):
 
 def counts():
     flow = new_flow()
-    flow.output("n", flow.input("a", KV).distinct())
-    flow.output("a", flow.graph and flow.collection(flow.graph.inputs["a"]))
+    a = flow.input("a", KV)
+    flow.output("n", a.distinct())
+    flow.output("a", a)
     return flow
 
 
@@ -82,7 +86,7 @@ def test_what_is_equal_passes(engines):
 
 def test_errors_must_agree(broken):
     def fails(node, final, source):
-        raise tm.errors.ExpressionError("boom", "x")
+        raise ERROR
 
     engine = broken(nodes.Threshold, fails)
     text = "(Broken, all at once) cannot take a step, (reference, all at once) can: ExpressionError: boom in `x`"
@@ -98,7 +102,7 @@ def test_errors_that_agree_are_no_difference(engines):
 
 def test_the_kind_of_error_is_compared(broken):
     def fails(node, final, *sources):
-        raise tm.errors.UserFunctionError("boom")
+        raise OTHER_ERROR
 
     flow = new_flow()
     flow.output("q", flow.input("a", KV).select(q="k DIV v"))

@@ -1,12 +1,11 @@
 """Engines agree on random dataflows of all operators, however their updates are batched."""
 
+import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
-
-import pytest
+from running import KV, examples, new_flow
 
 import tidemill as tm
-from running import KV, examples, new_flow
 from tidemill.testing import all_at_once, check_equivalent, dataflows, shuffled, time_by_time, updates
 
 
@@ -52,6 +51,13 @@ def parity(a, b):
     return block["odd"].concat(block["even"].negate())
 
 
+SHOWN = {"k": "int64", "s": "string"}
+
+
+def _to_even(time):
+    return time + time % 2 if isinstance(time, int) else (time[0] + time[0] % 2, time[1])
+
+
 # One operator at a time, with more updates: what random dataflows meet only now and then.
 OPERATORS = {
     "distinct": lambda a, b: a.concat(b.negate()).distinct(),
@@ -63,7 +69,7 @@ OPERATORS = {
     "sums": lambda a, b: a.concat(b.negate()).group_by("k").agg(n=tm.count(), s=tm.sum("v"), x=tm.avg("v")),
     "total": lambda a, b: a.concat(b.negate()).agg(n=tm.count("v"), s=tm.sum("v"), x=tm.avg("v / 3")),
     "extremes": lambda a, b: a.distinct().concat(b.distinct()).group_by("k").agg(l=tm.min("v"), h=tm.max("v")),
-    "reduce": lambda a, b: a.distinct().concat(b.distinct()).group_by("k").reduce(_shown, {"k": "int64", "s": "string"}),
+    "reduce": lambda a, b: a.distinct().concat(b.distinct()).group_by("k").reduce(_shown, SHOWN),
     "threshold": lambda a, b: a.concat(b).threshold(lambda row, n: n // 2),
     "reach": lambda a, b: a.distinct().iterate(lambda here: two_hops(here, b).concat(a).distinct(), error_at=50),
     "parity": parity,
@@ -77,10 +83,9 @@ OPERATORS = {
         lambda here: here.iterate(lambda inner: two_hops(inner, b).concat(here).distinct(), error_at=50)
         .filter("k <> 1").concat(a).distinct(), error_at=50
     ),
-    "delay": lambda a, b: a.delay(lambda t: t + t % 2 if isinstance(t, int) else (t[0] + t[0] % 2, t[1])).concat(b).distinct(),
+    "delay": lambda a, b: a.delay(_to_even).concat(b).distinct(),
     "delay in a loop": lambda a, b: a.iterate(
-        lambda here: two_hops(here.delay(lambda t: t + t % 2 if isinstance(t, int) else (t[0], t[1] + 1)), b).distinct(),
-        return_at=3,
+        lambda here: two_hops(here.delay(_to_even), b).distinct(), return_at=3
     ),
 }  # fmt: skip
 

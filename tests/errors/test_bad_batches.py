@@ -6,9 +6,9 @@ import re
 
 import pyarrow as pa
 import pytest
+from running import KV, new_flow, start
 
 import tidemill as tm
-from running import KV, new_flow, start
 from tidemill.errors import ClosedRunError, RowError, TimeError, UnknownNameError
 
 WIDE = {
@@ -189,9 +189,9 @@ def test_a_closed_run(run):
     run.close()
     for ask in (
         lambda: run.insert("kv", [(1, 1)]), lambda: run.update("kv", []), lambda: run.delete("kv", []),
-        lambda: run.upsert("keyed", []), lambda: run.advance(), lambda: run.advance_to(5), lambda: run.close_inputs(),
+        lambda: run.upsert("keyed", []), run.advance, lambda: run.advance_to(5), run.close_inputs,
         lambda: run.close_input("kv"), lambda: run.snapshot("kv"), lambda: run.changes("kv"),
-        lambda: run.frontier("kv"), lambda: run.metrics(), lambda: run.discard(),
+        lambda: run.frontier("kv"), run.metrics, run.discard,
     ):  # fmt: skip
         with pytest.raises(ClosedRunError, match=r"this run of 'test' is closed: start another with flow.start\(\)"):
             ask()

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+from running import KV
 
 import tidemill as tm
-from running import KV
 from tidemill.errors import GraphError, SchemaError, TidemillError, UnknownColumnError, UnknownNameError
 
 
@@ -122,7 +122,7 @@ def test_collections_of_another_dataflow(flow, a):
 def test_collections_of_an_inner_scope_do_not_escape(flow, a):
     leaked = []
     a.iterate(lambda here: leaked.append(here) or here.distinct())
-    for build in (lambda: leaked[0].distinct(), lambda: a.concat(leaked[0]), lambda: a.join(leaked[0], on="k")):
+    for build in (leaked[0].distinct, lambda: a.concat(leaked[0]), lambda: a.join(leaked[0], on="k")):
         with pytest.raises(
             GraphError, match=r"(?s)iterate block 'iterate' \(.*:\d+\) is used outside of it.*return it"
         ):
@@ -154,11 +154,13 @@ def test_a_body_that_returns_what_belongs_to_an_inner_block(flow, a):
 
 
 def test_bindings_declared_and_never_defined(flow):
-    with pytest.raises(
-        GraphError, match=r"Variable 'p' \(.*test_building_wrongly.py:\d+\) has no definition: define 'p'"
+    with (
+        pytest.raises(
+            GraphError, match=r"Variable 'p' \(.*test_building_wrongly.py:\d+\) has no definition: define 'p'"
+        ),
+        flow.letrec() as block,
     ):
-        with flow.letrec() as block:
-            block.declare("p", KV)
+        block.declare("p", KV)
 
 
 def test_bindings_that_are_not_there_or_twice(flow, a):

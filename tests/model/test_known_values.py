@@ -3,13 +3,13 @@
 from collections import defaultdict
 
 import pytest
+from running import KV, at, new_flow, start, traces
 
 import tidemill as tm
-from running import KV, at, new_flow, start, traces
 
 
 def test_managers_of_managers(engine):
-    """``manages(p // 2, p)`` for ten people; at time p it becomes ``(p // 3, p)``: 32 updates of who is two levels up."""
+    """``manages(p // 2, p)`` for ten people; at time p it is ``(p // 3, p)``: 32 updates of who is two levels up."""
     manages = [((p // 2, p), 0, 1) for p in range(10)]
     for p in range(1, 10):
         manages += [((p // 2, p), p, -1), ((p // 3, p), p, 1)]
@@ -75,7 +75,9 @@ def test_six_epochs_of_a_reduce_at_once(engine):
 
 
 def test_the_least_value_and_how_many(engine):
-    least = lambda key, rows: [((*key, rows[0][0][0], len(rows)), 1)]
+    def least(key, rows):
+        return [((*key, rows[0][0][0], len(rows)), 1)]
+
     schema = {"k": "int64", "least": "int64", "of": "int64"}
     updates = {"a": [((0, 0), 0, 1), ((1, 2), 0, 1), ((1, 1), 0, 1)]}
     (out,) = traces(engine, lambda a: a.group_by("k").reduce(least, schema), updates)
@@ -104,7 +106,10 @@ def test_joins_of_two_small_tables(engine):
 
 def test_halving(engine):
     """The body is applied to last iteration's result alone, though the start was entered into every iteration."""
-    halve = lambda here: here.select(k="CASE WHEN k % 2 = 0 THEN k DIV 2 ELSE k END", v="v")
+
+    def halve(here):
+        return here.select(k="CASE WHEN k % 2 = 0 THEN k DIV 2 ELSE k END", v="v")
+
     updates = {"a": [((i, 0), 0, 1) for i in range(1, 10)]}
     (out,) = traces(engine, lambda a: a.iterate(halve).select("k"), updates)
     assert at(out, 0) == {(1,): 4, (3,): 2, (5,): 1, (7,): 1, (9,): 1}
@@ -117,7 +122,10 @@ def test_even_and_odd(engine):
     with flow.letrec() as block:
         schema = {"n": "int64", "left": "int64"}
         even, odd = block.declare("even", schema), block.declare("odd", schema)
-        less = lambda c: c.filter("left > 0").select("n", left="left - 1")
+
+        def less(c):
+            return c.filter("left > 0").select("n", left="left - 1")
+
         block.define("even", numbers.concat(less(odd)).distinct())
         block.define("odd", less(even).distinct())
     flow.output("even", block["even"].filter("left = 0").select("n"))
@@ -129,7 +137,9 @@ def test_even_and_odd(engine):
 
 
 def both_present(a):
-    emit = lambda key, rows: [((*key, "both"), 1)] if len(rows) == 2 else []
+    def emit(key, rows):
+        return [((*key, "both"), 1)] if len(rows) == 2 else []
+
     return a.group_by("k").reduce(emit, {"k": "int64", "state": "string"})
 
 
@@ -157,7 +167,10 @@ def test_a_time_is_pending_until_the_frontier_passes_it(engine):
 
 def test_what_is_owed_survives_that_the_input_is_forgotten(engine):
     """+a at (1,0), -a at (0,1): advanced to (1,1) they cancel, but the output's retraction is still due there."""
-    count = lambda a: a.group_by("k").agg(n=tm.count())
+
+    def count(a):
+        return a.group_by("k").agg(n=tm.count())
+
     with two_dimensional(engine, count) as run:
         run.update("a", [((0, 1), (1, 0), 1), ((0, 1), (0, 1), -1)])
         run.advance_to(tm.Antichain([(2, 0), (1, 1), (0, 2)]))
@@ -168,7 +181,10 @@ def test_what_is_owed_survives_that_the_input_is_forgotten(engine):
 
 def test_a_stored_time_above_a_new_one_is_visited(engine):
     """A seed (2,1) with a stored time (3,1): their join is the stored one, where the output changes again."""
-    count = lambda a: a.group_by("k").agg(n=tm.count())
+
+    def count(a):
+        return a.group_by("k").agg(n=tm.count())
+
     with two_dimensional(engine, count) as run:
         run.update("a", [((0, 1), (3, 1), 1)])
         run.advance_to(tm.Antichain([(0, 2), (2, 1), (3, 0)]))
@@ -200,7 +216,10 @@ def test_a_cycle_that_supports_only_itself_goes(engine):
     """1 -> 2 -> 3 -> 2: without 1 -> 2, the cycle of 2 and 3 is reached by nobody and has to go whole."""
     flow = new_flow()
     edges, roots = flow.input("edges", KV), flow.input("roots", {"at": "int64"})
-    step = lambda here: here.join(edges, on={"at": "k"}).select(at="v").concat(roots).distinct()
+
+    def step(here):
+        return here.join(edges, on={"at": "k"}).select(at="v").concat(roots).distinct()
+
     flow.output("reached", roots.iterate(step))
     with start(flow, engine) as run:
         run.insert("roots", [(1,)])

@@ -1,11 +1,10 @@
 """Times form a lattice, frontiers too, and compaction neither loses nor keeps too much."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import pytest
-
 from running import examples
+
 from tidemill.dataflow.lattice import MAX_COORDINATE, Antichain, as_time, glb, join_closure, less_equal, lub, shown
 from tidemill.errors import TimeError
 

@@ -1,12 +1,11 @@
 """Equalities of consolidated update sets that hold whatever the data: linearity, joins, sets."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import pytest
+from running import KV, assert_same, examples
 
 import tidemill as tm
-from running import KV, assert_same, examples
 from tidemill.testing import updates
 
 DIMENSIONS = pytest.mark.parametrize("coordinates", [1, 2])
@@ -20,7 +19,7 @@ LINEAR = {
     "select": lambda c: c.select("v", k="k + 1"),
     "filter": lambda c: c.filter("k > 0"),
     "map_rows": lambda c: c.map_rows(lambda r: (r.v, 0), KV),
-    "flat_map": lambda c: c.flat_map(lambda r: [r] * (r.k or 0 > 0), KV),
+    "flat_map": lambda c: c.flat_map(lambda r: [r] * max(r.k or 0, 0), KV),
     "consolidate": lambda c: c.consolidate(),
     "arrange_by": lambda c: c.arrange_by("k"),
     "inspect": lambda c: c.inspect(lambda *_: None),
@@ -51,14 +50,18 @@ def test_a_collection_and_its_negation_are_nothing(engine, coordinates, data):
 @DIMENSIONS
 @given(data=st.data())
 def test_consolidate_is_idempotent_and_invisible(engine, coordinates, data):
-    build = lambda a: [a, a.consolidate(), a.consolidate().consolidate(), a.arrange_by("k", "v")]
+    def build(a):
+        return [a, a.consolidate(), a.consolidate().consolidate(), a.arrange_by("k", "v")]
+
     assert_same(engine, build, draws(data, coordinates, "a"), coordinates=coordinates)
 
 
 @DIMENSIONS
 @given(data=st.data())
 def test_concat_is_commutative_and_associative(engine, coordinates, data):
-    build = lambda a, b, c: [a.concat(b, c), c.concat(a).concat(b), a.concat(b.concat(c))]
+    def build(a, b, c):
+        return [a.concat(b, c), c.concat(a).concat(b), a.concat(b.concat(c))]
+
     assert_same(engine, build, draws(data, coordinates, "abc"), coordinates=coordinates)
 
 
@@ -73,7 +76,9 @@ def joined(left, right, **options):
 @given(data=st.data())
 def test_join_is_bilinear(engine, coordinates, nulls_equal, data):
     def build(a, b, c):
-        join = lambda x, y: joined(x, y, nulls_equal=nulls_equal)
+        def join(x, y):
+            return joined(x, y, nulls_equal=nulls_equal)
+
         return [join(a.concat(b.negate()), c), join(a, c).concat(join(b, c).negate())]
 
     found = draws(data, coordinates, "abc")
@@ -85,7 +90,9 @@ def test_join_is_bilinear(engine, coordinates, nulls_equal, data):
 @examples(20)
 @given(data=st.data())
 def test_join_is_linear_on_the_right_too(engine, coordinates, data):
-    build = lambda a, b, c: [joined(c, a.concat(b)), joined(c, a).concat(joined(c, b))]
+    def build(a, b, c):
+        return [joined(c, a.concat(b)), joined(c, a).concat(joined(c, b))]
+
     assert_same(engine, build, draws(data, coordinates, "abc"), coordinates=coordinates)
 
 
@@ -138,7 +145,9 @@ def test_outer_joins_are_the_inner_one_and_those_alone(engine, coordinates, data
 @DIMENSIONS
 @given(data=st.data())
 def test_distinct_is_idempotent_and_its_counts_are_one(engine, coordinates, data):
-    build = lambda a: [a.distinct(), a.distinct().distinct(), a.distinct().threshold(lambda _row, n: n)]
+    def build(a):
+        return [a.distinct(), a.distinct().distinct(), a.distinct().threshold(lambda _row, n: n)]
+
     found = draws(data, coordinates, "a")
     assert_same(engine, build, found, coordinates=coordinates)
     assert assert_same(engine, lambda a: a.distinct().count("n").filter("n <> 1"), found, coordinates=coordinates) == []
@@ -156,7 +165,9 @@ def test_threshold_by_identity_is_nothing_done(engine, coordinates, data):
 @given(data=st.data())
 def test_the_least_of_all_is_the_least_of_the_least(engine, coordinates, data):
     def build(a, b):
-        least = lambda c: c.group_by("k").agg(v=tm.min("v"))
+        def least(c):
+            return c.group_by("k").agg(v=tm.min("v"))
+
         return [least(a.concat(b)), least(least(a).concat(least(b)))]
 
     assert_same(engine, build, draws(data, coordinates, "ab", non_negative=True), coordinates=coordinates)

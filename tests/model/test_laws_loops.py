@@ -1,12 +1,11 @@
 """Loops are their bodies unrolled, their results are fixed points, and the ways to write them agree."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import pytest
+from running import KV, assert_same, at, examples, grid, new_flow, start, traces
 
 import tidemill as tm
-from running import KV, assert_same, at, examples, grid, new_flow, start, traces
 from tidemill.testing import updates
 
 DIMENSIONS = pytest.mark.parametrize("coordinates", [1, 2])
@@ -52,7 +51,7 @@ def test_a_limited_loop_is_its_body_unrolled(engine, coordinates, body, rounds, 
 @examples(10)
 @given(data=st.data())
 def test_a_limited_letrec_updates_its_bindings_in_sequence(engine, coordinates, rounds, data):
-    """An earlier binding is this iteration's, itself and a later one the last iteration's, ``previous`` always the last."""
+    """An earlier binding is this iteration's, itself and a later one the last one's, ``previous`` always that."""
 
     def first(a, b, p, q):
         return a.concat(step(p, b)).concat(q.select(k="v", v="k")).distinct()
@@ -81,7 +80,9 @@ def test_a_limited_letrec_updates_its_bindings_in_sequence(engine, coordinates, 
 @given(data=st.data())
 def test_the_result_of_a_loop_is_a_fixed_point(engine, coordinates, data):
     def build(a, b):
-        body = lambda here: step(here, b).concat(a).distinct()
+        def body(here):
+            return step(here, b).concat(a).distinct()
+
         found = a.distinct().iterate(body)
         return [found, body(found), found.iterate(body)]
 
@@ -118,7 +119,10 @@ def closure(a, b):
 def test_reachability_at_every_time(engine, coordinates, data):
     """Also where an edge is taken back on which a cycle lived that now supports only itself."""
     found = edges(data, coordinates)
-    build = lambda a, b: a.distinct().iterate(lambda here: step(here, b).concat(a).distinct())
+
+    def build(a, b):
+        return a.distinct().iterate(lambda here: step(here, b).concat(a).distinct())
+
     (out,) = traces(engine, build, found, coordinates=coordinates)
     for t in grid(*found.values()):
         assert at(out, t) == closure(at(found["a"], t), at(found["b"], t))
@@ -179,8 +183,12 @@ def test_mutual_recursion(engine, coordinates, data):
 
 @pytest.mark.parametrize(("limit", "found"), [(1, {1, 2}), (2, {1, 2, 3}), (5, {*range(1, 7)}), (9, {*range(1, 8)})])
 def test_return_at_gives_the_state_after_so_many_iterations(engine, limit, found):
-    count_up = lambda i: i.concat(i.filter("v < 7").select(v="v + 1")).distinct()
-    build = lambda a: a.select("v").iterate(count_up, return_at=limit)
+    def count_up(i):
+        return i.concat(i.filter("v < 7").select(v="v + 1")).distinct()
+
+    def build(a):
+        return a.select("v").iterate(count_up, return_at=limit)
+
     (out,) = traces(engine, build, {"a": [((0, 1), 0, 1)]})
     assert {v for (v,), _, _ in out} == found
 

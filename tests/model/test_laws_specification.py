@@ -4,13 +4,12 @@ import math
 from collections import Counter, defaultdict
 from fractions import Fraction
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import pytest
+from running import KV, at, examples, grid, traces
 
 import tidemill as tm
-from running import KV, at, examples, grid, traces
 from tidemill.testing import updates
 
 DIMENSIONS = pytest.mark.parametrize("coordinates", [1, 2])
@@ -87,8 +86,12 @@ def test_distinct_gives_one_for_a_positive_count_and_nothing_otherwise(engine, c
 @DIMENSIONS
 @given(data=st.data())
 def test_threshold(engine, coordinates, data):
-    function = lambda row, n: -n if n > 1 else 2 * n
-    meaning = lambda rows: {row: function(row, n) for row, n in rows.items()}
+    def function(row, n):
+        return -n if n > 1 else 2 * n
+
+    def meaning(rows):
+        return {row: function(row, n) for row, n in rows.items()}
+
     check(engine, lambda a: a.threshold(function), meaning, draws(data, coordinates), coordinates)
 
 
@@ -101,7 +104,9 @@ def test_count(engine, coordinates, data):
 @DIMENSIONS
 @given(data=st.data())
 def test_concat(engine, coordinates, data):
-    meaning = lambda a, b: {row: a.get(row, 0) + b.get(row, 0) for row in {**a, **b}}
+    def meaning(a, b):
+        return {row: a.get(row, 0) + b.get(row, 0) for row in {**a, **b}}
+
     check(engine, lambda a, b: a.concat(b), meaning, draws(data, coordinates, "ab"), coordinates)
 
 
@@ -109,11 +114,20 @@ def test_concat(engine, coordinates, data):
 @given(data=st.data())
 def test_set_operations(engine, coordinates, data):
     given_updates = draws(data, coordinates, "ab")
-    less = lambda a, b: {row: max(a.get(row, 0) - b.get(row, 0), 0) for row in {**a, **b}}
+
+    def less(a, b):
+        return {row: max(a.get(row, 0) - b.get(row, 0), 0) for row in {**a, **b}}
+
     check(engine, lambda a, b: a.except_all(b), less, given_updates, coordinates)
-    apart = lambda a, b: {row: 1 for row, n in a.items() if n > 0 and b.get(row, 0) <= 0}
+
+    def apart(a, b):
+        return {row: 1 for row, n in a.items() if n > 0 and b.get(row, 0) <= 0}
+
     check(engine, lambda a, b: a.except_distinct(b), apart, given_updates, coordinates)
-    both = lambda a, b: {row: 1 for row, n in a.items() if n > 0 and b.get(row, 0) > 0}
+
+    def both(a, b):
+        return {row: 1 for row, n in a.items() if n > 0 and b.get(row, 0) > 0}
+
     check(engine, lambda a, b: a.intersect(b), both, given_updates, coordinates)
 
 
@@ -171,7 +185,10 @@ def test_joins(engine, coordinates, how, nulls_equal, data):
         meaning = half(nulls_equal, keep=how == "semi")
     else:
         meaning = inner(nulls_equal) if how == "inner" else outer(nulls_equal, how)
-    build = lambda a, b: a.join(b, on="k", how=how, nulls_equal=nulls_equal)
+
+    def build(a, b):
+        return a.join(b, on="k", how=how, nulls_equal=nulls_equal)
+
     check(engine, build, meaning, draws(data, coordinates, "ab"), coordinates)
 
 
@@ -179,7 +196,9 @@ def test_joins(engine, coordinates, how, nulls_equal, data):
 @examples(15)
 @given(data=st.data())
 def test_cross_join(engine, coordinates, data):
-    meaning = lambda a, b: {(*r, *s): m * n for r, m in a.items() for s, n in b.items()}
+    def meaning(a, b):
+        return {(*r, *s): m * n for r, m in a.items() for s, n in b.items()}
+
     check(engine, lambda a, b: a.cross_join(b), meaning, draws(data, coordinates, "ab", max_size=6), coordinates)
 
 
@@ -189,7 +208,9 @@ def test_cross_join(engine, coordinates, data):
 @given(data=st.data())
 def test_joins_with_a_further_condition(engine, coordinates, how, data):
     """By pairs: a row is alone when no pair with it meets the condition with a positive count."""
-    fits = lambda v, w: v is not None and w is not None and v <= w
+
+    def fits(v, w):
+        return v is not None and w is not None and v <= w
 
     def meaning(a, b):
         pairs = Counter()
@@ -212,7 +233,9 @@ def test_joins_with_a_further_condition(engine, coordinates, how, data):
                 pairs[j, None, w] += n if rights[j, w] <= 0 else 0
         return pairs
 
-    build = lambda a, b: a.join(b, on="k", how=how, where="v <= v_right")
+    def build(a, b):
+        return a.join(b, on="k", how=how, where="v <= v_right")
+
     check(engine, build, meaning, draws(data, coordinates, "ab"), coordinates)
 
 
@@ -241,7 +264,9 @@ LINEAR_AGGREGATES = {"n": tm.count(), "m": tm.count("v"), "s": tm.sum("v"), "x":
 @DIMENSIONS
 @given(data=st.data())
 def test_linear_aggregates_take_any_counts(engine, coordinates, data):
-    build = lambda a: a.group_by("k").agg(**LINEAR_AGGREGATES)
+    def build(a):
+        return a.group_by("k").agg(**LINEAR_AGGREGATES)
+
     check(engine, build, linear, draws(data, coordinates), coordinates)
 
 
@@ -265,14 +290,17 @@ def test_min_and_max(engine, coordinates, data):
             found[k, min(known, default=None), max(known, default=None)] = 1
         return found
 
-    build = lambda a: a.group_by("k").agg(low=tm.min("v"), high=tm.max("v"))
+    def build(a):
+        return a.group_by("k").agg(low=tm.min("v"), high=tm.max("v"))
+
     check(engine, build, meaning, draws(data, coordinates, non_negative=True), coordinates)
 
 
 @DIMENSIONS
 @given(data=st.data())
 def test_a_users_reduce_sees_the_sorted_group(engine, coordinates, data):
-    shown = lambda key, rows: [((*key, repr(rows)), 1)]
+    def shown(key, rows):
+        return [((*key, repr(rows)), 1)]
 
     def meaning(rows):
         found = {}
@@ -281,7 +309,9 @@ def test_a_users_reduce_sees_the_sorted_group(engine, coordinates, data):
             found[k, repr(pairs)] = 1
         return found
 
-    build = lambda a: a.group_by("k").reduce(shown, {"k": "int64", "rows": "string"})
+    def build(a):
+        return a.group_by("k").reduce(shown, {"k": "int64", "rows": "string"})
+
     check(engine, build, meaning, draws(data, coordinates, non_negative=True), coordinates)
 
 
@@ -302,7 +332,9 @@ def test_sums_of_floats_are_exact_and_rounded_once(engine, coordinates, data):
             sums[(k, total if count else None, total / count if count else None)] = 1
         return sums
 
-    build = lambda a: a.group_by("k").agg(s=tm.sum("f"), x=tm.avg("f"))
+    def build(a):
+        return a.group_by("k").agg(s=tm.sum("f"), x=tm.avg("f"))
+
     (out,) = traces(engine, build, {"a": found}, coordinates=coordinates, schema={"a": FLOATS})
     for t in grid(found):
         assert at(out, t) == meaning(at(found, t))
@@ -354,7 +386,9 @@ def test_delay_by_steps(engine, found, steps):
 
 @given(found=updates(KV, 2), steps=st.tuples(st.integers(0, 2), st.integers(0, 2)))
 def test_delay_by_a_monotone_function_in_two_coordinates(engine, found, steps):
-    move = lambda t: (max(t[0], steps[0]), max(t[1], steps[1]))
+    def move(t):
+        return (max(t[0], steps[0]), max(t[1], steps[1]))
+
     (out,) = traces(engine, lambda a: a.delay(move), {"a": found}, coordinates=2)
     for t in [(i, j) for i in range(5) for j in range(5)]:
         assert at(out, t) == at([(row, move(s), diff) for row, s, diff in found], t)

@@ -1,12 +1,11 @@
 """Path summaries compose, and the frontiers that follow from them are lower envelopes."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import pytest
+from running import KV, examples, new_flow
 
 import tidemill as tm
-from running import KV, examples, new_flow
 from tidemill.dataflow.lattice import Antichain, less_equal
 from tidemill.dataflow.nodes import Feedback, Variable
 from tidemill.dataflow.progress import Progress

@@ -1,12 +1,11 @@
 """What a run promises beyond its results: frontiers, reading, keeping, discarding, and that nothing depends on when."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import pytest
+from running import KV, examples, new_flow, start
 
 import tidemill as tm
-from running import KV, examples, new_flow, start
 from tidemill.testing import updates
 
 

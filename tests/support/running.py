@@ -28,7 +28,7 @@ def start(flow, engine, **options):
 
 
 def traces(engine, build, updates, *, coordinates=1, schema=None):
-    """Build with an input for each entry of ``updates``, feed it all, close; the updates of each collection returned."""
+    """Build with an input for each entry of ``updates``, feed all, close; return the updates of each collection."""
     flow = new_flow(coordinates)
     inputs = {name: flow.input(name, (schema or {}).get(name, KV)) for name in updates}
     built = build(**inputs)

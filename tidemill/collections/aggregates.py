@@ -23,7 +23,11 @@ _AVG_DIGITS: Final = 4
 
 @attrs.frozen(eq=False)
 class Aggregate:
-    """An aggregate function of a group, not yet bound to a schema. Made by ``tm.count()``, ``tm.sum("x")`` and so on."""
+    """An aggregate function of a group, not yet bound to a schema. Made by ``tm.count()``, ``tm.sum("x")`` and others.
+
+    >>> sum("delay").filter("delay > 0")
+    Aggregate(function='sum', argument='delay', condition='delay > 0')
+    """
 
     function: str
     argument: Any = None
@@ -47,7 +51,7 @@ def count(argument: Any = None) -> Aggregate:
     return Aggregate("count", argument)
 
 
-def sum(argument: Any) -> Aggregate:
+def sum(argument: Any) -> Aggregate:  # noqa: A001 - SQL's name
     """Return the aggregate that adds up the values that are not NULL; NULL where there are none.
 
     int32 and int64 give int64, float64 gives float64 (exact, rounded once, as ``math.fsum``), decimal(p,s) gives
@@ -65,13 +69,16 @@ def avg(argument: Any) -> Aggregate:
     return Aggregate("avg", argument)
 
 
-def min(argument: Any) -> Aggregate:
-    """Return the aggregate for the least value that is not NULL (NaN is the greatest float); NULL where there is none."""
+def min(argument: Any) -> Aggregate:  # noqa: A001 - SQL's name
+    """Return the aggregate for the least value that is not NULL; NULL where there is none.
+
+    NaN is the greatest float, False is less than True, strings go by code point. The type is the argument's.
+    """
     return Aggregate("min", argument)
 
 
-def max(argument: Any) -> Aggregate:
-    """Return the aggregate for the greatest value that is not NULL (NaN is the greatest float); NULL where there is none."""
+def max(argument: Any) -> Aggregate:  # noqa: A001 - SQL's name
+    """Return the aggregate for the greatest value that is not NULL; NULL where there is none. Order as for `min`."""
     return Aggregate("max", argument)
 
 
@@ -86,6 +93,7 @@ class BoundAggregate:
 
     @property
     def nullable(self) -> bool:
+        """Whether a group can have NULL here: all but counts can, where it has no value that is not NULL."""
         return self.function != "count"
 
 
@@ -97,6 +105,7 @@ class Aggregates:
     names: tuple[str, ...]
 
     def describe(self) -> str:
+        """Return the aggregates with their columns' names, as SQL would list them."""
         return ", ".join(f"{a.function} AS {n}" for a, n in zip(self.columns, self.names, strict=True))
 
 
@@ -107,6 +116,7 @@ class UserReduce:
     function: Callable[..., Any]
 
     def describe(self) -> str:
+        """Return the function's name, or its class where it has none."""
         return getattr(self.function, "__qualname__", type(self.function).__name__)
 
 
@@ -144,5 +154,6 @@ def _at_most_38(digits: int) -> int:
 
 
 def output_fields(aggregates: Aggregates) -> tuple[Field, ...]:
+    """Return the columns that hold the aggregates, in their order."""
     pairs = zip(aggregates.names, aggregates.columns, strict=True)
     return tuple(Field(name, a.output, a.nullable) for name, a in pairs)

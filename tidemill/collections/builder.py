@@ -35,6 +35,7 @@ class Builder:
 
     @property
     def name(self) -> str:
+        """The dataflow's name, as errors and pictures give it."""
         return self.graph.name
 
     # -- what the user calls --------------------------------------------------------------------------------------
@@ -44,8 +45,8 @@ class Builder:
     ) -> Collection:
         """Return a collection fed from outside under this name.
 
-        ``unique=True`` checks, when a time closes, that every count is 0 or 1. ``key=[...]`` allows
-        ``run.upsert(name, rows)`` and deletes by key.
+        Columns allow NULL unless ``not null`` is said. ``unique=True`` checks, when a time closes, that every count is
+        0 or 1. ``key=[...]`` allows ``run.upsert(name, rows)`` and deletes by key.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow("routes")
@@ -91,10 +92,11 @@ class Builder:
     def letrec(self, name: str = "letrec", *, error_at: Any = ..., return_at: int | None = None) -> LetRec:
         """Return a block of mutually recursive bindings (SQL's WITH MUTUALLY RECURSIVE), to be used with ``with``.
 
-        Bindings start empty. In each iteration they are updated in sequence, each seeing the most recent contents of the
-        others; the block ends when an iteration changes nothing. ``error_at=n`` (10,000 unless told otherwise, None for
-        no limit) raises where iteration n still changed a binding; ``return_at=n`` makes the state after n iterations
-        the result. Blocks nest and follow one another.
+        Bindings start empty. In each iteration they are updated in sequence, each seeing the most recent contents of
+        the others; the block ends when an iteration changes nothing. ``error_at=n`` (10,000 unless told otherwise, None
+        for no limit) raises ``IterationLimitError`` where iteration n still changed a binding; ``return_at=n`` makes
+        the state after n iterations the result. Blocks nest and follow one another. Counts must settle for a fixed
+        point to be reached: end bindings with ``distinct`` or an aggregate.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -103,9 +105,7 @@ class Builder:
         ...     up = rec.declare("up", {"i": "int64"})
         ...     _ = rec.define("up", one.concat(up.filter("i < 3").select(i="i + 1")).distinct())
         >>> flow.output("up", rec["up"])
-        >>> with flow.start() as run:
-        ...     run.advance()
-        ...     sorted(run.snapshot("up"))
+        >>> list(flow.start().snapshot("up"))
         [(1,), (2,), (3,)]
         """
         from tidemill.collections.loops import loop_limits  # noqa: PLC0415 - loops and recursion stand on the builder

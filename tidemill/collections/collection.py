@@ -47,6 +47,7 @@ class Collection:
 
     @property
     def builder(self) -> Builder:
+        """The dataflow that it is part of."""
         return self._builder
 
     @property
@@ -70,12 +71,18 @@ class Collection:
         """Return each row as these columns and expressions, in this order.
 
         A string that names a column is that column, any other string SQL text. A positional expression that is neither
-        a column nor has a name is named by its text. Counts of rows that become equal add up.
+        a column nor has a name is named by its text. Counts of rows that become equal add up. A value that cannot be
+        computed (overflow, division by zero) makes the step fail with ``ExpressionError``.
 
         >>> import tidemill as tm
-        >>> c = tm.Dataflow().input("flights", {"origin": "string", "delay": "int64"})
-        >>> c.select("origin", hours="delay / 60", late=tm.col("delay") > 15)
-        Collection(origin: string, hours: float64, late: bool)
+        >>> flow = tm.Dataflow()
+        >>> flights = flow.constant({"origin": "string", "delay": "int64"}, [("JFK", 90), ("LGA", None)])
+        >>> flow.output("late", flights.select("origin", hours="delay / 60", late=tm.col("delay") > 15))
+        >>> flow.start().snapshot("late")
+        origin  hours  late
+        ------  -----  ----
+        JFK     1.5    True
+        LGA     NULL   NULL
         """
         named = [_named_expression(c, self.schema) for c in columns]
         named += [(name, as_expr(e, self.schema)) for name, e in expressions.items()]
@@ -85,7 +92,15 @@ class Collection:
         return self._map([(name, bind(e, self.schema)) for name, e in named])
 
     def with_columns(self, *columns: Any, **expressions: Any) -> Collection:
-        """Return each row with these columns added, or put in the place of those of the same name."""
+        """Return each row with these columns added, or put in the place of those of the same name.
+
+        Expressions are as for `select`; all of them see the row as it was.
+
+        >>> import tidemill as tm
+        >>> c = tm.Dataflow().input("flights", {"origin": "string", "delay": "int64"})
+        >>> c.with_columns(delay="delay / 60", late="delay > 15")
+        Collection(origin: string, delay: float64, late: bool)
+        """
         named = [_named_expression(c, self.schema) for c in columns]
         named += [(name, as_expr(e, self.schema)) for name, e in expressions.items()]
         bound: dict[str, Bound] = dict(zip(self.schema.names, self._columns(self.schema.names), strict=True))
@@ -93,7 +108,17 @@ class Collection:
         return self._map(list(bound.items()))
 
     def filter(self, *predicates: Any) -> Collection:
-        """Return the rows for which all predicates are true (not false, not NULL)."""
+        """Return the rows for which all predicates are true (not false, not NULL), with their counts.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flights = flow.constant({"origin": "string", "delay": "int64"}, [("JFK", 90), ("JFK", 5), ("LGA", None)])
+        >>> flow.output("late", flights.filter("delay > 15", tm.col("origin") == "JFK"))
+        >>> flow.start().snapshot("late")
+        origin  delay
+        ------  -----
+        JFK     90
+        """
         result = self
         for predicate in predicates:
             bound = bind(as_expr(predicate, self.schema), self.schema)
@@ -104,7 +129,12 @@ class Collection:
         return result
 
     def rename(self, names: Mapping[str, str] | None = None, /, **renamed: str) -> Collection:
-        """Return the same rows with columns renamed, given as old name -> new name."""
+        """Return the same rows with columns renamed, given as old name -> new name.
+
+        >>> import tidemill as tm
+        >>> tm.Dataflow().input("flights", {"origin": "string", "delay": "int64"}).rename(delay="minutes")
+        Collection(origin: string, minutes: int64)
+        """
         changes = {**(names or {}), **renamed}
         for old in changes:
             self.schema.index(old)
@@ -112,7 +142,7 @@ class Collection:
         return self._map(list(pairs))
 
     def drop(self, *names: str) -> Collection:
-        """Return the rows without these columns."""
+        """Return the rows without these columns. Counts of rows that become equal add up."""
         for name in names:
             self.schema.index(name)
         kept = [n for n in self.schema.names if n not in names]
@@ -122,22 +152,57 @@ class Collection:
         return self.select(*kept)
 
     def fill_null(self, value: Any) -> Collection:
-        """Return the rows with NULL replaced: by a value where it fits the column, or by a mapping column -> value."""
+        """Return the rows with NULL replaced: by one value in all columns of its type, or by a mapping column -> value.
+
+        A number fits all columns of numbers.
+        """
         return relational.fill_null(self, value)
 
     def map_rows(self, function: Callable[[Any], Any], schema: SchemaLike) -> Collection:
         """Return each row as what a Python function makes of it.
 
-        The function gets a named tuple and returns a tuple of the declared schema; it must be pure. Checked at run time.
+        The function gets a named tuple and returns a tuple of the declared schema. It must be pure: a row is taken back
+        by calling it again. A step in which it raises, or returns what does not fit, fails with ``UserFunctionError``.
+        Cost: a Python call for each update; `select` computes whole columns.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flights = flow.constant({"origin": "string", "delay": "int64"}, [("JFK", 90)])
+        >>> words = flights.map_rows(lambda f: (f"{f.origin}, {f.delay} minutes late",), {"text": "string"})
+        >>> flow.output("words", words)
+        >>> list(flow.start().snapshot("words"))
+        [('JFK, 90 minutes late',)]
         """
         return self._add(FlatMap, schema=Schema.of(schema), function=_callable(function, "map_rows"), single=True)
 
     def flat_map(self, function: Callable[[Any], Iterable[Any]], schema: SchemaLike) -> Collection:
-        """Return for each row the rows that a Python function makes of it: any number, as tuples of the schema."""
+        """Return for each row the rows that a Python function makes of it: any number, as tuples of the schema.
+
+        Otherwise as `map_rows`; the function may be a generator.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> lines = flow.constant({"line": "string"}, [("to be or",), ("not to be",)])
+        >>> words = lines.flat_map(lambda row: [(word,) for word in row.line.split()], {"word": "string"})
+        >>> flow.output("words", words.count())
+        >>> list(flow.start().snapshot("words"))
+        [('be', 2), ('not', 1), ('or', 1), ('to', 2)]
+        """
         return self._add(FlatMap, schema=Schema.of(schema), function=_callable(function, "flat_map"))
 
     def concat(self, *others: Collection) -> Collection:
-        """Return the sum of the collections: counts add up. Columns go by name and must agree in type."""
+        """Return the sum of the collections: counts add up (SQL's UNION ALL).
+
+        Columns go by name and must agree in type; they come in the order of this collection.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> a = flow.constant({"x": "int64"}, [(1,), (2,)])
+        >>> b = flow.constant({"x": "int64"}, [(2,), (3,)])
+        >>> flow.output("sum", a.concat(b))
+        >>> list(flow.start().snapshot("sum"))
+        [(1,), (2,), (2,), (3,)]
+        """
         parts = [self, *(self.builder.own(o, "concat") for o in others)]
         parts = [parts[0], *(p.aligned_to(self.schema, "concat") for p in parts[1:])]
         schema = self.schema
@@ -148,22 +213,54 @@ class Collection:
         return Collection(self.builder, self.builder.graph.add(Concat, scope=scope, inputs=nodes, schema=schema))
 
     def negate(self) -> Collection:
-        """Return the same rows with negated counts."""
+        """Return the same rows with negated counts; ``a.concat(b.negate())`` is the difference, which may go below 0.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("owed", flow.constant({"x": "int64"}, [(1,), (2,), (2,)]).negate())
+        >>> flow.start().snapshot("owed").counts()
+        {(1,): -1, (2,): -2}
+        """
         return self._add(Negate)
 
     def consolidate(self) -> Collection:
-        """Return the same collection with at most one update for each row and time."""
+        """Return the same collection with at most one update for each row and time.
+
+        What is read of an output is consolidated anyway; this is for functions that see updates, as in `inspect`.
+        """
         return self._add(Consolidate)
 
     def inspect(self, function: Callable[[Any, Any, int], Any]) -> Collection:
-        """Return the same collection; ``function(row, time, diff)`` sees its updates, in no promised order or number."""
+        """Return the same collection; ``function(row, time, diff)`` sees its updates, in no promised order or number.
+
+        Inside loops the time has a further coordinate for each loop, its iteration.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> x = flow.input("x", {"i": "int64"})
+        >>> flow.output("x", x.inspect(lambda row, time, diff: print(row, "at", time, "by", diff)))
+        >>> with flow.start() as run:
+        ...     run.insert("x", [(7,)])
+        ...     run.advance()
+        (7,) at 0 by 1
+        """
         return self._add(Inspect, function=_callable(function, "inspect"))
 
     def delay(self, by: int | tuple[int, ...] | Callable[[Any], Any]) -> Collection:
         """Return each update moved forward in user time: by a number of epochs, or to the time a function says.
 
         The function maps a time to one not before it and must be monotone; with several coordinates times are tuples.
-        Iterations are not moved.
+        Iterations are not moved. Cost: updates wait, as state, until their time has come.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> today = flow.input("x", {"i": "int64"})
+        >>> flow.output("a week", today.concat(today.delay(7).negate()))
+        >>> with flow.start() as run:
+        ...     run.insert("x", [(1,)])
+        ...     run.advance_to(10)
+        ...     list(run.changes("a week"))
+        [((1,), 0, 1), ((1,), 7, -1)]
         """
         users = len(self.builder.graph.coordinates)
         if callable(by):
@@ -184,33 +281,64 @@ class Collection:
     ) -> Collection:
         """Return the pairs of rows whose keys are equal: the left columns, then the right ones without the right keys.
 
-        ``on`` is a column, a list of them, or a mapping left -> right. Clashing names on the right get ``suffix``. ``where``
-        adds any further condition on the pair. A NULL key matches nothing unless ``nulls_equal``. Counts multiply, and
-        times are joined. ``how`` is inner, left, right, full (those coalesce the keys), semi or anti (left rows that
-        have, or have not, a partner with a positive count; kept with their own count).
+        ``on`` is a column, a list of them, or a mapping left -> right. Clashing names on the right get ``suffix``.
+        ``where`` adds any further condition on the pair. A NULL key matches nothing unless ``nulls_equal``. Counts
+        multiply, and times are joined. ``how`` is
+
+        - inner: the pairs alone;
+        - left, right, full: also rows of that side, or of both, without a partner, NULL in the other's columns; the
+          key columns hold the key of whichever row there is;
+        - semi, anti: left rows that have, or have not, a partner with a positive count; kept with their own count.
 
         Cost: an arrangement of each side, shared; a change costs its matches.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
-        >>> flights = flow.input("flights", {"origin": "string", "carrier": "string"})
-        >>> airlines = flow.input("airlines", {"code": "string", "name": "string"})
-        >>> flights.join(airlines, on={"carrier": "code"})
-        Collection(origin: string, carrier: string, name: string)
+        >>> flights = flow.constant({"carrier": "string", "dest": "string"}, [("UA", "LAX"), ("XX", "SFO")])
+        >>> airlines = flow.constant({"code": "string", "name": "string"}, [("UA", "United"), ("AA", "American")])
+        >>> flow.output("named", flights.join(airlines, on={"carrier": "code"}, how="full"))
+        >>> flow.start().snapshot("named")
+        carrier  dest  name
+        -------  ----  --------
+        AA       NULL  American
+        UA       LAX   United
+        XX       SFO   NULL
         """
-        return joins.join(self, self.builder.own(other, "join"), on, how, suffix, where, nulls_equal)
+        right = self.builder.own(other, "join")
+        return joins.join(self, right, on=on, how=how, suffix=suffix, where=where, nulls_equal=nulls_equal)
 
     def semijoin(self, other: Collection, *, on: Any, nulls_equal: bool = False) -> Collection:
-        """Return the rows that have a partner in ``other`` with a positive count, each with its own count."""
+        """Return the rows that have a partner in ``other`` with a positive count, each with its own count.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flights = flow.constant({"carrier": "string", "dest": "string"}, [("UA", "LAX"), ("XX", "SFO")])
+        >>> airlines = flow.constant({"carrier": "string"}, [("UA",), ("UA",)])
+        >>> flow.output("known", flights.semijoin(airlines, on="carrier"))
+        >>> list(flow.start().snapshot("known"))
+        [('UA', 'LAX')]
+        """
         return self.join(other, on=on, how="semi", nulls_equal=nulls_equal)
 
     def antijoin(self, other: Collection, *, on: Any, nulls_equal: bool = False) -> Collection:
-        """Return the rows that have no partner in ``other`` with a positive count, each with its own count."""
+        """Return the rows that have no partner in ``other`` with a positive count, each with its own count.
+
+        Unless ``nulls_equal``, a row with NULL in its key has no partner and so is among them (SQL's NOT EXISTS).
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flights = flow.constant({"carrier": "string", "dest": "string"}, [("UA", "LAX"), (None, "SFO")])
+        >>> airlines = flow.constant({"carrier": "string"}, [("UA",), (None,)])
+        >>> flow.output("unknown", flights.antijoin(airlines, on="carrier"))
+        >>> list(flow.start().snapshot("unknown"))
+        [(None, 'SFO')]
+        """
         return self.join(other, on=on, how="anti", nulls_equal=nulls_equal)
 
     def cross_join(self, other: Collection, *, suffix: str = "_right") -> Collection:
-        """Return all pairs of rows. Cost: every change meets the whole other side."""
-        return joins.join(self, self.builder.own(other, "cross_join"), (), "inner", suffix, None, False)
+        """Return all pairs of rows, counts multiplied. Cost: every change meets the whole other side."""
+        right = self.builder.own(other, "cross_join")
+        return joins.join(self, right, on=(), how="inner", suffix=suffix, where=None, nulls_equal=False)
 
     def arrange_by(self, *keys: str) -> Collection:
         """Return the same collection, indexed by key; all joins and reduces on that key share the one index."""
@@ -220,15 +348,41 @@ class Collection:
     # -- counting and grouping ----------------------------------------------------------------------------------------
 
     def distinct(self) -> Collection:
-        """Return each row whose count is positive, once. Negative counts give nothing."""
+        """Return each row whose count is positive, once. Negative counts give nothing.
+
+        Cost: the counts of all rows are kept.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("once", flow.constant({"x": "int64"}, [(1,), (2,), (2,)]).distinct())
+        >>> list(flow.start().snapshot("once"))
+        [(1,), (2,)]
+        """
         return self._add(Threshold)
 
     def threshold(self, function: Callable[[Any, int], int]) -> Collection:
-        """Return each row with the count ``function(row, count)``, which must give 0 for a count of 0."""
+        """Return each row with the count ``function(row, count)``, which must give 0 for a count of 0.
+
+        The row is a tuple, the count may be negative; the function must be pure. Cost: the counts of all rows are kept.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> x = flow.constant({"x": "int64"}, [(1,), (2,), (2,), (2,)])
+        >>> flow.output("twice", x.threshold(lambda row, count: int(count >= 2)))
+        >>> list(flow.start().snapshot("twice"))
+        [(2,)]
+        """
         return self._add(Threshold, function=_callable(function, "threshold"))
 
     def count(self, name: str = "count") -> Collection:
-        """Return each row, once, with its count in a further column."""
+        """Return each row, once, with its count in a further column.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("counts", flow.constant({"x": "int64"}, [(1,), (2,), (2,)]).count())
+        >>> list(flow.start().snapshot("counts"))
+        [(1, 1), (2, 2)]
+        """
         from tidemill.collections.aggregates import count  # noqa: PLC0415 - aggregates stand beside collections
 
         return self.group_by(*self.schema.names).agg(**{name: count()})
@@ -237,6 +391,13 @@ class Collection:
         """Return the rows grouped by columns or expressions; continue with ``agg`` or ``reduce``.
 
         NULL is a key like any other here, and NaN equals NaN.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flights = flow.constant({"origin": "string", "delay": "int64"}, [("JFK", 10), ("JFK", 95), ("LGA", 70)])
+        >>> flow.output("delays", flights.group_by("origin", late="delay > 60").agg(n=tm.count()))
+        >>> list(flow.start().snapshot("delays"))
+        [('JFK', False, 1), ('JFK', True, 1), ('LGA', True, 1)]
         """
         from tidemill.collections.grouped import Grouped  # noqa: PLC0415 - grouped collections make collections
 
@@ -245,14 +406,12 @@ class Collection:
         return Grouped(self, named)
 
     def agg(self, **aggregates: Any) -> Collection:
-        """Return one row with the aggregates over all rows; always one, even where there are no rows (SQL's scalar aggregate).
+        """Return one row with the aggregates over all rows; always one, even where there are no rows.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
-        >>> flow.output("n", flow.input("x", {"i": "int64"}).agg(n=tm.count(), most=tm.max("i")))
-        >>> with flow.start() as run:
-        ...     run.advance()
-        ...     list(run.snapshot("n"))
+        >>> flow.output("n", flow.constant({"i": "int64"}, []).agg(n=tm.count(), most=tm.max("i")))
+        >>> list(flow.start().snapshot("n"))
         [(0, None)]
         """
         from tidemill.collections.grouped import Grouped  # noqa: PLC0415
@@ -260,18 +419,18 @@ class Collection:
         return Grouped(self, []).agg(**aggregates)
 
     def except_all(self, other: Collection) -> Collection:
-        """Return the rows with counts lessened by those in ``other``, never below nothing (SQL's EXCEPT ALL)."""
+        """Return the rows with counts lessened by those in ``other``, never below 0 (SQL's EXCEPT ALL)."""
         return relational.except_all(self, self.builder.own(other, "except_all"))
 
     def except_distinct(self, other: Collection) -> Collection:
-        """Return once each row that is here and not in ``other`` (SQL's EXCEPT)."""
+        """Return once each row that is here and not in ``other`` (SQL's EXCEPT). NULL equals NULL."""
         return relational.except_distinct(self, self.builder.own(other, "except_distinct"))
 
     def intersect(self, other: Collection) -> Collection:
-        """Return once each row that is both here and in ``other`` (SQL's INTERSECT)."""
+        """Return once each row that is both here and in ``other`` (SQL's INTERSECT). NULL equals NULL."""
         return relational.intersect(self, self.builder.own(other, "intersect"))
 
-    # -- recursion ------------------------------------------------------------------------------------------------------
+    # -- recursion --------------------------------------------------------------------------------------------------
 
     def iterate(
         self,
@@ -283,9 +442,11 @@ class Collection:
     ) -> Collection:
         """Return the limit of ``body`` applied again and again, beginning with this collection.
 
-        Inside the body, collections from outside are entered by themselves. ``error_at=n`` (10,000 unless told otherwise,
-        None for no limit) raises where iteration n still changed the result; ``return_at=n`` returns the state after n
-        iterations. For a fixed point to be reached, counts must settle: end the body with ``distinct`` or an aggregate.
+        Inside the body, collections from outside can be used as they are; they are brought in by themselves.
+        ``error_at=n`` (10,000 unless told otherwise, None for no limit) raises ``IterationLimitError`` where iteration
+        n still changed the result; ``return_at=n`` returns the state after n iterations. For a fixed point to be
+        reached, counts must settle: end the body with ``distinct`` or an aggregate. Cost: a change costs what it
+        changes, summed over the iterations.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -295,9 +456,7 @@ class Collection:
         ...     lambda here: here.join(edges, on={"at": "a"}).select(at="b").concat(start).distinct()
         ... )
         >>> flow.output("reached", reached)
-        >>> with flow.start() as run:
-        ...     run.advance()
-        ...     sorted(run.snapshot("reached"))
+        >>> list(flow.start().snapshot("reached"))
         [(1,), (2,), (3,)]
         """
         return loops.iterate(self, body, loops.loop_limits(error_at, return_at), name)

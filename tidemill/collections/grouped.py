@@ -32,10 +32,11 @@ class Grouped:
         >>> flow = tm.Dataflow()
         >>> c = flow.constant({"k": "string", "x": "int64"}, [("a", 1), ("a", 5), ("b", None)])
         >>> flow.output("sums", c.group_by("k").agg(n=tm.count(), total=tm.sum("x"), big=tm.count().filter("x > 2")))
-        >>> with flow.start() as run:
-        ...     run.advance()
-        ...     sorted(run.snapshot("sums"))
-        [('a', 2, 6, 1), ('b', 1, None, 0)]
+        >>> flow.start().snapshot("sums")
+        k  n  total  big
+        -  -  -----  ---
+        a  2  6      1
+        b  1  NULL   0
         """
         if not aggregates:
             msg = "agg() without aggregates: name at least one, as in agg(n=tm.count())"
@@ -61,18 +62,20 @@ class Grouped:
         """Return for each group the rows a Python function makes of it.
 
         ``function(key, rows)`` gets the key as a tuple and the group as a list of ``(row without key, count)``, sorted
-        by row, no count zero; it returns ``(row, count)`` pairs, rows as tuples of ``schema`` (which has the key only if
-        you put it there). It must be pure. It is not called for an empty group. A group with a negative count is an error.
+        by row, no count zero; it returns ``(row, count)`` pairs, rows as tuples of ``schema`` (which has the key only
+        if you put it there). It must be pure. It is not called for an empty group. A group with a negative count is an
+        error. Cost: a change to a group gives the function the whole group again.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
         >>> c = flow.constant({"k": "int64", "v": "int64"}, [(0, 0), (1, 2), (1, 1)])
         >>> least = lambda key, rows: [((*key, rows[0][0][0], len(rows)), 1)]
         >>> flow.output("least", c.group_by("k").reduce(least, {"k": "int64", "least": "int64", "of": "int64"}))
-        >>> with flow.start() as run:
-        ...     run.advance()
-        ...     sorted(run.snapshot("least"))
-        [(0, 0, 1), (1, 1, 2)]
+        >>> flow.start().snapshot("least")
+        k  least  of
+        -  -----  --
+        0  0      1
+        1  1      2
         """
         if not callable(function):
             msg = f"reduce: {function!r} is not a function"
@@ -94,7 +97,8 @@ class Grouped:
         """Return a node with just these columns; a scalar count needs none of its input's, so it keeps a constant."""
         if not columns:
             columns = [("#", bind(lit(True), self._collection.schema))]
-        return self._collection._add(Map, schema=Schema(_fields(columns)), columns=tuple(b for _, b in columns)).node
+        node, schema, values = self._collection.node, Schema(_fields(columns)), tuple(b for _, b in columns)
+        return self._collection.builder.graph.add(Map, scope=node.scope, inputs=(node,), schema=schema, columns=values)
 
     def _reduce(self, node: Any, keys: tuple[int, ...], logic: Any, schema: Schema, *, scalar: bool) -> Collection:
         builder = self._collection.builder

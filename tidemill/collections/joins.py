@@ -20,7 +20,7 @@ KINDS = ("inner", "left", "right", "full", "semi", "anti")
 
 
 def join(
-    left: Collection, right: Collection, on: Any, how: str, suffix: str, where: Any, nulls_equal: bool
+    left: Collection, right: Collection, *, on: Any, how: str, suffix: str, where: Any, nulls_equal: bool
 ) -> Collection:
     """Return the join of two collections; what its parameters mean is said at ``Collection.join``."""
     if how not in KINDS:
@@ -28,25 +28,27 @@ def join(
         raise SchemaError(msg)
     pairs = _key_pairs(on, left.schema, right.schema)
     if how in ("semi", "anti"):
-        return _half(left, right, pairs, how, suffix, where, nulls_equal)
+        return _half(left, right, pairs, how, suffix=suffix, where=where, nulls_equal=nulls_equal)
     inner = _inner(left, right, pairs, suffix, nulls_equal)
     if where is not None:
         inner = inner.filter(where)
     result = inner
     if how in ("left", "full"):
-        result = result.concat(_padded(_partnerless(left, right, pairs, inner, where, nulls_equal), inner.schema, {}))
+        alone = _partnerless(left, right, pairs, inner, where=where, nulls_equal=nulls_equal)
+        result = result.concat(_padded(alone, inner.schema, {}))
     if how in ("right", "full"):
         turned = [(r, l) for l, r in pairs]
         if where is None:
-            alone = _half(right, left, turned, "anti", suffix, None, nulls_equal)
+            alone = _half(right, left, turned, "anti", suffix=suffix, where=None, nulls_equal=nulls_equal)
         else:
             # The condition is about (left, right): pair up again to see which right rows it left without a partner.
             both = _inner(left, _copy_of_row(right, suffix), pairs, suffix, nulls_equal).filter(where)
             kept = both.select(**{f.name: _copied(f.name) for f in right.schema})
             alone = _without(right, kept)
-        # In the result the right columns have their own names or, where those clash, suffixed ones; keys take the left's.
+        # In the result the right columns have their own names or, where those clash, suffixed ones; keys have the
+        # left's.
         names = {_right_name(f.name, left.schema, suffix): f.name for f in right.schema if f.name not in dict(turned)}
-        names |= {l: r for l, r in pairs}
+        names |= dict(pairs)
         result = result.concat(_padded(alone, inner.schema, names))
     return result
 
@@ -108,6 +110,7 @@ def _half(
     right: Collection,
     pairs: list[tuple[str, str]],
     how: str,
+    *,
     suffix: str,
     where: Any,
     nulls_equal: bool,
@@ -132,10 +135,16 @@ def _presence(right: Collection) -> Collection:
 
 
 def _partnerless(
-    left: Collection, right: Collection, pairs: list[tuple[str, str]], inner: Collection, where: Any, nulls_equal: bool
+    left: Collection,
+    right: Collection,
+    pairs: list[tuple[str, str]],
+    inner: Collection,
+    *,
+    where: Any,
+    nulls_equal: bool,
 ) -> Collection:
     if where is None:
-        return _half(left, right, pairs, "anti", "_right", None, nulls_equal)
+        return _half(left, right, pairs, "anti", suffix="_right", where=None, nulls_equal=nulls_equal)
     return _without(left, inner.select(*left.schema.names))
 
 

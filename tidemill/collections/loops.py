@@ -41,8 +41,8 @@ def _positive(name: str, value: Any) -> int:
 def iterate(start: Collection, body: Callable[[Collection], Collection], limits: Limits, name: str) -> Collection:
     """Return the limit of applying the body again and again, beginning with ``start``.
 
-    The variable is ``enter(start) + feedback`` and what is fed back is ``body(variable) - enter(start)``: entering makes
-    the start visible in every iteration, so it has to be taken out again.
+    The variable is ``enter(start) + feedback`` and what is fed back is ``body(variable) - enter(start)``: entering
+    makes the start visible in every iteration, so it has to be taken out again.
     """
     builder, graph = start.builder, start.builder.graph
     inside(builder.current, start.node, name)
@@ -62,6 +62,7 @@ def iterate(start: Collection, body: Callable[[Collection], Collection], limits:
 
 
 def inside(scope: Scope, node: Node, name: str) -> Node:
+    """Return the node, once it is known to be of this scope or of one around it; ``name`` is for the error."""
     if not scope.within(node.scope):
         msg = (
             f"{name!r} in scope {scope.path} uses {node.where} of scope {node.scope.path}: use a collection of this "
@@ -72,6 +73,7 @@ def inside(scope: Scope, node: Node, name: str) -> Node:
 
 
 def leave(builder: Builder, inner: Node, limits: Limits, name: str) -> Node:
+    """Return a loop's node as seen just outside the loop: its limit, or its state at ``return_at``."""
     outer = inner.scope.parent
     assert outer is not None, "only loops are left"
     return builder.graph.add(Leave, scope=outer, inputs=(inner,), name=name, schema=inner.schema, limits=limits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from tidemill.collections.collection import Collection
 from tidemill.collections.loops import inside, leave
@@ -34,7 +34,7 @@ class LetRec:
         self._left: dict[str, Node] = {}
         self._context: Any = None
 
-    def __enter__(self) -> LetRec:
+    def __enter__(self) -> Self:
         self._context = self._builder.inside(self._scope)
         self._context.__enter__()
         return self
@@ -92,6 +92,7 @@ class LetRec:
 
     @property
     def builder(self) -> Builder:
+        """The dataflow that the block is part of."""
         return self._builder
 
     def _variable(self, name: str) -> Variable:

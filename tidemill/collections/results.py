@@ -59,11 +59,12 @@ class _Table:
 
     def to_polars(self) -> Any:
         """Return a Polars DataFrame of what ``to_arrow`` gives."""
-        import polars  # noqa: PLC0415 - only for those who have it
+        import polars as pl  # noqa: PLC0415 - only for those who have it
 
-        return polars.from_arrow(self.to_arrow())
+        return pl.from_arrow(self.to_arrow())
 
     def to_arrow(self) -> pa.Table:
+        """Return an Arrow table, sorted as this is."""
         raise NotImplementedError
 
     def _text(self, columns: Sequence[str], lines: list[tuple[Any, ...]]) -> str:
@@ -82,7 +83,7 @@ class Updates(_Table):
     ``lower`` and ``upper`` say for which interval of frontiers these are all the updates.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - made by engines alone, all parts at once
         self,
         schema: Schema,
         coordinates: Sequence[str],

@@ -79,10 +79,12 @@ class Schema:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The columns' names, in order."""
         return tuple(f.name for f in self.fields)
 
     @property
     def dtypes(self) -> tuple[DType, ...]:
+        """The columns' types, in order."""
         return tuple(f.dtype for f in self.fields)
 
     def __contains__(self, name: object) -> bool:
@@ -97,6 +99,7 @@ class Schema:
         raise UnknownColumnError(msg)
 
     def field(self, name: str) -> Field:
+        """Return the column of this name; ``UnknownColumnError`` where there is none."""
         return self.fields[self.index(name)]
 
     def project(self, names: Sequence[str]) -> Schema:
@@ -104,6 +107,7 @@ class Schema:
         return Schema(tuple(self.field(n) for n in names))
 
     def to_arrow(self) -> pa.Schema:
+        """Return the Arrow schema in which rows go out."""
         return pa.schema([pa.field(f.name, f.dtype.arrow, f.nullable) for f in self.fields])
 
 

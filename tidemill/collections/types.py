@@ -42,14 +42,17 @@ class DType:
 
     @property
     def is_decimal(self) -> bool:
+        """Whether this is a decimal, of whatever precision and scale."""
         return self.name == "decimal"
 
     @property
     def is_integer(self) -> bool:
+        """Whether this is int64 or int32."""
         return self.name in ("int64", "int32")
 
     @property
     def is_numeric(self) -> bool:
+        """Whether values can be added up: integers, floats and decimals, not bool."""
         return self.name in ("int64", "int32", "float64", "decimal")
 
     @property

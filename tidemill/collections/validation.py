@@ -1,4 +1,7 @@
-"""What comes in from outside, checked: rows of Python values, or Arrow columns. A batch is refused whole or not at all."""
+"""What comes in from outside, checked: rows of Python values, or Arrow columns.
+
+A batch is refused whole or not at all.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,8 @@ INT32_LIMIT: Final = 2**31 - 1
 def checked_batch(schema: Schema, data: Any, where: str) -> Batch:
     """Return what a user handed in as a checked batch; `RowError` naming the column and row otherwise.
 
-    Takes iterables of tuples or dicts, Arrow tables, pandas and Polars frames, DuckDB results, Spark frames: anything that
-    speaks the Arrow PyCapsule interface.
+    Takes iterables of tuples or dicts, Arrow tables, pandas and Polars frames, DuckDB results, Spark frames: anything
+    that speaks the Arrow PyCapsule interface.
     """
     table = _as_arrow(data, where)
     return checked_rows(schema, data, where) if table is None else checked_table(schema, table, where)
@@ -174,9 +177,10 @@ def _timestamp(value: Any, _: DType) -> dt.datetime:
     if value.tzinfo is not None:
         msg = "a timestamp has no zone here; convert it to naive UTC first"
         raise ValueError(msg)
+    plain: dt.datetime = value
     if type(value) is not dt.datetime:  # pandas' own, which has nanoseconds
-        value = dt.datetime.fromisoformat(value.isoformat(timespec="microseconds"))
-    return value.replace(fold=0) if value.fold else value  # which of two equal wall times is a matter of zones
+        plain = dt.datetime.fromisoformat(value.isoformat(timespec="microseconds"))
+    return plain.replace(fold=0) if plain.fold else plain  # which of two equal wall times is a matter of zones
 
 
 def _decimal(value: Any, dtype: DType) -> decimal.Decimal:

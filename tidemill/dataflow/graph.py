@@ -31,7 +31,7 @@ class Graph:
 
         self.name = name
         self.coordinates = tuple(coordinates)
-        self.digraph: nx.MultiDiGraph = nx.MultiDiGraph(name=name)
+        self.digraph: nx.MultiDiGraph[int] = nx.MultiDiGraph(name=name)
         self.nodes: list[Node] = []
         self.root = Scope(0, name, "flow", None, len(self.coordinates), Site.here())
         self.scopes: list[Scope] = [self.root]
@@ -58,6 +58,7 @@ class Graph:
         self._closed.add(scope)
 
     def is_closed(self, scope: Scope) -> bool:
+        """Return whether the scope, or one around it, was declared finished."""
         return any(s in self._closed for s in scope)
 
     def add(self, kind: type[N], *, scope: Scope, inputs: tuple[Node, ...] = (), name: str = "", **fields: Any) -> N:
@@ -96,14 +97,16 @@ class Graph:
 
     @property
     def inputs(self) -> dict[str, Input]:
-        """The inputs by name, constants left out."""
+        """The inputs by name, in the order of making; constants left out."""
         return {n.name: n for n in self.nodes if isinstance(n, Input) and n.rows is None}
 
     @property
     def outputs(self) -> dict[str, Output]:
+        """The outputs by name, in the order of making."""
         return {n.name: n for n in self.nodes if isinstance(n, Output)}
 
     def feedback_of(self, variable: Variable) -> Feedback:
+        """Return the node that defines a loop's variable; ``KeyError`` while the block is still open without one."""
         return self._feedback[variable]
 
     def consumers(self, node: Node) -> list[tuple[Node, int]]:
@@ -135,6 +138,7 @@ class Graph:
             yield from (n.id for n in self.nodes if n.scope.within(item))
 
     def minimum(self, scope: Scope) -> Time:
+        """Return the least time of a scope: 0 in the user's coordinates and in every loop's."""
         return (0,) * scope.coordinates
 
     # -- checking -------------------------------------------------------------------------------------------------
@@ -169,7 +173,7 @@ class Graph:
             raise GraphError(msg)
 
     def _check_border(self, node: Node, source: Node) -> None:
-        """A scope's border is crossed one level at a time, at Enter and Leave only."""
+        """Refuse an edge across the border of a scope, other than at Enter and Leave and by one level."""
         if isinstance(node, Enter):
             fits = node.scope.parent is source.scope
         elif isinstance(node, Leave):
@@ -190,7 +194,8 @@ class Graph:
             if scope not in self._closed:
                 msg = f"the {scope.kind} block {scope.name!r} ({scope.site.location}) is still open: end it first"
                 raise GraphError(msg)
-        forward = nx.subgraph_view(self.digraph, filter_edge=lambda u, v, k: not self.digraph[u][v][k]["feedback"])
+        edges = self.digraph.edges
+        forward = nx.subgraph_view(self.digraph, filter_edge=lambda u, v, k: not edges[u, v, k]["feedback"])
         if not nx.is_directed_acyclic_graph(forward):
             cycle = " -> ".join(str(self.nodes[edge[0]]) for edge in nx.find_cycle(forward))
             msg = f"a cycle does not advance time: {cycle}; only a loop's feedback may go back"

@@ -45,7 +45,9 @@ class RowType(Protocol):
     """What a graph needs to know of a schema."""
 
     @property
-    def names(self) -> tuple[str, ...]: ...
+    def names(self) -> tuple[str, ...]:
+        """The columns' names, in order."""
+        ...
 
     def __str__(self) -> str: ...
 
@@ -53,13 +55,17 @@ class RowType(Protocol):
 class Scalar(Protocol):
     """What a graph needs to know of a scalar expression bound to a schema."""
 
-    def sql(self) -> str: ...
+    def sql(self) -> str:
+        """Return the expression as SQL text, for people to read."""
+        ...
 
 
 class ReduceLogic(Protocol):
     """What a graph needs to know of what a Reduce computes for each group."""
 
-    def describe(self) -> str: ...
+    def describe(self) -> str:
+        """Return what is computed, in a few words."""
+        ...
 
 
 @attrs.frozen
@@ -70,6 +76,7 @@ class Limits:
     return_at: int | None = None
 
     def describe(self) -> str:
+        """Return the limit as the user writes it, or that there is none."""
         if self.error_at is not None:
             return f"error_at={self.error_at}"
         return f"return_at={self.return_at}" if self.return_at is not None else "no limit"
@@ -92,6 +99,7 @@ class Node:
 
     @property
     def kind(self) -> str:
+        """The name of its class, as engines and pictures call it."""
         return type(self).__name__
 
     def describe(self) -> str:
@@ -171,8 +179,8 @@ class Concat(Node):
 class Join(Node):
     """Pairs of rows with equal keys, of two arrangements: times joined, counts multiplied.
 
-    ``output`` picks columns from the left row followed by the right row. Unless ``nulls_equal``, a key with a NULL in it
-    matches nothing.
+    ``output`` picks columns from the left row followed by the right row. Unless ``nulls_equal``, a key with a NULL in
+    it matches nothing.
     """
 
     output: tuple[int, ...]

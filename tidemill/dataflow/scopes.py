@@ -14,7 +14,10 @@ __all__ = ["Scope"]
 
 @attrs.frozen(eq=False)
 class Scope:
-    """A region of a dataflow. Each one but the outermost is a loop, and adds the coordinate that counts its iterations."""
+    """A region of a dataflow.
+
+    Each one but the outermost is a loop, and adds to times the coordinate that counts its iterations.
+    """
 
     id: int
     name: str

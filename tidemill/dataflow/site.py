@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -12,7 +13,7 @@ import attrs
 
 __all__ = ["Site"]
 
-_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE: Final = f"{Path(__file__).absolute().parents[1]}{os.sep}"
 
 
 @attrs.frozen
@@ -36,10 +37,11 @@ class Site:
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
-        return f"{os.path.basename(self.file)}:{self.line}"
+        return f"{Path(self.file).name}:{self.line}"
 
     @property
     def location(self) -> str:
+        """The whole path and the line, as terminals and editors make links of it."""
         return f"{self.file}:{self.line}"
 
 

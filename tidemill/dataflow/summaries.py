@@ -15,9 +15,9 @@ __all__ = ["PathSummary", "minimal_summaries"]
 class PathSummary:
     """What a path does to times: keep the first ``kept`` coordinates, and add ``added`` to them, zero-extended.
 
-    Entering a scope appends a coordinate at 0, leaving it drops the last one, a feedback edge adds 1 to the last one. All
-    paths through nested scopes are compositions of these, and every composition has this form: coordinates beyond the
-    scopes that the path never left start anew.
+    Entering a scope appends a coordinate at 0, leaving it drops the last one, a feedback edge adds 1 to the last one.
+    All paths through nested scopes are compositions of these, and every composition has this form: coordinates beyond
+    the scopes that the path never left start anew.
 
     >>> enter, back, leave = PathSummary.enter(1), PathSummary.delay((0, 1)), PathSummary.leave(2)
     >>> enter.then(back).apply((4,))
@@ -31,6 +31,7 @@ class PathSummary:
 
     @classmethod
     def identity(cls, coordinates: int) -> PathSummary:
+        """Return the summary of staying where one is: every time, of that many coordinates, is kept."""
         return cls(coordinates, (0,) * coordinates)
 
     @classmethod
@@ -53,6 +54,7 @@ class PathSummary:
         return tuple((t[i] if i < self.kept else 0) + a for i, a in enumerate(self.added))
 
     def apply_to(self, frontier: Antichain) -> Antichain:
+        """Return the frontier that one at the start of the path becomes at its end."""
         return Antichain(self.apply(t) for t in frontier.elements)
 
     def then(self, after: PathSummary) -> PathSummary:

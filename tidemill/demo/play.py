@@ -88,7 +88,7 @@ class Play:
         self._warehouse.close()
 
     def _epoch(self, epoch: Epoch, before: Played) -> Played:
-        change = epoch.change(before.longest)
+        change = epoch.change([row[:3] for row in before.longest])
         self._warehouse.apply(change)
         return self._advanced(epoch.label, change, time.perf_counter())
 

@@ -33,13 +33,14 @@ _SKIES: Final = ("fair", "wind", "rain", "fog")
 EPOCHS_TEXT: Final = """\
 Each line is an epoch: a day's flights came in, or a correction. Late reports are flights the history lacked; other \
 delays are changes, one of which has a flight of the longest chain leave on time; in the end these and the \
-cancellations are withdrawn."""
+cancellations are withdrawn. Longest is the longest chain of late departures: its length, and the aircraft that flew \
+it, or how many did."""
 
 TIMES_TEXT: Final = """\
 Totals (delays by carrier, aircraft and weather), routes (the worst) and chains count the rows of the results that \
-were put in or taken out. The time, in ms, is from handing the flights in to having read these changes. After {anew} of the \
-{played} epochs everything was computed anew from all flights so far, and compared: by the same dataflow from scratch, \
-and by DuckDB (threads: {threads})."""
+were put in or taken out. The time, in ms, is from handing the flights in to having read these changes. After {anew} \
+of the {played} epochs everything was computed anew from all flights so far, and compared: by the same dataflow from \
+scratch, and by DuckDB (threads: {threads})."""
 
 CHAINS_TEXT: Final = """\
 A departure is late from 15 minutes on. It continues a chain if the same aircraft's departure from New York before it, \
@@ -66,9 +67,11 @@ class Report:
     @contextmanager
     def progress(self, steps: int) -> Iterator[Callable[[str], None]]:
         """Show a bar of so many steps while the block runs; it is given what to call as each begins."""
+        if not self._progress.is_terminal:
+            yield lambda _: None
+            return
         columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        off = not self._progress.is_terminal
-        with Progress(*columns, console=self._progress, transient=True, redirect_stdout=False, disable=off) as bar:
+        with Progress(*columns, console=self._progress, transient=True, redirect_stdout=False) as bar:
             task = bar.add_task("", total=steps)
             begun = iter(range(steps))
             yield lambda what: bar.update(task, description=what, completed=next(begun, steps))

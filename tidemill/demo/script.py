@@ -17,10 +17,10 @@ __all__ = ["Change", "Epoch", "Longest", "Script"]
 CORRECTED: Final = 200
 """How many flights each correction is about; fewer where the history has fewer than ten times as many."""
 MOST_ADDED: Final = 120
+"""Minutes by which a correction changes a delay at most."""
 
-
-Longest: TypeAlias = Sequence[tuple[Any, ...]]
-"""The rows of the output ``longest``; its first column is a flight's id."""
+Longest: TypeAlias = Sequence[tuple[int, int, int]]
+"""The flights of the longest chains so far: each flight's id, the chain it is of, and its place in that."""
 
 
 @attrs.frozen
@@ -88,7 +88,8 @@ class Script:
         return self._change(self._rows(self._late))
 
     def _other_delays(self, longest: Longest) -> Change:
-        on_time = sorted(row[0] for row in longest)[len(longest) // 2 :][:1]
+        chain = [flight for flight, chain, _ in sorted(longest, key=lambda row: row[1:]) if chain == longest[0][1]]
+        on_time = chain[len(chain) // 2 :][:1]
         self._changed = [*(i for i in self._changed if i not in on_time), *on_time]
         rows = self._rows(self._changed)
         added = [self._random.randint(-MOST_ADDED, MOST_ADDED) for _ in self._changed]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import overload
 
 import attrs
 
@@ -32,7 +33,11 @@ class Metrics(Sequence[OperatorMetrics]):
     def __init__(self, operators: Sequence[OperatorMetrics]) -> None:
         self._operators = tuple(operators)
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+    @overload
+    def __getitem__(self, index: int) -> OperatorMetrics: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[OperatorMetrics]: ...
+    def __getitem__(self, index: int | slice) -> OperatorMetrics | Sequence[OperatorMetrics]:
         return self._operators[index]
 
     def __len__(self) -> int:
@@ -43,6 +48,7 @@ class Metrics(Sequence[OperatorMetrics]):
 
     @property
     def state_rows(self) -> int:
+        """Updates held by all operators together: what the run's memory grows with."""
         return sum(o.state_rows for o in self._operators)
 
     def __repr__(self) -> str:

@@ -68,17 +68,41 @@ class Run(abc.ABC):
     def insert(self, name: str, rows: Any, *, time: Any = None) -> None:
         """Add rows to an input: tuples or dicts, Arrow, pandas, Polars.
 
-        They get the given time, or the input's frontier where that is one time. Refused whole, with no trace, if any row
-        does not fit. On an input with a key it is an upsert.
+        They get the given time, or the input's frontier where that is one time. They are queued: outputs change when
+        their time closes. Refused whole, with no trace, if any row does not fit (``RowError``) or the time is final
+        (``TimeError``). On an input with a key it is an upsert.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("sums", flow.input("x", {"k": "string", "i": "int64"}).group_by("k").agg(total=tm.sum("i")))
+        >>> with flow.start() as run:
+        ...     run.insert("x", [("a", 1), {"i": 2, "k": "a"}])
+        ...     run.advance()
+        ...     list(run.snapshot("sums"))
+        [('a', 3)]
         """
         self._change(name, rows, time, +1)
 
     def delete(self, name: str, rows: Any, *, time: Any = None) -> None:
-        """Take rows from an input, as `insert` adds them. On an input with a key, rows of the key's columns do."""
+        """Take rows from an input, as `insert` adds them. On an input with a key, rows of the key's columns do.
+
+        Whether the rows are there is not checked: an input without a key can hold rows less than no times.
+        """
         self._change(name, rows, time, -1)
 
     def upsert(self, name: str, rows: Any, *, time: Any = None) -> None:
-        """Put rows in the place of those with the same key; the last call in an epoch wins."""
+        """Put rows in the place of those with the same key; the last call in an epoch wins.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("prices", flow.input("prices", {"item": "string", "price": "int64"}, key="item"))
+        >>> with flow.start() as run:
+        ...     run.upsert("prices", [("tea", 3), ("milk", 1)])
+        ...     run.upsert("prices", [("tea", 4)])
+        ...     run.advance()
+        ...     list(run.snapshot("prices"))
+        [('milk', 1), ('tea', 4)]
+        """
         node = self._input(name)
         if not node.key:
             msg = f"{node.where} has no key to upsert by: declare it as flow.input(..., key=[...])"
@@ -86,7 +110,19 @@ class Run(abc.ABC):
         self._change(name, rows, time, +1)
 
     def update(self, name: str, updates: Iterable[Any]) -> None:
-        """Add ``(row, time, diff)`` triples to an input, in any order of times not before its frontier."""
+        """Add ``(row, time, diff)`` triples to an input, in any order, at times beyond its frontier.
+
+        Refused whole, as by `insert`.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("x", flow.input("x", {"i": "int64"}))
+        >>> with flow.start() as run:
+        ...     run.update("x", [((7,), 3, -1), ((7,), 0, 2)])
+        ...     run.advance_to(5)
+        ...     list(run.changes("x"))
+        [((7,), 0, 2), ((7,), 3, -1)]
+        """
         node = self._input(name)
         if node.key:
             msg = f"{node.where} has a key: use upsert and delete, which keep its rows unique"
@@ -107,7 +143,16 @@ class Run(abc.ABC):
         """Close every time not beyond ``time`` (a time or an `Antichain`), and do the work this brings.
 
         All inputs move, or the one named; those already there stay, and it is an error where none moves. When the step
-        cannot be taken, an error says why, and everything is as before the call.
+        cannot be taken, a ``StepError`` says why, and everything is as before the call. Cost: that of what changes; many
+        times closed at once cost less than one by one.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow(time=("event", "correction"))
+        >>> flow.output("x", flow.input("x", {"i": "int64"}))
+        >>> with flow.start() as run:
+        ...     run.advance_to(tm.Antichain([(4, 0), (0, 2)]))
+        ...     run.frontier("x")
+        Antichain((0, 2), (4, 0))
         """
         wanted = self._frontier_of(time)
         nodes = list(self._frontiers) if input is None else [self._input(input)]
@@ -147,7 +192,19 @@ class Run(abc.ABC):
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def snapshot(self, name: str, *, at: Any = None) -> Rows:
-        """Return an output's contents at its last complete time, or at an earlier one not compacted away."""
+        """Return an output's contents at its last complete time, or at an earlier one not compacted away.
+
+        With times of several coordinates ``at`` has to be given, until the inputs are closed.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("x", flow.input("x", {"i": "int64"}))
+        >>> with flow.start(keep=1) as run:
+        ...     run.update("x", [((7,), 0, 2), ((7,), 1, -1)])
+        ...     run.advance_to(2)
+        ...     list(run.snapshot("x")), list(run.snapshot("x", at=0))
+        ([(7,)], [(7,), (7,)])
+        """
         node = self._output(name)
         time = self._last_complete(node) if at is None else as_time(at, self._users)
         frontier = self._output_frontier(node)
@@ -167,6 +224,20 @@ class Run(abc.ABC):
 
         With ``since=t``: all updates at complete times other than those up to ``t``, whatever was read before; as far
         back as ``keep`` reaches.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("x", flow.input("x", {"i": "int64"}))
+        >>> with flow.start() as run:
+        ...     run.update("x", [((7,), 0, 2), ((7,), 1, -1)])
+        ...     run.advance_to(2)
+        ...     run.changes("x")
+        ...     len(run.changes("x"))
+        i  time  diff
+        -  ----  ----
+        7  0     +2
+        7  1     -1
+        0
         """
         node = self._output(name)
         upper = self._output_frontier(node)
@@ -186,7 +257,18 @@ class Run(abc.ABC):
         return self._changed_since(node, time, upper)
 
     def frontier(self, name: str) -> Antichain:
-        """Return the frontier of an output, or of an input: what is not beyond it is final."""
+        """Return the frontier of an output, or of an input: what is not beyond it is final.
+
+        Of an output and an input of one name, the output's.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("later", flow.input("x", {"i": "int64"}).delay(2))
+        >>> with flow.start() as run:
+        ...     run.advance_to(3)
+        ...     run.frontier("x"), run.frontier("later")
+        (Antichain(3), Antichain(5))
+        """
         self._check_open()
         if name in self._outputs:
             return self._output_frontier(self._outputs[name])
@@ -196,7 +278,17 @@ class Run(abc.ABC):
         raise UnknownNameError(msg)
 
     def metrics(self) -> Metrics:
-        """Return figures for each operator: records in and out, state rows, batches, seconds."""
+        """Return figures for each operator: records in and out, state rows, batches, seconds.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("once", flow.input("x", {"i": "int64"}).distinct())
+        >>> with flow.start() as run:
+        ...     run.insert("x", [(1,), (2,), (2,)])
+        ...     run.advance()
+        ...     [(o.kind, o.records_out) for o in run.metrics()]
+        [('Input', 3), ('Threshold', 2), ('Output', 2)]
+        """
         self._check_open()
         return self._measured()
 

@@ -27,8 +27,8 @@ class Upserts:
 
     def __init__(self, node: Input) -> None:
         self._node = node
-        self._schema: Schema = node.schema
-        self._keys = self._schema.project([self._schema.names[i] for i in node.key])
+        self.schema: Schema = node.schema
+        self.keys = self.schema.project([self.schema.names[i] for i in node.key])
         self._rows: dict[Row, Row] = {}
         self._writes: dict[Time, dict[Row, Row | None]] = {}
         self._resolved: tuple[list[Time], dict[Row, Row | None]] = ([], {})
@@ -40,7 +40,7 @@ class Upserts:
             raise TimeError(msg)
         writes: list[tuple[Row, Row | None]]
         if sign > 0:
-            writes = [(self._key(row), row) for row in python_rows(checked_batch(self._schema, rows, self._node.where))]
+            writes = [(self._key(row), row) for row in python_rows(checked_batch(self.schema, rows, self._node.where))]
         else:
             writes = [(key, None) for key in self._deleted_keys(rows)]
         for key, _ in writes:
@@ -87,6 +87,18 @@ class Upserts:
         self._writes.clear()
         self._resolved = ([], {})
 
+    def everything(self) -> tuple[list[Row], list[tuple[Time, Row, Row | None]]]:
+        """Return the current rows, and the writes that wait as time, key and row (None to delete)."""
+        writes = [(time, key, row) for time, of_time in self._writes.items() for key, row in of_time.items()]
+        return list(self._rows.values()), writes
+
+    def refill(self, rows: list[Row], writes: list[tuple[Time, Row, Row | None]]) -> None:
+        """Hold these current rows and waiting writes, and no others."""
+        self._rows = {self._key(row): row for row in rows}
+        self._writes = {}
+        for time, key, row in writes:
+            self._writes.setdefault(time, {})[key] = row
+
     def _key(self, row: Row) -> Row:
         return tuple([row[i] for i in self._node.key])
 
@@ -94,8 +106,8 @@ class Upserts:
         where = self._node.where
         given = list(rows) if isinstance(rows, (list, tuple, set, frozenset)) or hasattr(rows, "__next__") else rows
         by_key = isinstance(given, list) and all(
-            isinstance(r, (tuple, list, Mapping)) and len(r) == len(self._keys) for r in given
+            isinstance(r, (tuple, list, Mapping)) and len(r) == len(self.keys) for r in given
         )
         if by_key:
-            return python_rows(checked_batch(self._keys, given, where))
-        return [self._key(row) for row in python_rows(checked_batch(self._schema, given, where))]
+            return python_rows(checked_batch(self.keys, given, where))
+        return [self._key(row) for row in python_rows(checked_batch(self.schema, given, where))]

@@ -18,7 +18,7 @@ from tidemill.renderer.embedded.blocks import NULL, Block, Ints
 from tidemill.renderer.embedded.codec import Interner, float_codes
 from tidemill.renderer.embedded.keyed import Stored
 from tidemill.renderer.embedded.parts import FloatSums, Groups, Part, Shape, Since
-from tidemill.renderer.embedded.schedule import Schedule
+from tidemill.renderer.embedded.schedule import Schedule, Store
 from tidemill.renderer.embedded.values import OrderedValues, Values
 from tidemill.renderer.embedded.wholesums import WholeSums
 
@@ -58,13 +58,8 @@ class AggregateLogic:
         self.linear = not self._values and not self._floats
         self._parts: list[Part] = [self._whole, *self._floats.values(), *self._values.values()]
 
-    @property
-    def state_rows(self) -> int:
-        return sum(p.size for p in self._parts)
-
-    @property
-    def batches(self) -> int:
-        return sum(p.batches for p in self._parts)
+    def stores(self) -> dict[str, Store]:
+        return {f"part{i}": part.store for i, part in enumerate(self._parts)}
 
     def gather(self, keys: Block, owner: Ints, new: Block) -> list[Stored]:
         return [part.gather(keys, owner, new) for part in self._parts]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidemill.collections.schema import Schema
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Arrange
-from tidemill.renderer.embedded.schedule import Operator, Region
+from tidemill.renderer.embedded.schedule import Operator, Region, Store
 from tidemill.renderer.embedded.spine import Spine
 
 __all__ = ["ArrangeOperator"]
@@ -36,10 +36,5 @@ class ArrangeOperator(Operator):
             since = since.meet(reader.frontier.settled)
         return since
 
-    @property
-    def state_rows(self) -> int:
-        return self.spine.size
-
-    @property
-    def batches(self) -> int:
-        return self.spine.batches
+    def stores(self) -> dict[str, Store]:
+        return {"spine": self.spine}

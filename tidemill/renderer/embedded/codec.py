@@ -62,6 +62,17 @@ class Interner:
             self._filled = size
         return self._array.take(numbers)
 
+    def everything(self) -> list[Any]:
+        """Return all objects, in the order of their numbers."""
+        return self._objects
+
+    def forget(self) -> None:
+        """Begin anew with no objects."""
+        self._numbers.clear()
+        self._objects.clear()
+        self._array = np.empty(0, object)
+        self._filled = 0
+
     def object(self, number: int) -> Any:
         return self._objects[number]
 

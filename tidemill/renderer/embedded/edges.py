@@ -9,7 +9,7 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.renderer.embedded.blocks import Block, consolidated, stacked
 from tidemill.renderer.embedded.codec import Interner, encode
-from tidemill.renderer.embedded.schedule import Operator, Region
+from tidemill.renderer.embedded.schedule import Operator, Region, Store
 from tidemill.renderer.embedded.spine import Spine
 from tidemill.renderer.embedded.times import advance
 from tidemill.renderer.run import Queued
@@ -67,7 +67,7 @@ class OutputOperator(Operator):
         columns = tuple(range(k))
         self.spine = Spine(columns, k, self.schedule.users, 1, self.schedule, lambda: self.kept)
         self._changes = node.changes
-        self._unread: list[Block] = []
+        self.unread: list[Block] = []
         self._mark: int | None = None
 
     def run(self) -> None:
@@ -78,25 +78,25 @@ class OutputOperator(Operator):
         self.records_out += block.shape[1]
         if self._changes is not False:
             if self._mark is None:
-                self._mark = len(self._unread)
+                self._mark = len(self.unread)
                 self.schedule.touched.append(self)
-            self._unread.append(block)
+            self.unread.append(block)
 
     def take_unread(self) -> Block:
         """Return the updates that were not read yet; from now on they are."""
-        unread, self._unread = self._unread, []
+        unread, self.unread = self.unread, []
         if not unread:
             return np.empty((len(self.schema) + self.schedule.users + 1, 0), np.int64)
         return unread[0] if len(unread) == 1 else consolidated(stacked(unread))
 
     def commit(self) -> None:
         self._mark = None
-        if self._changes is not True and sum(b.shape[1] for b in self._unread) > self._changes:
-            self._unread = [self._folded(stacked(self._unread))]
+        if self._changes is not True and sum(b.shape[1] for b in self.unread) > self._changes:
+            self.unread = [self._folded(stacked(self.unread))]
 
     def rollback(self) -> None:
         if self._mark is not None:
-            del self._unread[self._mark :]
+            del self.unread[self._mark :]
             self._mark = None
 
     def _folded(self, block: Block) -> Block:
@@ -105,10 +105,5 @@ class OutputOperator(Operator):
     def since(self) -> Antichain:
         return self.kept
 
-    @property
-    def state_rows(self) -> int:
-        return self.spine.size
-
-    @property
-    def batches(self) -> int:
-        return self.spine.batches
+    def stores(self) -> dict[str, Store]:
+        return {"spine": self.spine}

@@ -154,6 +154,14 @@ class OrderedRows:
         """Return all rows, in order."""
         return stacked(self._chunks) if self._chunks else np.empty((self._rows, 0), np.int64)
 
+    def exert(self) -> bool:
+        """Do nothing: rows are always in their smallest form."""
+        return False
+
+    def refill(self, block: Block) -> None:
+        """Hold these rows, and no others."""
+        self._replace(0, len(self._chunks), block)
+
     @property
     def batches(self) -> int:
         """The number of chunks."""

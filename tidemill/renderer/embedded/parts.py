@@ -18,7 +18,7 @@ from tidemill.renderer.embedded.blocks import NULL, Block, Ints, consolidated, g
 from tidemill.renderer.embedded.codec import Interner, decode_rows
 from tidemill.renderer.embedded.exactsum import float_sums, limbs_of_floats
 from tidemill.renderer.embedded.keyed import Stored
-from tidemill.renderer.embedded.schedule import Schedule
+from tidemill.renderer.embedded.schedule import Schedule, Store
 from tidemill.renderer.embedded.spine import Spine
 
 __all__ = ["FloatSums", "Groups", "Part", "Shape", "Since", "numbers"]
@@ -114,13 +114,9 @@ class Part:
         return some, summed.take(some, axis=1)
 
     @property
-    def size(self) -> int:
-        """The number of updates or rows held."""
-        return self.spine.size
-
-    @property
-    def batches(self) -> int:
-        return self.spine.batches
+    def store(self) -> Store:
+        """What is held."""
+        return self.spine
 
 
 def numbers(keys: Block, others: Block) -> Ints:

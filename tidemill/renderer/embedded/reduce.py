@@ -15,7 +15,7 @@ from tidemill.renderer.embedded.arrange import ArrangeOperator
 from tidemill.renderer.embedded.blocks import Block, Ints, consolidated, expand
 from tidemill.renderer.embedded.codec import Interner
 from tidemill.renderer.embedded.keyed import PENDING, KeyedOperator, Stored
-from tidemill.renderer.embedded.schedule import Region
+from tidemill.renderer.embedded.schedule import Region, Store
 from tidemill.renderer.embedded.spine import Spine
 from tidemill.renderer.embedded.userreduce import UserLogic
 
@@ -44,11 +44,7 @@ class Logic(Protocol):
     def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
         """Return the rows that should be there at each active time."""
 
-    @property
-    def state_rows(self) -> int: ...
-
-    @property
-    def batches(self) -> int: ...
+    def stores(self) -> dict[str, Store]: ...
 
 
 class ReduceOperator(KeyedOperator):
@@ -109,10 +105,5 @@ class ReduceOperator(KeyedOperator):
         taken_out[-1] *= -coefficient
         return np.concatenate((put_in, taken_out), axis=1)
 
-    @property
-    def state_rows(self) -> int:
-        return self._out.size + self._logic.state_rows
-
-    @property
-    def batches(self) -> int:
-        return self._out.batches + self._logic.batches
+    def stores(self) -> dict[str, Store]:
+        return {"out": self._out, **self._logic.stores()}

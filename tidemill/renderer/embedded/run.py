@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -15,8 +17,10 @@ from tidemill.renderer.embedded.blocks import Block, consolidated
 from tidemill.renderer.embedded.codec import decode
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.schedule import Frontier
+from tidemill.renderer.embedded.state import save
 from tidemill.renderer.metrics import Metrics, OperatorMetrics
 from tidemill.renderer.run import Queued, Run
+from tidemill.renderer.upserts import Upserts
 
 __all__ = ["EmbeddedRun"]
 
@@ -26,35 +30,72 @@ class EmbeddedRun(Run):
 
     def __init__(self, graph: Graph, keep: int) -> None:
         super().__init__(graph, keep)
-        self._compiled = Compiled(graph, self.progress)
+        self.compiled = Compiled(graph, self.progress)
         self._retimes = any(isinstance(n, Retime) for n in graph.nodes)
         self.begin()
 
+    @property
+    def input_frontiers(self) -> dict[Input, Antichain]:
+        return self._frontiers
+
+    @property
+    def since(self) -> dict[Output, Antichain]:
+        return self._since
+
+    @property
+    def read(self) -> dict[Output, Antichain]:
+        return self._read
+
+    @property
+    def upserts(self) -> dict[Input, Upserts]:
+        return self._upserts
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole state to a file, to go on from with ``tm.load(path, flow)``.
+
+        Atomic: a crash while saving leaves what the file held before. No pickle: whole numbers, interned values, and a
+        manifest with the version of the format, checksums, and what the dataflow is. Cost: the size of the state.
+        """
+        self._check_open()
+        save(self, Path(path))
+
+    def compact(self) -> int:
+        """Merge every arrangement into one batch, forgetting times that nobody can ask about any more.
+
+        Returns how many updates were given up. For idle moments: steps do the same little by little.
+        """
+        self._check_open()
+        before = self.metrics().state_rows
+        for operator in self.compiled.operators.values():
+            for store in operator.stores().values():
+                store.exert()
+        return before - self.metrics().state_rows
+
     def _queue(self, node: Input, queued: Queued) -> None:
-        self._compiled.inputs[node].queue(queued)
+        self.compiled.inputs[node].queue(queued)
 
     def _step(self, frontiers: Mapping[Input, Antichain], upserts: Mapping[Input, Queued]) -> None:
-        schedule = self._compiled.schedule
-        self._set_uppers(self._compiled.uppers(dict(frontiers)))
+        schedule = self.compiled.schedule
+        self._set_uppers(self.compiled.uppers(dict(frontiers)))
         try:
             for node, queued in upserts.items():
-                self._compiled.inputs[node].take_now(queued)
+                self.compiled.inputs[node].take_now(queued)
             for port in list(schedule.waiting):
                 port.release()
-            self._compiled.root.drain()
+            self.compiled.root.drain()
         except BaseException:
             self._undo()
             raise
-        for frontier in self._compiled.frontiers.values():
+        for frontier in self.compiled.frontiers.values():
             frontier.settled = frontier.upper
         touched, schedule.touched[:] = schedule.touched[:], []
-        for output, operator in self._compiled.outputs.items():
+        for output, operator in self.compiled.outputs.items():
             operator.kept = self._kept(output, frontiers)
         for stateful in touched:
             stateful.commit()
 
     def _set_uppers(self, uppers: Mapping[Frontier, Antichain]) -> None:
-        schedule = self._compiled.schedule
+        schedule = self.compiled.schedule
         for frontier, upper in uppers.items():
             frontier.upper = upper
         # Where frontiers differed before, updates held back since then come in this step.
@@ -63,29 +104,29 @@ class EmbeddedRun(Run):
 
     def _undo(self) -> None:
         """Put everything back to where it was before the step."""
-        schedule = self._compiled.schedule
-        for frontier in self._compiled.frontiers.values():
+        schedule = self.compiled.schedule
+        for frontier in self.compiled.frontiers.values():
             frontier.upper = frontier.settled
-        self._compiled.root.clear()
+        self.compiled.root.clear()
         for stateful in schedule.touched:
             stateful.rollback()
         schedule.touched.clear()
 
     def _contents(self, node: Output, at: Time | None) -> Rows:
-        operator = self._compiled.outputs[node]
+        operator = self.compiled.outputs[node]
         block = operator.spine.everything()
         k, users = len(operator.schema), len(self.graph.coordinates)
         if at is not None:
             block = block.compress(_at_or_before(block[k : k + users], at), axis=1)
         rows = consolidated(np.concatenate((block[:k], block[-1:])))
-        return Rows(operator.schema, decode(operator.schema, rows[:k], self._compiled.interner), rows[-1], at)
+        return Rows(operator.schema, decode(operator.schema, rows[:k], self.compiled.interner), rows[-1], at)
 
     def _unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
-        operator = self._compiled.outputs[node]
+        operator = self.compiled.outputs[node]
         return self._updates(operator.schema, operator.take_unread(), lower, upper)
 
     def _changed_since(self, node: Output, time: Time, upper: Antichain) -> Updates:
-        operator = self._compiled.outputs[node]
+        operator = self.compiled.outputs[node]
         block = operator.spine.everything()
         k, users = len(operator.schema), len(self.graph.coordinates)
         block = consolidated(block.compress(~_at_or_before(block[k : k + users], time), axis=1))
@@ -93,11 +134,11 @@ class EmbeddedRun(Run):
 
     def _updates(self, schema: Schema, block: Block, lower: Antichain, upper: Antichain) -> Updates:
         k = len(schema)
-        table = decode(schema, block[:k], self._compiled.interner)
+        table = decode(schema, block[:k], self.compiled.interner)
         return Updates(schema, self.graph.coordinates, table, block[k:-1], block[-1], lower, upper)
 
     def _discard(self) -> None:
-        for node, operator in self._compiled.inputs.items():
+        for node, operator in self.compiled.inputs.items():
             if node.rows is None:
                 operator.discard()
 
@@ -105,14 +146,14 @@ class EmbeddedRun(Run):
         return Metrics([self._measure(node) for node in self.graph.nodes])
 
     def _measure(self, node: Node) -> OperatorMetrics:
-        o = self._compiled.operators[node]
+        o = self.compiled.operators[node]
         waiting = sum(p.waiting_size for p in o.ports)
         return OperatorMetrics(
             node.id, node.kind, node.name, o.records_in, o.records_out, o.state_rows, o.batches, o.seconds, waiting
         )
 
     def _release(self) -> None:
-        del self._compiled
+        del self.compiled
 
 
 def _at_or_before(times: Block, time: Time):  # type: ignore[no-untyped-def]

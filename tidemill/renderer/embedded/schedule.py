@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tidemill.dataflow.nodes import Node
 
-__all__ = ["Frontier", "Loops", "Operator", "Port", "Region", "Schedule", "Stateful"]
+__all__ = ["Frontier", "Loops", "Operator", "Port", "Region", "Schedule", "Stateful", "Store"]
 
 Loops: TypeAlias = tuple[int, ...]
 """The iteration of each loop around an operator, outermost first."""
@@ -35,6 +35,23 @@ class Stateful(Protocol):
     def commit(self) -> None: ...
 
     def rollback(self) -> None: ...
+
+
+class Store(Protocol):
+    """What an operator holds from step to step: updates or rows."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def batches(self) -> int: ...
+
+    def everything(self) -> Block: ...
+
+    def refill(self, block: Block) -> None: ...
+
+    def exert(self) -> bool:
+        """Bring what is held into its smallest form; return whether there was anything to do."""
 
 
 class Schedule:
@@ -328,10 +345,14 @@ class Operator:
         """Return from where on this operator asks about times."""
         return self.frontier.settled
 
+    def stores(self) -> dict[str, Store]:
+        """Return the operator's state, by name."""
+        return {}
+
     @property
     def state_rows(self) -> int:
-        return 0
+        return sum(store.size for store in self.stores().values())
 
     @property
     def batches(self) -> int:
-        return 0
+        return sum(store.batches for store in self.stores().values())

@@ -173,6 +173,10 @@ class Spine:
         view = self.view
         return stacked([*(b.updates for b in view.batches), view.tail.block[:, : view.tail_size]])
 
+    def refill(self, block: Block) -> None:
+        """Hold these updates, and no others."""
+        self.view = View((self._sorted(block),), _empty_tail(self._rows), 0, None)
+
     @property
     def size(self) -> int:
         return self.view.size

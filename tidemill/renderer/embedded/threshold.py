@@ -11,7 +11,7 @@ from tidemill.renderer.embedded.active import Active
 from tidemill.renderer.embedded.blocks import Block, Bools, Ints
 from tidemill.renderer.embedded.codec import Interner, decode_rows
 from tidemill.renderer.embedded.keyed import KeyedOperator, Stored
-from tidemill.renderer.embedded.schedule import Region
+from tidemill.renderer.embedded.schedule import Region, Store
 from tidemill.renderer.embedded.spine import Spine
 
 __all__ = ["ThresholdOperator", "UniqueCheck"]
@@ -71,13 +71,8 @@ class ThresholdOperator(KeyedOperator):
         pairs = zip(active.keys.tolist(), counts.tolist(), strict=True)
         return np.array([functions.thresholded(self._user, rows[key], n) if n else 0 for key, n in pairs], np.int64)
 
-    @property
-    def state_rows(self) -> int:
-        return self._spine.size
-
-    @property
-    def batches(self) -> int:
-        return self._spine.batches
+    def stores(self) -> dict[str, Store]:
+        return {"spine": self._spine}
 
 
 class UniqueCheck(ThresholdOperator):

@@ -14,6 +14,7 @@ from tidemill.renderer.embedded.arrange import ArrangeOperator
 from tidemill.renderer.embedded.blocks import Block, Ints, consolidated
 from tidemill.renderer.embedded.codec import Interner, decode_rows, encode, order_ranks
 from tidemill.renderer.embedded.keyed import Stored
+from tidemill.renderer.embedded.schedule import Store
 
 if TYPE_CHECKING:
     from tidemill.renderer.embedded.reduce import Wanted
@@ -39,13 +40,8 @@ class UserLogic:
         self._rest_schema = Schema(tuple(schema.fields[i] for i in rest))
         self._key_schema = Schema(tuple(schema.fields[i] for i in node.keys))
 
-    @property
-    def state_rows(self) -> int:
-        return 0
-
-    @property
-    def batches(self) -> int:
-        return 0
+    def stores(self) -> dict[str, Store]:
+        return {}
 
     def gather(self, keys: Block, owner: Ints, new: Block) -> list[Stored]:
         del owner, new  # already in the arrangement

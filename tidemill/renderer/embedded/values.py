@@ -13,6 +13,7 @@ from tidemill.renderer.embedded.codec import Interner, order_ranks
 from tidemill.renderer.embedded.keyed import Stored
 from tidemill.renderer.embedded.ordered import OrderedRows, SortColumn
 from tidemill.renderer.embedded.parts import Groups, Part, Shape, numbers
+from tidemill.renderer.embedded.schedule import Store
 
 __all__ = ["OrderedValues", "Values"]
 
@@ -122,9 +123,5 @@ class OrderedValues(Values):
         raise group.negative(at, self._column, row[-2], row[-1])
 
     @property
-    def size(self) -> int:
-        return self._rows.size
-
-    @property
-    def batches(self) -> int:
-        return self._rows.batches
+    def store(self) -> Store:
+        return self._rows

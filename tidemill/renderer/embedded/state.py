@@ -1,0 +1,148 @@
+"""Saving a run and going on with it later: all spines, what waits, and the interned values."""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tidemill.dataflow.fingerprint import describe, difference
+from tidemill.dataflow.lattice import Antichain
+from tidemill.errors import StateError
+from tidemill.renderer.embedded import container
+from tidemill.renderer.embedded.blocks import Block, stacked
+from tidemill.renderer.embedded.codec import Interner, decode_rows, encode
+from tidemill.renderer.embedded.schedule import Operator, Region
+
+if TYPE_CHECKING:
+    from tidemill.renderer.embedded.run import EmbeddedRun
+    from tidemill.renderer.upserts import Upserts
+
+__all__ = ["restore", "save"]
+
+_KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "d": decimal.Decimal}
+
+
+def save(run: EmbeddedRun, path: Path) -> None:
+    """Write the state of a run between two steps to a file, atomically."""
+    arrays: dict[str, Any] = {}
+    for operator in _operators(run.compiled.root):
+        for name, array in _dump(operator).items():
+            arrays[f"operators/{operator.place}/{name}"] = array
+    for node, upserts in run.upserts.items():
+        arrays |= {f"upserts/{node.id}/{name}": a for name, a in _dump_upserts(upserts, run.compiled.interner).items()}
+    arrays |= {f"interned/{name}": a for name, a in _dump_interned(run.compiled.interner).items()}
+    header = {
+        "graph": describe(run.graph),
+        "keep": run.keep,
+        "frontiers": {n.name: f.elements for n, f in run.input_frontiers.items()},
+        "since": {n.name: f.elements for n, f in run.since.items()},
+    }
+    container.write(path, header, arrays)
+
+
+def restore(run: EmbeddedRun, path: Path) -> None:
+    """Bring a run that was just started to a saved state of the same graph."""
+    header, arrays = container.read(path)
+    different = difference(header["graph"], run.graph)
+    if different is not None:
+        msg = f"{path} was saved by another dataflow: {different}; load it with the flow it was made with"
+        raise StateError(msg)
+    run.keep = header["keep"]
+    graph = run.graph
+    run.input_frontiers.update({graph.inputs[n]: _antichain(f) for n, f in header["frontiers"].items()})
+    run.since.update({graph.outputs[n]: _antichain(f) for n, f in header["since"].items()})
+    _load_interned(run.compiled.interner, _part(arrays, "interned/"))
+    for frontier, upper in run.compiled.uppers(run.input_frontiers).items():
+        frontier.upper = frontier.settled = upper
+    for operator in _operators(run.compiled.root):
+        _load(operator, _part(arrays, f"operators/{operator.place}/"))
+    for output, outlet in run.compiled.outputs.items():
+        outlet.kept = run.since[output]
+        outlet.take_unread()
+        run.read[output] = outlet.frontier.settled  # changes begin where the state was committed
+    for node, upserts in run.upserts.items():
+        _load_upserts(upserts, _part(arrays, f"upserts/{node.id}/"), run.compiled.interner)
+
+
+def _operators(region: Region) -> Iterator[Operator]:
+    for place in sorted(region.items):
+        item = region.items[place]
+        if isinstance(item, Operator):
+            yield item
+        else:
+            yield from _operators(item)
+
+
+def _dump(operator: Operator) -> dict[str, Block]:
+    found = {name: store.everything() for name, store in operator.stores().items()}
+    for i, port in enumerate(operator.ports):
+        if port.deferred:
+            found[f"port{i}"] = stacked(port.deferred)
+    return {name: block for name, block in found.items() if block.shape[1]}
+
+
+def _load(operator: Operator, saved: dict[str, Block]) -> None:
+    for name, store in operator.stores().items():
+        if name in saved:
+            store.refill(saved[name])
+    for i, port in enumerate(operator.ports):
+        port.forget()
+        if f"port{i}" in saved:
+            port.defer(saved[f"port{i}"])
+
+
+def _dump_interned(interner: Interner) -> dict[str, Any]:
+    """Return the interned values: a letter for the kind of each, and its text or bytes, end to end."""
+    kinds = bytearray()
+    pieces: list[bytes] = []
+    for value in interner.everything():
+        letter = next(letter for letter, kind in _KINDS.items() if isinstance(value, kind))
+        kinds += letter.encode()
+        pieces.append(value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass"))
+    return {
+        "kinds": np.frombuffer(bytes(kinds), np.uint8),
+        "lengths": np.array([len(p) for p in pieces], np.int64),
+        "bytes": np.frombuffer(b"".join(pieces), np.uint8),
+    }
+
+
+def _load_interned(interner: Interner, saved: dict[str, Any]) -> None:
+    content, at = saved["bytes"].tobytes(), 0
+    interner.forget()
+    for kind, length in zip(saved["kinds"].tobytes().decode(), saved["lengths"].tolist(), strict=True):
+        piece = content[at : at + length]
+        at += length
+        text = piece if kind == "b" else piece.decode("utf-8", "surrogatepass")
+        interner.number(decimal.Decimal(text) if kind == "d" else text)  # type: ignore[arg-type]
+
+
+def _dump_upserts(upserts: Upserts, interner: Interner) -> dict[str, Any]:
+    rows, writes = upserts.everything()
+    schema, keys = upserts.schema, upserts.keys
+    return {
+        "rows": encode(schema, rows, interner),
+        "times": np.array([time[0] for time, _, _ in writes], np.int64),
+        "keys": encode(keys, [key for _, key, _ in writes], interner),
+        "written": np.array([row is not None for _, _, row in writes], np.bool_),
+        "values": encode(schema, [row for _, _, row in writes if row is not None], interner),
+    }
+
+
+def _load_upserts(upserts: Upserts, saved: dict[str, Any], interner: Interner) -> None:
+    values = iter(decode_rows(upserts.schema, saved["values"], interner))
+    keys = decode_rows(upserts.keys, saved["keys"], interner)
+    triples = zip(saved["times"].tolist(), keys, saved["written"].tolist(), strict=True)
+    writes = [((time,), key, next(values) if written else None) for time, key, written in triples]
+    upserts.refill(decode_rows(upserts.schema, saved["rows"], interner), writes)
+
+
+def _part(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+
+
+def _antichain(elements: Any) -> Antichain:
+    return Antichain(tuple(t) for t in elements)
