@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from tidemill.collections.builder import Builder
 from tidemill.dataflow.explain import explain
@@ -12,6 +12,8 @@ from tidemill.renderer.run import Engine, Run
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from tidemill.renderer.embedded.run import EmbeddedRun
 
 __all__ = ["Dataflow", "load"]
 
@@ -38,6 +40,10 @@ class Dataflow(Builder):
     JFK     2  1     -1
     """
 
+    @overload
+    def start(self, engine: None = None, *, keep: int = 0) -> EmbeddedRun: ...
+    @overload
+    def start(self, engine: Engine, *, keep: int = 0) -> Run: ...
     def start(self, engine: Engine | None = None, *, keep: int = 0) -> Run:
         """Return a run of this dataflow: on the embedded engine, or on the one given. Freezes the graph.
 
@@ -46,9 +52,9 @@ class Dataflow(Builder):
         """
         self.graph.freeze()
         if engine is None:
-            from tidemill.renderer.embedded import Embedded  # noqa: PLC0415 - its imports cost more than the graph's
+            from tidemill.renderer.embedded.run import EmbeddedRun  # noqa: PLC0415 - its imports cost more than ours
 
-            engine = Embedded()
+            return EmbeddedRun(self.graph, keep)
         return engine.start(self.graph, keep)
 
     def explain(self) -> str:
@@ -63,11 +69,11 @@ class Dataflow(Builder):
         return self.explain()
 
 
-def load(path: str | os.PathLike[str], flow: Dataflow) -> Run:
+def load(path: str | os.PathLike[str], flow: Dataflow) -> EmbeddedRun:
     """Return a run of the dataflow on the embedded engine that goes on where ``run.save(path)`` was.
 
-    Raises `StateError` where the file is damaged, of another version, or was saved by a dataflow that differs in more than
-    the lines it was written on.
+    Raises `StateError` where the file is damaged, of another version, or was saved by a dataflow that differs in more
+    than the lines it was written on.
 
     >>> import tempfile, tidemill as tm
     >>> flow = tm.Dataflow()
@@ -81,7 +87,7 @@ def load(path: str | os.PathLike[str], flow: Dataflow) -> Run:
     >>> list(again.snapshot("n")), again.frontier("x")
     ([('a', 1)], Antichain(1))
     """
-    from tidemill.renderer.embedded.run import EmbeddedRun  # noqa: PLC0415
+    from tidemill.renderer.embedded.run import EmbeddedRun  # noqa: PLC0415 - as above
     from tidemill.renderer.embedded.state import restore  # noqa: PLC0415
 
     flow.graph.freeze()

@@ -78,7 +78,8 @@ def check_sums(active, points, entries, coordinates):
     assert sums.tolist() == [sum(e + 1 for e in s) for s in seen]
     at, which = active.pairs(keys, times)
     assert sorted(zip(at.tolist(), which.tolist())) == sorted((a, e) for a, s in enumerate(seen) for e in s)
-    # What is put in and taken out must accumulate to what is wanted: here the point's own number, less all entries seen.
+    # What is put in and taken out must accumulate to what is wanted: here the point's own number, less all entries
+    # seen.
     change = np.zeros(len(points), np.int64)
     to, source, factor = active.of_wanted()
     np.add.at(change, to, factor * (source + 1))

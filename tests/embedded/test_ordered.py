@@ -21,6 +21,11 @@ script = st.lists(
 )
 
 
+def no_frontier(_node):
+    """A store alone asks for the frontier of no operator."""
+    raise AssertionError
+
+
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setattr(ordered, "CHUNK", 2)
@@ -38,7 +43,7 @@ def test_against_a_counter(small, monkeypatch, descending, nulls_first, rebuild)
         interner = Interner()
         codes = [NULL if w is None else interner.number(w) for w in words]
         columns = [SortColumn(1, INT64, descending, nulls_first), SortColumn(2, STRING, descending, nulls_first)]
-        rows = OrderedRows(1, 3, columns, Schedule(1, lambda _: None), interner)
+        rows = OrderedRows(1, 3, columns, Schedule(1, no_frontier), interner)
         model, committed = Counter(), Counter()
         for action, changes in actions:
             if action == "apply":

@@ -8,11 +8,10 @@ import zipfile
 
 import pytest
 from hypothesis import given, settings
+from running import examples
 
 import tidemill as tm
-from running import examples
 from tidemill.errors import StateError
-from tidemill.testing.batchings import time_by_time
 
 
 def counts():
@@ -168,6 +167,7 @@ def test_killed_while_saving(tmp_path):
     path, rng, said = tmp_path / "state", random.Random(4), -1
     for _ in range(examples(4).max_examples):
         with subprocess.Popen([sys.executable, "-c", SAVER, str(path)], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
             said = int(process.stdout.readline())
             time.sleep(rng.random() * 0.1)
             process.kill()

@@ -26,8 +26,9 @@ def imports():
     for path in ROOT.rglob("*.py"):
         own = path.relative_to(ROOT).with_suffix("").parts
         for node in ast.walk(ast.parse(path.read_text())):
-            names = [node.module] if isinstance(node, ast.ImportFrom) else []
-            names += [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if not isinstance(node, (ast.Import, ast.ImportFrom)):
+                continue
+            names = [node.module] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
             for name in names:
                 if name and name.startswith("tidemill."):
                     yield own, (*name.split(".")[1:], ""), node.lineno

@@ -10,10 +10,13 @@ import attrs
 from tidemill.collections.binding import Bound, bind
 from tidemill.collections.expressions import Expr, as_expr, lit, when
 from tidemill.collections.schema import Field, Schema
-from tidemill.collections.types import FLOAT64, INT64, DType, decimal_type
+from tidemill.collections.types import BOOL, FLOAT64, INT64, DType, decimal_type
 from tidemill.errors import SchemaError
 
-__all__ = ["Aggregate", "Aggregates", "BoundAggregate", "UserReduce", "avg", "count", "max", "min", "sum"]
+__all__ = [
+    "Aggregate", "Aggregates", "BoundAggregate", "UserReduce", "avg", "bool_and", "bool_or", "count", "count_distinct",
+    "max", "min", "stddev", "sum", "variance",
+]  # fmt: skip
 
 # The public names are SQL's; `from tidemill import *` leaves those that would shadow a builtin out.
 
@@ -82,6 +85,38 @@ def max(argument: Any) -> Aggregate:  # noqa: A001 - SQL's name
     return Aggregate("max", argument)
 
 
+def count_distinct(argument: Any) -> Aggregate:
+    """Return the aggregate that counts the different values that are not NULL. Type int64.
+
+    As `distinct` has it, a value counts where its own count is positive. Cost: a change of a row is a change of one
+    value, whatever the size of the group.
+    """
+    return Aggregate("count_distinct", argument)
+
+
+def bool_or(argument: Any) -> Aggregate:
+    """Return the aggregate that is true where any value is; NULL where there are none that are not NULL."""
+    return Aggregate("bool_or", argument)
+
+
+def bool_and(argument: Any) -> Aggregate:
+    """Return the aggregate that is true where no value is false; NULL where there are none that are not NULL."""
+    return Aggregate("bool_and", argument)
+
+
+def variance(argument: Any) -> Aggregate:
+    """Return the aggregate for the sample variance, a float64: worked out exactly and rounded once.
+
+    NULL for fewer than two values that are not NULL, NaN where a value is NaN or infinite.
+    """
+    return Aggregate("variance", argument)
+
+
+def stddev(argument: Any) -> Aggregate:
+    """Return the aggregate for the sample standard deviation, the root of the `variance`."""
+    return Aggregate("stddev", argument)
+
+
 @attrs.frozen
 class BoundAggregate:
     """An aggregate over a column of a Reduce's input; without a column, over the rows themselves."""
@@ -94,15 +129,19 @@ class BoundAggregate:
     @property
     def nullable(self) -> bool:
         """Whether a group can have NULL here: all but counts can, where it has no value that is not NULL."""
-        return self.function != "count"
+        return self.function not in ("count", "count_distinct")
 
 
 @attrs.frozen
 class Aggregates:
-    """What a Reduce computes for each group: one row, the key's columns followed by these."""
+    """What a Reduce computes for each group: one row, the key's columns followed by these.
+
+    A group has its row where its count is not zero: that of all its rows, or of those where ``present`` is not NULL.
+    """
 
     columns: tuple[BoundAggregate, ...]
     names: tuple[str, ...]
+    present: int | None = None
 
     def describe(self) -> str:
         """Return the aggregates with their columns' names, as SQL would list them."""
@@ -134,13 +173,20 @@ def bind_aggregate(aggregate: Any, name: str, schema: Schema, column: int) -> tu
 
 def _output(function: str, bound: Bound, name: str) -> DType:
     given = bound.dtype
-    if function == "count":
+    if function in ("count", "count_distinct"):
         return INT64
     if function in ("min", "max"):
         return given
+    if function in ("bool_or", "bool_and"):
+        if given != BOOL:
+            msg = f"{name}: {function} of {bound.sql()} is of type {given}: expected bool"
+            raise SchemaError(msg)
+        return BOOL
     if not given.is_numeric:
         msg = f"{name}: {function} of {bound.sql()} is of type {given}: expected a number"
         raise SchemaError(msg)
+    if function in ("variance", "stddev"):
+        return FLOAT64
     if given.is_decimal:
         more, scale = (
             (_DECIMAL_HEADROOM, given.scale) if function == "sum" else (_AVG_DIGITS, given.scale + _AVG_DIGITS)

@@ -89,7 +89,7 @@ class Collection:
         if not named:
             msg = "select() without columns: name at least one"
             raise SchemaError(msg)
-        return self._map([(name, bind(e, self.schema)) for name, e in named])
+        return self.map_columns([(name, bind(e, self.schema)) for name, e in named])
 
     def with_columns(self, *columns: Any, **expressions: Any) -> Collection:
         """Return each row with these columns added, or put in the place of those of the same name.
@@ -105,7 +105,7 @@ class Collection:
         named += [(name, as_expr(e, self.schema)) for name, e in expressions.items()]
         bound: dict[str, Bound] = dict(zip(self.schema.names, self._columns(self.schema.names), strict=True))
         bound |= {name: bind(e, self.schema) for name, e in named}
-        return self._map(list(bound.items()))
+        return self.map_columns(list(bound.items()))
 
     def filter(self, *predicates: Any) -> Collection:
         """Return the rows for which all predicates are true (not false, not NULL), with their counts.
@@ -139,7 +139,7 @@ class Collection:
         for old in changes:
             self.schema.index(old)
         pairs = zip((changes.get(n, n) for n in self.schema.names), self._columns(self.schema.names), strict=True)
-        return self._map(list(pairs))
+        return self.map_columns(list(pairs))
 
     def drop(self, *names: str) -> Collection:
         """Return the rows without these columns. Counts of rows that become equal add up."""
@@ -478,7 +478,8 @@ class Collection:
         field = self.schema.fields[index]
         return BoundColumn(index, field.name, field.dtype, field.nullable)
 
-    def _map(self, named: list[tuple[str, Bound]]) -> Collection:
+    def map_columns(self, named: Sequence[tuple[str, Bound]]) -> Collection:
+        """Return each row as the values of these bound expressions."""
         schema = Schema(tuple(Field(name, b.dtype, b.nullable) for name, b in named))
         return self._add(Map, schema=schema, columns=tuple(b for _, b in named))
 

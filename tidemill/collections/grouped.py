@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidemill.collections.aggregates import Aggregates, BoundAggregate, UserReduce, bind_aggregate, output_fields
-from tidemill.collections.binding import Bound, BoundColumn, bind
+from tidemill.collections import aggregation
+from tidemill.collections.aggregates import UserReduce
+from tidemill.collections.binding import BoundColumn, bind
 from tidemill.collections.collection import Collection
-from tidemill.collections.expressions import Expr, col, lit
-from tidemill.collections.schema import Field, Schema, SchemaLike
-from tidemill.dataflow.nodes import Map, Reduce
+from tidemill.collections.expressions import Expr, col
+from tidemill.collections.schema import Schema, SchemaLike
+from tidemill.dataflow.nodes import Reduce
 from tidemill.errors import GraphError, SchemaError
 
 __all__ = ["Grouped"]
@@ -41,22 +42,7 @@ class Grouped:
         if not aggregates:
             msg = "agg() without aggregates: name at least one, as in agg(n=tm.count())"
             raise SchemaError(msg)
-        schema = self._collection.schema
-        columns: list[tuple[str, Bound]] = list(self._keys)
-        bound: list[BoundAggregate] = []
-        for name, aggregate in aggregates.items():
-            one, argument = bind_aggregate(aggregate, name, schema, len(columns))
-            if argument is not None:
-                same = [i for i, (_, b) in enumerate(columns) if b == argument]
-                if same:  # an argument that a column before it already holds is not carried twice
-                    one, _ = bind_aggregate(aggregate, name, schema, same[0])
-                else:
-                    columns.append((f"{name}#", argument))
-            bound.append(one)
-        logic = Aggregates(tuple(bound), tuple(aggregates))
-        keys = tuple(range(len(self._keys)))
-        result = Schema((*_fields(self._keys), *output_fields(logic)))
-        return self._reduce(self._projected(columns), keys, logic, result, scalar=not keys)
+        return aggregation.aggregate(self._collection, self._keys, aggregates)
 
     def reduce(self, function: Callable[..., Any], schema: SchemaLike) -> Collection:
         """Return for each group the rows a Python function makes of it.
@@ -81,32 +67,18 @@ class Grouped:
             msg = f"reduce: {function!r} is not a function"
             raise GraphError(msg)
         whole = self._collection
-        columns = [(name, b) for name, b in self._keys]
-        plain = all(isinstance(b, BoundColumn) and b.name == name for name, b in columns)
-        if plain:
-            node, keys = whole.node, tuple(whole.schema.index(name) for name, _ in columns)
-        else:
-            taken = {name for name, _ in columns}
-            rest = [(n, bind(col(n), whole.schema)) for n in whole.schema.names if n not in taken]
-            node = self._projected([*columns, *rest])
-            keys = tuple(range(len(columns)))
-        arranged = whole.builder.arrange(node, keys)
-        return self._reduce(arranged, keys, UserReduce(function), Schema.of(schema), scalar=False)
-
-    def _projected(self, columns: list[tuple[str, Bound]]) -> Any:
-        """Return a node with just these columns; a scalar count needs none of its input's, so it keeps a constant."""
-        if not columns:
-            columns = [("#", bind(lit(True), self._collection.schema))]
-        node, schema, values = self._collection.node, Schema(_fields(columns)), tuple(b for _, b in columns)
-        return self._collection.builder.graph.add(Map, scope=node.scope, inputs=(node,), schema=schema, columns=values)
-
-    def _reduce(self, node: Any, keys: tuple[int, ...], logic: Any, schema: Schema, *, scalar: bool) -> Collection:
-        builder = self._collection.builder
-        made = builder.graph.add(
-            Reduce, scope=node.scope, inputs=(node,), schema=schema, keys=keys, logic=logic, scalar=scalar
+        names = [name for name, _ in self._keys]
+        if not all(isinstance(b, BoundColumn) and b.name == name for name, b in self._keys):
+            rest = [(n, bind(col(n), whole.schema)) for n in whole.schema.names if n not in names]
+            whole = whole.map_columns([*self._keys, *rest])
+        keys = tuple(whole.schema.index(name) for name in names)
+        arranged = whole.builder.arrange(whole.node, keys)
+        made = whole.builder.graph.add(
+            Reduce,
+            scope=arranged.scope,
+            inputs=(arranged,),
+            schema=Schema.of(schema),
+            keys=keys,
+            logic=UserReduce(function),
         )
-        return Collection(builder, made)
-
-
-def _fields(columns: list[tuple[str, Bound]]) -> tuple[Field, ...]:
-    return tuple(Field(name, b.dtype, b.nullable) for name, b in columns)
+        return whole.builder.collection(made)

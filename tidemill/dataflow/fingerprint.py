@@ -35,4 +35,5 @@ def difference(saved: Sequence[str], graph: Graph) -> str | None:
 def _line(node: Node) -> str:
     reads = ", ".join(f"#{n.id}" for n in node.inputs)
     rows = f" {node.rows!r}" if isinstance(node, Input) and node.rows is not None else ""
-    return f"#{node.id} {node.kind} {node.name!r} in {node.scope.path} [{node.describe()}] <- {reads} {node.schema}{rows}"
+    what = f"#{node.id} {node.kind} {node.name!r} in {node.scope.path} [{node.describe()}]"
+    return f"{what} <- {reads} {node.schema}{rows}"

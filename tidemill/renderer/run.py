@@ -26,7 +26,9 @@ __all__ = ["Engine", "Queued", "Run"]
 class Engine(Protocol):
     """What ``flow.start`` takes: something that makes a run of a graph."""
 
-    def start(self, graph: Graph, keep: int) -> Run: ...
+    def start(self, graph: Graph, keep: int) -> Run:
+        """Return a run of a frozen graph, before any input; ``keep`` as for ``flow.start``."""
+        ...
 
 
 @attrs.frozen
@@ -86,7 +88,7 @@ class Run(abc.ABC):
     def delete(self, name: str, rows: Any, *, time: Any = None) -> None:
         """Take rows from an input, as `insert` adds them. On an input with a key, rows of the key's columns do.
 
-        Whether the rows are there is not checked: an input without a key can hold rows less than no times.
+        Whether the rows are there is checked for unique inputs only: in others counts may become negative.
         """
         self._change(name, rows, time, -1)
 
@@ -143,8 +145,8 @@ class Run(abc.ABC):
         """Close every time not beyond ``time`` (a time or an `Antichain`), and do the work this brings.
 
         All inputs move, or the one named; those already there stay, and it is an error where none moves. When the step
-        cannot be taken, a ``StepError`` says why, and everything is as before the call. Cost: that of what changes; many
-        times closed at once cost less than one by one.
+        cannot be taken, a ``StepError`` says why, and everything is as before the call. Cost: that of what changes;
+        many times closed at once cost less than one by one.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow(time=("event", "correction"))
@@ -282,12 +284,12 @@ class Run(abc.ABC):
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
-        >>> flow.output("once", flow.input("x", {"i": "int64"}).distinct())
+        >>> flow.output("odd", flow.input("x", {"i": "int64"}).select(odd="i % 2 = 1").distinct())
         >>> with flow.start() as run:
-        ...     run.insert("x", [(1,), (2,), (2,)])
+        ...     run.insert("x", [(1,), (2,), (3,)])
         ...     run.advance()
         ...     [(o.kind, o.records_out) for o in run.metrics()]
-        [('Input', 3), ('Threshold', 2), ('Output', 2)]
+        [('Input', 3), ('Map', 3), ('Threshold', 2), ('Output', 2)]
         """
         self._check_open()
         return self._measured()
@@ -430,6 +432,7 @@ def _is_diff(value: Any) -> bool:
 
 
 def schema_of(node: Node) -> Schema:
+    """Return a node's schema, typed: to the graph it is just something with names."""
     schema = node.schema
     assert isinstance(schema, Schema)
     return schema

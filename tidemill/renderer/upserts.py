@@ -73,6 +73,7 @@ class Upserts:
         return Queued(rows, at, diffs) if rows else None
 
     def commit(self) -> None:
+        """Make what was last resolved the current rows: the step was taken."""
         times, changed = self._resolved
         for time in times:
             del self._writes[time]
@@ -84,6 +85,7 @@ class Upserts:
         self._resolved = ([], {})
 
     def discard(self) -> None:
+        """Forget the writes of times not closed yet."""
         self._writes.clear()
         self._resolved = ([], {})
 

@@ -6,7 +6,8 @@ limbs, and the values themselves with their counts (min, max).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -15,9 +16,10 @@ from tidemill.collections.schema import Schema
 from tidemill.dataflow.nodes import Reduce
 from tidemill.renderer.embedded.active import Active
 from tidemill.renderer.embedded.blocks import NULL, Block, Ints
-from tidemill.renderer.embedded.codec import Interner, float_codes
+from tidemill.renderer.embedded.codec import Interner, float_code, float_codes
+from tidemill.renderer.embedded.exactsum import LEAST
 from tidemill.renderer.embedded.keyed import Stored
-from tidemill.renderer.embedded.parts import FloatSums, Groups, Part, Shape, Since
+from tidemill.renderer.embedded.parts import FloatSums, Groups, Part, Shape, Since, SquareSums
 from tidemill.renderer.embedded.schedule import Schedule, Store
 from tidemill.renderer.embedded.values import OrderedValues, Values
 from tidemill.renderer.embedded.wholesums import WholeSums
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from tidemill.renderer.embedded.reduce import Wanted
 
 __all__ = ["AggregateLogic"]
+
+_SPREADS: Final = frozenset(("variance", "stddev"))
 
 
 class AggregateLogic:
@@ -40,14 +44,17 @@ class AggregateLogic:
         self._aggregates = node.logic.columns
         schema: Schema = node.inputs[0].schema
         shape = Shape(len(node.keys), node.scope.coordinates, schedule, since)
-        self._whole = WholeSums(self._aggregates, schema, shape, interner)
+        self._whole = WholeSums(node.logic, schema, shape, interner)
         columns = {(a.column, a.input) for a in self._aggregates if a.column is not None and a.input is not None}
         in_order = sorted(columns, key=lambda pair: pair[0])
         functions = {c: {a.function for a in self._aggregates if a.column == c} for c, _ in in_order}
         self._floats = {
             c: FloatSums(c, len(schema), shape)
             for c, t in in_order
-            if t.name == "float64" and functions[c] & {"sum", "avg"}
+            if t.name == "float64" and functions[c] & {"sum", "avg", *_SPREADS}
+        }
+        self._squares = {
+            c: SquareSums(c, t, len(schema), shape, interner) for c, t in in_order if functions[c] & _SPREADS
         }
         ordered = schedule.users == 1 and node.scope.parent is None
         self._values = {
@@ -55,11 +62,15 @@ class AggregateLogic:
             for c, t in in_order
             if functions[c] & {"min", "max"}
         }
-        self.linear = not self._values and not self._floats
-        self._parts: list[Part] = [self._whole, *self._floats.values(), *self._values.values()]
+        self.linear = len(self._floats) + len(self._squares) + len(self._values) == 0
+        self._parts: list[Part] = [self._whole, *self._floats.values(), *self._squares.values(), *self._values.values()]
 
     def stores(self) -> dict[str, Store]:
-        return {f"part{i}": part.store for i, part in enumerate(self._parts)}
+        return {f"part{i}": part.spine for i, part in enumerate(self._parts)}
+
+    def refilled(self) -> None:
+        for part in self._parts:
+            part.refilled()
 
     def gather(self, keys: Block, owner: Ints, new: Block) -> list[Stored]:
         return [part.gather(keys, owner, new) for part in self._parts]
@@ -79,12 +90,36 @@ class AggregateLogic:
             if a.column in self._floats and a.function in ("sum", "avg"):
                 totals = float_totals[a.column].take(present)
                 columns.append(self._float_column(a, totals, sums[self._whole.count_row[a.column]])[None])
+            elif a.function in _SPREADS:
+                columns.append(self._spread_column(a, active, by_part, sums, present)[None])
             elif a.function in ("min", "max"):
                 assert a.column is not None
                 columns.append(extremes[a.column][a.function == "max"].take(present)[None])
             else:
                 columns.append(self._whole.column(a, sums, group)[None])
         return Wanted(present, np.concatenate(columns), np.ones(len(present), np.int64))
+
+    def _spread_column(
+        self, aggregate: BoundAggregate, active: Active, by_part: dict[int, Stored], sums: Block, present: Ints
+    ) -> Ints:
+        """Return variances or standard deviations, worked out in whole numbers and rounded once."""
+        column, given = aggregate.column, aggregate.input
+        assert column is not None and given is not None
+        part = self._squares[column]
+        squares, special = part.exact(active, by_part[id(part)])
+        if column in self._floats:
+            floats = self._floats[column]
+            totals = floats.exact(active, by_part[id(floats)])[0]
+            totals, unit = [totals[i] for i in present.tolist()], 1 << 2 * LEAST
+        else:
+            totals, unit = self._whole.totals(column, sums), 10 ** (2 * given.scale)
+        counts = sums[self._whole.count_row[column]].tolist()
+        codes = np.full(len(present), NULL)
+        for i, at in enumerate(present.tolist()):
+            if counts[i] > 1:
+                spread = math.nan if special[at] else _variance(totals[i], squares[at], counts[i], unit)
+                codes[i] = float_code(spread if aggregate.function == "variance" else _root(spread))
+        return codes
 
     @staticmethod
     def _float_column(aggregate: BoundAggregate, totals: Any, counts: Ints) -> Ints:
@@ -93,3 +128,15 @@ class AggregateLogic:
             with np.errstate(invalid="ignore", over="ignore"):
                 totals = totals / np.where(some, counts, 1)
         return np.where(some, float_codes(totals), NULL)
+
+
+def _variance(total: int, squares: int, count: int, unit: int) -> float:
+    """Return the sample variance of numbers whose squares are counted in 1/unit."""
+    try:
+        return (squares * count - total * total) / (count * (count - 1) * unit)
+    except OverflowError:
+        return math.inf if squares * count > total * total else -math.inf
+
+
+def _root(variance: float) -> float:
+    return math.sqrt(variance) if variance >= 0 else math.nan

@@ -14,11 +14,11 @@ import numpy as np
 from tidemill.renderer.embedded.blocks import Block, Ints, consolidated
 from tidemill.renderer.embedded.codec import float_values
 
-__all__ = ["float_sums", "limbs_of_floats"]
+__all__ = ["LEAST", "exact_sums", "float_sums", "limbs_of_floats", "limbs_of_squares"]
 
 _BITS: Final = 32
 _MASK: Final = (1 << _BITS) - 1
-_LEAST: Final = 1074
+LEAST: Final = 1074
 """The least float is 2**-1074, so that is what limb 0 counts."""
 _NAN, _PLUS, _MINUS = 1000, 1001, 1002
 _CELLS: Final = 1 << 22
@@ -32,7 +32,7 @@ def limbs_of_floats(codes: Ints) -> tuple[Ints, Ints, Ints]:
     finite = np.isfinite(values)
     mantissa, exponent = np.frexp(np.where(finite, values, 0.0))
     whole = np.ldexp(mantissa, 53).astype(np.int64)
-    position = exponent.astype(np.int64) - 53 + _LEAST
+    position = exponent.astype(np.int64) - 53 + LEAST
     low = position < 0  # subnormal: the lowest bits are zero, for there are none below 2**-1074
     whole = np.where(low, whole >> np.where(low, -position, 0), whole)
     position = np.maximum(position, 0)
@@ -44,12 +44,64 @@ def limbs_of_floats(codes: Ints) -> tuple[Ints, Ints, Ints]:
     limbs = np.where(whole < 0, -limbs, limbs)
     rank, which = limbs.nonzero()
     special = (~finite).nonzero()[0]
-    kind = np.where(np.isnan(values[special]), _NAN, np.where(values[special] > 0, _PLUS, _MINUS))
+    kind = _kinds(values[special])
     return (
         np.concatenate((which, special)),
         np.concatenate((place[which] + rank, kind)),
         np.concatenate((limbs[rank, which], np.ones_like(special))),
     )
+
+
+def limbs_of_squares(codes: Ints, *, floats: bool) -> tuple[Ints, Ints, Ints]:
+    """Return the limbs of the squares of floats, or of whole numbers: which one, which place, and how much.
+
+    A square of floats counts 2**-2148 in place 0, one of whole numbers counts 1. NaN and the infinities
+    have the places that they have in sums.
+    """
+    special, kinds = np.empty(0, np.int64), np.empty(0, np.int64)
+    if floats:
+        values = float_values(codes)
+        finite = np.isfinite(values)
+        special = (~finite).nonzero()[0]
+        kinds = _kinds(values[special])
+        mantissa, exponent = np.frexp(np.where(finite, values, 0.0))
+        size = np.abs(np.ldexp(mantissa, 53)).astype(np.uint64)
+        position = exponent.astype(np.int64) - 53 + LEAST
+        down = np.clip(-position, 0, 63).astype(np.uint64)
+        size, position = size >> down, np.maximum(position, 0)
+    else:
+        size, position = np.abs(codes).astype(np.uint64), np.zeros_like(codes)
+    half = np.uint64(_BITS)
+    low, high = size & np.uint64(_MASK), size >> half
+    pieces = [(low * low, 0), (low * high, _BITS + 1), (high * high, 2 * _BITS)]
+    which, place, amount = [special], [kinds], [np.ones(len(special), np.int64)]
+    for product, offset in pieces:
+        for part, more in ((product & np.uint64(_MASK), 0), (product >> half, _BITS)):
+            some = part.nonzero()[0]
+            at = 2 * position[some] + offset + more
+            shifted = part[some] << (at & (_BITS - 1)).astype(np.uint64)
+            for limb, up in ((shifted & np.uint64(_MASK), 0), (shifted >> half, 1)):
+                which.append(some)
+                place.append((at >> 5) + up)
+                amount.append(limb.astype(np.int64))
+    return np.concatenate(which), np.concatenate(place), np.concatenate(amount)
+
+
+def _kinds(values: Any) -> Ints:
+    """Return the places of values that are not finite."""
+    return np.where(np.isnan(values), _NAN, np.where(values > 0, _PLUS, _MINUS))
+
+
+def exact_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> tuple[list[int], list[bool]]:
+    """Return the sums of limbs by owner as Python numbers, and whether NaN or an infinity is among them."""
+    sums, special = [0] * count, [False] * count
+    owner, place, amount = consolidated(np.stack((owner, place, amount)))
+    for o, p, a in zip(owner.tolist(), place.tolist(), amount.tolist(), strict=True):
+        if p >= _NAN:
+            special[o] = True
+        else:
+            sums[o] += a << _BITS * p
+    return sums, special
 
 
 def float_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> Any:
@@ -119,13 +171,13 @@ def _rounded(digits: Block, base: Ints) -> Any:
     rest = ((third << shift) & np.uint64(_MASK)) | (np.where(below, digits, 0) != 0).any(axis=0).astype(np.uint64)
     # 64 significant bits, the last of them set if anything below is: rounding that to 53 bits rounds the whole correctly.
     window |= (rest != 0).astype(np.uint64)
-    exponent = (base + top - 1) * _BITS - shift.astype(np.int64) - _LEAST
+    exponent = (base + top - 1) * _BITS - shift.astype(np.int64) - LEAST
     with np.errstate(over="ignore", under="ignore"):  # infinite, as IEEE has it; the smallest are done over
         value = np.ldexp(window.astype(np.float64), exponent)
     small = (value < _NORMAL) & (window > 0)
     for i in small.nonzero()[0].tolist():  # subnormal results would be rounded twice
         whole = sum(d << _BITS * j for j, d in enumerate(digits[:, i].tolist())) << _BITS * int(base[i])
-        value[i] = whole / (1 << _LEAST)
+        value[i] = whole / (1 << LEAST)
     return np.where(negative, -value, value)
 
 

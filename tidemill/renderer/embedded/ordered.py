@@ -150,23 +150,6 @@ class OrderedRows:
                 break
         return stacked(found)
 
-    def everything(self) -> Block:
-        """Return all rows, in order."""
-        return stacked(self._chunks) if self._chunks else np.empty((self._rows, 0), np.int64)
-
-    def exert(self) -> bool:
-        """Do nothing: rows are always in their smallest form."""
-        return False
-
-    def refill(self, block: Block) -> None:
-        """Hold these rows, and no others."""
-        self._replace(0, len(self._chunks), block)
-
-    @property
-    def batches(self) -> int:
-        """The number of chunks."""
-        return len(self._chunks)
-
     def _start(self, key: tuple[int, ...]) -> tuple[int, int] | None:
         place = max(bisect_left(self._heads, (*key, _BEFORE)) - 1, 0)
         while place < len(self._chunks):

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Context, Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from tidemill.collections.aggregates import Aggregates, BoundAggregate
 from tidemill.collections.schema import Schema
+from tidemill.collections.types import DType
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Reduce
 from tidemill.errors import StepError
 from tidemill.renderer import failures
 from tidemill.renderer.embedded.active import Active
 from tidemill.renderer.embedded.blocks import NULL, Block, Ints, consolidated, grouped
-from tidemill.renderer.embedded.codec import Interner, decode_rows
-from tidemill.renderer.embedded.exactsum import float_sums, limbs_of_floats
+from tidemill.renderer.embedded.codec import Interner, decode_rows, is_interned
+from tidemill.renderer.embedded.exactsum import exact_sums, float_sums, limbs_of_floats, limbs_of_squares
 from tidemill.renderer.embedded.keyed import Stored
-from tidemill.renderer.embedded.schedule import Schedule, Store
+from tidemill.renderer.embedded.schedule import Schedule
 from tidemill.renderer.embedded.spine import Spine
 
-__all__ = ["FloatSums", "Groups", "Part", "Shape", "Since", "numbers"]
+__all__ = ["FloatSums", "Groups", "Part", "Shape", "Since", "SquareSums", "numbers", "unscaled"]
 
 Since: TypeAlias = Callable[[], Antichain]
 
@@ -113,10 +115,8 @@ class Part:
         some = summed[-self.weights :].any(axis=0).nonzero()[0]
         return some, summed.take(some, axis=1)
 
-    @property
-    def store(self) -> Store:
-        """What is held."""
-        return self.spine
+    def refilled(self) -> None:
+        """Drop what was worked out of the spine, which was given other updates."""
 
 
 def numbers(keys: Block, others: Block) -> Ints:
@@ -132,27 +132,70 @@ def numbers(keys: Block, others: Block) -> Ints:
     return of_group.take(group[keys.shape[1] :])
 
 
-class FloatSums(Part):
-    """Exact sums of floats: each value as integer limbs by exponent, which add up like any integers."""
+class LimbSums(Part):
+    """Exact sums of something worked out of each value of a column, as integer limbs by place, which add up like integers."""
 
     def __init__(self, column: int, given: int, shape: Shape) -> None:
         super().__init__(shape, 1, 1)
         self._column = column
         self._input = given
 
+    def limbs(self, codes: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return the limbs of values: which value, which place, how much."""
+        raise NotImplementedError
+
     def project(self, owner: Ints, new: Block) -> tuple[Ints, Block]:
         some = (new[self._column] != NULL).nonzero()[0]
-        which, limb, amount = limbs_of_floats(new[self._column].take(some))
+        which, place, amount = self.limbs(new[self._column].take(some))
         which = some.take(which)
         kept = np.empty((self.width + 1 + len(new) - self._input, len(which)), np.int64)
         kept[: self.width] = new[: self.width].take(which, axis=1)
-        kept[self.width] = limb
+        kept[self.width] = place
         kept[self.width + 1 :] = new[self._input :].take(which, axis=1)
         kept[-1] *= amount
         return owner.take(which), kept
 
+    def exact(self, active: Active, seen: Stored) -> tuple[list[int], list[bool]]:
+        """Return the sum at each active time as a Python number, and whether NaN or an infinity is in it."""
+        return exact_sums(len(active), *self._seen(active, seen))
+
+    def _seen(self, active: Active, seen: Stored) -> tuple[Ints, Ints, Ints]:
+        at, which = active.pairs(seen.owner, seen.block[self.codes : self.codes + self.users])
+        return at, seen.block[self.width].take(which), seen.block[-1].take(which)
+
+
+class FloatSums(LimbSums):
+    """Exact sums of floats."""
+
+    def limbs(self, codes: Ints) -> tuple[Ints, Ints, Ints]:
+        return limbs_of_floats(codes)
+
     def totals(self, active: Active, seen: Stored) -> Any:
         """Return the correctly rounded sum at each active time."""
-        at, which = active.pairs(seen.owner, seen.block[self.codes : self.codes + self.users])
-        limbs = seen.block[self.width].take(which)
-        return float_sums(len(active), at, limbs, seen.block[-1].take(which))
+        return float_sums(len(active), *self._seen(active, seen))
+
+
+class SquareSums(LimbSums):
+    """Exact sums of squares, of floats or of whole numbers."""
+
+    def __init__(self, column: int, dtype: DType, given: int, shape: Shape, interner: Interner) -> None:
+        super().__init__(column, given, shape)
+        self._dtype = dtype
+        self._interner = interner
+
+    def limbs(self, codes: Ints) -> tuple[Ints, Ints, Ints]:
+        if not is_interned(self._dtype):
+            return limbs_of_squares(codes, floats=self._dtype.name == "float64")
+        found: list[tuple[int, int, int]] = []  # decimals of more than 18 digits: in Python numbers, one by one
+        for i, code in enumerate(codes.tolist()):
+            square, place = unscaled(self._interner.object(code), self._dtype) ** 2, 0
+            while square:
+                found.append((i, place, square & 0xFFFF_FFFF))
+                square, place = square >> 32, place + 1
+        columns = np.array(found, np.int64).reshape(-1, 3).T
+        return columns[0], columns[1], columns[2]
+
+
+def unscaled(value: Decimal, dtype: DType) -> int:
+    """Return a decimal as a whole number of its type's last digit."""
+    return int(value.scaleb(dtype.scale, Context(prec=80)))

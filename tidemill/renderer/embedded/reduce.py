@@ -46,6 +46,8 @@ class Logic(Protocol):
 
     def stores(self) -> dict[str, Store]: ...
 
+    def refilled(self) -> None: ...
+
 
 class ReduceOperator(KeyedOperator):
     """Reduce. What is given is what the logic wants less what was given before, at the times where that can change."""
@@ -104,6 +106,9 @@ class ReduceOperator(KeyedOperator):
         self.fill_times(taken_out, codes, active, at)
         taken_out[-1] *= -coefficient
         return np.concatenate((put_in, taken_out), axis=1)
+
+    def refilled(self) -> None:
+        self._logic.refilled()
 
     def stores(self) -> dict[str, Store]:
         return {"out": self._out, **self._logic.stores()}

@@ -349,6 +349,9 @@ class Operator:
         """Return the operator's state, by name."""
         return {}
 
+    def refilled(self) -> None:
+        """Drop what was worked out of the stores, which were given other contents."""
+
     @property
     def state_rows(self) -> int:
         return sum(store.size for store in self.stores().values())

@@ -168,6 +168,14 @@ class Spine:
                 owner, block = owner.compress(true), block.compress(true, axis=1)
         return owner, block
 
+    def count(self, keys: Block) -> Ints:
+        """Return about how many updates each key has: without those in the tail."""
+        hashes = hashed(keys)
+        counts = np.zeros(len(hashes), np.int64)
+        for batch in self.view.batches:
+            counts += batch.keys.searchsorted(hashes, "right") - batch.keys.searchsorted(hashes)
+        return counts
+
     def everything(self) -> Block:
         """Return all updates."""
         view = self.view

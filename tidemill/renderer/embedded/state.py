@@ -89,6 +89,7 @@ def _load(operator: Operator, saved: dict[str, Block]) -> None:
     for name, store in operator.stores().items():
         if name in saved:
             store.refill(saved[name])
+    operator.refilled()
     for i, port in enumerate(operator.ports):
         port.forget()
         if f"port{i}" in saved:

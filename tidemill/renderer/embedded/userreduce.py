@@ -40,6 +40,9 @@ class UserLogic:
         self._rest_schema = Schema(tuple(schema.fields[i] for i in rest))
         self._key_schema = Schema(tuple(schema.fields[i] for i in node.keys))
 
+    def refilled(self) -> None:
+        """Nothing is worked out of the arrangement."""
+
     def stores(self) -> dict[str, Store]:
         return {}
 

@@ -8,18 +8,17 @@ import numpy as np
 
 from tidemill.collections.types import DType
 from tidemill.renderer.embedded.active import Active
-from tidemill.renderer.embedded.blocks import NULL, Block, Ints, consolidated, stacked
+from tidemill.renderer.embedded.blocks import NULL, Block, Bools, Ints, consolidated
 from tidemill.renderer.embedded.codec import Interner, order_ranks
 from tidemill.renderer.embedded.keyed import Stored
 from tidemill.renderer.embedded.ordered import OrderedRows, SortColumn
 from tidemill.renderer.embedded.parts import Groups, Part, Shape, numbers
-from tidemill.renderer.embedded.schedule import Store
+from tidemill.renderer.embedded.spine import View
 
 __all__ = ["OrderedValues", "Values"]
 
-MANY: Final = 64
-FEWER: Final = 64
-"""For more groups than ``MANY``, that have on average less rows than ``FEWER``, going through all beats looking each up."""
+LARGE: Final = 2048
+"""Updates of a group from which on holding it in order beats looking through it."""
 
 
 class Values(Part):
@@ -59,37 +58,82 @@ class Values(Part):
 
 
 class OrderedValues(Values):
-    """The same where times are of one coordinate and no loop is around: in order, so that no group is looked through."""
+    """The same where times are of one coordinate and no loop is around: no large group is looked through.
+
+    A group that has grown large is from then on held in order as well, and a change to it costs a search. The others are
+    looked through, many at once, which is cheaper as long as they are small.
+    """
 
     def __init__(self, column: int, dtype: DType, given: int, shape: Shape, interner: Interner) -> None:
         super().__init__(column, dtype, given, shape)
-        columns = [SortColumn(shape.width, dtype)]
-        self._rows = OrderedRows(shape.width, self.codes, columns, shape.schedule, interner)
-        self._new: list[Block] = []
+        self._make = lambda: OrderedRows(
+            shape.width, self.codes, [SortColumn(shape.width, dtype)], shape.schedule, interner
+        )
+        self._rows = self._make()
+        self._touched = shape.schedule.touched
+        self._large = np.empty((shape.width, 0), np.int64)
+        """The keys of the groups that are held in order."""
+        self._mark: Block | None = None
+        self._new = self._large
+        self._is_large = np.empty(0, np.bool_)
 
     def gather(self, keys: Block, owner: Ints, new: Block) -> Stored:
-        """Keep the new updates for `extremes`; what is stored has no times of its own any more."""
-        _, kept = self.project(owner, new)
-        self._new = [kept]
-        return Stored(owner[:0], np.empty((self.codes + 2, 0), np.int64), self.codes)
+        """Return the updates of the small groups; keep the new ones of the large groups for `extremes`."""
+        owner, new = self.project(owner, new)
+        before = self.spine.view
+        if new.shape[1]:
+            before = self.spine.append(consolidated(new))
+        self._is_large = self._known(keys)
+        grown = (self.spine.count(keys) > LARGE) & ~self._is_large
+        if grown.any():
+            self._promote(keys.compress(grown, axis=1), before)
+            self._is_large |= grown
+        self._new = new.compress(self._is_large.take(owner), axis=1)
+        small = (~self._is_large).nonzero()[0]
+        found, block = self.spine.find(keys.take(small, axis=1))
+        return Stored(small.take(found), block, self.codes)
+
+    def _known(self, keys: Block) -> Bools:
+        if not self._large.shape[1]:
+            return np.zeros(keys.shape[1], np.bool_)
+        return numbers(self._large, keys) >= 0
+
+    def _promote(self, keys: Block, before: View) -> None:
+        """Hold these groups in order from now on, as they were before the new updates."""
+        if self._mark is None:
+            self._mark = self._large
+            self._touched.append(self)
+        self._large = np.concatenate((self._large, keys), axis=1)
+        _, block = self.spine.find(keys, before)
+        self._rows.apply(np.concatenate((block[: self.codes], block[-1:])))
+
+    def commit(self) -> None:
+        self._mark = None
+
+    def rollback(self) -> None:
+        if self._mark is not None:
+            self._large, self._mark = self._mark, None
+
+    def refilled(self) -> None:
+        """Begin anew: the spine was given other updates."""
+        self._large = self._large[:, :0]
+        self._rows = self._make()
 
     def extremes(self, group: Groups, active: Active, seen: Stored, interner: Interner) -> tuple[Ints, Ints]:
-        """Return the least and the greatest value at each active time: time by time, as the contents move on."""
-        new, self._new = stacked(self._new), []
-        low, high = np.full(len(active), NULL), np.full(len(active), NULL)
+        """Return the least and the greatest value at each active time; large groups time by time, as contents move on."""
+        low, high = super().extremes(group, active, seen, interner)
+        large = self._is_large.take(active.keys)
+        if not large.any():
+            return low, high
         times = active.times[0]
-        for time in np.unique(times).tolist():
-            change = new.compress(new[self.codes] == time, axis=1)
-            rows = np.concatenate((change[: self.codes], change[-1:]))
-            negative = self._rows.apply(rows)
-            here = (times == time).nonzero()[0]
+        for time in np.unique(times[large]).tolist():
+            change = self._new.compress(self._new[self.codes] == time, axis=1)
+            negative = self._rows.apply(np.concatenate((change[: self.codes], change[-1:])))
+            here = (large & (times == time)).nonzero()[0]
             if negative.shape[1]:
                 self._refuse(group, negative[:, 0].tolist(), here)
-            if len(here) > MANY and len(here) * FEWER > self._rows.size:
-                low[here], high[here] = self._ends_of_many(group.codes(here))
-            else:
-                for at in here.tolist():
-                    low[at], high[at] = self._ends(tuple(group.codes(at).tolist()))
+            for at in here.tolist():
+                low[at], high[at] = self._ends(tuple(group.codes(at).tolist()))
         return low, high
 
     def _ends(self, key: tuple[int, ...]) -> tuple[int, int]:
@@ -102,26 +146,7 @@ class OrderedValues(Values):
             return int(self._rows.head(key, first[-1] + 1)[-2, -1]), last[-2]
         return first[-2], last[-2]
 
-    def _ends_of_many(self, keys: Block) -> tuple[Ints, Ints]:
-        """Return the same for many groups, by going through all rows once."""
-        rows = self._rows.everything()
-        rows = rows.compress(rows[-2] != NULL, axis=1)
-        low, high = np.full(keys.shape[1], NULL), np.full(keys.shape[1], NULL)
-        number = numbers(keys, rows[: self.width])
-        mine = number >= 0
-        number, values = number[mine], rows[-2, mine]
-        if len(number):
-            starts = np.concatenate(([True], number[1:] != number[:-1]))
-            low[number[starts]] = values[starts]
-            ends = np.concatenate((starts[1:], [True]))
-            high[number[ends]] = values[ends]
-        return low, high
-
     def _refuse(self, group: Groups, row: list[int], here: Ints) -> None:
         keys = group.codes(here)
         at = int(here[(keys == np.array(row[: self.width], np.int64)[:, None]).all(axis=0)][0])
         raise group.negative(at, self._column, row[-2], row[-1])
-
-    @property
-    def store(self) -> Store:
-        return self._rows

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tidemill.collections.aggregates import BoundAggregate
+from tidemill.collections.aggregates import Aggregates, BoundAggregate
 from tidemill.collections.schema import Schema
 from tidemill.collections.types import DType
 from tidemill.collections.validation import INT64_LIMIT
@@ -15,13 +15,14 @@ from tidemill.renderer.embedded.active import Active
 from tidemill.renderer.embedded.blocks import NULL, Block, Ints
 from tidemill.renderer.embedded.codec import LONG_DECIMAL, Interner, float_codes, is_interned
 from tidemill.renderer.embedded.keyed import Stored
-from tidemill.renderer.embedded.parts import Groups, Part, Shape
+from tidemill.renderer.embedded.parts import Groups, Part, Shape, unscaled
 
 __all__ = ["WholeSums"]
 
 _HALF: Final = 32
 _MASK: Final = (1 << _HALF) - 1
 _EXACT: Final = 1 << 53
+_SUMMED: Final = ("sum", "avg", "bool_or", "bool_and", "variance", "stddev")
 
 
 class WholeSums(Part):
@@ -33,24 +34,25 @@ class WholeSums(Part):
 
     def __init__(
         self,
-        aggregates: tuple[BoundAggregate, ...],
+        aggregates: Aggregates,
         schema: Schema,
         shape: Shape,
         interner: Interner,
     ) -> None:
         self._input = len(schema)
+        self._present = aggregates.present
         self._interner = interner
         self.count_row: dict[int | None, int] = {None: 0}
         self._limbs: dict[int, tuple[int, int]] = {}
         self._types: dict[int, DType] = {}
         rows = 1
-        for a in aggregates:
+        for a in aggregates.columns:
             if a.column is None or a.input is None:
                 continue
             if a.column not in self.count_row and a.function not in ("min", "max"):
                 self.count_row[a.column] = rows
                 rows += 1
-            if a.function in ("sum", "avg") and a.input.name != "float64" and a.column not in self._limbs:
+            if a.function in _SUMMED and a.input.name != "float64" and a.column not in self._limbs:
                 long = a.input.is_decimal and a.input.precision > LONG_DECIMAL
                 self._limbs[a.column] = (rows, 4 if long else 2)
                 self._types[a.column] = a.input
@@ -64,7 +66,7 @@ class WholeSums(Part):
         kept[:width] = new[:width]
         kept[width : -self.weights] = new[self._input : -1]
         weights = kept[-self.weights :]
-        weights[0] = diffs
+        weights[0] = diffs if self._present is None else diffs * (new[self._present] != NULL)
         for column, row in self.count_row.items():
             if column is not None:
                 weights[row] = diffs * (new[column] != NULL)
@@ -83,7 +85,7 @@ class WholeSums(Part):
         limbs = np.zeros((4, len(distinct)), np.int64)
         for i, code in enumerate(distinct.tolist()):
             if code != NULL:
-                value = int(self._interner.object(code).scaleb(dtype.scale, Context(prec=80)))
+                value = unscaled(self._interner.object(code), dtype)
                 limbs[:, i] = [value & _MASK, value >> _HALF & _MASK, value >> 2 * _HALF & _MASK, value >> 3 * _HALF]
         return limbs.take(inverse, axis=1)
 
@@ -100,6 +102,9 @@ class WholeSums(Part):
         assert aggregate.column is not None
         row, limbs = self._limbs[aggregate.column]
         some = counts != 0
+        if aggregate.function in ("bool_or", "bool_and"):  # true is 1, so the low half counts what is true
+            true = sums[row]
+            return np.where(some, true > 0 if aggregate.function == "bool_or" else counts - true <= 0, NULL)
         if limbs == 2 and not aggregate.output.is_decimal:  # noqa: PLR2004
             low, high = sums[row], sums[row + 1]
             high = high + (low >> _HALF)
@@ -114,15 +119,20 @@ class WholeSums(Part):
                 return np.where(some, float_codes(total / np.where(some, counts, 1)), NULL)
         return self._one_by_one(aggregate, sums, group, some)
 
+    def totals(self, column: int, sums: Block) -> list[int]:
+        """Return the sums of a column as Python numbers."""
+        row, limbs = self._limbs[column]
+        parts = sums[row : row + limbs].tolist()
+        return [sum(part[i] << _HALF * j for j, part in enumerate(parts)) for i in range(sums.shape[1])]
+
     def _one_by_one(self, aggregate: BoundAggregate, sums: Block, group: Groups, some: Any) -> Ints:
         """The rare cases in whole Python numbers: decimals, and means of more than 53 bits."""
-        row, limbs = self._limbs[aggregate.column or 0]
+        assert aggregate.column is not None
         counts = sums[self.count_row[aggregate.column]].tolist()
-        parts = sums[row : row + limbs].tolist()
+        totals = self.totals(aggregate.column, sums)
         codes = np.full(sums.shape[1], NULL, np.int64)
         for i in some.nonzero()[0].tolist():
-            total = sum(part[i] << _HALF * j for j, part in enumerate(parts))
-            codes[i] = self._code(aggregate, total, counts[i], group, i)
+            codes[i] = self._code(aggregate, totals[i], counts[i], group, i)
         return codes
 
     def _code(self, aggregate: BoundAggregate, total: int, count: int, group: Groups, i: int) -> int:

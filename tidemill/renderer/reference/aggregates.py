@@ -31,6 +31,12 @@ def aggregate(bound: BoundAggregate, rows: Contents) -> Any:
         return choose(values, key=_value_order, default=None)
     if count == 0:
         return None
+    if bound.function == "bool_or":
+        return values.get(True, 0) > 0
+    if bound.function == "bool_and":
+        return values.get(False, 0) <= 0
+    if bound.function in ("variance", "stddev"):
+        return _spread(values, count, bound)
     return (_sum if bound.function == "sum" else _avg)(values, count, bound)
 
 
@@ -67,6 +73,23 @@ def _avg(values: Multiset, count: int, bound: BoundAggregate) -> Any:
     if bound.input is not None and bound.input.is_integer:
         return canonical_float(sum(value * n for value, n in values.items()) / count)  # of two ints: rounded once
     return canonical_float(_float_sum(values) / count)
+
+
+def _spread(values: Multiset, count: int, bound: BoundAggregate) -> float | None:
+    """Return the sample variance or its root; None for fewer than two values."""
+    if count < 2:  # noqa: PLR2004 - two values make a spread
+        return None
+    if any(isinstance(v, float) and not math.isfinite(v) for v in values):
+        return NAN
+    squares = sum((Fraction(value) ** 2 * n for value, n in values.items()), Fraction())
+    exact = (squares * count - _exact_sum(values) ** 2) / (count * (count - 1))
+    try:
+        variance = canonical_float(float(exact))
+    except OverflowError:
+        variance = math.inf if exact > 0 else -math.inf
+    if bound.function == "variance":
+        return variance
+    return canonical_float(math.sqrt(variance)) if variance >= 0 else NAN
 
 
 def _exact_sum(values: Multiset) -> Fraction:

@@ -140,9 +140,11 @@ def _reduced(node: nodes.Reduce, key: Row, rows: Contents) -> Contents:
 
 
 def _aggregated(node: nodes.Reduce, logic: Aggregates, key: Row, rows: Contents) -> Contents:
-    if any(a.function in ("min", "max") for a in logic.columns):
-        _check_counts(node, key, rows)
-    if not node.scalar and sum(rows.values()) == 0:
+    for bound in logic.columns:
+        if bound.function in ("min", "max"):
+            _check_counts(node, key, _projected(rows, bound.column))
+    present = rows if logic.present is None else {r: n for r, n in rows.items() if r[logic.present] is not None}
+    if not node.scalar and sum(present.values()) == 0:
         return {}
     values = []
     for name, bound in zip(logic.names, logic.columns, strict=True):
@@ -151,6 +153,13 @@ def _aggregated(node: nodes.Reduce, logic: Aggregates, key: Row, rows: Contents)
         except OverflowError:
             raise failures.overflow(node, key, name, bound.function) from None
     return {(*key, *values): 1}
+
+
+def _projected(rows: Contents, column: int | None) -> Contents:
+    values: Contents = defaultdict(int)
+    for row, count in rows.items():
+        values[(row[column or 0],)] += count
+    return values
 
 
 def _without_key(node: nodes.Reduce, rows: Contents) -> list[tuple[Row, int]]:

@@ -1,0 +1,1 @@
+"""What tidemill costs, next to recomputing with DuckDB and to Pathway. Run with ``python -m benchmarks``."""

@@ -1,0 +1,45 @@
+"""tidemill's embedded engine: a step is ``insert`` or ``delete`` and ``advance``, reading is ``changes`` as Arrow."""
+
+from typing import Any
+
+import pyarrow.compute  # noqa: F401 - memory is counted from after the imports
+import tidemill.renderer.embedded.run  # noqa: F401 - likewise
+import tidemill as tm
+
+from benchmarks.workload import Change, Row, Tables, Workload
+
+
+class Embedded:
+    version = tm.__version__
+
+    def __init__(self, workload: Workload) -> None:
+        self.run = workload.tidemill(tm).start()
+
+    def load(self, tables: Tables) -> None:
+        for name, table in tables.items():
+            self.run.insert(name, table)
+        self.run.advance()
+
+    def prepare(self, changes: list[Change]) -> None:
+        pass
+
+    def step(self, changes: list[Change]) -> None:
+        for change in changes:
+            put = self.run.insert if change.sign > 0 else self.run.delete
+            put(change.table, change.rows)
+        self.run.advance()
+
+    def read(self) -> Any:
+        return self.run.changes("answer").to_arrow()
+
+    def contents(self) -> list[Row]:
+        return list(self.run.snapshot("answer"))
+
+    def state_rows(self) -> int:
+        return self.run.metrics().state_rows
+
+    def close(self) -> None:
+        self.run.close()
+
+
+engine = Embedded

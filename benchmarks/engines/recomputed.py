@@ -1,0 +1,77 @@
+"""DuckDB, recomputing: a step changes an in-memory table, reading runs the whole query and fetches Arrow.
+
+Two threads. Rows to delete are found beforehand, not measured; a step deletes them by their row id, the quickest way.
+"""
+
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from benchmarks.workload import Change, Row, Tables, Workload, rows_of
+
+
+class Recomputed:
+    version = duckdb.__version__
+
+    def __init__(self, workload: Workload) -> None:
+        self.query = workload.query
+        self.connection = duckdb.connect(config={"threads": 2})
+        self.columns: dict[str, list[str]] = {}
+
+    def load(self, tables: Tables) -> None:
+        for name, table in tables.items():
+            self.columns[name] = table.column_names
+            self.connection.register("loaded", table)
+            self.connection.execute(f"CREATE TABLE {name} AS SELECT * FROM loaded")
+            self.connection.unregister("loaded")
+
+    def prepare(self, changes: list[Change]) -> None:
+        self.actions = [self._insertion(c) if c.sign > 0 else self._deletion(c) for c in changes]
+
+    def _insertion(self, change: Change) -> tuple[str, Any]:
+        if isinstance(change.rows, pa.Table):
+            return f"INSERT INTO {change.table} SELECT * FROM rows", change.rows
+        places = ", ".join("?" for _ in self.columns[change.table])
+        return f"INSERT INTO {change.table} VALUES ({places})", change.rows[0]
+
+    def _deletion(self, change: Change) -> tuple[str, Any]:
+        names = self.columns[change.table]
+        if isinstance(change.rows, pa.Table):
+            # Equal rows are numbered, so that as many of them go as are to go.
+            keys = ", ".join(names)
+            numbered = f"{keys}, row_number() OVER (PARTITION BY {keys}) AS copy"
+            self.connection.register("gone", change.rows)
+            ids = self.connection.sql(
+                f"SELECT id FROM (SELECT rowid AS id, {numbered} FROM {change.table}) "
+                f"JOIN (SELECT {numbered} FROM gone) USING ({keys}, copy)"
+            ).to_arrow_table()
+            self.connection.unregister("gone")
+            return f"DELETE FROM {change.table} WHERE rowid IN (SELECT id FROM rows)", ids
+        where = " AND ".join(f"{name} = ?" for name in names)
+        found = self.connection.execute(f"SELECT min(rowid) FROM {change.table} WHERE {where}", change.rows[0])
+        return f"DELETE FROM {change.table} WHERE rowid = ?", found.fetchall()[0]
+
+    def step(self, changes: list[Change]) -> None:  # noqa: ARG002 - they are prepared
+        for statement, parameters in self.actions:
+            if isinstance(parameters, pa.Table):
+                self.connection.register("rows", parameters)
+                self.connection.execute(statement)
+                self.connection.unregister("rows")
+            else:
+                self.connection.execute(statement, parameters)
+
+    def read(self) -> pa.Table:
+        return self.connection.sql(self.query).to_arrow_table()
+
+    def contents(self) -> list[Row]:
+        return rows_of(self.read())
+
+    def state_rows(self) -> int:
+        return sum(self.connection.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0] for name in self.columns)
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+engine = Recomputed

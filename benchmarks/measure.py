@@ -1,0 +1,142 @@
+"""What is measured in one process: epochs of one row, endurance, epochs of many rows."""
+
+from __future__ import annotations
+
+import hashlib
+import resource
+import statistics
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from time import perf_counter
+from typing import Any
+
+from benchmarks.engines import Engine, engine_for
+from benchmarks.workload import Change, Row, Tables, Workload
+
+WARM_UP = 10
+EPOCHS = 100
+READING_SECONDS = 20.0
+"""After this long, answers are no longer read where reading costs much; changes go on to the end."""
+
+ENDURANCE = 100_000
+BULK_ROWS = 100_000
+BULK_EPOCHS = 6
+
+
+def epochs(workload: Workload, name: str) -> dict[str, Any]:
+    """Load, change one row an epoch, and say what it took."""
+    engine, base = engine_for(name, workload), peak_memory()
+    tables = workload.tables()
+    loading, reading = load(engine, tables)
+    steps, reads = timed(engine, ([c] for c in workload.changes(tables)), EPOCHS)
+    memory = peak_memory() - base
+    result = {
+        "version": engine.version,
+        "load_s": loading,
+        "first_read_s": reading,
+        "step_ms": spread(steps[: len(reads)]),
+        "read_ms": spread(reads),
+        "epoch_ms": spread([s + r for s, r in zip(steps, reads, strict=False)]),
+        "memory_mb": memory,
+        "state_rows": engine.state_rows(),
+        "answer": digest(engine.contents()),
+    }
+    engine.close()
+    return result
+
+
+def bulk(workload: Any, name: str) -> dict[str, Any]:
+    """Load, and change many rows in each of a few epochs."""
+    engine, base = engine_for(name, workload), peak_memory()
+    tables = workload.tables()
+    load(engine, tables)
+    steps, reads = timed(engine, workload.bulk_changes(tables, BULK_ROWS), BULK_EPOCHS - 1, warm_up=1)
+    result = {
+        "rows": BULK_ROWS,
+        "step_ms": spread(steps),
+        "epoch_ms": spread([s + r for s, r in zip(steps, reads, strict=True)]),
+        "memory_mb": peak_memory() - base,
+        "answer": digest(engine.contents()),
+    }
+    engine.close()
+    return result
+
+
+def endurance(workload: Workload, name: str) -> dict[str, Any]:
+    """Insert and delete the same row, epoch after epoch, and compare the last thousand epochs with the first."""
+    engine = engine_for(name, workload)
+    tables = workload.tables()
+    load(engine, tables)
+    change = next(workload.changes(tables))
+    back = Change(change.table, change.rows, -change.sign)
+    first, _ = timed(engine, islice(_alternating(change, back), 1_010), 1_000)
+    rows, memory = engine.state_rows(), peak_memory()
+    _, _ = timed(engine, _alternating(change, back), ENDURANCE - 2_000, warm_up=0)
+    last, _ = timed(engine, _alternating(change, back), 1_000, warm_up=0)
+    result = {
+        "epochs": ENDURANCE,
+        "first_step_ms": spread(first),
+        "last_step_ms": spread(last),
+        "first_state_rows": rows,
+        "last_state_rows": engine.state_rows(),
+        "memory_growth_mb": peak_memory() - memory,
+    }
+    engine.close()
+    return result
+
+
+def _alternating(change: Change, back: Change) -> Iterator[list[Change]]:
+    while True:
+        yield [change]
+        yield [back]
+
+
+def load(engine: Engine, tables: Tables) -> tuple[float, float]:
+    """Return the seconds that loading and the first reading take."""
+    start = perf_counter()
+    engine.load(tables)
+    loaded = perf_counter()
+    engine.read()
+    return loaded - start, perf_counter() - loaded
+
+
+def timed(
+    engine: Engine, changes: Iterator[list[Change]], number: int, *, warm_up: int = WARM_UP
+) -> tuple[list[float], list[float]]:
+    """Return the seconds of each step, and of each reading as far as readings were made."""
+    for change in islice(changes, warm_up):
+        engine.prepare(change)
+        engine.step(change)
+        engine.read()
+    steps: list[float] = []
+    reads: list[float] = []
+    begun = perf_counter()
+    for change in islice(changes, number):
+        engine.prepare(change)
+        start = perf_counter()
+        engine.step(change)
+        stepped = perf_counter()
+        steps.append(stepped - start)
+        if stepped - begun < READING_SECONDS or sum(reads) < 0.5 * READING_SECONDS:
+            engine.read()
+            reads.append(perf_counter() - stepped)
+    return steps, reads
+
+
+def spread(seconds: list[float]) -> dict[str, float]:
+    """Return median, 90th percentile and maximum, in milliseconds."""
+    ordered = sorted(s * 1_000 for s in seconds)
+    p90 = ordered[max(0, -(-len(ordered) * 9 // 10) - 1)]
+    return {"median": statistics.median(ordered), "p90": p90, "max": ordered[-1], "epochs": len(ordered)}
+
+
+def digest(rows: list[Row]) -> dict[str, Any]:
+    """Return what tells one answer from another, whatever the order of its rows."""
+    return {"rows": len(rows), "sha256": hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()}
+
+
+def peak_memory() -> float:
+    """Return the most memory this process has held, in MB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)

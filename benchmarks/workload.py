@@ -1,0 +1,61 @@
+"""What a workload is: tables to load, one-row changes to them, and one question in the words of each engine."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+SEED = 20240229
+
+Tables = Mapping[str, pa.Table]
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """Rows put into a table (sign +1) or taken from it (-1): tuples where they are few, else an Arrow table."""
+
+    table: str
+    rows: list[Row] | pa.Table
+    sign: int
+
+
+class Workload(abc.ABC):
+    """Data and changes from fixed seeds, so that every engine, in whatever process, sees the same."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    query: ClassVar[str]
+    """The question in SQL, as DuckDB answers it fastest: the alternatives tried are named in the workload's file."""
+
+    def __init__(self, scale: int = 1) -> None:
+        self.scale = scale
+
+    @abc.abstractmethod
+    def tables(self) -> Tables:
+        """Return what is loaded before the epochs."""
+
+    @abc.abstractmethod
+    def changes(self, tables: Tables) -> Iterator[Change]:
+        """Yield changes of one row each, one an epoch, without end."""
+
+    @abc.abstractmethod
+    def tidemill(self, tm: Any) -> Any:
+        """Return the question as a dataflow, with an input for each table and the output ``answer``."""
+
+    def pathway(self, pw: Any, tables: Mapping[str, Any]) -> Any:
+        """Return the question as a Pathway table with the columns of the answer and no others."""
+        raise NotSupportedError
+
+
+class NotSupportedError(Exception):
+    """Raised where an engine, in this version, cannot say what the workload asks."""
+
+
+def rows_of(table: pa.Table) -> list[Row]:
+    """Return a table as tuples."""
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))

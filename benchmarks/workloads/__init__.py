@@ -1,0 +1,13 @@
+"""The workloads, by name. Numbers are those of the project's issues; what is missing here is measured elsewhere."""
+
+from benchmarks.workload import Workload
+from benchmarks.workloads.closure import Closure
+from benchmarks.workloads.counts import Counts
+from benchmarks.workloads.debian import Debian
+from benchmarks.workloads.joined import Joined
+from benchmarks.workloads.least import Least, LeastTen
+from benchmarks.workloads.reachability import Reachability
+
+WORKLOADS: dict[str, type[Workload]] = {
+    w.name: w for w in (Counts, Joined, Reachability, Closure, Debian, Least, LeastTen)
+}

@@ -1,0 +1,295 @@
+"""The examples: that they run and show what they say, and that they are right, against plain Python and networkx."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import runpy
+from collections import Counter, defaultdict, deque
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from running import at, examples
+
+import tidemill as tm
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+LATEST = 3
+"""The last time of the random updates."""
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def rows(updates, time):
+    """The rows at a time, each as often as it is there."""
+    return list(Counter(at(updates, time)).elements())
+
+
+def agrees(flow, updates, expected):
+    """Both engines give the same in all batchings; run epoch by epoch, outputs hold at each what they ought to."""
+    tm.testing.check_equivalent(flow, updates)
+    with flow.start() as run:
+        for name, triples in updates.items():
+            run.update(name, triples)
+        for time in range(LATEST + 1):
+            run.advance_to(time + 1)
+            wanted = expected(*(rows(triples, time) for triples in updates.values()))
+            assert {name: run.snapshot(name).counts() for name in wanted} == wanted, f"at {time}"
+
+
+def edges(a, b, nodes="abcdef", **options):
+    """A strategy for the updates of a small graph."""
+    columns = {a: "string", b: "string"}
+    return tm.testing.updates(columns, non_negative=True, values={a: nodes, b: nodes}, latest=LATEST, **options)
+
+
+# -- that they run, and are short -------------------------------------------------------------------------------------
+
+SHOWN = {
+    "bitemporal": ["Oslo  60       (1, 1)  +1", "day 1, correction 1: ('Oslo', 60) ('Rome', 70)"],
+    "debian": ["insert gcc-12-base: 1014 changes", "3     703", "delete gcc-12-base: 1014 changes"],
+    "even_odd": ["Dora  Ben\n", "Ann   Ann   1     -1", "Dora  Ben   2     +1"],
+    "k_core": ["Dora  2        1     -1", "Cem   3        2     +1"],
+    "pagerank": ["libc6            153.8", "libc6        153826428  1     -1"],
+    "scc": ["f     d\n", "f     a      1     +1"],
+    "stable_matching": ["Ann      Law\n", "Ann      Sea     1     +1"],
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_runs_and_shows_a_result_and_a_change(name, capsys):
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    positions = [printed.find(text) for text in SHOWN[name]]
+    assert -1 not in positions, printed
+    assert positions == sorted(positions), printed
+    assert printed.count("\n") <= 40
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_has_at_most_forty_lines_and_says_what_it_shows(name):
+    text = (EXAMPLES / f"{name}.py").read_text()
+    assert sum(1 for line in text.splitlines() if line.strip()) <= 40
+    assert len(load(name).__doc__) > 200
+
+
+def test_the_readme_names_each():
+    text = (EXAMPLES / "README.md").read_text()
+    assert sorted(line.split("](")[1].split(".py)")[0] for line in text.splitlines() if "](" in line) == NAMES
+
+
+# -- that they are right ----------------------------------------------------------------------------------------------
+
+
+def components(graph_edges):
+    graph = nx.DiGraph(graph_edges)
+    label = {n: min(c) for c in nx.strongly_connected_components(graph) for n in c}
+    on_cycles = Counter((a, b) for a, b in graph_edges if label[a] == label[b])
+    return {"on_cycles": on_cycles, "components": Counter({(n, label[n]) for edge in on_cycles for n in edge})}
+
+
+@examples(20)
+@given(edges("src", "dst", max_size=20))
+def test_scc(found):
+    agrees(load("scc").build(), {"edges": found}, components)
+
+
+def test_scc_of_a_larger_graph_edge_by_edge():
+    nodes, rng = [f"{n:02}" for n in range(40)], random.Random(3)
+    there = [tuple(rng.choices(nodes, k=2)) for _ in range(50)]
+    with load("scc").build().start() as run:
+        run.insert("edges", there)
+        for _ in range(25):
+            run.advance()
+            wanted = components(there)
+            assert {name: run.snapshot(name).counts() for name in wanted} == wanted
+            gone, new = there.pop(rng.randrange(len(there))), [tuple(rng.choices(nodes, k=2)) for _ in range(2)]
+            run.delete("edges", [gone])
+            run.insert("edges", new)
+            there += new
+
+
+def played(rounds):
+    def play(links):
+        degree = Counter(a for a, _ in links)
+        nodes = {n for link in links for n in link}
+        ranks = dict.fromkeys(nodes, 1_000_000)
+        for _ in range(rounds):
+            new = dict.fromkeys(nodes, 150_000)
+            for a, b in links:
+                new[b] += ranks[a] * 85 // (100 * degree[a])
+            ranks = new
+        return {"ranks": Counter(dict.fromkeys(ranks.items(), 1))}
+
+    return play
+
+
+@examples(20)
+@given(edges("package", "depends_on"), st.integers(1, 4))
+def test_pagerank(found, rounds):
+    agrees(load("pagerank").build(rounds), {"edges": found}, played(rounds))
+
+
+def test_pagerank_comes_near_to_the_solution_of_its_equation():
+    size, rng = 30, random.Random(1)
+    links = {(a, (a + step) % size) for a in range(size) for step in rng.sample(range(1, size), rng.randint(1, 5))}
+    moves = np.zeros((size, size))
+    for a, b in links:
+        moves[b, a] = 0.85 / sum(1 for c, _ in links if c == a)
+    wanted = np.linalg.solve(np.eye(size) - moves, np.full(size, 150_000))
+    flow = load("pagerank").build(60)
+    with flow.start() as run:
+        run.insert("edges", [(f"{a:02}", f"{b:02}") for a, b in links])
+        run.advance()
+        ranks = [rank for _, rank in run.snapshot("ranks")]
+    assert np.allclose(ranks, wanted, rtol=1e-3)
+
+
+def teams(rivals):
+    graph = nx.Graph(rivals)
+    stuck, team = set(), {}
+    for nodes in nx.connected_components(graph):
+        part = graph.subgraph(nodes)
+        if nx.number_of_selfloops(part) or not nx.is_bipartite(part):
+            stuck |= nodes
+            continue
+        side = nx.bipartite.color(part)
+        team |= {n: min(m for m in nodes if side[m] == side[n]) for n in nodes}
+    return {"stuck": Counter((n,) for n in stuck), "teams": Counter(team.items())}
+
+
+@examples(20)
+@given(edges("a", "b"))
+def test_even_odd(found):
+    agrees(load("even_odd").build(), {"rivals": found}, teams)
+
+
+def totals(sales):
+    revenue = defaultdict(int)
+    for shop, amount in sales:
+        revenue[shop] += amount
+    return Counter(revenue.items())
+
+
+SALES = {"shop": "string", "amount": "int64"}
+
+
+@examples(20)
+@given(
+    tm.testing.updates(SALES, 2, non_negative=True, latest=2, values={"shop": ["Oslo", "Rome"], "amount": [1, 5, 7]})
+)
+def test_bitemporal(found):
+    flow = load("bitemporal").build()
+    tm.testing.check_equivalent(flow, {"sales": found})
+    with flow.start(keep=9) as run:
+        run.update("sales", found)
+        closed = set()
+        for n in range(1, 4):  # n days with their first n - 1 corrections, or one day with one correction more
+            run.advance_to(tm.Antichain([(n, 0), (0, n)]))
+            closed |= {(d, c) for d in range(n) for c in range(n)}
+            for time in closed:
+                assert run.snapshot("revenue", at=time).counts() == totals(rows(found, time)), time
+
+
+def matched(wishes):
+    """Gale and Shapley, with a queue of students who are free."""
+    lists = defaultdict(list)
+    for student, school, choice, rank in wishes:
+        lists[student].append((choice, school, rank))
+    left = {student: deque(sorted(wanted)) for student, wanted in lists.items()}
+    holds, free = {}, list(left)
+    while free:
+        student = free.pop()
+        if left[student]:
+            _, school, rank = left[student].popleft()
+            free += [max((rank, student), holds.get(school, (rank, student)))[1]] if school in holds else []
+            holds[school] = min((rank, student), holds.get(school, (rank, student)))
+    return {"matches": Counter((student, school) for school, (_, student) in holds.items())}
+
+
+@examples(15)
+@given(st.randoms(use_true_random=False), st.integers(1, 4))
+def test_stable_matching(rng, size):
+    """Nobody is tied: all places and ranks are different numbers. Wishes come and go, and come again otherwise."""
+    numbers = rng.sample(range(1000), 1000)
+    found = []
+    for student in "ABCD"[:size]:
+        for school in "wxyz"[:size]:
+            cuts = sorted(rng.sample(range(LATEST + 2), rng.randint(1, 3)))
+            for begin, end in zip(cuts, [*cuts[1:], None], strict=True):
+                row = (student, school, numbers.pop(), numbers.pop())
+                found += [(row, begin, 1)] + ([(row, end, -1)] if end is not None else [])
+    agrees(load("stable_matching").build(), {"wishes": [u for u in found if u[1] <= LATEST]}, matched)
+    for time in range(LATEST + 1):
+        assert_stable(rows(found, time), dict(matched(rows(found, time))["matches"].keys()))
+
+
+def assert_stable(wishes, school_of):
+    """What the oracle gives is stable: no student and school prefer each other to what they have."""
+    choice = {(student, school): c for student, school, c, _ in wishes}
+    rank = {(student, school): r for student, school, _, r in wishes}
+    student_of = {school: student for student, school in school_of.items()}
+    for (student, school), place in choice.items():
+        leaves = student not in school_of or place < choice[student, school_of[student]]
+        takes = school not in student_of or rank[student, school] < rank[student_of[school], school]
+        assert not (leaves and takes), (student, school)
+
+
+def core(k):
+    def expected(friends):
+        graph = nx.Graph((a, b) for a, b in friends if a != b)
+        return {"core": Counter(nx.k_core(graph, k).degree())}
+
+    return expected
+
+
+@examples(20)
+@given(edges("a", "b", max_size=24), st.integers(1, 3))
+def test_k_core(found, k):
+    agrees(load("k_core").build(k), {"friends": found}, core(k))
+
+
+def broken(depends, removed):
+    graph = nx.DiGraph([(b, a) for a, b in depends])
+    sources = {package for (package,) in removed}
+    graph.add_nodes_from(sources)
+    hops = nx.multi_source_dijkstra_path_length(graph, sources) if sources else {}
+    return {"broken": Counter(hops.items()), "by_hops": Counter(Counter(hops.values()).items())}
+
+
+@examples(20)
+@given(
+    edges("package", "depends_on", max_size=16),
+    tm.testing.updates(
+        {"package": "string"}, non_negative=True, values={"package": "abcdef"}, latest=LATEST, max_size=6
+    ),
+)
+def test_debian(depends, removed):
+    agrees(load("debian").build(), {"depends": depends, "removed": removed}, broken)
+
+
+def test_debian_with_its_data():
+    module = load("debian")
+    table = pq.read_table(module.DEPENDS)
+    depends = list(zip(*table.to_pydict().values(), strict=True))
+    rng = random.Random(2)
+    gone = set()
+    with module.build().start() as run:
+        run.insert("depends", table)
+        for package in [*rng.sample(table["depends_on"].to_pylist(), 4), "libc6", "libgcc-s1", "libc6"]:
+            (run.delete if package in gone else run.insert)("removed", [(package,)])
+            gone ^= {package}
+            run.advance()
+            wanted = broken(depends, [(p,) for p in gone])
+            assert {name: run.snapshot(name).counts() for name in wanted} == wanted

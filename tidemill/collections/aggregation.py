@@ -1,0 +1,108 @@
+"""From aggregates as the user wrote them to a Reduce and what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tidemill.collections.aggregates import Aggregates, BoundAggregate, bind_aggregate, output_fields
+from tidemill.collections.binding import Bound, bind
+from tidemill.collections.expressions import col, lit
+from tidemill.collections.schema import Field, Schema
+from tidemill.collections.types import BOOL
+from tidemill.dataflow.nodes import Reduce
+
+if TYPE_CHECKING:
+    from tidemill.collections.collection import Collection
+
+__all__ = ["aggregate"]
+
+Columns = list[tuple[str, Bound]]
+
+_PRESENT = "present#"
+
+
+def aggregate(collection: Collection, keys: Columns, aggregates: Mapping[str, Any]) -> Collection:
+    """Return the groups' keys and aggregates; without keys, one row in any case.
+
+    The Reduce reads the keys and, each once, the arguments. Distinct arguments come to it as rows of their own, so that
+    a change of one row is a change of one value: see `_with_distinct`.
+    """
+    columns: Columns = list(keys)
+    distinct: Columns = []
+    bound: list[BoundAggregate] = []
+    for name, one in aggregates.items():
+        made, argument = bind_aggregate(one, name, collection.schema, len(columns))
+        if made.function == "count_distinct":
+            assert argument is not None, "count_distinct takes an argument"
+            distinct.append((f"{name}#", argument))
+        elif argument is not None:
+            made = attrs.evolve(made, column=_place(columns, f"{name}#", argument))
+        bound.append(made)
+    if distinct:
+        rows, logic = _with_distinct(collection, len(keys), columns, distinct, bound, tuple(aggregates))
+    else:
+        rows = collection.map_columns(columns or [("#", bind(lit(True), collection.schema))])
+        logic = Aggregates(tuple(bound), tuple(aggregates))
+    fields = tuple(Field(name, b.dtype, b.nullable) for name, b in keys)
+    node = rows.builder.graph.add(
+        Reduce,
+        scope=rows.node.scope,
+        inputs=(rows.node,),
+        schema=Schema((*fields, *output_fields(logic))),
+        keys=tuple(range(len(keys))),
+        logic=logic,
+        scalar=not keys,
+    )
+    return rows.builder.collection(node)
+
+
+def _place(columns: Columns, name: str, argument: Bound) -> int:
+    """Return the column that holds an argument: one that is there already, or a new one."""
+    for i, (_, there) in enumerate(columns):
+        if there == argument:
+            return i
+    columns.append((name, argument))
+    return len(columns) - 1
+
+
+def _with_distinct(
+    collection: Collection,
+    keys: int,
+    columns: Columns,
+    distinct: Columns,
+    bound: list[BoundAggregate],
+    names: tuple[str, ...],
+) -> tuple[Collection, Aggregates]:
+    """Return the rows to aggregate, and beside them a row for each distinct argument of each group; and what to compute.
+
+    Only the former have a mark that they are present: counting them counts the group. The latter have all arguments
+    NULL but their own, which is NULL in the former, so that counting what is not NULL counts the distinct ones.
+    """
+    schema = collection.schema
+    null = [(name, bind(lit(None).cast(b.dtype), schema)) for name, b in distinct]
+    plain = collection.map_columns([*columns, (_PRESENT, bind(lit(True), schema)), *null])
+    parts = [plain]
+    for name, argument in distinct:
+        values = collection.map_columns([*columns[:keys], (name, argument)]).filter(col(name).is_not_null()).distinct()
+        parts.append(
+            values.map_columns(
+                [
+                    (f.name, bind(col(f.name) if f.name in values.schema else lit(None).cast(f.dtype), values.schema))
+                    for f in plain.schema
+                ]
+            )
+        )
+    present = plain.schema.index(_PRESENT)
+    counted = iter(range(present + 1, len(plain.schema)))
+    made = [
+        attrs.evolve(b, function="count", column=next(counted))
+        if b.function == "count_distinct"
+        else attrs.evolve(b, column=present, input=BOOL)
+        if b.column is None
+        else b
+        for b in bound
+    ]
+    return parts[0].concat(*parts[1:]), Aggregates(tuple(made), names, present)
