@@ -1,10 +1,10 @@
-"""Pathway, streaming: a step sends rows through Python connectors, commits, and waits for the output's callback.
+"""Pathway, streaming: a step sends a row through a Python connector, commits, and waits for the output's callback.
 
 Measured from before the row is handed to the connector to when the callback has all changes of that epoch. Pathway makes
 no call for an epoch that changes nothing, so a *tick* travels with the change: a row that is filtered off at the input
-and joined to the output, and so arrives when the epoch is complete there. All inputs commit each epoch, as Pathway's
-frontier waits for each; none commits by itself (``autocommit_duration_ms=None``). Loading goes through the same
-connectors, a row at a time.
+and joined to the output, and so arrives when the epoch is complete there. All tables share one connector, so that an
+epoch is one commit (``autocommit_duration_ms=None``: no others), and are told apart by a filter. Loading goes the same
+way, a row at a time. The callback keeps what it is given in a list.
 """
 
 import logging
@@ -19,12 +19,13 @@ import pyarrow as pa
 from benchmarks.workload import Change, Row, Tables, Workload, rows_of
 
 _PYTHON_TYPES = {pa.int64(): int, pa.string(): str, pa.large_string(): str}
+_TICK = "tick"
 
 
 class Subject(pw.io.python.ConnectorSubject):
-    """An input fed from outside: by default Pathway looks into `run` for whether rows are ever deleted."""
+    """An input fed from outside."""
 
-    _deletions_enabled = True
+    _deletions_enabled = True  # Pathway would look for deletions in `run`
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,39 +41,39 @@ class Streamed:
     def __init__(self, workload: Workload) -> None:
         logging.disable(logging.WARNING)
         self.workload = workload
-        self.subjects: dict[str, Subject] = {}
-        self.identities: dict[str, dict[Row, list[int]]] = {}
-        self.numbers, self.ticks = count(1), count(1)
+        self.subject = Subject()
+        self.identities: dict[tuple[str, Row], list[int]] = defaultdict(list)
+        self.numbers = count(1)
+        self.awaited = self.ticked = 0
         self.seen: list[tuple[dict[str, Any], bool]] = []
         self.arrived = threading.Event()
 
     def load(self, tables: Tables) -> None:
         self.columns = {name: table.column_names for name, table in tables.items()}
-        self._start(tables)
-        for name, table in tables.items():
-            self._insert(name, rows_of(table))
-        self._commit(next(iter(tables)))
-
-    def _start(self, tables: Tables) -> None:
-        sources, ticks = {}, []
-        for name, table in tables.items():
-            self.subjects[name], self.identities[name] = Subject(), defaultdict(list)
-            columns = {f.name: pw.column_definition(dtype=_PYTHON_TYPES[f.type] | None) for f in table.schema}
-            identity = {"id_": pw.column_definition(primary_key=True, dtype=int)}
-            schema = pw.schema_builder({**identity, **columns})
-            source = pw.io.python.read(self.subjects[name], schema=schema, autocommit_duration_ms=None)
-            ticks.append(source.filter(pw.this.id_ < 0))
-            rows = source.filter(pw.this.id_ > 0)
-            sources[name] = rows.select(**{c: pw.unwrap(rows[c]) for c in columns})
-        answer = self.workload.pathway(pw, sources)
-        self.answered = answer.column_names()
-        blank = dict.fromkeys(self.answered)
-        parts = [answer.with_columns(tick=0), *(t.select(**blank, tick=pw.this.id_) for t in ticks)]
-        pw.universes.promise_are_pairwise_disjoint(*parts)
-        pw.io.subscribe(parts[0].concat(*parts[1:]), on_change=self._on_change, on_time_end=self._on_time_end)
+        self.blank = {f.name: None for table in tables.values() for f in table.schema}
+        self._subscribe(tables)
         level = pw.MonitoringLevel.NONE
         self.thread = threading.Thread(target=pw.run, kwargs={"monitoring_level": level}, daemon=True)
         self.thread.start()
+        for name, table in tables.items():
+            self._insert(name, rows_of(table))
+        self._commit()
+
+    def _subscribe(self, tables: Tables) -> None:
+        types = {f.name: _PYTHON_TYPES[f.type] | None for table in tables.values() for f in table.schema}
+        columns = {"id_": pw.column_definition(primary_key=True, dtype=int), "table_": pw.column_definition(dtype=str)}
+        columns |= {name: pw.column_definition(dtype=dtype) for name, dtype in types.items()}
+        source = pw.io.python.read(self.subject, schema=pw.schema_builder(columns), autocommit_duration_ms=None)
+        sources = {}
+        for name in tables:
+            rows = source.filter(pw.this.table_ == name)
+            sources[name] = rows.select(**{c: pw.unwrap(rows[c]) for c in self.columns[name]})
+        answer = self.workload.pathway(pw, sources)
+        self.answered = answer.column_names()
+        ticks = source.filter(pw.this.table_ == _TICK).select(**dict.fromkeys(self.answered), tick=pw.this.id_)
+        parts = [t.update_id_type(pw.Pointer) for t in (answer.with_columns(tick=0), ticks)]
+        pw.universes.promise_are_pairwise_disjoint(*parts)
+        pw.io.subscribe(parts[0].concat(parts[1]), on_change=self._on_change, on_time_end=self._on_time_end)
 
     def _on_change(self, key: Any, row: dict[str, Any], time: int, is_addition: bool) -> None:  # noqa: ARG002
         if row["tick"]:
@@ -84,18 +85,24 @@ class Streamed:
         if self.ticked == self.awaited:
             self.arrived.set()
 
-    def _insert(self, name: str, rows: list[Row]) -> None:
-        put, names, identities = self.subjects[name].next, self.columns[name], self.identities[name]
+    def _insert(self, table: str, rows: list[Row]) -> None:
+        put, names = self.subject.next, self.columns[table]
         for row, number in zip(rows, self.numbers, strict=False):
-            identities[row].append(number)
-            put(id_=number, **dict(zip(names, row, strict=True)))
+            self.identities[table, row].append(number)
+            put(**{**self.blank, "id_": number, "table_": table, **dict(zip(names, row, strict=True))})
 
-    def _commit(self, ticking: str) -> None:
+    def _delete(self, table: str, rows: list[Row]) -> None:
+        names = self.columns[table]
+        for row in rows:
+            number = self.identities[table, row].pop()
+            values = dict(zip(names, row, strict=True))
+            self.subject.delete(**{**self.blank, "id_": number, "table_": table, **values})
+
+    def _commit(self) -> None:
         self.arrived.clear()
-        self.ticked, self.awaited = 0, -next(self.ticks)
-        self.subjects[ticking].next(id_=self.awaited, **dict.fromkeys(self.columns[ticking]))
-        for subject in self.subjects.values():
-            subject.commit()
+        self.awaited -= 1
+        self.subject.next(**{**self.blank, "id_": self.awaited, "table_": _TICK})
+        self.subject.commit()
         self.arrived.wait()
 
     def prepare(self, changes: list[Change]) -> None:
@@ -103,16 +110,11 @@ class Streamed:
 
     def step(self, changes: list[Change]) -> None:
         for change in changes:
-            if change.sign > 0:
-                self._insert(change.table, change.rows)
-                continue
-            for row in change.rows:
-                number = self.identities[change.table][row].pop()
-                self.subjects[change.table].delete(id_=number, **dict(zip(self.columns[change.table], row, strict=True)))
-        self._commit(changes[0].table)
+            (self._insert if change.sign > 0 else self._delete)(change.table, change.rows)
+        self._commit()
 
     def read(self) -> None:
-        """The callback has been given the changes already."""
+        """Do nothing: the callback has been given the changes already."""
 
     def contents(self) -> list[Row]:
         counts: Counter[Row] = Counter()
@@ -124,8 +126,7 @@ class Streamed:
         return None
 
     def close(self) -> None:
-        for subject in self.subjects.values():
-            subject.ended.set()
+        self.subject.ended.set()
         self.thread.join(timeout=10)
 
 

@@ -27,6 +27,9 @@ def join(
         msg = f"join: how={how!r}: expected one of {', '.join(KINDS)}"
         raise SchemaError(msg)
     pairs = _key_pairs(on, left.schema, right.schema)
+    if how in ("right", "full"):  # keys may come from the right, so the left's have to hold them
+        narrow = [l for l, r in pairs if left.schema.field(l).dtype != right.schema.field(r).dtype]
+        left = left.with_columns(**{name: col(name).cast("int64") for name in narrow}) if narrow else left
     if how in ("semi", "anti"):
         return _half(left, right, pairs, how, suffix=suffix, where=where, nulls_equal=nulls_equal)
     inner = _inner(left, right, pairs, suffix, nulls_equal)
@@ -42,8 +45,8 @@ def join(
             alone = _half(right, left, turned, "anti", suffix=suffix, where=None, nulls_equal=nulls_equal)
         else:
             # The condition is about (left, right): pair up again to see which right rows it left without a partner.
-            both = _inner(left, _copy_of_row(right, suffix), pairs, suffix, nulls_equal).filter(where)
-            kept = both.select(**{f.name: _copied(f.name) for f in right.schema})
+            both = _inner(left, _with_copy_of_row(right), pairs, suffix, nulls_equal).filter(where)
+            kept = both.select(**{f.name: col(_copied(f.name)) for f in right.schema})
             alone = _without(right, kept)
         # In the result the right columns have their own names or, where those clash, suffixed ones; keys have the
         # left's.
@@ -155,13 +158,12 @@ def _without(side: Collection, matched: Collection) -> Collection:
 
 
 def _copied(name: str) -> str:
-    return f"`{name} of the row`"
+    return f"{name} of the row"
 
 
-def _copy_of_row(right: Collection, suffix: str) -> Collection:
+def _with_copy_of_row(right: Collection) -> Collection:
     """Return the right rows with every column twice, so that the row can be told from the joined pair."""
-    del suffix
-    return right.with_columns(**{_copied(f.name)[1:-1]: col(f.name) for f in right.schema})
+    return right.with_columns(**{_copied(f.name): col(f.name) for f in right.schema})
 
 
 def _padded(rows: Collection, schema: Schema, names: dict[str, str]) -> Collection:
@@ -169,5 +171,6 @@ def _padded(rows: Collection, schema: Schema, names: dict[str, str]) -> Collecti
     taken = {}
     for f in schema:
         source = names.get(f.name, None if names else f.name)
-        taken[f.name] = col(source) if source is not None and source in rows.schema else lit(None).cast(f.dtype)
+        there = source is not None and source in rows.schema
+        taken[f.name] = (col(source) if there and source is not None else lit(None)).cast(f.dtype)
     return rows.select(**taken)

@@ -360,8 +360,6 @@ class Run(abc.ABC):
 
     def _default_time(self, node: Input) -> Time:
         frontier = self._frontiers[node].elements
-        if len(frontier) == 1 and self._users == 1:
-            return frontier[0]
         if len(frontier) == 1:
             return frontier[0]
         state = f"its frontier is {self._frontiers[node]}" if frontier else "it is closed"

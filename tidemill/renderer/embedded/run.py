@@ -130,7 +130,7 @@ class EmbeddedRun(Run):
         block = operator.spine.everything()
         k, users = len(operator.schema), len(self.graph.coordinates)
         block = consolidated(block.compress(~_at_or_before(block[k : k + users], time), axis=1))
-        return self._updates(operator.schema, block, Antichain([time]), upper)
+        return self._updates(operator.schema, block, Antichain.after(time), upper)
 
     def _updates(self, schema: Schema, block: Block, lower: Antichain, upper: Antichain) -> Updates:
         k = len(schema)

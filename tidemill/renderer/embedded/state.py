@@ -63,7 +63,7 @@ def restore(run: EmbeddedRun, path: Path) -> None:
     for output, outlet in run.compiled.outputs.items():
         outlet.kept = run.since[output]
         outlet.take_unread()
-        run.read[output] = outlet.frontier.settled  # changes begin where the state was committed
+        run.read[output] = run.progress.user_frontier(output, run.input_frontiers)  # changes begin where the state was committed
     for node, upserts in run.upserts.items():
         _load_upserts(upserts, _part(arrays, f"upserts/{node.id}/"), run.compiled.interner)
 
