@@ -105,6 +105,27 @@ def test_another_dataflow_is_refused(tmp_path):
         tm.load(tmp_path / "state", other)
 
 
+@pytest.mark.parametrize(
+    "builds",
+    [
+        (lambda a: a.join(a, on="k"), lambda a: a.join(a, on="k", nulls_equal=True)),
+        (lambda a: a.group_by("k", "v").agg(a=tm.min("k"), b=tm.max("v")),
+         lambda a: a.group_by("k", "v").agg(a=tm.min("v"), b=tm.max("k"))),
+        (lambda a: a.iterate(lambda c: c, error_at=5), lambda a: a.iterate(lambda c: c, error_at=6)),
+    ],
+)  # fmt: skip
+def test_every_field_of_a_node_counts(tmp_path, builds):
+    flows = []
+    for build in builds:
+        flow = tm.Dataflow("flow")
+        flow.output("o", build(flow.input("a", {"k": "int64", "v": "int64"})))
+        flows.append(flow)
+    flows[0].start().save(tmp_path / "state")
+    tm.load(tmp_path / "state", flows[0])
+    with pytest.raises(StateError, match="another dataflow"):
+        tm.load(tmp_path / "state", flows[1])
+
+
 def test_damage_is_noticed(tmp_path):
     flow = counts()
     run = flow.start()

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
 
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.nodes import Input, Node
+from tidemill.dataflow.nodes import Node
 
 __all__ = ["describe", "difference", "fingerprint"]
+
+_COMMON: Final = frozenset(f.name for f in attrs.fields(Node))
 
 
 def describe(graph: Graph) -> list[str]:
@@ -34,6 +39,19 @@ def difference(saved: Sequence[str], graph: Graph) -> str | None:
 
 def _line(node: Node) -> str:
     reads = ", ".join(f"#{n.id}" for n in node.inputs)
-    rows = f" {node.rows!r}" if isinstance(node, Input) and node.rows is not None else ""
-    what = f"#{node.id} {node.kind} {node.name!r} in {node.scope.path} [{node.describe()}]"
-    return f"{what} <- {reads} {node.schema}{rows}"
+    own = [f.name for f in attrs.fields(type(node)) if f.name not in _COMMON]
+    fields = ", ".join(f"{name}={_value(getattr(node, name))}" for name in own)
+    return f"#{node.id} {node.kind} {node.name!r} in {node.scope.path} <- {reads} {node.schema} [{node.describe()}] {fields}"
+
+
+def _value(value: Any) -> str:
+    """Return what a field says; a function by its name, for it has no better text that stays the same."""
+    if isinstance(value, Node):
+        return f"#{value.id}"
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(_value, value)) + ")"
+    if hasattr(value, "sql"):
+        return str(value.sql())
+    if attrs.has(type(value)):
+        return "(" + ", ".join(_value(getattr(value, f.name)) for f in attrs.fields(type(value))) + ")"
+    return getattr(value, "__qualname__", type(value).__qualname__) if callable(value) else repr(value)
