@@ -125,10 +125,16 @@ def timed(
 
 
 def spread(seconds: list[float]) -> dict[str, float]:
-    """Return median, 90th percentile and maximum, in milliseconds."""
+    """Return the least, median, 90th percentile and greatest, in milliseconds."""
     ordered = sorted(s * 1_000 for s in seconds)
     p90 = ordered[max(0, -(-len(ordered) * 9 // 10) - 1)]
-    return {"median": statistics.median(ordered), "p90": p90, "max": ordered[-1], "epochs": len(ordered)}
+    return {
+        "min": ordered[0],
+        "median": statistics.median(ordered),
+        "p90": p90,
+        "max": ordered[-1],
+        "epochs": len(ordered),
+    }
 
 
 def digest(rows: list[Row]) -> dict[str, Any]:

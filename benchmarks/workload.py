@@ -56,6 +56,6 @@ class NotSupportedError(Exception):
     """Raised where an engine, in this version, cannot say what the workload asks."""
 
 
-def rows_of(table: pa.Table) -> list[Row]:
+def rows_of(table: pa.Table | pa.RecordBatch) -> list[Row]:
     """Return a table as tuples."""
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))

@@ -4,17 +4,21 @@ Measured from before the row is handed to the connector to when the callback has
 no call for an epoch that changes nothing, so a *tick* travels with the change: a row that is filtered off at the input
 and joined to the output, and so arrives when the epoch is complete there. All tables share one connector, so that an
 epoch is one commit (``autocommit_duration_ms=None``: no others), and are told apart by a filter. Loading goes the same
-way, a row at a time. The callback keeps what it is given in a list.
+way, a row at a time. The callback keeps what it is given in a list. A row is deleted by a number of its own, which is
+looked up beforehand, not measured.
 """
 
 import logging
 import threading
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from functools import reduce
 from itertools import count
 from typing import Any
 
 import pathway as pw
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from benchmarks.workload import Change, Row, Tables, Workload, rows_of
 
@@ -42,8 +46,8 @@ class Streamed:
         logging.disable(logging.WARNING)
         self.workload = workload
         self.subject = Subject()
-        self.identities: dict[tuple[str, Row], list[int]] = defaultdict(list)
-        self.numbers = count(1)
+        self.inserted: dict[tuple[str, Row], list[int]] = defaultdict(list)
+        self.deleted: set[int] = set()
         self.awaited = self.ticked = 0
         self.seen: list[tuple[dict[str, Any], bool]] = []
         self.arrived = threading.Event()
@@ -55,8 +59,13 @@ class Streamed:
         level = pw.MonitoringLevel.NONE
         self.thread = threading.Thread(target=pw.run, kwargs={"monitoring_level": level}, daemon=True)
         self.thread.start()
+        self.loaded: dict[str, tuple[pa.Table, int]] = {}
+        first = 1
         for name, table in tables.items():
-            self._insert(name, rows_of(table))
+            self.loaded[name] = table, first
+            self._send(name, zip(count(first), _tuples(table), strict=False), self.subject.next)
+            first += len(table)
+        self.numbers = count(first)
         self._commit()
 
     def _subscribe(self, tables: Tables) -> None:
@@ -85,18 +94,10 @@ class Streamed:
         if self.ticked == self.awaited:
             self.arrived.set()
 
-    def _insert(self, table: str, rows: list[Row]) -> None:
-        put, names = self.subject.next, self.columns[table]
-        for row, number in zip(rows, self.numbers, strict=False):
-            self.identities[table, row].append(number)
-            put(**{**self.blank, "id_": number, "table_": table, **dict(zip(names, row, strict=True))})
-
-    def _delete(self, table: str, rows: list[Row]) -> None:
+    def _send(self, table: str, rows: Iterable[tuple[int, Row]], put: Any) -> None:
         names = self.columns[table]
-        for row in rows:
-            number = self.identities[table, row].pop()
-            values = dict(zip(names, row, strict=True))
-            self.subject.delete(**{**self.blank, "id_": number, "table_": table, **values})
+        for number, row in rows:
+            put(**{**self.blank, "id_": number, "table_": table, **dict(zip(names, row, strict=True))})
 
     def _commit(self) -> None:
         self.arrived.clear()
@@ -106,11 +107,31 @@ class Streamed:
         self.arrived.wait()
 
     def prepare(self, changes: list[Change]) -> None:
-        pass
-
-    def step(self, changes: list[Change]) -> None:
+        """Give the rows their numbers: new ones to those that come, their own to those that go."""
+        self.sending = []
         for change in changes:
-            (self._insert if change.sign > 0 else self._delete)(change.table, change.rows)
+            number = self._new if change.sign > 0 else self._old
+            put = self.subject.next if change.sign > 0 else self.subject.delete
+            self.sending.append((change.table, [(number(change.table, row), row) for row in change.rows], put))
+
+    def _new(self, table: str, row: Row) -> int:
+        number = next(self.numbers)
+        self.inserted[table, row].append(number)
+        return number
+
+    def _old(self, table: str, row: Row) -> int:
+        if self.inserted[table, row]:
+            return self.inserted[table, row].pop()
+        loaded, first = self.loaded[table]
+        same = reduce(pc.and_, (pc.equal(column, value) for column, value in zip(loaded.columns, row, strict=True)))
+        places = pc.indices_nonzero(same).to_pylist()
+        number = next(first + place for place in places if first + place not in self.deleted)
+        self.deleted.add(number)
+        return number
+
+    def step(self, changes: list[Change]) -> None:  # noqa: ARG002 - they are prepared
+        for table, rows, put in self.sending:
+            self._send(table, rows, put)
         self._commit()
 
     def read(self) -> None:
@@ -128,6 +149,12 @@ class Streamed:
     def close(self) -> None:
         self.subject.ended.set()
         self.thread.join(timeout=10)
+
+
+def _tuples(table: pa.Table) -> Iterator[Row]:
+    """Yield the rows of a table, not all in memory at once."""
+    for batch in table.to_batches(max_chunksize=10_000):
+        yield from rows_of(batch)
 
 
 engine = Streamed

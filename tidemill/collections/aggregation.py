@@ -42,7 +42,7 @@ def aggregate(collection: Collection, keys: Columns, aggregates: Mapping[str, An
             made = attrs.evolve(made, column=_place(columns, f"{name}#", argument))
         bound.append(made)
     if distinct:
-        rows, logic = _with_distinct(collection, len(keys), columns, distinct, bound, tuple(aggregates))
+        rows, logic = _with_distinct(collection, len(keys), columns, distinct, bound=bound, names=tuple(aggregates))
     else:
         rows = collection.map_columns(columns or [("#", bind(lit(True), collection.schema))])
         logic = Aggregates(tuple(bound), tuple(aggregates))
@@ -73,10 +73,11 @@ def _with_distinct(
     keys: int,
     columns: Columns,
     distinct: Columns,
+    *,
     bound: list[BoundAggregate],
     names: tuple[str, ...],
 ) -> tuple[Collection, Aggregates]:
-    """Return the rows to aggregate, and beside them a row for each distinct argument of each group; and what to compute.
+    """Return the rows to aggregate, beside them a row for each distinct argument of each group, and what to compute.
 
     Only the former have a mark that they are present: counting them counts the group. The latter have all arguments
     NULL but their own, which is NULL in the former, so that counting what is not NULL counts the distinct ones.

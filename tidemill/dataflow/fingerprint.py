@@ -41,7 +41,8 @@ def _line(node: Node) -> str:
     reads = ", ".join(f"#{n.id}" for n in node.inputs)
     own = [f.name for f in attrs.fields(type(node)) if f.name not in _COMMON]
     fields = ", ".join(f"{name}={_value(getattr(node, name))}" for name in own)
-    return f"#{node.id} {node.kind} {node.name!r} in {node.scope.path} <- {reads} {node.schema} [{node.describe()}] {fields}"
+    head = f"#{node.id} {node.kind} {node.name!r} in {node.scope.path} <- {reads}"
+    return f"{head} {node.schema} [{node.describe()}] {fields}"
 
 
 def _value(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidemill.collections.schema import Schema
@@ -94,7 +94,7 @@ class Upserts:
         writes = [(time, key, row) for time, of_time in self._writes.items() for key, row in of_time.items()]
         return list(self._rows.values()), writes
 
-    def refill(self, rows: list[Row], writes: list[tuple[Time, Row, Row | None]]) -> None:
+    def refill(self, rows: list[Row], writes: Iterable[tuple[Time, Row, Row | None]]) -> None:
         """Hold these current rows and waiting writes, and no others."""
         self._rows = {self._key(row): row for row in rows}
         self._writes = {}

@@ -1,12 +1,12 @@
 """The times at which keys have to be looked at in a round, and sums over the updates up to each of them.
 
-In a round all loop coordinates are fixed, so what is left of the lattice is user time. Updates and active times are given
-by the number of their key and their user time. Output corrections are found by Möbius inversion: the change at an
-active time is what is wanted there less what is had, less the changes at earlier active times of the key. That is a fixed
-linear combination, given here as pairs with coefficients.
+In a round all loop coordinates are fixed, so what is left of the lattice is user time. Updates and active times are
+given by the number of their key and their user time. Output corrections are found by Möbius inversion: the change at an
+active time is what is wanted there less what is had, less the changes at earlier active times of the key. That is a
+fixed linear combination, given here as pairs with coefficients.
 
-Three forms, from the common to the general: one active time for each key with everything before it (a step of one epoch);
-totally ordered times (several epochs); partially ordered ones.
+Three forms, from the common to the general: one active time for each key with everything before it (a step of one
+epoch); totally ordered times (several epochs); partially ordered ones.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class PartialActive:
         _, starts, counts = np.unique(self.keys, return_index=True, return_counts=True)
         found: list[Block] = []
         for size in np.unique(counts).tolist():
-            some = starts[counts == size]
+            some = starts.compress(counts == size)
             chunk = max(1, _MOBIUS_CELLS // size**2)
             found += [self._mobius(some[i : i + chunk], size) for i in range(0, len(some), chunk)]
         columns = np.concatenate(found, axis=1)
@@ -172,7 +172,7 @@ class PartialActive:
         before = (times[:, :, None, :] <= times[:, :, :, None]).all(axis=0).astype(np.int64)
         rows = np.zeros((len(starts), size, size), np.int64)
         for a in range(size):
-            rows[:, a, :] = -np.einsum("kc,kcb->kb", before[:, a, :a], rows[:, :a, :])
+            rows[:, a, :] = -(before[:, a, None, :a] @ rows[:, :a, :])[:, 0, :]
             rows[:, a, a] += 1
         key, later, earlier = rows.nonzero()
         return np.stack((places[key, later], places[key, earlier], rows[key, later, earlier]))
@@ -198,10 +198,10 @@ class PartialActive:
 Active: TypeAlias = SingleActive | TotalActive | PartialActive
 
 
-def find_active(
+def find_active(  # noqa: PLR0917 - three pairs
     count: int, seed_keys: Ints, seeds: Block, base_keys: Ints, base: Block, upper: Antichain
 ) -> tuple[Active, Ints, Block]:
-    """Return the active times of keys 0..count-1 in a round, and what lies beyond ``upper`` as (keys, times) owed later.
+    """Return the active times of keys 0..count-1 in a round; and what lies beyond ``upper``, to be owed later.
 
     Active are the seeds and their joins with each other and with the base, the times of stored updates. Every key has a
     seed. What is beyond ``upper`` is recorded when first reached, and not joined further.
@@ -233,7 +233,7 @@ def _total_closure(seed_keys: Ints, seeds: Ints, base_keys: Ints, base: Ints) ->
 def _closure(
     seed_keys: Ints, seeds: Block, base_keys: Ints, base: Block, upper: Antichain
 ) -> tuple[Ints, Block, Ints, Block]:
-    """Return the seeds' joins with each other and the base, sorted by key and time, and apart those beyond ``upper``."""
+    """Return the seeds' joins with each other and the base, sorted by key and time; apart, those beyond ``upper``."""
     reached = _distinct(np.concatenate((seed_keys[None], seeds)))
     generators = _distinct(np.concatenate((reached, np.concatenate((base_keys[None], base))), axis=1))
     late = reached[:, :0]

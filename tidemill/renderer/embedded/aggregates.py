@@ -1,7 +1,7 @@
 """Aggregates of groups, from sums that are kept for each key.
 
-Three kinds of state, each a spine of its own: sums of whole numbers as weights (count, sum, avg), sums of floats in exact
-limbs, and the values themselves with their counts (min, max).
+Three kinds of state, each a spine of its own: sums of whole numbers as weights (count, sum, avg), sums of floats in
+exact limbs, and the values themselves with their counts (min, max).
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ class AggregateLogic:
     ) -> Ints:
         """Return variances or standard deviations, worked out in whole numbers and rounded once."""
         column, given = aggregate.column, aggregate.input
-        assert column is not None and given is not None
+        assert column is not None
+        assert given is not None
         part = self._squares[column]
         squares, special = part.exact(active, by_part[id(part)])
         if column in self._floats:

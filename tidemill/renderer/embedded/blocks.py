@@ -1,9 +1,9 @@
 """Blocks of updates, and the kernels that sort, group and consolidate them.
 
 A block is a matrix of int64, a column for each update: first the codes of the row's values, then the coordinates of its
-time, then its weights (one diff, unless an operator keeps several sums). Equal values have equal codes, so kernels never
-ask what a code stands for. One matrix rather than an array a column makes an operator a handful of NumPy calls, which is
-what a step of one row costs.
+time, then its weights (one diff, unless an operator keeps several sums). Equal values have equal codes, so kernels
+never ask what a code stands for. One matrix rather than an array a column makes an operator a handful of NumPy calls,
+which is what a step of one row costs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def hashed(codes: Block) -> Ints:
     """
     if len(codes) == 1:
         return codes[0]
-    return _MULTIPLIERS[: len(codes)] @ codes
+    hashes: Ints = _MULTIPLIERS[: len(codes)] @ codes
+    return hashes
 
 
 def grouped(codes: Block) -> tuple[Ints, Ints]:
@@ -58,7 +59,7 @@ def grouped(codes: Block) -> tuple[Ints, Ints]:
 
 
 def consolidated(block: Block, weights: int = 1) -> Block:
-    """Return the block with the weights of equal rows at equal times added up, and those that come to nothing dropped."""
+    """Return the block with the weights of equal rows at equal times added up, less those that come to nothing."""
     n = block.shape[1]
     if n == 0:
         return block
@@ -79,7 +80,8 @@ def stacked(blocks: list[Block]) -> Block:
 
 def same(codes: Block, others: Block) -> Bools:
     """Return which columns of two equally shaped matrices are equal."""
-    return (codes == others).all(axis=0)
+    equal: Bools = (codes == others).all(axis=0)
+    return equal
 
 
 def expand(starts: Ints, counts: Ints) -> tuple[Ints, Ints]:

@@ -1,7 +1,8 @@
 """Codes: every value as one int64, equal exactly when the values are equal. Only here is known what a code stands for.
 
 Codes of integers, floats, dates, timestamps, bools and decimals of up to 18 digits are in the order of the values, NaN
-greatest. Strings, bytes and longer decimals are interned: numbered as they come in. NULL has one code, the least, in all.
+greatest. Strings, bytes and longer decimals are interned: numbered as they come in. NULL has one code, the least, in
+all.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ def float_code(value: float) -> int:
     """Return the code of a float: its bits, made to sort as the values do."""
     if value != value:  # noqa: PLR0124 - NaN
         return _NAN_CODE
-    (bits,) = struct.unpack("<q", struct.pack("<d", value + 0.0))
+    bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
     return bits if bits >= 0 else bits ^ _FLIP
 
 
@@ -211,8 +212,9 @@ def _encode_interned(column: pa.Array, interner: Interner) -> Ints:
     if not len(numbers):
         return np.full(len(column), NULL, np.int64)
     if not column.null_count:
-        return numbers.take(indices.to_numpy())
-    codes = numbers.take(indices.fill_null(0).to_numpy())
+        found: Ints = numbers.take(indices.to_numpy())
+        return found
+    codes: Ints = numbers.take(indices.fill_null(0).to_numpy())
     return np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, codes)
 
 

@@ -1,7 +1,7 @@
 """One file that holds named arrays, put in place atomically, with a version, a fingerprint and checksums. No pickle.
 
-A zip of ``.npy`` members and a manifest. It is written beside its place and moved there when it is whole and on the disk,
-so a crash leaves what was there before.
+A zip of ``.npy`` members and a manifest. It is written beside its place and moved there when it is whole and on the
+disk, so a crash leaves what was there before.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             manifest = json.loads(archive.read(_MANIFEST))
             _check_manifest(path, manifest)
             return manifest["header"], {
-                name: _array(path, name, archive.read(f"{name}.npy"), digest) for name, digest in manifest["arrays"].items()
+                name: _array(path, name, archive.read(f"{name}.npy"), digest)
+                for name, digest in manifest["arrays"].items()
             }
     except (zipfile.BadZipFile, KeyError, EOFError, json.JSONDecodeError) as error:
         msg = f"{path} is not a whole saved state ({error}): it was cut off or changed; use an earlier save"
@@ -74,7 +75,9 @@ def _check_manifest(path: Path, manifest: Any) -> None:
         msg = f"{path} is not a saved state of tidemill"
         raise StateError(msg)
     if manifest.get("version") != VERSION:
-        msg = f"{path} has version {manifest.get('version')} of the format, expected {VERSION}: load it with its tidemill"
+        msg = (
+            f"{path} has version {manifest.get('version')} of the format, expected {VERSION}: load it with its tidemill"
+        )
         raise StateError(msg)
 
 

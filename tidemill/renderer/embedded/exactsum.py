@@ -1,8 +1,8 @@
-"""Sums of float64 that are exact until they are rounded once, as `math.fsum` gives them, yet can be added to and taken from.
+"""Sums of float64, exact until they are rounded once, as `math.fsum` gives them; that can be added to and taken from.
 
-A finite float is an integer times a power of two; written in base 2**32 with a fixed point below the least float, it has
-at most three limbs that are not zero. Limbs with the same place add up as integers, in any order and with any signs.
-NaN and the infinities have places of their own, where they are counted.
+A finite float is an integer times a power of two; written in base 2**32 with a fixed point below the least float, it
+has at most three limbs that are not zero. Limbs with the same place add up as integers, in any order and with any
+signs. NaN and the infinities have places of their own, where they are counted.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _rounded(digits: Block, base: Ints) -> Any:
     window = (((first << np.uint64(_BITS)) | second) << shift) | (third >> down)
     below = np.arange(span)[:, None] < top - 2
     rest = ((third << shift) & np.uint64(_MASK)) | (np.where(below, digits, 0) != 0).any(axis=0).astype(np.uint64)
-    # 64 significant bits, the last of them set if anything below is: rounding that to 53 bits rounds the whole correctly.
+    # 64 significant bits, the last set if anything below is: rounding that to 53 bits rounds the whole correctly.
     window |= (rest != 0).astype(np.uint64)
     exponent = (base + top - 1) * _BITS - shift.astype(np.int64) - LEAST
     with np.errstate(over="ignore", under="ignore"):  # infinite, as IEEE has it; the smallest are done over

@@ -82,16 +82,16 @@ class KeyedOperator(Operator):
         loops = self._loops(stored.block, stored.codes)
         if not len(loops) or not stored.block.shape[1]:
             return stored
-        seen: Bools = (loops <= np.array(self.region.now)[:, None]).all(axis=0)
+        seen: Bools = np.less_equal(loops, np.array(self.region.now)[:, None]).all(axis=0)
         if seen.all():
             return stored
-        after = ~seen
-        self._owe_rounds(keys, seed_keys, seeds, stored.owner[after], stored.block[:, after], stored.codes)
+        after: Bools = ~seen
+        self._owe_rounds(keys, seed_keys, seeds, Stored(stored.owner[after], stored.block[:, after], stored.codes))
         return Stored(stored.owner[seen], stored.block[:, seen], stored.codes)
 
-    def _owe_rounds(self, keys: Block, seed_keys: Ints, seeds: Block, owner: Ints, block: Block, codes: int) -> None:
+    def _owe_rounds(self, keys: Block, seed_keys: Ints, seeds: Block, later: Stored) -> None:
         """Each seed joined with a stored update of a later iteration is a time to be looked at in that round."""
-        users = self.schedule.users
+        users, (owner, block, codes) = self.schedule.users, later
         order = seed_keys.argsort(kind="stable")
         sorted_keys = seed_keys.take(order)
         low = sorted_keys.searchsorted(owner)

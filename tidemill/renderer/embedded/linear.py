@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
-from tidemill.collections.binding import BoundColumn
+from tidemill.collections.binding import Bound, BoundColumn
 from tidemill.collections.schema import Schema
 from tidemill.dataflow.nodes import Enter, Filter, FlatMap, Inspect, Leave, Map, Node, Retime
 from tidemill.errors import ExpressionError, UserFunctionError
@@ -113,7 +113,7 @@ class LeaveWire(Wire):
         self.emit(block.take(self._rows, axis=0), None if at is None else at[:-1])
 
 
-# -- expressions --------------------------------------------------------------------------------------------------------
+# -- expressions ----------------------------------------------------------------------------------------------------
 
 
 def is_projection(node: Map) -> bool:
@@ -138,7 +138,7 @@ class _Columns:
 
 
 class _ExpressionOperator(Operator):
-    """What evaluates expressions: an error counts only if it is still there once the updates are consolidated."""
+    """What evaluates expressions: an error counts only if it is still there once updates are consolidated."""
 
     def __init__(self, node: Node, region: Region, interner: Interner) -> None:
         self.schema: Schema = node.inputs[0].schema
@@ -174,7 +174,7 @@ class MapOperator(_ExpressionOperator):
         super().__init__(node, region, interner)
         self._columns = [
             (c.index, None, c.dtype) if isinstance(c, BoundColumn) else (-1, compile_scalar(c), c.dtype)
-            for c in node.columns
+            for c in cast("tuple[Bound, ...]", node.columns)
         ]
 
     def evaluate(self, block: Block) -> Block:
@@ -198,7 +198,7 @@ class FilterOperator(_ExpressionOperator):
 
     def __init__(self, node: Filter, region: Region, interner: Interner) -> None:
         super().__init__(node, region, interner)
-        self._predicate = compile_scalar(node.predicate)
+        self._predicate = compile_scalar(cast("Bound", node.predicate))
 
     def evaluate(self, block: Block) -> Block:
         columns = _Columns(self.schema, block, self.interner)
@@ -212,7 +212,7 @@ class FilterOperator(_ExpressionOperator):
         return block.compress(mask, axis=1)
 
 
-# -- a user's Python functions ------------------------------------------------------------------------------------------
+# -- a user's Python functions --------------------------------------------------------------------------------------
 
 
 class FlatMapOperator(_ExpressionOperator):

@@ -1,13 +1,14 @@
 """Rows of groups in order, at the newest time: a sorted list in chunks.
 
-Where user times are totally ordered and no loop is around, a group's contents change by moving on only. Then its rows can
-be held consolidated and sorted, so that the least and the greatest are there without looking at the others, whatever was
-deleted before. A change costs a binary search and a copy of the chunk it falls into.
+Where user times are totally ordered and no loop is around, a group's contents change by moving on only. Then its rows
+can be held consolidated and sorted, so that the least and the greatest are there without looking at the others,
+whatever was deleted before. A change costs a binary search and a copy of the chunk it falls into.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -97,7 +98,7 @@ class OrderedRows:
         n = rows.shape[1]
         count = 1 if n <= 2 * CHUNK else -(-n // CHUNK)
         bounds = [n * i // count for i in range(count + 1)]
-        made = [np.ascontiguousarray(rows[:, a:b]) for a, b in zip(bounds, bounds[1:], strict=False) if a < b]
+        made = [np.ascontiguousarray(rows[:, a:b]) for a, b in pairwise(bounds) if a < b]
         self.size += n - sum(c.shape[1] for c in self._chunks[low:high])
         self._chunks[low:high] = made
         self._heads[low:high] = [self._sort_key(c[:, 0].tolist()) for c in made]
@@ -109,6 +110,10 @@ class OrderedRows:
         if self._mark is not None:
             self._chunks, self._heads, self.size = self._mark
             self._mark = None
+
+    def clear(self) -> None:
+        """Hold no rows."""
+        self._chunks, self._heads, self.size, self._mark = [], [], 0, None
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -126,7 +131,8 @@ class OrderedRows:
         inside = self._bound(chunk, key, "right") - 1
         if inside < 0 or chunk[: self._width, inside].tolist() != list(key):
             return None
-        return chunk[:, inside].tolist()
+        row: list[int] = chunk[:, inside].tolist()
+        return row
 
     def head(self, key: tuple[int, ...], count: int) -> Block:
         """Return the first rows of a group, as many as it takes for so many copies."""

@@ -112,7 +112,7 @@ class Part:
         summed[self.codes : -self.weights] = times[:, :1]
         for row, values in zip(summed[-self.weights :], kept[-self.weights :], strict=True):
             np.add.at(row, owner, values)
-        some = summed[-self.weights :].any(axis=0).nonzero()[0]
+        some = np.flatnonzero(summed[-self.weights :].any(axis=0))
         return some, summed.take(some, axis=1)
 
     def refilled(self) -> None:
@@ -133,7 +133,7 @@ def numbers(keys: Block, others: Block) -> Ints:
 
 
 class LimbSums(Part):
-    """Exact sums of something worked out of each value of a column, as integer limbs by place, which add up like integers."""
+    """Exact sums of something worked out of each value of a column, as limbs by place, which add up like integers."""
 
     def __init__(self, column: int, given: int, shape: Shape) -> None:
         super().__init__(shape, 1, 1)

@@ -60,7 +60,8 @@ class ReduceOperator(KeyedOperator):
         if isinstance(node.logic, Aggregates):
             self._logic = AggregateLogic(node, self.schedule, self.since, interner)
         else:
-            assert isinstance(node.logic, UserReduce) and arranged is not None
+            assert isinstance(node.logic, UserReduce)
+            assert arranged is not None
             self._logic = UserLogic(node, arranged, interner)
         self._dropped = 0 if self._logic.keyed_output else width
         self._out_codes = self._dropped + len(node.schema)

@@ -13,7 +13,7 @@ from tidemill.collections.schema import Schema
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Node, Output, Retime
-from tidemill.renderer.embedded.blocks import Block, consolidated
+from tidemill.renderer.embedded.blocks import Block, Bools, consolidated
 from tidemill.renderer.embedded.codec import decode
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.schedule import Frontier
@@ -156,5 +156,6 @@ class EmbeddedRun(Run):
         del self.compiled
 
 
-def _at_or_before(times: Block, time: Time):  # type: ignore[no-untyped-def]
-    return (times <= np.array(time)[:, None]).all(axis=0)
+def _at_or_before(times: Block, time: Time) -> Bools:
+    seen: Bools = np.less_equal(times, np.array(time)[:, None]).all(axis=0)
+    return seen

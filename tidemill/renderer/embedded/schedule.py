@@ -1,9 +1,9 @@
 """Who runs when: operators, the ports where their updates wait, and the rounds of loops.
 
-A step goes through the operators once, in topological order, running those with work. A loop is one place in that order:
-it repeats rounds, each handling exactly the updates at one iteration across all user times of the step, until nothing is
-queued. What lies at a later iteration waits in its port for that round, what lies beyond the operator's frontier for the
-step whose interval contains it.
+A step goes through the operators once, in topological order, running those with work. A loop is one place in that
+order: it repeats rounds, each handling exactly the updates at one iteration across all user times of the step, until
+nothing is queued. What lies at a later iteration waits in its port for that round, what lies beyond the operator's
+frontier for the step whose interval contains it.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ class Region:
 
     def run(self) -> None:
         """Run all rounds there are for the round of the region around, and those that come up meanwhile."""
-        assert self.parent is not None and self.parent.now is not None
+        assert self.parent is not None
+        assert self.parent.now is not None
         outside = self.parent.now
         rounds = self._rounds.get(outside)
         while rounds:

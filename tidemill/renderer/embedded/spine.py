@@ -73,7 +73,7 @@ class Spine:
 
     __slots__ = ("_codes", "_keys", "_mark", "_rows", "_since", "_touched", "_users", "_weights", "view")
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - the shape of its updates, in their order
         self,
         keys: tuple[int, ...],
         codes: int,

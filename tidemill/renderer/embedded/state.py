@@ -63,7 +63,9 @@ def restore(run: EmbeddedRun, path: Path) -> None:
     for output, outlet in run.compiled.outputs.items():
         outlet.kept = run.since[output]
         outlet.take_unread()
-        run.read[output] = run.progress.user_frontier(output, run.input_frontiers)  # changes begin where the state was committed
+        run.read[output] = run.progress.user_frontier(
+            output, run.input_frontiers
+        )  # changes begin where the state was committed
     for node, upserts in run.upserts.items():
         _load_upserts(upserts, _part(arrays, f"upserts/{node.id}/"), run.compiled.interner)
 
@@ -118,7 +120,7 @@ def _load_interned(interner: Interner, saved: dict[str, Any]) -> None:
         piece = content[at : at + length]
         at += length
         text = piece if kind == "b" else piece.decode("utf-8", "surrogatepass")
-        interner.number(decimal.Decimal(text) if kind == "d" else text)  # type: ignore[arg-type]
+        interner.number(decimal.Decimal(str(text)) if kind == "d" else text)
 
 
 def _dump_upserts(upserts: Upserts, interner: Interner) -> dict[str, Any]:

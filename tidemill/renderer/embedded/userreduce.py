@@ -25,7 +25,7 @@ Row = tuple[Any, ...]
 
 
 class UserLogic:
-    """Calls ``fn(key, [(row without key, count), ...])`` for each group. Its input's state is the shared arrangement."""
+    """Calls ``fn(key, [(row without key, count), ...])`` for each group. Its state is the shared arrangement."""
 
     linear = False
     keyed_output = False

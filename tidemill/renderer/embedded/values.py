@@ -60,16 +60,13 @@ class Values(Part):
 class OrderedValues(Values):
     """The same where times are of one coordinate and no loop is around: no large group is looked through.
 
-    A group that has grown large is from then on held in order as well, and a change to it costs a search. The others are
-    looked through, many at once, which is cheaper as long as they are small.
+    A group that has grown large is from then on held in order as well, and a change to it costs a search. The others
+    are looked through, many at once, which is cheaper as long as they are small.
     """
 
     def __init__(self, column: int, dtype: DType, given: int, shape: Shape, interner: Interner) -> None:
         super().__init__(column, dtype, given, shape)
-        self._make = lambda: OrderedRows(
-            shape.width, self.codes, [SortColumn(shape.width, dtype)], shape.schedule, interner
-        )
-        self._rows = self._make()
+        self._rows = OrderedRows(shape.width, self.codes, [SortColumn(shape.width, dtype)], shape.schedule, interner)
         self._touched = shape.schedule.touched
         self._large = np.empty((shape.width, 0), np.int64)
         """The keys of the groups that are held in order."""
@@ -117,10 +114,10 @@ class OrderedValues(Values):
     def refilled(self) -> None:
         """Begin anew: the spine was given other updates."""
         self._large = self._large[:, :0]
-        self._rows = self._make()
+        self._rows.clear()
 
     def extremes(self, group: Groups, active: Active, seen: Stored, interner: Interner) -> tuple[Ints, Ints]:
-        """Return the least and the greatest value at each active time; large groups time by time, as contents move on."""
+        """Return the least and the greatest value at each active time; for large groups, time by time."""
         low, high = super().extremes(group, active, seen, interner)
         large = self._is_large.take(active.keys)
         if not large.any():

@@ -28,8 +28,8 @@ _SUMMED: Final = ("sum", "avg", "bool_or", "bool_and", "variance", "stddev")
 class WholeSums(Part):
     """Counts and sums of whole numbers, as weights that add up.
 
-    The first weight counts rows. For each column aggregated there follow the count of values that are not NULL, and, for
-    sums, the value in halves of 32 bits, so that partial sums cannot overflow: only the value at a time is judged.
+    The first weight counts rows. For each column aggregated there follow the count of values that are not NULL, and,
+    for sums, the value in halves of 32 bits, so that partial sums cannot overflow: only the value at a time is judged.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class WholeSums(Part):
 
     def column(self, aggregate: BoundAggregate, sums: Block, group: Groups) -> Ints:
         """Return the codes of one aggregate for the groups whose sums these are."""
-        counts = sums[self.count_row[aggregate.column]]
+        counts: Ints = sums[self.count_row[aggregate.column]]
         if aggregate.function == "count":
             return counts
         assert aggregate.column is not None
@@ -126,7 +126,7 @@ class WholeSums(Part):
         return [sum(part[i] << _HALF * j for j, part in enumerate(parts)) for i in range(sums.shape[1])]
 
     def _one_by_one(self, aggregate: BoundAggregate, sums: Block, group: Groups, some: Any) -> Ints:
-        """The rare cases in whole Python numbers: decimals, and means of more than 53 bits."""
+        """Return codes worked out in Python numbers: the rare cases, decimals and means of more than 53 bits."""
         assert aggregate.column is not None
         counts = sums[self.count_row[aggregate.column]].tolist()
         totals = self.totals(aggregate.column, sums)

@@ -1,0 +1,62 @@
+"""The command: ``python -m benchmarks [W1 W3 ...] [--json FILE] [--pathway-python PATH]``."""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import machine
+from benchmarks.report import report
+from benchmarks.suite import Suite
+from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads.debian import DEBIAN
+
+
+def main() -> None:
+    options = _options()
+    if options.debian:
+        os.environ[DEBIAN] = str(Path(options.debian).resolve())
+    interpreters = {engine: sys.executable for engine in ("tidemill", "duckdb")}
+    if options.pathway_python:
+        interpreters["pathway"] = options.pathway_python
+    suite = Suite(interpreters, options.repeats)
+    names = options.workloads or list(WORKLOADS)
+    results: dict[str, Any] = {"machine": machine()}
+    results["epochs"] = suite.epochs(names, grow=not options.quick)
+    results["growth"] = suite.growth(results["epochs"])
+    if "W1" in names and not options.quick:
+        results["endurance"] = suite.endurance("W1")
+        results["bulk"] = suite.bulk("W1")
+    print(report(results))
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(_rounded(results), indent=1) + "\n")
+    if any(r.get("wrong") for part in ("epochs", "bulk") for r in results.get(part, [])):
+        sys.exit("answers differ")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What tidemill costs, next to others.")
+    names = "; ".join(f"{name}: {w.title}" for name, w in WORKLOADS.items())
+    parser.add_argument("workloads", nargs="*", choices=[*WORKLOADS, []], metavar="W", help=f"all, or of these: {names}")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    parser.add_argument("--repeats", type=int, default=3, help="processes for each figure, whose median is shown (3)")
+    parser.add_argument("--quick", action="store_true", help="no tenfold data, no endurance, no bulk changes")
+    parser.add_argument("--pathway-python", metavar="PATH", help="an interpreter that has pathway, pyarrow and numpy")
+    parser.add_argument("--debian", metavar="FILE", help="another table of Debian's dependencies for W6")
+    return parser.parse_args()
+
+
+def _rounded(value: Any) -> Any:
+    """Return results with floats of four significant digits."""
+    if isinstance(value, dict):
+        return {key: _rounded(v) for key, v in value.items()}
+    if isinstance(value, list):
+        return [_rounded(v) for v in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+if __name__ == "__main__":
+    main()
