@@ -18,7 +18,7 @@ def main() -> None:
     options = _options()
     if options.debian:
         os.environ[DEBIAN] = str(Path(options.debian).resolve())
-    interpreters = {engine: sys.executable for engine in ("tidemill", "duckdb")}
+    interpreters = dict.fromkeys(("tidemill", "duckdb"), sys.executable)
     if options.pathway_python:
         interpreters["pathway"] = options.pathway_python
     suite = Suite(interpreters, options.repeats)
@@ -40,13 +40,16 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What tidemill costs, next to others.")
     names = "; ".join(f"{name}: {w.title}" for name, w in WORKLOADS.items())
-    parser.add_argument("workloads", nargs="*", choices=[*WORKLOADS, []], metavar="W", help=f"all, or of these: {names}")
+    parser.add_argument("workloads", nargs="*", metavar="W", help=f"all, or of these: {names}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     parser.add_argument("--repeats", type=int, default=3, help="processes for each figure, whose median is shown (3)")
     parser.add_argument("--quick", action="store_true", help="no tenfold data, no endurance, no bulk changes")
     parser.add_argument("--pathway-python", metavar="PATH", help="an interpreter that has pathway, pyarrow and numpy")
     parser.add_argument("--debian", metavar="FILE", help="another table of Debian's dependencies for W6")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if unknown := set(options.workloads) - set(WORKLOADS):
+        parser.error(f"no workload {', '.join(sorted(unknown))}: there are {', '.join(WORKLOADS)}")
+    return options
 
 
 def _rounded(value: Any) -> Any:

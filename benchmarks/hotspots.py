@@ -1,6 +1,6 @@
 """Where an epoch spends its time: ``python -m benchmarks.hotspots [W1 W3 ...] [--epochs 500]``.
 
-By operator, from the run's own metrics (without a profiler), then by function, from cProfile (which makes calls dearer).
+By operator, from the run's own metrics, without a profiler; then by function, from cProfile, which makes calls dearer.
 """
 
 import argparse
@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import Any
 
 import tidemill as tm
-
 from benchmarks.engines.embedded import Embedded
 from benchmarks.table import figure, text_table
 from benchmarks.workload import Workload
@@ -57,10 +56,10 @@ def _by_operator(before: Any, after: Any, seconds: float, epochs: int) -> str:
 def _by_function(profile: cProfile.Profile, epochs: int, shown: int = 25) -> str:
     timings = pstats.Stats(profile, stream=io.StringIO()).stats.items()  # type: ignore[attr-defined]
     rows = [
-        [_place(where), "", figure(own / epochs * 1e6), figure(total / epochs * 1e6), figure(calls / epochs)]
+        [_place(where), figure(own / epochs * 1e6), figure(total / epochs * 1e6), figure(calls / epochs)]
         for where, (_, calls, own, total, _) in sorted(timings, key=lambda item: -item[1][2])[:shown]
     ]
-    return text_table(["function", "", "own us an epoch", "with callees", "calls"], rows)
+    return text_table(["function", "own us an epoch", "with callees", "calls"], rows, left=1)
 
 
 def _place(where: tuple[str, int, str]) -> str:

@@ -6,67 +6,73 @@ from typing import Any
 
 from benchmarks.table import figure, text_table
 
-_EPOCHS = ["", "engine", "load s", "median ms", "p90", "max", "step ms", "read ms", "memory MB", "state rows", "times"]
+Result = dict[str, Any]
 
 
 def report(results: dict[str, Any]) -> str:
     """Return all tables that there are results for."""
-    parts = [_machine(results["machine"])]
+    parts = [", ".join(f"{k.replace('_', ' ')} {v}" for k, v in results["machine"].items() if v is not None)]
     for title, key, shown in (
-        ("One row an epoch, change to answer in hand", "epochs", _epochs),
-        ("Ten times the rows, one row an epoch", "growth", _growth),
-        ("The same row inserted and deleted, epoch after epoch", "endurance", _endurance),
-        ("Many rows an epoch", "bulk", _bulk),
+        ("One row an epoch: from the change to its effect in hand (ms)", "epochs", _epochs),
+        ("Ten times the rows, one row an epoch (median ms)", "growth", _growth),
+        ("The same row inserted and deleted, epoch after epoch (ms)", "endurance", _endurance),
+        ("Many rows an epoch (ms)", "bulk", _bulk),
     ):
         if results.get(key):
             parts.append(f"{title}\n\n{shown(results[key])}")
-    wrong = [f"{r['workload']} x{r['scale']} ({r['engine']})" for r in results.get("epochs", []) if r.get("wrong")]
-    parts.append("ANSWERS DIFFER: " + ", ".join(wrong) if wrong else "All engines gave the same answers.")
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *_cautions(results)])
 
 
-def _machine(machine: dict[str, Any]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in machine.items() if value is not None)
-
-
-def _epochs(measured: list[dict[str, Any]]) -> str:
+def _epochs(measured: list[Result]) -> str:
+    head = ["", "engine", "load s", "min", "median", "p90", "max", "step", "read", "memory MB", "state rows", "times"]
     rows = []
     for m in measured:
         name = m["workload"] + (f" x{m['scale']}" if m["scale"] > 1 else "")
         if "skipped" in m:
-            rows.append([name, m["engine"], *["-"] * 8, m["skipped"]])
+            rows.append([name, m["engine"], *["-"] * (len(head) - 2)])
             continue
-        epoch = m["epoch_ms"]
-        figures = [m["load_s"], epoch["median"], epoch["p90"], epoch["max"], m["step_ms"]["median"]]
+        epoch, state = m["epoch_ms"], m["state_rows"]
+        figures = [m["load_s"], *(epoch[p] for p in ("min", "median", "p90", "max")), m["step_ms"]["median"]]
         figures += [m["read_ms"]["median"], m["memory_mb"]]
-        state = "-" if m["state_rows"] is None else f"{m['state_rows']:,}"
-        rows.append([name, m["engine"], *map(figure, figures), state, figure(m.get("ratio"))])
-    titles = {m["workload"]: m["title"] for m in measured}
-    return text_table(_EPOCHS, rows) + "\n\n" + "\n".join(f"{name:4} {title}" for name, title in titles.items())
+        rows.append([name, m["engine"], *map(figure, figures), figure(state), figure(m.get("ratio"))])
+    titles = {m["workload"]: f"{m['workload']:5}{m['title']}" for m in measured}
+    skipped = [f"{m['workload']:5}not measured with {m['engine']}: {m['skipped']}" for m in measured if "skipped" in m]
+    return "\n".join([text_table(head, rows), "", *titles.values(), *skipped])
 
 
-def _growth(measured: list[dict[str, Any]]) -> str:
-    rows = [
-        [m["workload"], m["engine"], figure(m["one_ms"]), figure(m["ten_ms"]), figure(m["ratio"])] for m in measured
-    ]
-    return text_table(["", "engine", "1x: median ms", "10x: median ms", "ratio"], rows)
+def _growth(measured: list[Result]) -> str:
+    rows = [[m["workload"], m["engine"], *(figure(m[p]) for p in ("one_ms", "ten_ms", "ratio"))] for m in measured]
+    return text_table(["", "engine", "rows x1", "rows x10", "ratio"], rows)
 
 
-def _endurance(measured: list[dict[str, Any]]) -> str:
-    rows = [
-        [m["workload"], f"{m['epochs']:,} epochs"]
-        + [figure(m[f"{end}_step_ms"][part]) for end in ("first", "last") for part in ("median", "max")]
-        + [f"{m['first_state_rows']:,}", f"{m['last_state_rows']:,}", figure(m["memory_growth_mb"])]
-        for m in measured
-    ]
-    head = ["", "", "first 1,000: median ms", "max", "last 1,000: median ms", "max", "state rows first", "last", "MB more"]
-    return text_table(head, rows)
+def _endurance(measured: list[Result]) -> str:
+    rows = []
+    for m in measured:
+        for end in ("first", "last"):
+            step = m[f"{end}_step_ms"]
+            figures = [step["median"], step["p90"], step["max"], m[f"{end}_state_rows"]]
+            rows.append([m["workload"], f"{end} {step['epochs']:,} of {m['epochs']:,}", *map(figure, figures)])
+    grown = f"memory grew by {figure(measured[0]['memory_growth_mb'])} MB between them"
+    return text_table(["", "epochs", "median", "p90", "max", "state rows"], rows) + "\n" + grown
 
 
-def _bulk(measured: list[dict[str, Any]]) -> str:
-    rows = [
-        [m["workload"], m["engine"], f"{m['rows']:,}", *(figure(m["epoch_ms"][p]) for p in ("median", "max"))]
-        + [figure(m["step_ms"]["median"]), figure(m["memory_mb"]), figure(m.get("ratio"))]
-        for m in measured
-    ]
-    return text_table(["", "engine", "rows", "median ms", "max", "step ms", "memory MB", "times"], rows)
+def _bulk(measured: list[Result]) -> str:
+    rows = []
+    for m in measured:
+        figures = [m["rows"], m["epoch_ms"]["median"], m["epoch_ms"]["max"], m["step_ms"]["median"], m["memory_mb"]]
+        rows.append([m["workload"], m["engine"], *map(figure, figures), figure(m.get("ratio"))])
+    return text_table(["", "engine", "rows", "median", "max", "step", "memory MB", "times"], rows)
+
+
+def _cautions(results: dict[str, Any]) -> list[str]:
+    """Return whether the answers agree, and whether others were using the machine."""
+    compared = [r for part in ("epochs", "bulk") for r in results.get(part, []) if "runs" in r]
+    wrong = sorted({f"{r['workload']} x{r['scale']}" for r in compared if r.get("wrong")})
+    said = [f"ANSWERS DIFFER: {', '.join(wrong)}" if wrong else "All engines gave the same answers."]
+    busiest = max((run["load_average"] or 0 for r in compared for run in r["runs"]), default=0)
+    if busiest > results["machine"]["cores"]:
+        said.append(
+            f"The machine was busy: a load average of {busiest} on {results['machine']['cores']} cores. That lengthens "
+            "epochs, most of all those of engines with several threads, so the ratios flatter tidemill: measure again."
+        )
+    return said

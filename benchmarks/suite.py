@@ -20,7 +20,7 @@ Result = dict[str, Any]
 
 
 class Suite:
-    """The measurements of a run. ``interpreters`` are those engines run in; engines that need another have their own."""
+    """The measurements of a run. ``interpreters`` are those that the engines run in."""
 
     def __init__(self, interpreters: dict[str, str], repeats: int) -> None:
         self.interpreters = interpreters

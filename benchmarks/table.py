@@ -17,10 +17,10 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int 
     return "\n".join(line.rstrip() for line in lines)
 
 
-def figure(value: float | None, digits: int = 3) -> str:
+def figure(value: float | None) -> str:
     """Return a number with three significant digits, thousands set apart."""
     if value is None:
         return "-"
     if abs(value) >= 100:
         return f"{value:,.0f}"
-    return f"{value:.{digits}g}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"

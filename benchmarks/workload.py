@@ -47,9 +47,9 @@ class Workload(abc.ABC):
     def tidemill(self, tm: Any) -> Any:
         """Return the question as a dataflow, with an input for each table and the output ``answer``."""
 
+    @abc.abstractmethod
     def pathway(self, pw: Any, tables: Mapping[str, Any]) -> Any:
         """Return the question as a Pathway table with the columns of the answer and no others."""
-        raise NotSupportedError
 
 
 class NotSupportedError(Exception):

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pyarrow.compute  # noqa: F401 - memory is counted from after the imports
-import tidemill.renderer.embedded.run  # noqa: F401 - likewise
-import tidemill as tm
 
+import tidemill as tm
+import tidemill.renderer.embedded.run
 from benchmarks.workload import Change, Row, Tables, Workload
 
 

@@ -40,6 +40,6 @@ class Joined(Workload):
         flow.output("answer", left.join(right, on="k"))
         return flow
 
-    def pathway(self, pw: Any, tables: Any) -> Any:
+    def pathway(self, pw: Any, tables: Any) -> Any:  # noqa: ARG002
         left, right = tables["l"], tables["r"]
         return left.join(right, left.k == right.k).select(left.k, left.x, right.y)

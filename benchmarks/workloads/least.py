@@ -52,5 +52,5 @@ class LeastTen(Least):
         return flow
 
     def pathway(self, pw: Any, tables: Any) -> Any:  # noqa: ARG002
-        msg = "Pathway has no top-k of a group"
+        msg = "Pathway has no top-k of a group, short of keeping the group sorted as one value"
         raise NotSupportedError(msg)

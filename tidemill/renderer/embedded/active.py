@@ -169,13 +169,14 @@ class PartialActive:
         """
         places = starts[:, None] + np.arange(size)
         times = self.times[:, places]
-        before = (times[:, :, None, :] <= times[:, :, :, None]).all(axis=0).astype(np.int64)
-        rows = np.zeros((len(starts), size, size), np.int64)
+        before: Block = np.less_equal(times[:, :, None, :], times[:, :, :, None]).all(axis=0).astype(np.int64)
+        rows: Block = np.zeros((len(starts), size, size), np.int64)
         for a in range(size):
-            rows[:, a, :] = -(before[:, a, None, :a] @ rows[:, :a, :])[:, 0, :]
+            earlier: Block = np.matmul(before[:, a, None, :a], rows[:, :a, :])
+            rows[:, a, :] = -earlier[:, 0, :]
             rows[:, a, a] += 1
-        key, later, earlier = rows.nonzero()
-        return np.stack((places[key, later], places[key, earlier], rows[key, later, earlier]))
+        key, at, of = rows.nonzero()
+        return np.stack((places[key, at], places[key, of], rows[key, at, of]))
 
     def of_had(self, keys: Ints, times: Block) -> Pairs:
         """See `SingleActive.of_had`: the sum of the Möbius function over the active times that see it."""

@@ -31,9 +31,7 @@ def hashed(codes: Block) -> Ints:
 
     Hashes decide where to look; whoever looks compares the codes themselves.
     """
-    if len(codes) == 1:
-        return codes[0]
-    hashes: Ints = _MULTIPLIERS[: len(codes)] @ codes
+    hashes: Ints = codes[0] if len(codes) == 1 else np.matmul(_MULTIPLIERS[: len(codes)], codes)
     return hashes
 
 
