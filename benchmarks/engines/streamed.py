@@ -2,10 +2,10 @@
 
 Measured from before the row is handed to the connector to when the callback has all changes of that epoch. Pathway
 makes no call for an epoch that changes nothing, so a *tick* travels with the change: a row that is filtered off at the
-input and joined to the output, and so arrives when the epoch is complete there. All tables share one connector, so that an
-epoch is one commit (``autocommit_duration_ms=None``: no others), and are told apart by a filter. Loading goes the same
-way, a row at a time. The callback keeps what it is given in a list. A row is deleted by a number of its own, which is
-looked up beforehand, not measured.
+input and joined to the output, and so arrives when the epoch is complete there. All tables share one connector, so
+that an epoch is one commit (``autocommit_duration_ms=None``: no others), and are told apart by a filter. Loading goes
+the same way, a row at a time. The callback keeps what it is given in a list. A row is deleted by a number of its own,
+which is looked up beforehand, not measured.
 """
 
 import logging

@@ -10,7 +10,7 @@ from benchmarks.workload import SEED, Change, NotSupportedError, Tables, Workloa
 
 
 class Least(Workload):
-    """Delete the least row, epoch after epoch."""
+    """Delete the least row, epoch after epoch. The question is by group, as it would be with more groups than one."""
 
     name = "W11"
     title = "min of 1,000,000 rows in one group, the least deleted"

@@ -86,13 +86,23 @@ class EmbeddedRun(Run):
         except BaseException:
             self._undo()
             raise
+        ended = False
         for frontier in self.compiled.frontiers.values():
+            ended |= frontier.settled != frontier.upper and not frontier.upper.elements
             frontier.settled = frontier.upper
         touched, schedule.touched[:] = schedule.touched[:], []
         for output, operator in self.compiled.outputs.items():
             operator.kept = self._kept(output, frontiers)
         for stateful in touched:
             stateful.commit()
+        if ended:
+            self._drop_ended()
+
+    def _drop_ended(self) -> None:
+        """Give up the state of operators to which nothing can come any more, and which none that reads them needs."""
+        for operator in self.compiled.operators.values():
+            if not operator.since().elements:
+                operator.drop_state()
 
     def _set_uppers(self, uppers: Mapping[Frontier, Antichain]) -> None:
         schedule = self.compiled.schedule
@@ -153,7 +163,13 @@ class EmbeddedRun(Run):
         )
 
     def _release(self) -> None:
-        del self.compiled
+        # Operators know each other in circles, which only the garbage collector takes apart: let go of what is large.
+        for operator in self.compiled.operators.values():
+            operator.drop_state()
+            operator.clear()
+            for port in operator.ports:
+                port.forget()
+        self.compiled.interner.forget()
 
 
 def _at_or_before(times: Block, time: Time) -> Bools:

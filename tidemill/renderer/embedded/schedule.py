@@ -50,6 +50,8 @@ class Store(Protocol):
 
     def refill(self, block: Block) -> None: ...
 
+    def clear(self) -> None: ...
+
     def exert(self) -> bool:
         """Bring what is held into its smallest form; return whether there was anything to do."""
 
@@ -349,6 +351,12 @@ class Operator:
     def stores(self) -> dict[str, Store]:
         """Return the operator's state, by name."""
         return {}
+
+    def drop_state(self) -> None:
+        """Let go of everything held: nobody will ask for it."""
+        for store in self.stores().values():
+            store.clear()
+        self.refilled()
 
     def refilled(self) -> None:
         """Drop what was worked out of the stores, which were given other contents."""

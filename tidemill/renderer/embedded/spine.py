@@ -181,6 +181,11 @@ class Spine:
         view = self.view
         return stacked([*(b.updates for b in view.batches), view.tail.block[:, : view.tail_size]])
 
+    def clear(self) -> None:
+        """Hold nothing."""
+        self.view = View((), _empty_tail(self._rows), 0, None)
+        self._mark = None
+
     def refill(self, block: Block) -> None:
         """Hold these updates, and no others."""
         self.view = View((self._sorted(block),), _empty_tail(self._rows), 0, None)
