@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded.blocks import Block, Bools, Ints, expand, grouped
+from tidemill.renderer.embedded.blocks import Block, Ints, expand, grouped
 from tidemill.renderer.embedded.times import beyond
 
 __all__ = ["Active", "PartialActive", "SingleActive", "TotalActive", "find_active"]
@@ -169,8 +169,8 @@ class PartialActive:
         """
         places = starts[:, None] + np.arange(size)
         times = self.times[:, places]
-        seen: Bools = np.less_equal(times[:, :, None, :], times[:, :, :, None]).all(axis=0)
-        before = seen.astype(np.int64)
+        seen = np.asarray(np.less_equal(times[:, :, None, :], times[:, :, :, None])).all(axis=0)
+        before = np.asarray(seen, np.int64)
         rows: Block = np.zeros((len(starts), size, size), np.int64)
         for a in range(size):
             earlier: Block = np.matmul(before[:, a, None, :a], rows[:, :a, :])

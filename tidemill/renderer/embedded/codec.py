@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from tidemill.collections.schema import Schema
 from tidemill.collections.types import DType
 from tidemill.collections.validation import NAN, Batch
-from tidemill.renderer.embedded.blocks import NULL, Block, Ints
+from tidemill.renderer.embedded.blocks import NULL, Block, Bools, Ints
 
 __all__ = ["Interner", "decode", "decode_column", "decode_rows", "encode", "encode_column", "is_interned"]
 
@@ -51,6 +51,11 @@ class Interner:
             self._objects.append(value)
         return found
 
+    def add(self, value: Any) -> None:
+        """Give an object the next number."""
+        self._numbers.setdefault(value, len(self._objects))
+        self._objects.append(value)
+
     def objects(self, numbers: Ints) -> Any:
         """Return an object array of what the numbers stand for."""
         size = len(self._objects)
@@ -66,6 +71,18 @@ class Interner:
     def everything(self) -> list[Any]:
         """Return all objects, in the order of their numbers."""
         return self._objects
+
+    def release(self, used: Bools) -> int:
+        """Give up the objects whose numbers are not used, and return how many; their numbers are not given again."""
+        released = 0
+        for number in (~used).nonzero()[0].tolist():
+            if self._objects[number] is not None:
+                del self._numbers[self._objects[number]]
+                self._objects[number] = None
+                released += 1
+        self._array = np.empty(0, object)
+        self._filled = 0
+        return released
 
     def forget(self) -> None:
         """Begin anew with no objects."""

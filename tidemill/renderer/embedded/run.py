@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,8 @@ from tidemill.renderer.embedded.blocks import Block, Bools, consolidated
 from tidemill.renderer.embedded.codec import decode
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.schedule import Frontier
-from tidemill.renderer.embedded.state import save
+from tidemill.renderer.embedded.edges import OutputOperator
+from tidemill.renderer.embedded.state import operators_of, save
 from tidemill.renderer.metrics import Metrics, OperatorMetrics
 from tidemill.renderer.run import Queued, Run
 from tidemill.renderer.upserts import Upserts
@@ -62,14 +63,28 @@ class EmbeddedRun(Run):
     def compact(self) -> int:
         """Merge every arrangement into one batch, forgetting times that nobody can ask about any more.
 
-        Returns how many updates were given up. For idle moments: steps do the same little by little.
+        Strings and other interned values that nothing refers to any more are released. Returns how many updates were
+        given up. For idle moments: steps merge the same little by little. Cost: the size of the state.
         """
         self._check_open()
         before = self.metrics().state_rows
-        for operator in self.compiled.operators.values():
+        used = np.zeros(len(self.compiled.interner), np.bool_)
+        for block in self._blocks():
+            # Any whole number may be the number of an interned value: at worst too much is kept.
+            used[block[(block >= 0) & (block < len(used))]] = True
+        self.compiled.interner.release(used)
+        return before - self.metrics().state_rows
+
+    def _blocks(self) -> Iterator[Block]:
+        """Merge all arrangements, and give all blocks that are held."""
+        for operator in operators_of(self.compiled.root):
             for store in operator.stores().values():
                 store.exert()
-        return before - self.metrics().state_rows
+                yield store.everything()
+            for port in operator.ports:
+                yield from port.deferred
+            if isinstance(operator, OutputOperator):
+                yield from operator.unread
 
     def _queue(self, node: Input, queued: Queued) -> None:
         self.compiled.inputs[node].queue(queued)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidemill.renderer.embedded.run import EmbeddedRun
     from tidemill.renderer.upserts import Upserts
 
-__all__ = ["restore", "save"]
+__all__ = ["operators_of", "restore", "save"]
 
 _KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "d": decimal.Decimal}
 
@@ -29,7 +29,7 @@ _KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "d": decimal.Decimal}
 def save(run: EmbeddedRun, path: Path) -> None:
     """Write the state of a run between two steps to a file, atomically."""
     arrays: dict[str, Any] = {}
-    for operator in _operators(run.compiled.root):
+    for operator in operators_of(run.compiled.root):
         for name, array in _dump(operator).items():
             arrays[f"operators/{operator.place}/{name}"] = array
     for node, upserts in run.upserts.items():
@@ -58,7 +58,7 @@ def restore(run: EmbeddedRun, path: Path) -> None:
     _load_interned(run.compiled.interner, _part(arrays, "interned/"))
     for frontier, upper in run.compiled.uppers(run.input_frontiers).items():
         frontier.upper = frontier.settled = upper
-    for operator in _operators(run.compiled.root):
+    for operator in operators_of(run.compiled.root):
         _load(operator, _part(arrays, f"operators/{operator.place}/"))
     for output, outlet in run.compiled.outputs.items():
         outlet.kept = run.since[output]
@@ -70,13 +70,14 @@ def restore(run: EmbeddedRun, path: Path) -> None:
         _load_upserts(upserts, _part(arrays, f"upserts/{node.id}/"), run.compiled.interner)
 
 
-def _operators(region: Region) -> Iterator[Operator]:
+def operators_of(region: Region) -> Iterator[Operator]:
+    """Return all operators of a region and those inside it, in order."""
     for place in sorted(region.items):
         item = region.items[place]
         if isinstance(item, Operator):
             yield item
         else:
-            yield from _operators(item)
+            yield from operators_of(item)
 
 
 def _dump(operator: Operator) -> dict[str, Block]:
@@ -102,7 +103,7 @@ def _dump_interned(interner: Interner) -> dict[str, Any]:
     """Return the interned values: a letter for the kind of each, and its text or bytes, end to end."""
     kinds = bytearray()
     pieces: list[bytes] = []
-    for value in interner.everything():
+    for value in ("" if v is None else v for v in interner.everything()):  # what was released keeps its number
         letter = next(letter for letter, kind in _KINDS.items() if isinstance(value, kind))
         kinds += letter.encode()
         pieces.append(value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass"))
@@ -120,7 +121,7 @@ def _load_interned(interner: Interner, saved: dict[str, Any]) -> None:
         piece = content[at : at + length]
         at += length
         text = piece if kind == "b" else piece.decode("utf-8", "surrogatepass")
-        interner.number(decimal.Decimal(str(text)) if kind == "d" else text)
+        interner.add(decimal.Decimal(str(text)) if kind == "d" else text)
 
 
 def _dump_upserts(upserts: Upserts, interner: Interner) -> dict[str, Any]:
