@@ -20,7 +20,7 @@ def main() -> None:
         os.environ[DEBIAN] = str(Path(options.debian).resolve())
     interpreters = dict.fromkeys(("tidemill", "duckdb"), sys.executable)
     if options.pathway_python:
-        interpreters["pathway"] = options.pathway_python
+        interpreters["pathway"] = str(Path(options.pathway_python).absolute())
     suite = Suite(interpreters, options.repeats)
     names = options.workloads or list(WORKLOADS)
     results: dict[str, Any] = {"machine": machine()}

@@ -7,8 +7,10 @@ import resource
 import statistics
 import sys
 from collections.abc import Iterator
-from itertools import islice
-from time import perf_counter
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from pathlib import Path
+from time import perf_counter, process_time
 from typing import Any
 
 from benchmarks.engines import Engine, engine_for
@@ -21,7 +23,7 @@ READING_SECONDS = 20.0
 
 ENDURANCE = 100_000
 BULK_ROWS = 100_000
-BULK_EPOCHS = 6
+BULK_EPOCHS = 5
 
 
 def epochs(workload: Workload, name: str) -> dict[str, Any]:
@@ -29,15 +31,13 @@ def epochs(workload: Workload, name: str) -> dict[str, Any]:
     engine, base = engine_for(name, workload), peak_memory()
     tables = workload.tables()
     loading, reading = load(engine, tables)
-    steps, reads = timed(engine, ([c] for c in workload.changes(tables)), EPOCHS)
+    times = timed(engine, ([c] for c in workload.changes(tables)), EPOCHS)
     memory = peak_memory() - base
     result = {
         "version": engine.version,
         "load_s": loading,
         "first_read_s": reading,
-        "step_ms": spread(steps[: len(reads)]),
-        "read_ms": spread(reads),
-        "epoch_ms": spread([s + r for s, r in zip(steps, reads, strict=False)]),
+        **times.spreads(),
         "memory_mb": memory,
         "state_rows": engine.state_rows(),
         "answer": digest(engine.contents()),
@@ -51,11 +51,10 @@ def bulk(workload: Any, name: str) -> dict[str, Any]:
     engine, base = engine_for(name, workload), peak_memory()
     tables = workload.tables()
     load(engine, tables)
-    steps, reads = timed(engine, workload.bulk_changes(tables, BULK_ROWS), BULK_EPOCHS - 1, warm_up=1)
+    times = timed(engine, workload.bulk_changes(tables, BULK_ROWS), BULK_EPOCHS, warm_up=1)
     result = {
         "rows": BULK_ROWS,
-        "step_ms": spread(steps),
-        "epoch_ms": spread([s + r for s, r in zip(steps, reads, strict=True)]),
+        **times.spreads(),
         "memory_mb": peak_memory() - base,
         "answer": digest(engine.contents()),
     }
@@ -69,27 +68,61 @@ def endurance(workload: Workload, name: str) -> dict[str, Any]:
     tables = workload.tables()
     load(engine, tables)
     change = next(workload.changes(tables))
-    back = Change(change.table, change.rows, -change.sign)
-    first, _ = timed(engine, islice(_alternating(change, back), 1_010), 1_000)
-    rows, memory = engine.state_rows(), peak_memory()
-    _, _ = timed(engine, _alternating(change, back), ENDURANCE - 2_000, warm_up=0)
-    last, _ = timed(engine, _alternating(change, back), 1_000, warm_up=0)
+    both = [change], [Change(change.table, change.rows, -change.sign)]
+    first = timed(engine, cycle(both), 1_000)
+    rows, memory = engine.state_rows(), held_memory()
+    timed(engine, cycle(both), ENDURANCE - 2_000, warm_up=0)
+    last = timed(engine, cycle(both), 1_000, warm_up=0)
     result = {
         "epochs": ENDURANCE,
-        "first_step_ms": spread(first),
-        "last_step_ms": spread(last),
+        "first_step_ms": spread(first.steps),
+        "last_step_ms": spread(last.steps),
         "first_state_rows": rows,
         "last_state_rows": engine.state_rows(),
-        "memory_growth_mb": peak_memory() - memory,
+        "memory_growth_mb": None if memory is None else held_memory() - memory,
     }
     engine.close()
     return result
 
 
-def _alternating(change: Change, back: Change) -> Iterator[list[Change]]:
-    while True:
-        yield [change]
-        yield [back]
+@dataclass
+class Times:
+    """Seconds of steps, of readings as far as they were made, and of processor time for both together."""
+
+    steps: list[float] = field(default_factory=list)
+    reads: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+
+    def spreads(self) -> dict[str, dict[str, float]]:
+        """Return what there is to say of the epochs that were read: an epoch is a step and a reading."""
+        steps = self.steps[: len(self.reads)]
+        return {
+            "step_ms": spread(steps),
+            "read_ms": spread(self.reads),
+            "epoch_ms": spread([s + r for s, r in zip(steps, self.reads, strict=True)]),
+            "processor_ms": spread(self.processor),
+        }
+
+
+def timed(engine: Engine, changes: Iterator[list[Change]], number: int, *, warm_up: int = WARM_UP) -> Times:
+    """Return how long each of a number of epochs took."""
+    for change in islice(changes, warm_up):
+        engine.prepare(change)
+        engine.step(change)
+        engine.read()
+    times = Times()
+    for change in islice(changes, number):
+        engine.prepare(change)
+        used = process_time()
+        start = perf_counter()
+        engine.step(change)
+        stepped = perf_counter()
+        times.steps.append(stepped - start)
+        if sum(times.reads) < READING_SECONDS:
+            engine.read()
+            times.reads.append(perf_counter() - stepped)
+            times.processor.append(process_time() - used)
+    return times
 
 
 def load(engine: Engine, tables: Tables) -> tuple[float, float]:
@@ -99,29 +132,6 @@ def load(engine: Engine, tables: Tables) -> tuple[float, float]:
     loaded = perf_counter()
     engine.read()
     return loaded - start, perf_counter() - loaded
-
-
-def timed(
-    engine: Engine, changes: Iterator[list[Change]], number: int, *, warm_up: int = WARM_UP
-) -> tuple[list[float], list[float]]:
-    """Return the seconds of each step, and of each reading as far as readings were made."""
-    for change in islice(changes, warm_up):
-        engine.prepare(change)
-        engine.step(change)
-        engine.read()
-    steps: list[float] = []
-    reads: list[float] = []
-    begun = perf_counter()
-    for change in islice(changes, number):
-        engine.prepare(change)
-        start = perf_counter()
-        engine.step(change)
-        stepped = perf_counter()
-        steps.append(stepped - start)
-        if stepped - begun < READING_SECONDS or sum(reads) < 0.5 * READING_SECONDS:
-            engine.read()
-            reads.append(perf_counter() - stepped)
-    return steps, reads
 
 
 def spread(seconds: list[float]) -> dict[str, float]:
@@ -146,3 +156,12 @@ def peak_memory() -> float:
     """Return the most memory this process has held, in MB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def held_memory() -> float | None:
+    """Return the memory this process holds now, in MB, where the system says so."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return None
+    return pages * resource.getpagesize() / 2**20

@@ -24,7 +24,8 @@ def report(results: dict[str, Any]) -> str:
 
 
 def _epochs(measured: list[Result]) -> str:
-    head = ["", "engine", "load s", "min", "median", "p90", "max", "step", "read", "memory MB", "state rows", "times"]
+    head = ["", "engine", "load s", "min", "median", "p90", "max", "step", "read", "cpu"]
+    head += ["memory MB", "state rows", "times"]
     rows = []
     for m in measured:
         name = m["workload"] + (f" x{m['scale']}" if m["scale"] > 1 else "")
@@ -33,7 +34,7 @@ def _epochs(measured: list[Result]) -> str:
             continue
         epoch, state = m["epoch_ms"], m["state_rows"]
         figures = [m["load_s"], *(epoch[p] for p in ("min", "median", "p90", "max")), m["step_ms"]["median"]]
-        figures += [m["read_ms"]["median"], m["memory_mb"]]
+        figures += [m["read_ms"]["median"], m["processor_ms"]["median"], m["memory_mb"]]
         rows.append([name, m["engine"], *map(figure, figures), figure(state), figure(m.get("ratio"))])
     titles = {m["workload"]: f"{m['workload']:5}{m['title']}" for m in measured}
     skipped = [f"{m['workload']:5}not measured with {m['engine']}: {m['skipped']}" for m in measured if "skipped" in m]

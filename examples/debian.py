@@ -19,7 +19,7 @@ def build() -> tm.Dataflow:
     """Return the dataflow: dependencies and removed packages in; what is broken, and how many by hops, out."""
     flow = tm.Dataflow("debian")
     depends = flow.input("depends", {"package": "string", "depends_on": "string"})
-    removed = flow.input("removed", {"package": "string"}).select("package", hops="0")
+    removed = flow.input("removed", {"package": "string"}).select("package", hops=0)
 
     def spread(broken: tm.Collection) -> tm.Collection:
         next_ones = depends.join(broken, on={"depends_on": "package"}).select("package", hops="hops + 1")

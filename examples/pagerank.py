@@ -23,9 +23,9 @@ def build(rounds: int = 20) -> tm.Dataflow:
 
     def play(ranks: tm.Collection) -> tm.Collection:
         moved = ranks.join(links, on={"node": "package"}).select(node="depends_on", rank="rank * 85 DIV (100 * degree)")
-        return moved.concat(nodes.select("node", rank="150000")).group_by("node").agg(rank=tm.sum("rank"))
+        return moved.concat(nodes.select("node", rank=150_000)).group_by("node").agg(rank=tm.sum("rank"))
 
-    flow.output("ranks", nodes.select("node", rank="1000000").iterate(play, return_at=rounds))
+    flow.output("ranks", nodes.select("node", rank=1_000_000).iterate(play, return_at=rounds))
     return flow
 
 

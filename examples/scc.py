@@ -1,8 +1,8 @@
 """Strongly connected components: a loop that trims edges, around loops that spread labels.
 
-Each node takes the least name that reaches it along edges; an edge between two labels is on no cycle and goes. Then the
-same against the edges' direction, and all over again until no edge goes. When an edge is inserted or deleted, all three
-loops change by what the edge changes.
+Each node is labelled with the least node that reaches it. An edge between different labels is on no cycle, and goes;
+then the same against the edges' direction, and all over again until no edge goes. When an edge is inserted or deleted,
+all three loops change by what that edge changes.
 """
 
 import tidemill as tm

@@ -17,6 +17,7 @@ from tidemill.collections.aggregates import (
 )
 from tidemill.collections.collection import Collection
 from tidemill.collections.expressions import coalesce, col, expr, greatest, least, lit, nullif, when
+from tidemill.collections.ordering import asc, desc
 from tidemill.collections.results import Rows, Updates
 from tidemill.collections.schema import Field, Schema
 from tidemill.collections.types import DType
@@ -30,7 +31,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Antichain", "Collection", "DType", "Dataflow", "Embedded", "Field", "Reference", "Rows", "Schema", "TidemillError",
-    "Updates", "avg", "bool_and", "bool_or", "coalesce", "col", "count", "count_distinct", "errors", "expr", "greatest",
+    "Updates", "asc", "avg", "bool_and", "bool_or", "coalesce", "col", "count", "count_distinct", "desc", "errors", "expr", "greatest",
     "least", "lit", "load", "nullif", "stddev", "testing", "variance", "when",
 ]  # fmt: skip
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from tidemill.collections.builder import Builder
+from tidemill.collections.passes import Passes, optimised, passes_named
 from tidemill.dataflow.explain import explain
+from tidemill.renderer.embedded import Embedded
 from tidemill.renderer.run import Engine, Run
 
 if TYPE_CHECKING:
@@ -41,25 +43,52 @@ class Dataflow(Builder):
     """
 
     @overload
-    def start(self, engine: None = None, *, keep: int = 0) -> EmbeddedRun: ...
+    def start(self, engine: None = None, *, keep: int = 0, passes: Passes = True) -> EmbeddedRun: ...
     @overload
-    def start(self, engine: Engine, *, keep: int = 0) -> Run: ...
-    def start(self, engine: Engine | None = None, *, keep: int = 0) -> Run:
+    def start(self, engine: Engine, *, keep: int = 0, passes: Passes = True) -> Run: ...
+    def start(self, engine: Engine | None = None, *, keep: int = 0, passes: Passes = True) -> Run:
         """Return a run of this dataflow: on the embedded engine, or on the one given. Freezes the graph.
 
         ``keep`` says how many complete times before the last one stay distinguishable for ``snapshot(at=...)`` and
         ``changes(since=...)``.
+
+        The embedded engine runs the graph as the passes leave it (see `explain`): all of them, or those whose names are
+        given; with ``passes=False`` it runs the graph as it was built, as all other engines do. What comes out is the
+        same, but for errors of what nobody asks for.
         """
         self.graph.freeze()
         if engine is None:
             from tidemill.renderer.embedded.run import EmbeddedRun  # noqa: PLC0415 - its imports cost more than ours
 
-            return EmbeddedRun(self.graph, keep)
-        return engine.start(self.graph, keep)
+            return EmbeddedRun(optimised(self.graph, passes), keep)
+        return engine.start(optimised(self.graph, passes) if isinstance(engine, Embedded) else self.graph, keep)
 
-    def explain(self) -> str:
-        """Return the graph as text: a line an operator, with what it reads, its schema and the user's line."""
-        return explain(self.graph)
+    def explain(self, *, passes: Passes = False) -> str:
+        """Return the graph as text: a line an operator, with what it reads, its schema and the user's line.
+
+        With ``passes`` (True, or the names of some, as for `start`) as it was built and as these passes leave it.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow("late")
+        >>> flights = flow.input("flights", {"id": "int64", "delay": "int64"})
+        >>> flow.output("late", flights.filter("id > 0").filter("delay > 15"))
+        >>> print(flow.explain(passes=["fuse_linear"]))  # doctest: +ELLIPSIS
+        dataflow 'late', times (epoch)
+          #0 Input 'flights'  (id: int64, delay: int64)  [...]
+          #1 Filter [id > 0] <- #0  (id: int64, delay: int64)  [...]
+          #2 Filter [delay > 15] <- #1  (id: int64, delay: int64)  [...]
+          #3 Output 'late' <- #2  (id: int64, delay: int64)  [...]
+        after fuse_linear:
+        dataflow 'late', times (epoch)
+          #0 Input 'flights'  (id: int64, delay: int64)  [...]
+          #1 Filter [id > 0 AND delay > 15] <- #0  (id: int64, delay: int64)  [...]
+          #2 Output 'late' <- #1  (id: int64, delay: int64)  [...]
+        """
+        chosen = passes_named(passes)
+        if not chosen:
+            return explain(self.graph)
+        names = ", ".join(p.__name__ for p in chosen)
+        return f"{explain(self.graph)}\nafter {names}:\n{explain(optimised(self.graph, passes))}"
 
     def to_networkx(self) -> nx.MultiDiGraph[int]:
         """Return a copy of the graph: nodes by id with the attribute ``node``, edges with ``port`` and ``feedback``."""
@@ -69,8 +98,10 @@ class Dataflow(Builder):
         return self.explain()
 
 
-def load(path: str | os.PathLike[str], flow: Dataflow) -> EmbeddedRun:
+def load(path: str | os.PathLike[str], flow: Dataflow, *, passes: Passes = True) -> EmbeddedRun:
     """Return a run of the dataflow on the embedded engine that goes on where ``run.save(path)`` was.
+
+    ``passes`` are those the run was started with.
 
     Raises `StateError` where the file is damaged, of another version, or was saved by a dataflow that differs in more
     than the lines it was written on.
@@ -91,6 +122,6 @@ def load(path: str | os.PathLike[str], flow: Dataflow) -> EmbeddedRun:
     from tidemill.renderer.embedded.state import restore  # noqa: PLC0415
 
     flow.graph.freeze()
-    run = EmbeddedRun(flow.graph, keep=0)
+    run = EmbeddedRun(optimised(flow.graph, passes), keep=0)
     restore(run, Path(path))
     return run

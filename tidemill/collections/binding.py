@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from tidemill.collections.expressions import INT64_MAX, Call, Cast, Column, Expr, Literal, literal_type, resolve
-from tidemill.collections.functions import FUNCTIONS, NULL, Signature, can_cast, common_type, widens
+from tidemill.collections.functions import FUNCTIONS, NULL, Function, Signature, can_cast, common_type, widens
+from tidemill.collections.functions.operators import SIGNS, by_type
+from tidemill.collections.intervals import INTERVALS, unit_of
 from tidemill.collections.types import BOOL, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType
 from tidemill.errors import SchemaError, UnknownColumnError, did_you_mean
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from tidemill.collections.schema import Schema
 
-__all__ = ["Bound", "BoundCall", "BoundColumn", "BoundLiteral", "Operand", "bind", "bind_call"]
+__all__ = ["Bound", "BoundCall", "BoundColumn", "BoundLiteral", "Operand", "bind", "bind_call", "bind_cast"]
 
 INT32_MAX = 2**31 - 1
 _SPECIAL_FLOATS = {"NaN", "Infinity", "-Infinity"}
@@ -39,7 +41,7 @@ class _Printed:
         ``explicit=True`` writes the type of every literal and every widening out, so that nothing is left to the
         rules of whoever reads the text.
         """
-        from tidemill.collections.sql import to_sql  # noqa: PLC0415 - sqlglot is imported only where SQL is used
+        from tidemill.collections.sql_text import to_sql  # noqa: PLC0415 - sqlglot is imported only where SQL is used
 
         return to_sql(self, explicit=explicit)  # type: ignore[arg-type]
 
@@ -57,6 +59,7 @@ class BoundColumn(_Printed):
     nullable: bool = True
 
     def columns(self) -> frozenset[int]:
+        """Return the positions of the columns that the value depends on."""
         return frozenset((self.index,))
 
 
@@ -74,9 +77,11 @@ class BoundLiteral(_Printed):
 
     @property
     def nullable(self) -> bool:
+        """Whether the value may be NULL."""
         return self.value is None
 
     def columns(self) -> frozenset[int]:
+        """Return the positions of the columns that the value depends on: none."""
         return frozenset()
 
 
@@ -90,6 +95,7 @@ class BoundCall(_Printed):
     nullable: bool = True
 
     def columns(self) -> frozenset[int]:
+        """Return the positions of the columns that the value depends on."""
         return frozenset().union(*(a.columns() for a in self.args))
 
 
@@ -117,13 +123,16 @@ def bind(expression: Expr, schema: Schema, *, expected: DType | None = None) -> 
     (BoundColumn(index=1, name='n', dtype=int32, nullable=False), int32)
     >>> bind(expr("delay / n"), schema).dtype
     float64
-    >>> bind(expr("delay + 'x'"), schema)
+    >>> bind(expr("delay * 'x'"), schema)
     Traceback (most recent call last):
     ...
-    tidemill.errors.SchemaError: `delay + 'x'` gets int64 and string: + expects two numbers; cast one of them
+    tidemill.errors.SchemaError: `delay * 'x'` gets int64 and string: * expects two numbers; cast one of them
     """
     operand = _bind(expression, schema)
     bound = operand.bound
+    if bound.dtype in INTERVALS:
+        msg = f"`{_text(bound)}` is no value of a column: add it to a date or a timestamp"
+        raise SchemaError(msg)
     if expected is not None:
         if not widens(bound.dtype, expected) and not (operand.loose and _fits(bound, expected)):
             msg = f"`{_text(bound)}` is of type {bound.dtype}: expected {expected}"
@@ -173,6 +182,8 @@ def _typed(value: Any, to: DType) -> BoundLiteral:
             return BoundLiteral(exact + 0, to)  # a decimal has no -0
     if to == TIMESTAMP and not isinstance(value, dt.datetime):
         return BoundLiteral(dt.datetime.combine(value, dt.time()), to)
+    if to == DATE and isinstance(value, dt.datetime):
+        return BoundLiteral(value.date(), to)
     return BoundLiteral(value, to)
 
 
@@ -181,27 +192,63 @@ def _typed(value: Any, to: DType) -> BoundLiteral:
 
 def bind_call(function: str, operands: tuple[Operand, ...]) -> Bound:
     """Return the typed call: literals adapted to their neighbours, arguments widened, types checked."""
+    if function in SIGNS:
+        function = by_type(function, [o.bound.dtype for o in operands])
     spec = FUNCTIONS.get(function)
     if spec is None:
         msg = f"no function {function!r}: {did_you_mean(function, FUNCTIONS)}"
         raise SchemaError(msg)
-    args = _adapt(operands)
-    signature = spec.rule([a.dtype for a in args])
-    if signature is None or not all(_reaches(a, p) for a, p in zip(args, signature.params, strict=True)):
-        given = " and ".join(str(a.dtype) for a in args) or "nothing"
-        msg = f"`{_text(_untyped(function, args))}` gets {given}: {spec.sql} expects {spec.expects}; {_hint(args)}"
-        raise SchemaError(msg)
-    _check_typed(function, args, signature)
+    args = _adapt(operands, spec.literals)
+    _check_literals(spec, args)
+    args, signature = _signature(spec, args)
     if function == "in" and len(args) == 1:
         return BoundLiteral(value=False, dtype=BOOL)
-    for i in spec.literals:
-        if not isinstance(args[i], BoundLiteral):
-            msg = f"`{_text(args[i])}` in `{_text(_untyped(function, args))}` has to be a literal"
-            raise SchemaError(msg)
-    if function == "like":
-        _check_pattern(args)
+    literals = [a.value if isinstance(a, BoundLiteral) else None for a in args]
+    if any(literals[i] is None for i in spec.literals):
+        return BoundLiteral(None, signature.result)
+    if spec.check and (wrong := spec.check(literals)):
+        msg = f"`{_text(_untyped(function, args))}`: {wrong}"
+        raise SchemaError(msg)
+    if spec.unit is not None:
+        args[spec.unit] = BoundLiteral(unit_of(str(literals[spec.unit])), STRING)
+    if spec.refine:
+        signature = spec.refine(signature, literals)
     coerced = tuple(_coerce(a, p) for a, p in zip(args, signature.params, strict=True))
+    if function == "negate" and (negative := _negative(coerced[0])) is not None:
+        return negative
     return BoundCall(function, coerced, signature.result, spec.nullable([a.nullable for a in coerced]))
+
+
+def _negative(literal: Bound) -> BoundLiteral | None:
+    """Return a number with its sign changed, since that is how its text will be read."""
+    if not isinstance(literal, BoundLiteral) or literal.value is None or literal.value == -INT32_MAX - 1:
+        return None
+    return _typed(-literal.value, literal.dtype)
+
+
+def _signature(spec: Function, args: list[Bound]) -> tuple[list[Bound], Signature]:
+    """Return the arguments, with what was left out at the end, and the types they are brought to."""
+    for given in (args, *([*args, *(_literal(v).bound for v in spec.optional[i:])] for i in range(len(spec.optional)))):
+        signature = spec.rule([a.dtype for a in given])
+        if signature is None or len(signature.params) != len(given):
+            continue
+        if all(_reaches(a, p, by_day=spec.by_day) for a, p in zip(given, signature.params, strict=True)):
+            if NULL in signature.params:
+                msg = (
+                    f"NULL has no type in `{_text(_untyped(spec.name, args))}`: give it one, as in CAST(NULL AS BIGINT)"
+                )
+                raise SchemaError(msg)
+            return given, signature
+    types = " and ".join(str(a.dtype) for a in args) or "nothing"
+    msg = f"`{_text(_untyped(spec.name, args))}` gets {types}: {spec.sql} expects {spec.expects}; {_hint(spec, args)}"
+    raise SchemaError(msg)
+
+
+def _check_literals(spec: Function, args: Sequence[Bound]) -> None:
+    for i in spec.literals:
+        if i < len(args) and not isinstance(args[i], BoundLiteral):
+            msg = f"`{_text(args[i])}` in `{_text(_untyped(spec.name, args))}` has to be a literal"
+            raise SchemaError(msg)
 
 
 def bind_cast(operand: Operand, to: DType) -> Bound:
@@ -217,10 +264,10 @@ def bind_cast(operand: Operand, to: DType) -> Bound:
     return BoundCall("cast", (arg,), to, arg.nullable)
 
 
-def _adapt(operands: Sequence[Operand]) -> list[Bound]:
+def _adapt(operands: Sequence[Operand], literals: Sequence[int]) -> list[Bound]:
     """Return the arguments with each loose literal in the type that its neighbours suggest."""
     beside = {o.bound.dtype for o in operands if not o.loose}
-    return [_adapted(o.bound, beside) if o.loose else o.bound for o in operands]
+    return [_adapted(o.bound, beside) if o.loose and i not in literals else o.bound for i, o in enumerate(operands)]
 
 
 def _adapted(literal: Bound, beside: set[DType]) -> Bound:
@@ -239,11 +286,13 @@ def _adapted(literal: Bound, beside: set[DType]) -> Bound:
     return literal
 
 
-def _reaches(arg: Bound, to: DType) -> bool:
-    return widens(arg.dtype, to) or (isinstance(arg, BoundLiteral) and _fits(arg, to) and arg.dtype != STRING)
+def _reaches(arg: Bound, to: DType, *, by_day: bool) -> bool:
+    if widens(arg.dtype, to) or (by_day and (arg.dtype, to) == (TIMESTAMP, DATE)):
+        return True
+    return isinstance(arg, BoundLiteral) and _fits(arg, to) and arg.dtype != STRING
 
 
-def _fits(literal: Bound, to: DType) -> bool:
+def _fits(literal: Bound, to: DType) -> bool:  # noqa: PLR0911 - one line a family of types
     """Return whether a literal is a literal of another type as well, without any loss."""
     if not isinstance(literal, BoundLiteral):
         return False
@@ -287,23 +336,10 @@ def _moment(text: str, to: DType) -> dt.date | None:
 # Errors.
 
 
-def _check_typed(function: str, args: Sequence[Bound], signature: Signature) -> None:
-    if NULL in signature.params:
-        msg = f"NULL has no type in `{_text(_untyped(function, args))}`: give it one, as in CAST(NULL AS BIGINT)"
-        raise SchemaError(msg)
-
-
-def _check_pattern(args: Sequence[Bound]) -> None:
-    assert isinstance(args[1], BoundLiteral)
-    pattern = args[1].value or ""
-    rest = pattern.replace("\\\\", "").replace("\\%", "").replace("\\_", "")
-    if "\\" in rest:
-        msg = f"LIKE pattern {pattern!r} has a \\ that escapes neither % nor _ nor \\: double it"
-        raise SchemaError(msg)
-
-
-def _hint(args: Sequence[Bound]) -> str:
+def _hint(spec: Function, args: Sequence[Bound]) -> str:
     known = {a.dtype for a in args} - {NULL}
+    if spec.name == "subtract" and known and known <= {DATE, TIMESTAMP}:
+        return "datediff(end, start) gives days, timestampdiff('second', start, end) whole units"
     return "cast one of them" if len(known) > 1 and common_type(list(known)) is None else "cast the argument"
 
 

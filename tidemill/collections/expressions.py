@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 
+from tidemill.collections.intervals import Interval, of_timedelta
 from tidemill.collections.types import (
     BINARY,
     BOOL,
@@ -32,9 +33,8 @@ if TYPE_CHECKING:
     from tidemill.collections.schema import Schema
 
 __all__ = [
-    "Alias", "Call", "Cast", "Column", "Expr", "Literal", "SqlText", "When", "abs", "as_expr", "coalesce", "col",
-    "concat", "expr", "greatest", "identical", "key", "least", "length", "lit", "literal_type", "lower", "nullif",
-    "output_name", "substring", "trim", "upper", "when",
+    "Alias", "Call", "Cast", "Column", "Expr", "Literal", "SqlText", "When", "as_expr", "call", "coalesce", "col",
+    "expr", "greatest", "identical", "key", "least", "lit", "literal_type", "nullif", "output_name", "resolve", "when",
 ]  # fmt: skip
 
 INT64_MAX = 2**63 - 1
@@ -44,8 +44,9 @@ class Expr:
     """A scalar expression: use Python's operators and the methods below; Python values beside it are literals.
 
     ``==`` builds an expression; to compare two trees use ``identical(a, b)``. NULL follows SQL: ``&``, ``|`` and
-    ``~`` are the three-valued AND, OR and NOT. ``/`` gives a float64, ``//`` is SQL's ``div``: an int64, truncated
-    towards zero; ``%`` has the sign of the dividend.
+    ``~`` are the three-valued AND, OR and NOT of conditions, and operations on the bits of whole numbers, as always
+    are ``^``, ``<<`` and ``>>``. ``/`` gives a float64 (of decimals a decimal), ``//`` is SQL's ``div``: an int64,
+    truncated towards zero; ``%`` has the sign of the dividend. ``timedelta`` and ``tm.interval`` move dates and times.
 
     >>> from tidemill.collections.binding import bind
     >>> from tidemill.collections.schema import Schema
@@ -57,76 +58,100 @@ class Expr:
     __slots__ = ()
 
     def __add__(self, other: Any) -> Expr:
-        return _call("add", self, other)
+        return call("add", self, other)
 
     def __radd__(self, other: Any) -> Expr:
-        return _call("add", other, self)
+        return call("add", other, self)
 
     def __sub__(self, other: Any) -> Expr:
-        return _call("subtract", self, other)
+        return call("subtract", self, other)
 
     def __rsub__(self, other: Any) -> Expr:
-        return _call("subtract", other, self)
+        return call("subtract", other, self)
 
     def __mul__(self, other: Any) -> Expr:
-        return _call("multiply", self, other)
+        return call("multiply", self, other)
 
     def __rmul__(self, other: Any) -> Expr:
-        return _call("multiply", other, self)
+        return call("multiply", other, self)
 
     def __truediv__(self, other: Any) -> Expr:
-        return _call("divide", self, other)
+        return call("divide", self, other)
 
     def __rtruediv__(self, other: Any) -> Expr:
-        return _call("divide", other, self)
+        return call("divide", other, self)
 
     def __floordiv__(self, other: Any) -> Expr:
-        return _call("int_divide", self, other)
+        return call("int_divide", self, other)
 
     def __rfloordiv__(self, other: Any) -> Expr:
-        return _call("int_divide", other, self)
+        return call("int_divide", other, self)
 
     def __mod__(self, other: Any) -> Expr:
-        return _call("modulo", self, other)
+        return call("modulo", self, other)
 
     def __rmod__(self, other: Any) -> Expr:
-        return _call("modulo", other, self)
+        return call("modulo", other, self)
 
     def __neg__(self) -> Expr:
-        return _call("negate", self)
+        return call("negate", self)
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]
-        return _call("eq", self, other)
+        return call("eq", self, other)
 
     def __ne__(self, other: object) -> Expr:  # type: ignore[override]
-        return _call("ne", self, other)
+        return call("ne", self, other)
 
     def __lt__(self, other: Any) -> Expr:
-        return _call("lt", self, other)
+        return call("lt", self, other)
 
     def __le__(self, other: Any) -> Expr:
-        return _call("le", self, other)
+        return call("le", self, other)
 
     def __gt__(self, other: Any) -> Expr:
-        return _call("gt", self, other)
+        return call("gt", self, other)
 
     def __ge__(self, other: Any) -> Expr:
-        return _call("ge", self, other)
+        return call("ge", self, other)
 
     def __and__(self, other: Any) -> Expr:
-        return _call("and", self, other)
+        return call("&", self, other)
 
     def __rand__(self, other: Any) -> Expr:
-        return _call("and", other, self)
+        return call("&", other, self)
 
     def __or__(self, other: Any) -> Expr:
-        return _call("or", self, other)
+        return call("|", self, other)
 
     def __ror__(self, other: Any) -> Expr:
-        return _call("or", other, self)
+        return call("|", other, self)
+
+    def __xor__(self, other: Any) -> Expr:
+        return call("bit_xor", self, other)
+
+    def __rxor__(self, other: Any) -> Expr:
+        return call("bit_xor", other, self)
+
+    def __lshift__(self, other: Any) -> Expr:
+        return call("shift_left", self, other)
+
+    def __rlshift__(self, other: Any) -> Expr:
+        return call("shift_left", other, self)
+
+    def __rshift__(self, other: Any) -> Expr:
+        return call("shift_right", self, other)
+
+    def __rrshift__(self, other: Any) -> Expr:
+        return call("shift_right", other, self)
+
+    def __pow__(self, other: Any) -> Expr:
+        return call("power", self, other)
+
+    def __rpow__(self, other: Any) -> Expr:
+        return call("power", other, self)
 
     def __invert__(self) -> Expr:
-        return _call("not", self)
+        return call("~", self)
 
     # Since == builds a tree, only identity can serve as the hash of one.
     __hash__ = object.__hash__
@@ -140,13 +165,15 @@ class Expr:
 
     def eq_null_safe(self, other: Any) -> Expr:
         """Return SQL's ``<=>``: equality for which NULL equals NULL; never NULL itself."""
-        return _call("eq_null_safe", self, other)
+        return call("eq_null_safe", self, other)
 
     def is_null(self) -> Expr:
-        return _call("is_null", self)
+        """Return whether the value is NULL; never NULL itself."""
+        return call("is_null", self)
 
     def is_not_null(self) -> Expr:
-        return _call("not", self.is_null())
+        """Return whether the value is not NULL; never NULL itself."""
+        return call("not", self.is_null())
 
     def cast(self, to: Any) -> Expr:
         """Return the value as another type; a value that does not fit is an error when the row is evaluated."""
@@ -154,27 +181,35 @@ class Expr:
 
     def isin(self, values: Iterable[Any]) -> Expr:
         """Return whether this equals one of the values: NULL if it is NULL, or if none matches and one is NULL."""
-        return _call("in", self, *values)
+        return call("in", self, *values)
 
     def between(self, low: Any, high: Any) -> Expr:
         """Return ``low <= this AND this <= high``."""
-        return _call("and", self >= low, self <= high)
+        return call("and", self >= low, self <= high)
 
     def fill_null(self, value: Any) -> Expr:
+        """Return the other value where this is NULL."""
         return coalesce(self, value)
 
     def like(self, pattern: str) -> Expr:
         r"""Return whether the whole string matches: ``%`` any characters, ``_`` one, ``\`` escapes those and itself."""
-        return _call("like", self, pattern)
+        return call("like", self, pattern)
+
+    def rlike(self, pattern: str) -> Expr:
+        """Return whether a regular expression matches anywhere in the string."""
+        return call("regexp_like", self, pattern)
 
     def startswith(self, prefix: str) -> Expr:
-        return _call("starts_with", self, prefix)
+        """Return whether the string begins with another, a literal."""
+        return call("starts_with", self, prefix)
 
     def endswith(self, suffix: str) -> Expr:
-        return _call("ends_with", self, suffix)
+        """Return whether the string ends with another, a literal."""
+        return call("ends_with", self, suffix)
 
     def contains(self, part: str) -> Expr:
-        return _call("contains", self, part)
+        """Return whether another string, a literal, occurs in the string."""
+        return call("contains", self, part)
 
     def alias(self, name: str) -> Expr:
         """Return the same expression under a column name, for ``select``."""
@@ -233,9 +268,11 @@ class When(Expr):
     branches: tuple[Expr, ...]
 
     def when(self, condition: Any, value: Any) -> When:
+        """Return the CASE with a further branch."""
         return When((*self.branches, lit(condition), lit(value)))
 
     def otherwise(self, value: Any) -> Expr:
+        """Return the whole CASE, with the value where no condition holds."""
         return Call("case", (*self.branches, lit(value)))
 
 
@@ -257,6 +294,8 @@ def lit(value: Any) -> Expr:
         return value
     if not isinstance(value, (bool, int, float, str, bytes)) and hasattr(value, "item"):
         value = value.item()  # a NumPy scalar
+    if isinstance(value, dt.timedelta):
+        value = of_timedelta(value)
     literal_type(value)
     return Literal(value)
 
@@ -295,12 +334,12 @@ def when(condition: Any, value: Any) -> When:
     return When(()).when(condition, value)
 
 
-# Functions. A new one is: an entry in functions.FUNCTIONS, a rule in each evaluator's table, and a line here.
+# What chooses between values. Other functions have their builders beside their entries in ``functions``.
 
 
 def coalesce(*values: Any) -> Expr:
     """Return the first value that is not NULL; later ones are evaluated only where all before are NULL."""
-    return _call("coalesce", *values)
+    return call("coalesce", *values)
 
 
 def nullif(value: Any, other: Any) -> Expr:
@@ -310,45 +349,12 @@ def nullif(value: Any, other: Any) -> Expr:
 
 def least(*values: Any) -> Expr:
     """Return the least value that is not NULL."""
-    return _call("least", *values)
+    return call("least", *values)
 
 
 def greatest(*values: Any) -> Expr:
     """Return the greatest value that is not NULL; NaN is greater than any number."""
-    return _call("greatest", *values)
-
-
-def abs(value: Any) -> Expr:  # noqa: A001 - SQL's name; reached as tm.abs, and never star-exported
-    """Return the absolute value."""
-    return _call("abs", value)
-
-
-def upper(value: Any) -> Expr:
-    return _call("upper", value)
-
-
-def lower(value: Any) -> Expr:
-    return _call("lower", value)
-
-
-def length(value: Any) -> Expr:
-    """Return the number of characters of a string or of bytes of a binary, an int32."""
-    return _call("length", value)
-
-
-def concat(*values: Any) -> Expr:
-    """Return the strings joined; NULL where one of them is."""
-    return _call("concat", *values)
-
-
-def substring(value: Any, start: int, length: int) -> Expr:
-    """Return the part of a string that starts at a position counted from 1, or from the end if negative."""
-    return _call("substring", value, start, length)
-
-
-def trim(value: Any) -> Expr:
-    """Return the string without blanks at either end."""
-    return _call("trim", value)
+    return call("greatest", *values)
 
 
 # Structure.
@@ -366,7 +372,8 @@ def resolve(expression: Expr) -> Expr:
         return Call("case", (*expression.branches, Literal(None)))
     if isinstance(expression, Call) and expression.function == "negate":
         arg = resolve(expression.args[0])
-        if isinstance(arg, Literal) and isinstance(arg.value, (int, float, decimal.Decimal)) and arg.value is not True:
+        numbers = (int, float, decimal.Decimal, Interval)
+        if isinstance(arg, Literal) and isinstance(arg.value, numbers) and not isinstance(arg.value, bool):
             return Literal(arg.value.copy_negate() if isinstance(arg.value, decimal.Decimal) else -arg.value)
     return expression
 
@@ -414,6 +421,8 @@ def literal_type(value: Any) -> DType | None:  # noqa: PLR0911 - one line a type
     """
     if value is None:
         return None
+    if isinstance(value, Interval):
+        return value.dtype
     if isinstance(value, bool):
         return BOOL
     if isinstance(value, int):
@@ -430,7 +439,7 @@ def literal_type(value: Any) -> DType | None:  # noqa: PLR0911 - one line a type
             return found
     msg = (
         f"{value!r} of type {type(value).__name__} cannot be a literal: expected bool, int, float, str, bytes, date, a "
-        "datetime without a zone, a finite Decimal or None"
+        "datetime without a zone, a timedelta, a finite Decimal or None"
     )
     raise SchemaError(msg)
 
@@ -446,5 +455,6 @@ def _decimal_type(value: decimal.Decimal) -> DType:
     return decimal_type(precision, scale)
 
 
-def _call(function: str, *args: Any) -> Expr:
+def call(function: str, *args: Any) -> Expr:
+    """Return the call of a function of the registry; Python values are literals."""
     return Call(function, tuple(lit(a) for a in args))

@@ -10,6 +10,7 @@ from tidemill.collections.aggregates import UserReduce
 from tidemill.collections.binding import BoundColumn, bind
 from tidemill.collections.collection import Collection
 from tidemill.collections.expressions import Expr, col
+from tidemill.collections.ordering import OrderColumn, TopK, bind_order, hash_of_row
 from tidemill.collections.schema import Schema, SchemaLike
 from tidemill.dataflow.nodes import Reduce
 from tidemill.errors import GraphError, SchemaError
@@ -43,6 +44,48 @@ class Grouped:
             msg = "agg() without aggregates: name at least one, as in agg(n=tm.count())"
             raise SchemaError(msg)
         return aggregation.aggregate(self._collection, self._keys, aggregates)
+
+    def top_k(self, k: int, *, order_by: Any) -> Collection:
+        """Return the first k rows of each group: whole rows, a row that is there n times being n rows.
+
+        ``order_by`` is a column, an expression, ``tm.asc(...)`` or ``tm.desc(...)``, or a list of them. Ties are broken by a
+        fixed hash of the row, then by the row, so the result does not depend on how rows came. A row with a negative
+        count is an error. Cost: at top level a change costs the logarithm of the group's size, and k.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> c = flow.constant({"k": "string", "x": "int64"}, [("a", 3), ("a", 1), ("a", 2), ("b", None)])
+        >>> flow.output("least", c.group_by("k").top_k(2, order_by="x"))
+        >>> flow.start().snapshot("least")
+        k  x
+        -  ----
+        a  1
+        a  2
+        b  NULL
+        """
+        if not isinstance(k, int) or isinstance(k, bool) or k < 1:
+            msg = f"top_k: k={k!r}: expected a number of rows, at least 1"
+            raise SchemaError(msg)
+        whole = self._collection
+        rows = [(f"row {n}", bind(col(n), whole.schema)) for n in whole.schema.names]
+        order = [(f"order {i}", b, key) for i, (b, key) in enumerate(bind_order(order_by, whole.schema))]
+        tie = ("hash", bind(hash_of_row(whole.schema), whole.schema))
+        keys = [(f"key {n}", b) for n, b in self._keys]
+        wide = whole.map_columns([*keys, *((n, b) for n, b, _ in order), tie, *rows])
+        columns = [
+            *(OrderColumn(wide.schema.index(n), key.descending, key.nulls_first) for n, _, key in order),
+            OrderColumn(wide.schema.index("hash")),
+            *(OrderColumn(wide.schema.index(n)) for n, _ in rows),
+        ]
+        node = whole.builder.graph.add(
+            Reduce,
+            scope=wide.node.scope,
+            inputs=(wide.node,),
+            schema=wide.schema,
+            keys=tuple(range(len(keys))),
+            logic=TopK(k, tuple(columns)),
+        )
+        return whole.builder.collection(node).select(**{n: col(f"row {n}") for n in whole.schema.names})
 
     def reduce(self, function: Callable[..., Any], schema: SchemaLike) -> Collection:
         """Return for each group the rows a Python function makes of it.

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidemill.collections.feeds import Keyed
+from tidemill.collections.html import html_table
 from tidemill.collections.schema import Schema
 from tidemill.collections.validation import python_rows
 from tidemill.dataflow.lattice import Antichain, Time, shown
@@ -17,6 +19,7 @@ from tidemill.errors import SchemaError
 __all__ = ["Rows", "Updates", "arrow_table"]
 
 _SHOWN_ROWS: Final = 10
+_SHOWN_HTML_ROWS: Final = 20
 
 Ints = npt.NDArray[np.int64]
 
@@ -43,19 +46,33 @@ class _Table:
         count = len(self._coordinates)
         names = [f"c{i}" for i in range(count + self._table.num_columns)]
         keys = pa.table([*(pa.array(t) for t in self._times), *self._table.columns], names=names)
-        order = pc.sort_indices(keys, sort_keys=[(n, "ascending", "at_start") for n in names])
-        self._table = self._table.take(order)
-        self._times = self._times[:, order.to_numpy()]
-        self._counts = self._counts[order.to_numpy()]
+        order = pc.sort_indices(keys, sort_keys=[(n, "ascending", "at_start") for n in names]).to_numpy()
         self._sorted = True
+        if (order[1:] > order[:-1]).all():
+            return  # sorted already, as numbers are: nothing to copy
+        self._table = self._table.take(pa.array(order))
+        self._times = self._times[:, order]
+        self._counts = self._counts[order]
 
     def _rows(self) -> list[tuple[Any, ...]]:
         self._sort()
         return python_rows(self._table)
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame of what ``to_arrow`` gives."""
-        return self.to_arrow().to_pandas()
+        """Return a pandas DataFrame of what ``to_arrow`` gives.
+
+        Whole numbers and truth values with NULLs among them get pandas' nullable types (``Int64``), so that nothing is
+        rounded. In floats NULL is NaN, as pandas has it; `to_arrow` and `to_polars` tell them apart.
+        """
+        import pandas as pd  # noqa: PLC0415 - only for those who have it
+
+        table = self.to_arrow()
+        nullable = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.bool_(): pd.BooleanDtype()}
+        frame = table.to_pandas()
+        for i, field in enumerate(table.schema):
+            if field.type in nullable and table.column(i).null_count:
+                frame[field.name] = table.column(i).to_pandas(types_mapper=nullable.get)
+        return frame
 
     def to_polars(self) -> Any:
         """Return a Polars DataFrame of what ``to_arrow`` gives."""
@@ -63,18 +80,38 @@ class _Table:
 
         return pl.from_arrow(self.to_arrow())
 
-    def to_arrow(self) -> pa.Table:
-        """Return an Arrow table, sorted as this is."""
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return what ``to_arrow`` gives, for ``pa.table(x)``, ``pl.DataFrame(x)`` or DuckDB's ``from x``."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def to_html(self, *, limit: int = _SHOWN_HTML_ROWS) -> str:
+        """Return an HTML table of the first rows, as notebooks show it: static, and all text escaped."""
+        columns, lines = self._head(limit)
+        return html_table(columns, lines, len(self), self._caption())
+
+    def _head(self, limit: int) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Return the columns and the first lines to be shown."""
         raise NotImplementedError
 
-    def _text(self, columns: Sequence[str], lines: list[tuple[Any, ...]]) -> str:
-        cells = [tuple(columns), *(tuple(map(_cell, line)) for line in lines[:_SHOWN_ROWS])]
+    def _caption(self) -> str:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        columns, lines = self._head(_SHOWN_ROWS)
+        cells = [tuple(columns), *(tuple(map(_cell, line)) for line in lines)]
         widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
         text = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
         text.insert(1, "  ".join("-" * w for w in widths))
-        if len(lines) > _SHOWN_ROWS:
-            text.append(f"... {len(lines) - _SHOWN_ROWS} more")
+        if len(self) > len(lines):
+            text.append(f"... {len(self) - len(lines)} more")
         return "\n".join(text)
+
+    def to_arrow(self) -> pa.Table:
+        """Return an Arrow table, sorted as this is."""
+        raise NotImplementedError
 
 
 class Updates(_Table):
@@ -112,20 +149,55 @@ class Updates(_Table):
 
         ``time`` renames the time column where there is one coordinate; a clash with a column is an error.
         """
-        self._sort()
-        if len(self._coordinates) == 1:
-            coordinates = [time or ("time" if self._coordinates == ("epoch",) else self._coordinates[0])]
-        else:
-            coordinates = list(self._coordinates)
-        names = [*self.schema.names, *coordinates, diff]
+        names = [*self.schema.names, *self._coordinate_names(time), diff]
         if len(set(names)) < len(names):
             msg = f"columns {names} clash: rename them with time= and diff=, or rename the output's columns"
             raise SchemaError(msg)
+        self._sort()
         return pa.table([*self._table.columns, *map(pa.array, self._times), pa.array(self._counts)], names=names)
 
-    def __repr__(self) -> str:
-        lines = [(*row, t, f"{d:+d}") for row, t, d in self]
-        return self._text([*self.schema.names, "time", "diff"], lines)
+    def to_feed(self, key: str | Sequence[str], *, time: str | None = None, op: str = "op") -> pa.Table:
+        """Return a change feed: for each key and time one row, with ``insert``, ``update`` or ``delete`` as ``op``.
+
+        A retraction and an insertion of one key at one time are an update, shown as the new row; a deletion is shown as
+        the row that was there. `RowError` naming the key where it is not unique. ``run.apply`` takes what this gives.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("n", flow.input("x", {"k": "string"}).count("n"))
+        >>> with flow.start() as run:
+        ...     run.update("x", [(("a",), 0, 1), (("b",), 0, 1), (("a",), 1, 1), (("b",), 1, -1)])
+        ...     run.advance_to(2)
+        ...     run.changes("n").to_feed("k").to_pandas()
+           k  n  time      op
+        0  a  1     0  insert
+        1  b  1     0  insert
+        2  a  2     1  update
+        3  b  1     1  delete
+        """
+        keys = [key] if isinstance(key, str) else list(key)
+        if not keys:
+            msg = "to_feed needs a key: the columns that tell rows apart, as in to_feed(key=['id'])"
+            raise SchemaError(msg)
+        self.schema.project(keys)
+        self._sort()
+        names = [*self._coordinate_names(time), op]
+        return Keyed(self.schema, self._table, keys).feed(self._times, self._counts, names)
+
+    def _coordinate_names(self, time: str | None) -> list[str]:
+        if len(self._coordinates) != 1:
+            return list(self._coordinates)
+        return [time or ("time" if self._coordinates == ("epoch",) else self._coordinates[0])]
+
+    def _head(self, limit: int) -> tuple[list[str], list[tuple[Any, ...]]]:
+        self._sort()
+        rows = python_rows(self._table.slice(0, limit))
+        times = map(tuple, self._times[:, :limit].T.tolist())
+        lines = [(*r, shown(t), f"{d:+d}") for r, t, d in zip(rows, times, self._counts.tolist(), strict=False)]
+        return [*self.schema.names, "time", "diff"], lines
+
+    def _caption(self) -> str:
+        return f"{_counted(len(self), 'update')} from {self.lower} to {self.upper}"
 
 
 class Rows(_Table):
@@ -157,10 +229,19 @@ class Rows(_Table):
     def to_arrow(self) -> pa.Table:
         """Return the rows, each as often as its count."""
         self._sort()
+        if (self._counts == 1).all():
+            return self._table
         return self._table.take(pa.array(np.repeat(np.arange(len(self._counts)), np.maximum(self._counts, 0))))
 
-    def __repr__(self) -> str:
-        return self._text(self.schema.names, [row for row, _ in zip(self, range(10_000), strict=False)])
+    def _head(self, limit: int) -> tuple[list[str], list[tuple[Any, ...]]]:
+        self._sort()
+        counts = np.maximum(self._counts, 0)
+        few = int(np.searchsorted(np.cumsum(counts), limit)) + 1
+        rows = zip(python_rows(self._table.slice(0, few)), counts[:few].tolist(), strict=True)
+        return list(self.schema.names), [row for row, n in rows for _ in range(min(n, limit))][:limit]
+
+    def _caption(self) -> str:
+        return _counted(len(self), "row") + (" in the end" if self.time is None else f" at {self.time}")
 
 
 def arrow_table(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
@@ -168,6 +249,10 @@ def arrow_table(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     arrays = [pa.array(c, f.dtype.arrow) for c, f in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, names=list(schema.names))
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _cell(value: Any) -> str:

@@ -1,27 +1,28 @@
-"""SQL text to expressions and bound trees to SQL text, by sqlglot in Spark's dialect.
+"""SQL text to expressions, by sqlglot in Spark's dialect.
 
-The only module of ``collections`` that imports sqlglot; the others import this one where they need it.
+sqlglot reads the syntax. Functions are looked up by their names in our registry: what sqlglot takes a call for differs
+from version to version. It is imported here and in ``sql_text`` alone, and these where SQL text is met.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import decimal
-import math
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
 
-import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
-from tidemill.collections.binding import Bound, BoundCall, BoundColumn, BoundLiteral, Operand, bind_call
-from tidemill.collections.expressions import Alias, Call, Cast, Column, Expr, Literal, literal_type, nullif
-from tidemill.collections.functions import FUNCTIONS, NULL, widens
-from tidemill.collections.types import FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType, dtype
-from tidemill.errors import SchemaError
+from tidemill.collections.expressions import Alias, Call, Cast, Column, Expr, Literal, nullif, resolve, when
+from tidemill.collections.functions import BY_NAME, FUNCTIONS
+from tidemill.collections.functions.dates import WITH_UNIT, extract, to_date, to_timestamp
+from tidemill.collections.functions.text import ilike, instr
+from tidemill.collections.intervals import Interval, interval_of, sum_of, unit_of
+from tidemill.collections.types import BINARY, BOOL, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType, dtype
+from tidemill.errors import SchemaError, did_you_mean
 
-__all__ = ["parse", "to_sql"]
+__all__ = ["parse"]
 
 _DIALECT: Final = "spark"
 
@@ -31,18 +32,33 @@ def parse(text: str) -> Expr:
 
     >>> parse("a <=> 1")
     Call(function='eq_null_safe', args=(Column(name='a'), Literal(value=1)))
-    >>> parse("sum(a)")
+    >>> parse("uper(a)")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    tidemill.errors.SchemaError: SUM(a) in `sum(a)` is not supported in a scalar expression
+    tidemill.errors.SchemaError: UPER(a) in `uper(a)` is not supported in a scalar expression: no function `uper`; ...
     """
     try:
-        tree = sqlglot.parse_one(text, dialect=_DIALECT)
+        dialect = Dialect.get_or_raise(_DIALECT)
+        trees = _Syntax(dialect=dialect).parse(dialect.tokenize(text), text)
     except SqlglotError as error:
         reason = str(error).splitlines()[0]
         msg = f"`{text}` is not a SQL expression: {reason}. A literal string is tm.lit({text!r})"
         raise SchemaError(msg) from None
-    return _Parser(text).expression(tree)
+    if len(trees) != 1 or trees[0] is None:
+        msg = f"`{text}` is not a SQL expression: expected one. A literal string is tm.lit({text!r})"
+        raise SchemaError(msg)
+    return _Parser(text).expression(trees[0])
+
+
+class _Syntax(Dialect.get_or_raise(_DIALECT).parser_class):  # type: ignore[misc]
+    """Spark's grammar; calls stay calls by name, but for the few that have a syntax of their own."""
+
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: rule
+        for name, rule in Dialect.get_or_raise(_DIALECT).parser_class.FUNCTION_PARSERS.items()
+        if name in ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
+    }
 
 
 class _Parser:
@@ -52,17 +68,91 @@ class _Parser:
         self.text = text
 
     def expression(self, node: Any) -> Expr:
-        if rule := _SPECIAL.get(type(node)):
+        rule, found = _SPECIAL.get(type(node)), None
+        if rule is not None:
             found = rule(self, node)
-            if found is not None:
-                return found
-        elif name := _BY_CLASS.get(type(node)):
-            return Call(name, tuple(self.expression(a) for a in _arguments(node)))
-        raise self.unsupported(node)
+        elif type(node) in _BY_CLASS and not {k for k, v in node.args.items() if v} - _UNDERSTOOD:
+            found = self.operator(node)
+        if found is None:
+            raise self.unsupported(node)
+        return ~found if node.args.get("negate") else found
 
-    def unsupported(self, node: Any) -> SchemaError:
+    def unsupported(self, node: Any, why: str = "") -> SchemaError:
         what = node.sql(dialect=_DIALECT) if isinstance(node, exp.Expression) else str(node)
-        return SchemaError(f"{what} in `{self.text}` is not supported in a scalar expression")
+        return SchemaError(f"{what} in `{self.text}` is not supported in a scalar expression" + why)
+
+    def operator(self, node: exp.Expression) -> Expr:
+        operands = [v for k in ("this", "expression") if (v := node.args.get(k)) is not None]
+        for operand in operands:
+            # Spark binds & before ^ before |, sqlglot all alike.
+            if type(node) in _BITS and type(operand) in _BITS and type(operand) is not type(node):
+                raise self.unsupported(node, ": write parentheses where & | ^ << >> meet")
+        return Call(_BY_CLASS[type(node)], tuple(self.expression(o) for o in operands))
+
+    def sum(self, node: exp.Add) -> Expr:
+        """Return an addition, or one literal for INTERVAL 1 DAY 2 HOURS, which for sqlglot is an addition too."""
+        found = self.operator(node)
+        assert isinstance(found, Call)
+        parts = [a.value for a in found.args if isinstance(a, Literal) and isinstance(a.value, Interval)]
+        return Literal(sum_of(parts)) if len(parts) == len(found.args) else found
+
+    def quoted(self, node: exp.Concat) -> Expr:
+        """Refuse two literals side by side: 'it''s' to Spark is one with a quote in it, to sqlglot two."""
+        raise self.unsupported(node, ": for a quote within a string write \\', and CONCAT to join strings")
+
+    def function(self, node: exp.Anonymous) -> Expr:
+        name, given = node.name.lower(), node.expressions
+        if name in _UNSTEADY:
+            raise self.unsteady(node)
+        if name in _AGGREGATES:
+            raise self.unsupported(node, ": an aggregate is no function of one row")
+        if name in _WITH_UNIT and len(given) == _WITH_UNIT_ARGUMENTS:
+            unit = unit_of(given[0].name)
+            if unit is None:
+                raise self.unsupported(node, f": {given[0].name!r} is no unit of time")
+            return Call(_WITH_UNIT[name], (Literal(unit), *map(self.expression, given[1:])))
+        args = [self.expression(a) for a in given]
+        if builder := _BUILDERS.get((name, len(args))):
+            return builder(*args)
+        if name in _CAST_NAMES and len(args) == 1:
+            return Cast(args[0], _CAST_NAMES[name])
+        found = BY_NAME.get(name)
+        if found is None:
+            others = {*BY_NAME, *(n for n, _ in _BUILDERS)}
+            hint = "; " + did_you_mean(name, sorted(others - {name}))
+            why = f": `{name}` does not take {len(args)} arguments" if name in others else f": no function `{name}`"
+            raise self.unsupported(node, why + hint * hint.startswith("; did"))
+        return Call(found.name, tuple(args))
+
+    def unsteady(self, node: exp.Expression) -> SchemaError:
+        return self.unsupported(
+            node,
+            ": it is no function of the row, and a result that changes while its input does not cannot be kept up to "
+            "date; bring the value in as a column or an input",
+        )
+
+    def position(self, node: exp.StrPosition) -> Expr:
+        start = node.args.get("position")
+        args = (node.args["substr"], node.this, *([start] if start else []))
+        return Call("locate", tuple(self.expression(a) for a in args))
+
+    def interval(self, node: exp.Interval) -> Expr | None:
+        unit, number = node.args.get("unit"), node.this
+        text = self.expression(number.unnest() if isinstance(number, exp.Paren) else number) if number else None
+        text = resolve(text) if text is not None else None
+        if not isinstance(text, Literal) or isinstance(text.value, bool) or not isinstance(text.value, (str, int)):
+            raise self.unsupported(
+                node, ": an interval of so many units is a literal; TIMESTAMPADD(unit, number, t) takes any"
+            )
+        if unit is None:
+            pieces = str(text.value).split()
+            if not pieces or len(pieces) % 2:
+                return None
+            pairs = zip(pieces[::2], pieces[1::2], strict=True)
+            return Literal(sum_of([interval_of(number, word) for number, word in pairs]))
+        if isinstance(unit, exp.IntervalSpan):
+            return Literal(interval_of(str(text.value), unit.this.name, unit.expression.name))
+        return Literal(interval_of(str(text.value), unit.name))
 
     def column(self, node: exp.Column) -> Expr | None:
         plain = isinstance(node.this, exp.Identifier) and not node.args.get("table")
@@ -131,10 +221,11 @@ class _Parser:
         return None if name is None or node.expression else Call(name, (self.expression(node.this),))
 
     def substring(self, node: exp.Substring) -> Expr:
-        length = node.args.get("length")
-        start = self.expression(node.args["start"])
-        rest = self.expression(length) if length else Literal(2**31 - 1)
-        return Call("substring", (self.expression(node.this), start, rest))
+        args = [v for k in ("this", "start", "length") if (v := node.args.get(k)) is not None]
+        return Call("substring", tuple(self.expression(a) for a in args))
+
+    def extract(self, node: exp.Extract) -> Expr:
+        return extract(node.name, self.expression(node.expression))
 
 
 _TYPES: Final = {
@@ -147,7 +238,13 @@ _TYPES: Final = {
     exp.DataType.Type.DOUBLE: FLOAT64,
 }
 
+
+def _refuse(parser: _Parser, node: exp.Expression) -> None:
+    raise parser.unsteady(node)
+
+
 _SPECIAL: Final[dict[type, Callable[[_Parser, Any], Expr | None]]] = {
+    **dict.fromkeys((exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser, exp.SessionUser), _refuse),
     exp.Paren: lambda p, n: p.expression(n.this),
     exp.Alias: lambda p, n: Alias(p.expression(n.this), n.alias),
     exp.Column: _Parser.column,
@@ -165,194 +262,56 @@ _SPECIAL: Final[dict[type, Callable[[_Parser, Any], Expr | None]]] = {
     exp.Between: _Parser.between,
     exp.Trim: _Parser.trim,
     exp.Substring: _Parser.substring,
-    exp.Nullif: lambda p, n: nullif(p.expression(n.this), p.expression(n.expression)),
+    exp.Anonymous: _Parser.function,
+    exp.Add: _Parser.sum,
+    exp.Concat: _Parser.quoted,
+    exp.StrPosition: _Parser.position,
+    exp.Interval: _Parser.interval,
+    exp.Extract: _Parser.extract,
+    exp.ILike: lambda p, n: ilike(p.expression(n.this), p.expression(n.expression)),
     exp.NullSafeNEQ: lambda p, n: ~p.expression(n.this).eq_null_safe(p.expression(n.expression)),
     exp.DPipe: lambda p, n: Call("concat", (p.expression(n.this), p.expression(n.expression))),
 }
 
-_BY_CLASS: Final = {getattr(exp, f.sqlglot): f.name for f in FUNCTIONS.values() if f.sqlglot}
+_BY_CLASS: Final = {getattr(exp, f.operator): f.name for f in FUNCTIONS.values() if f.operator}
+_UNDERSTOOD: Final = {"this", "expression", "negate", "typed", "safe"}
+_BITS: Final[set[type]] = {exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift}
 
-
-def _arguments(node: exp.Expression) -> list[exp.Expression]:
-    """Return a function's arguments in order, lists of them spread, flags left out."""
-    found: list[exp.Expression] = []
-    for name in node.arg_types:
-        value = node.args.get(name)
-        if isinstance(value, list):
-            found += value
-        elif isinstance(value, exp.Expression):
-            found.append(value)
-    return found
-
-
-# Printing.
-
-
-def to_sql(bound: Bound, *, explicit: bool = False) -> str:
-    """Return a bound tree as Spark SQL text.
-
-    >>> to_sql(BoundCall("cast", (BoundColumn(0, "a b", INT32),), INT64), explicit=True)
-    'CAST(`a b` AS BIGINT)'
-    """
-    return _print(bound, explicit=explicit).sql(dialect=_DIALECT)
-
-
-# How strongly operators bind, loosest first; whatever is not here needs no parentheses.
-_STRENGTH: Final = {
-    name: strength
-    for strength, names in enumerate(
-        (
-            ("or",),
-            ("and",),
-            ("not",),
-            ("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe", "in", "is_null", "like"),
-            ("add", "subtract"),
-            ("multiply", "divide", "int_divide", "modulo"),
-            ("negate",),
-        )
-    )
-    for name in names
+_BUILDERS: Final[dict[tuple[str, int], Callable[..., Expr]]] = {
+    ("nullif", 2): nullif,
+    ("isnotnull", 1): Expr.is_not_null,
+    ("nvl2", 3): lambda value, given, otherwise: when(value.is_not_null(), given).otherwise(otherwise),
+    ("instr", 2): instr,
+    ("charindex", 2): lambda part, value: instr(value, part),
+    ("ilike", 2): ilike,
+    ("log", 1): lambda value: Call("ln", (value,)),
+    ("date_part", 2): lambda part, moment: extract(getattr(resolve(part), "value", ""), moment),
+    ("to_date", 1): to_date,
+    ("to_timestamp", 1): to_timestamp,
+    ("to_timestamp_ntz", 1): to_timestamp,
+    ("date_diff", 2): lambda end, start: Call("datediff", (end, start)),
+    ("dateadd", 2): lambda date, days: Call("date_add", (date, days)),
 }
-_LEFT_ASSOCIATIVE: Final = {"add", "subtract", "multiply", "divide", "int_divide", "modulo", "and", "or"}
+"""Calls that stand for other expressions, by name and number of arguments."""
 
+_WITH_UNIT: Final = {
+    **{name: name for name in WITH_UNIT}, "dateadd": "timestampadd", "date_add": "timestampadd",
+    "datediff": "timestampdiff", "date_diff": "timestampdiff",
+}  # fmt: skip
+_WITH_UNIT_ARGUMENTS: Final = 3
 
-def _print(bound: Bound, *, explicit: bool) -> exp.Expression:
-    if isinstance(bound, BoundColumn):
-        return exp.column(exp.to_identifier(bound.name, quoted=not bound.name.isidentifier()))
-    if isinstance(bound, BoundLiteral):
-        return _bare(bound) if not explicit and _loosened(bound).bound == bound else _typed(bound)
-    if bound.function == "cast":
-        return exp.cast(_print(bound.args[0], explicit=explicit), _type(bound.dtype), dialect=_DIALECT)
-    operands = [Operand(a) for a in bound.args] if explicit else _shortest(bound)
-    args = [_print_operand(o, explicit=explicit) for o in operands]
-    return _call(bound.function, args, [o.bound for o in operands])
-
-
-def _print_operand(operand: Operand, *, explicit: bool) -> exp.Expression:
-    if isinstance(operand.bound, BoundLiteral):
-        return _bare(operand.bound) if operand.loose else _typed(operand.bound)
-    return _print(operand.bound, explicit=explicit)
-
-
-def _shortest(call: BoundCall) -> Sequence[Operand]:
-    """Return the arguments without the conversions and literals' types that binding puts back by itself."""
-    whole = [Operand(a) for a in call.args]
-    if call.dtype == NULL:
-        return [_loosened(a) for a in call.args]  # a call that could not be typed, printed for the error that says so
-    for shorten in (lambda a: _loosened(_narrowed(a)), _loosened, lambda a: Operand(_narrowed(a))):
-        short = tuple(shorten(a) for a in call.args)
-        try:
-            if bind_call(call.function, short) == call:
-                return short
-        except SchemaError:
-            continue
-    return whole
-
-
-def _narrowed(arg: Bound) -> Bound:
-    """Return an argument without the widening around it."""
-    widened = isinstance(arg, BoundCall) and arg.function == "cast" and widens(arg.args[0].dtype, arg.dtype)
-    return arg.args[0] if widened and isinstance(arg, BoundCall) else arg
-
-
-def _loosened(arg: Bound) -> Operand:
-    """Return what a literal's shortest text would be bound to."""
-    if not isinstance(arg, BoundLiteral):
-        return Operand(arg)
-    value = arg.value
-    if value is None:
-        return Operand(BoundLiteral(None, NULL), loose=True)
-    if isinstance(value, float) and math.isfinite(value) and "e" not in repr(value):
-        if repr(value) == "-0.0":
-            return Operand(arg)  # read as a decimal it would lose its sign
-        value = int(value) if value.is_integer() else decimal.Decimal(repr(value))
-    elif isinstance(value, decimal.Decimal) and "." not in f"{value:f}":
-        value = int(value)
-    if isinstance(value, (int, decimal.Decimal)) and not isinstance(value, bool):
-        return Operand(BoundLiteral(value, literal_type(value) or NULL), loose=True)
-    return Operand(arg, loose=arg.dtype == STRING)
-
-
-def _bare(literal: Bound) -> exp.Expression:
-    """Return a literal in its shortest form; what it is bound to depends on its neighbours."""
-    assert isinstance(literal, BoundLiteral)
-    value = literal.value
-    if value is None:
-        return exp.Null()
-    if isinstance(value, bool):
-        return exp.Boolean(this=value)
-    if isinstance(value, str):
-        return exp.Literal.string(value)
-    if isinstance(value, (int, decimal.Decimal)) or (isinstance(value, float) and "e" in repr(value)):
-        text = f"{value:f}" if isinstance(value, decimal.Decimal) else repr(value)
-        number = exp.Literal.number(text.lstrip("-"))
-        return exp.Neg(this=number) if text.startswith("-") else number
-    return _typed(literal)
-
-
-def _typed(literal: BoundLiteral) -> exp.Expression:
-    """Return a literal in a form that says its type."""
-    value, to = literal.value, literal.dtype
-    if isinstance(value, (bool, str)):
-        return _bare(literal)
-    if isinstance(value, bytes):
-        return exp.HexString(this=value.hex())
-    inner: exp.Expression = exp.Null()
-    if isinstance(value, float):
-        if "e" in repr(value):
-            return _bare(literal)
-        if repr(value) == "-0.0":
-            return exp.Neg(this=exp.Literal.number("0e0"))
-        special = None if math.isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[repr(value)]
-        inner = exp.Literal.string(special) if special else _bare(BoundLiteral(decimal.Decimal(repr(value)), to))
-    elif isinstance(value, (int, decimal.Decimal)):
-        inner = _bare(literal)
-    elif value is not None:
-        text = value.isoformat(sep=" ") if isinstance(value, dt.datetime) else value.isoformat()
-        inner = exp.Literal.string(text)
-    return inner if to == NULL else exp.cast(inner, _type(to), dialect=_DIALECT)
-
-
-def _type(to: DType) -> exp.DataType:
-    return exp.DataType.build(_SPARK_TYPES.get(to.name, str(to)), dialect=_DIALECT)
-
-
-_SPARK_TYPES: Final = {
-    "int64": "BIGINT", "int32": "INT", "float64": "DOUBLE", "bool": "BOOLEAN", "timestamp": "TIMESTAMP_NTZ",
+_CAST_NAMES: Final = {
+    "bigint": INT64, "int": INT32, "double": FLOAT64, "string": STRING, "boolean": BOOL, "binary": BINARY, "date": DATE,
+    "timestamp": TIMESTAMP,
 }  # fmt: skip
 
+_AGGREGATES: Final = {
+    "sum", "count", "avg", "mean", "min", "max", "stddev", "variance", "first", "last", "bool_or", "bool_and",
+    "any_value",
+}  # fmt: skip
 
-def _call(function: str, args: list[exp.Expression], nodes: Sequence[Bound]) -> exp.Expression:
-    if function == "case":
-        ifs = [exp.If(this=c, true=v) for c, v in zip(args[:-1:2], args[1:-1:2], strict=True)]
-        default = None if isinstance(args[-1], exp.Null) else args[-1]
-        return exp.Case(ifs=ifs, default=default)
-    strength = _STRENGTH.get(function)
-    if strength is None:
-        return exp.Anonymous(this=FUNCTIONS[function].sql, expressions=args)
-    pairs = enumerate(zip(args, nodes, strict=True))
-    wrapped = [_wrapped(a, n, strength, left=i == 0 and function in _LEFT_ASSOCIATIVE) for i, (a, n) in pairs]
-    if function == "in":
-        return exp.In(this=wrapped[0], expressions=args[1:])
-    if function == "is_null":
-        return exp.Is(this=wrapped[0], expression=exp.Null())
-    kind = getattr(exp, FUNCTIONS[function].sqlglot)
-    if len(wrapped) == 1:
-        node: exp.Expression = kind(this=wrapped[0])
-    else:
-        node = kind(this=wrapped[0], expression=wrapped[1])
-    if function == "divide":
-        node.set("typed", False)
-        node.set("safe", False)
-    return node
-
-
-def _wrapped(arg: exp.Expression, node: Bound, strength: int, *, left: bool) -> exp.Expression:
-    """Return an operand, in parentheses where it binds no stronger than its operator."""
-    if isinstance(arg, exp.Neg):
-        inner = _STRENGTH["negate"]
-    elif isinstance(node, BoundCall):
-        inner = _STRENGTH.get(node.function, len(_STRENGTH))
-    else:
-        return arg
-    return arg if inner > strength or (left and inner == strength) else exp.paren(arg, copy=False)
+_UNSTEADY: Final = {
+    "current_date", "curdate", "current_timestamp", "localtimestamp", "now", "current_time", "unix_timestamp", "rand",
+    "random", "randn", "uuid", "monotonically_increasing_id", "spark_partition_id", "input_file_name", "current_user",
+    "user", "session_user", "shuffle",
+}  # fmt: skip

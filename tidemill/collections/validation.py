@@ -14,10 +14,11 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from tidemill.collections.schema import Field, Schema
+from tidemill.collections.tables import INT64_LIMIT, Source, as_table, checked_table, mismatch
 from tidemill.collections.types import DType
 from tidemill.errors import RowError
 
-__all__ = ["NAN", "Batch", "checked_batch", "checked_rows", "python_rows"]
+__all__ = ["INT64_LIMIT", "NAN", "Batch", "checked_batch", "checked_rows", "python_rows"]
 
 Batch: TypeAlias = "list[tuple[Any, ...]] | pa.Table"
 """Checked rows: tuples of canonical Python values, or an Arrow table of just the schema's types and order."""
@@ -25,18 +26,18 @@ Batch: TypeAlias = "list[tuple[Any, ...]] | pa.Table"
 NAN: Final = float("nan")
 """The one NaN in checked rows, so that rows with it are equal to themselves and can be keys of dicts."""
 
-INT64_LIMIT: Final = 2**63 - 1
-"""Both ways: the 64-bit pattern of -2**63 stands for NULL in the columnar engines, so it is no int64 here."""
 INT32_LIMIT: Final = 2**31 - 1
 
 
 def checked_batch(schema: Schema, data: Any, where: str) -> Batch:
     """Return what a user handed in as a checked batch; `RowError` naming the column and row otherwise.
 
-    Takes iterables of tuples or dicts, Arrow tables, pandas and Polars frames, DuckDB results, Spark frames: anything
-    that speaks the Arrow PyCapsule interface.
+    Takes iterables of tuples or dicts, files, Arrow tables, pandas and Polars frames, DuckDB results, Spark frames:
+    anything that speaks the Arrow PyCapsule interface.
     """
-    table = _as_arrow(data, where)
+    if isinstance(data, Source):
+        return data.read(schema, where)
+    table = None if isinstance(data, (list, tuple)) else as_table(schema, data, where)
     return checked_rows(schema, data, where) if table is None else checked_table(schema, table, where)
 
 
@@ -47,7 +48,8 @@ def checked_rows(schema: Schema, rows: Iterable[Any], where: str) -> list[tuple[
     [(1, 2.0), (3, None)]
     """
     if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
-        msg = f"{where}: {rows!r} is not a batch of rows: expected an iterable of tuples or dicts, or an Arrow table"
+        hint = "; collect() it first" if hasattr(rows, "collect") else ""
+        msg = f"{where}: {rows!r} is not a batch of rows: expected an iterable of tuples or dicts, or a table{hint}"
         raise RowError(msg)
     names = schema.names
     checks = [_CHECKS[f.dtype.name] for f in schema]
@@ -61,15 +63,6 @@ def checked_rows(schema: Schema, rows: Iterable[Any], where: str) -> list[tuple[
             msg = f"{where}, row {number} {row!r}: column {bad}"
             raise RowError(msg) from None
     return checked
-
-
-def checked_table(schema: Schema, table: pa.Table, where: str) -> pa.Table:
-    """Return the table with just the schema's columns, cast to its types where nothing is lost."""
-    if sorted(table.column_names) != sorted(schema.names):
-        msg = f"{where}: the table has columns {table.column_names}, expected {list(schema.names)}"
-        raise RowError(msg)
-    columns = [_checked_column(f, table.column(f.name), where) for f in schema]
-    return pa.Table.from_arrays(columns, names=list(schema.names))
 
 
 def python_rows(batch: Batch) -> list[tuple[Any, ...]]:
@@ -95,7 +88,8 @@ class _BadValueError(Exception):
 def _values(row: Any, names: tuple[str, ...], number: int, where: str) -> Iterable[Any]:
     if isinstance(row, Mapping):
         if len(row) != len(names) or any(n not in row for n in names):
-            msg = f"{where}, row {number}: the keys are {list(row)}, expected {list(names)}"
+            wrong = mismatch(list(map(str, row)), names)
+            msg = f"{where}, row {number}: the keys are {list(row)}, expected {list(names)}: {wrong}"
             raise RowError(msg)
         return [row[n] for n in names]
     if not isinstance(row, (tuple, list)):
@@ -205,70 +199,3 @@ _CHECKS: Final[dict[str, Callable[[Any, DType], Any]]] = {
     "int64": _integer(INT64_LIMIT), "int32": _integer(INT32_LIMIT), "float64": _float, "bool": _bool, "string": _string,
     "binary": _binary, "date": _date, "timestamp": _timestamp, "decimal": _decimal,
 }  # fmt: skip
-
-
-def _as_arrow(data: Any, where: str) -> pa.Table | None:
-    if isinstance(data, pa.Table):
-        return data
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    if type(data).__module__.partition(".")[0] == "pandas":
-        return pa.Table.from_pandas(data, preserve_index=False)
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.table(data)
-    if hasattr(data, "toArrow"):  # a Spark DataFrame
-        return data.toArrow()
-    del where
-    return None
-
-
-def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.Array:
-    wanted = field.dtype.arrow
-    if column.null_count and not field.nullable:
-        row = column.is_null().index(True).as_py()
-        msg = f"{where}, row {row}: column {field} is NULL: nulls are not allowed here"
-        raise RowError(msg)
-    if column.type != wanted:
-        if not _widens(column.type, field.dtype):
-            msg = f"{where}: column {field.name!r} has Arrow type {column.type}, expected {wanted}; cast it first"
-            raise RowError(msg)
-        try:
-            column = column.cast(wanted)
-        except pa.ArrowInvalid as error:
-            msg = f"{where}: column {field}: {error}"
-            raise RowError(msg) from None
-    whole = column.combine_chunks()
-    array = whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
-    if field.dtype.name == "int64" and _least(array) == -INT64_LIMIT - 1:
-        msg = f"{where}: column {field}: {-INT64_LIMIT - 1} is no int64 here: overflow (the pattern stands for NULL)"
-        raise RowError(msg)
-    return array
-
-
-def _least(array: pa.Array) -> int | None:
-    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and only tables need it
-
-    least = pc.min(array).as_py()
-    assert least is None or isinstance(least, int)
-    return least
-
-
-def _widens(given: pa.DataType, wanted: DType) -> bool:
-    """Return whether values of an Arrow type may be cast: the same family, no loss (a safe cast checks the values)."""
-    t = pa.types
-    if t.is_dictionary(given):
-        return _widens(given.value_type, wanted)
-    if t.is_null(given):
-        return True
-    families: dict[str, Callable[[pa.DataType], bool]] = {
-        "int64": t.is_integer,
-        "int32": t.is_integer,
-        "float64": lambda a: t.is_floating(a) or t.is_integer(a),
-        "bool": t.is_boolean,
-        "string": lambda a: t.is_string(a) or t.is_large_string(a) or t.is_string_view(a),
-        "binary": lambda a: t.is_binary(a) or t.is_large_binary(a) or t.is_fixed_size_binary(a) or t.is_binary_view(a),
-        "date": t.is_date,
-        "timestamp": lambda a: t.is_timestamp(a) and a.tz is None,
-        "decimal": lambda a: t.is_decimal(a) or t.is_integer(a),
-    }
-    return families[wanted.name](given)

@@ -72,14 +72,26 @@ class Graph:
             inputs=inputs,
             **fields,
         )
+        return self.put(node)
+
+    def put(self, node: N) -> N:
+        """Add a node that was made elsewhere, checked; its id has to be the next one. For passes, which copy graphs."""
+        assert node.id == len(self.nodes), "ids are the order of making"
         self._check(node)
         self._register(node)
         return node
 
+    def emptied(self) -> Graph:
+        """Return a graph with the same name, times and scopes, and no nodes: for a pass to fill."""
+        self.check()
+        made = Graph(self.name, self.coordinates)
+        made.root, made.scopes, made._closed = self.root, list(self.scopes), set(self._closed)
+        return made
+
     def freeze(self) -> None:
         """Check the whole, and refuse additions from now on. Running a dataflow freezes it."""
         if not self.frozen:
-            self._check_whole()
+            self.check()
             self.frozen = True
 
     def _register(self, node: Node) -> None:
@@ -187,7 +199,8 @@ class Graph:
             )
             raise GraphError(msg)
 
-    def _check_whole(self) -> None:
+    def check(self) -> None:
+        """Refuse a graph with an open block, or with a cycle that does not advance time."""
         import networkx as nx  # noqa: PLC0415
 
         for scope in self.scopes[1:]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from time import perf_counter
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import attrs
 
+from tidemill.collections.feeds import Feed
 from tidemill.collections.results import Rows, Updates
 from tidemill.collections.schema import Schema
 from tidemill.collections.validation import INT64_LIMIT, Batch, checked_batch, checked_rows
@@ -18,7 +20,11 @@ from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.dataflow.progress import Progress
 from tidemill.errors import ClosedRunError, RowError, TimeError, UnknownNameError, did_you_mean
 from tidemill.renderer.metrics import Metrics
+from tidemill.renderer.steps import Listeners, StepInfo
 from tidemill.renderer.upserts import Upserts
+
+if TYPE_CHECKING:
+    from tidemill.renderer.live import Live
 
 __all__ = ["Engine", "Queued", "Run"]
 
@@ -59,6 +65,8 @@ class Run(abc.ABC):
         self._read: dict[Output, Antichain] = dict.fromkeys(self._outputs.values(), least)
         self._upserts = {node: Upserts(node) for node in self._inputs.values() if node.key}
         self._closed = False
+        self._steps = 0
+        self._listeners = Listeners()
 
     def begin(self) -> None:
         """Do what needs no input: outputs of constants alone are complete from the start."""
@@ -68,7 +76,10 @@ class Run(abc.ABC):
     # -- putting in -----------------------------------------------------------------------------------------------
 
     def insert(self, name: str, rows: Any, *, time: Any = None) -> None:
-        """Add rows to an input: tuples or dicts, Arrow, pandas, Polars.
+        """Add rows to an input: tuples or dicts, `read_parquet` or `read_csv`, or any table that speaks Arrow.
+
+        Tables (Arrow, pandas, Polars, DuckDB's, other outputs' `Rows`) go by column name, in any order; types are
+        converted where that changes no value. What pandas calls missing is NULL, NaN in its floats with it.
 
         They get the given time, or the input's frontier where that is one time. They are queued: outputs change when
         their time closes. Refused whole, with no trace, if any row does not fit (``RowError``) or the time is final
@@ -110,6 +121,35 @@ class Run(abc.ABC):
             msg = f"{node.where} has no key to upsert by: declare it as flow.input(..., key=[...])"
             raise RowError(msg)
         self._change(name, rows, time, +1)
+
+    def apply(self, name: str, feed: Any, *, op: str = "op", time: Any = None) -> None:
+        """Take a change feed for an input with a key: rows with a column ``op`` that says what to do with each.
+
+        ``insert`` and ``update`` put the row in the place of that with its key, ``delete`` takes the row of its key; so
+        do their first letters, in either case, and Debezium's. The last row of a key in an epoch wins. A feed is
+        whatever `insert` takes, with ``op`` after the input's columns where rows are tuples; deletions need no other
+        column than the key's. ``time`` is one for all rows, as for `insert`, or the name of the feed's column of times.
+        Refused whole, with no trace, if any row does not fit.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("prices", flow.input("prices", {"item": "string", "price": "int64"}, key="item"))
+        >>> with flow.start() as run:
+        ...     run.apply("prices", [("tea", 3, "insert"), ("milk", 1, "insert"), ("tea", 4, "update")])
+        ...     run.advance()
+        ...     run.apply("prices", [{"op": "d", "item": "milk"}])
+        ...     run.advance()
+        ...     list(run.snapshot("prices"))
+        [('tea', 4)]
+        """
+        node = self._input(name)
+        if not node.key:
+            msg = f"{node.where} has no key to apply a feed by: declare it as flow.input(..., key=[...])"
+            raise RowError(msg)
+        column = time if isinstance(time, str) else None
+        at = () if column else self._default_time(node) if time is None else self._open_time(node, time)
+        writes = Feed(node.schema, tuple(node.key), op, column).writes(feed, node.where)
+        self._upserts[node].write([(self._open_time(node, w.time) if column else at, w.key, w.row) for w in writes])
 
     def update(self, name: str, updates: Iterable[Any]) -> None:
         """Add ``(row, time, diff)`` triples to an input, in any order, at times beyond its frontier.
@@ -279,6 +319,35 @@ class Run(abc.ABC):
         msg = f"no output or input {name!r}: {did_you_mean(name, [*self._outputs, *self._inputs])}"
         raise UnknownNameError(msg)
 
+    def on_step(self, callback: Callable[[StepInfo], object]) -> Callable[[], None]:
+        """Call a function with a `StepInfo` after each step that was taken; returns a function that ends this.
+
+        What it raises comes out of ``advance`` after the step, which is done all the same, and the other callbacks.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("x", flow.input("x", {"i": "int64"}))
+        >>> with flow.start() as run:
+        ...     stop = run.on_step(lambda step: print(step.number, step.frontiers))
+        ...     run.advance_to(3)
+        ...     stop()
+        ...     run.advance_to(4)
+        1 {'x': Antichain(3)}
+        """
+        self._check_open()
+        return self._listeners.add(callback)
+
+    def live(self, name: str, *, limit: int = 20) -> Live:
+        """Display an output's contents in a notebook, as a table that is refreshed after each step.
+
+        Needs IPython (``pip install 'tidemill[notebook]'``), and times of one coordinate. Each refreshing costs a
+        `snapshot`; ``limit`` rows are shown.
+        """
+        from tidemill.renderer.live import Live  # noqa: PLC0415 - for notebooks alone
+
+        node = self._output(name)
+        return Live(self, node.name, limit)
+
     def metrics(self) -> Metrics:
         """Return figures for each operator: records in and out, state rows, batches, seconds.
 
@@ -322,6 +391,7 @@ class Run(abc.ABC):
 
     def _move(self, moved: Mapping[Input, Antichain]) -> None:
         self._check_open()
+        start = perf_counter()
         after = {**self._frontiers, **moved}
         resolved = {node: u.resolve(after[node]) for node, u in self._upserts.items()}
         self._step(after, {node: q for node, q in resolved.items() if q is not None})
@@ -330,6 +400,11 @@ class Run(abc.ABC):
             upserts.commit()
         for output in self._since:
             self._since[output] = self._kept(output, after)
+        self._steps += 1
+        if self._listeners:
+            outputs = {name: self._output_frontier(output) for name, output in self._outputs.items()}
+            inputs = {name: after[node] for name, node in self._inputs.items()}
+            self._listeners.tell(StepInfo(self._steps, perf_counter() - start, outputs, inputs))
 
     def _kept(self, output: Output, frontiers: Mapping[Input, Antichain]) -> Antichain:
         """Return from where on an output's times stay distinguishable: the last complete ones, less ``keep``."""

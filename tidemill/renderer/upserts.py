@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidemill.collections.schema import Schema
+from tidemill.collections.tables import Source, as_table
 from tidemill.collections.validation import checked_batch, python_rows
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input
@@ -35,9 +36,6 @@ class Upserts:
 
     def put(self, rows: Any, time: Time, sign: int) -> None:
         """Write rows, or with a negative sign delete by key, at a time; refused whole if any row does not fit."""
-        if len(time) != 1:
-            msg = f"{self._node.where} has a key, which needs times of one coordinate: {time} has {len(time)}"
-            raise TimeError(msg)
         writes: list[tuple[Row, Row | None]]
         if sign > 0:
             writes = [(self._key(row), row) for row in python_rows(checked_batch(self.schema, rows, self._node.where))]
@@ -47,7 +45,16 @@ class Upserts:
             if any(k is None for k in key):
                 msg = f"{self._node.where}: key {key} has a NULL in it: the key columns must have values"
                 raise RowError(msg)
-        self._writes.setdefault(time, {}).update(writes)
+        self.write([(time, key, row) for key, row in writes])
+
+    def write(self, writes: list[tuple[Time, Row, Row | None]]) -> None:
+        """Take checked writes: time, key, and the row to put there or None to delete. Of one key the last stays."""
+        for time, _, _ in writes:
+            if len(time) != 1:
+                msg = f"{self._node.where} has a key, which needs times of one coordinate: {time} has {len(time)}"
+                raise TimeError(msg)
+        for time, key, row in writes:
+            self._writes.setdefault(time, {})[key] = row
 
     def resolve(self, frontier: Antichain) -> Queued | None:
         """Return the differences that the writes of the times now closing make; kept only when `commit` follows."""
@@ -112,4 +119,10 @@ class Upserts:
         )
         if by_key:
             return python_rows(checked_batch(self.keys, given, where))
-        return [self._key(row) for row in python_rows(checked_batch(self.schema, given, where))]
+        if isinstance(given, Source):  # of files no more than the key is read
+            return python_rows(given.read(self.keys, where))
+        table = None if isinstance(given, list) else as_table(self.schema, given, where)
+        if table is not None and sorted(table.column_names) == sorted(self.keys.names):
+            return python_rows(checked_batch(self.keys, table, where))
+        full = checked_batch(self.schema, given if table is None else table, where)
+        return [self._key(row) for row in python_rows(full)]

@@ -21,7 +21,7 @@ from tidemill.renderer.embedded.exactsum import LEAST
 from tidemill.renderer.embedded.keyed import Stored
 from tidemill.renderer.embedded.parts import FloatSums, Groups, Part, Shape, Since, SquareSums
 from tidemill.renderer.embedded.schedule import Schedule, Store
-from tidemill.renderer.embedded.values import OrderedValues, Values
+from tidemill.renderer.embedded.values import Values
 from tidemill.renderer.embedded.wholesums import WholeSums
 
 if TYPE_CHECKING:
@@ -56,11 +56,8 @@ class AggregateLogic:
         self._squares = {
             c: SquareSums(c, t, len(schema), shape, interner) for c, t in in_order if functions[c] & _SPREADS
         }
-        ordered = schedule.users == 1 and node.scope.parent is None
         self._values = {
-            c: OrderedValues(c, t, len(schema), shape, interner) if ordered else Values(c, t, len(schema), shape)
-            for c, t in in_order
-            if functions[c] & {"min", "max"}
+            c: Values(c, t, len(schema), shape, interner) for c, t in in_order if functions[c] & {"min", "max"}
         }
         self.linear = len(self._floats) + len(self._squares) + len(self._values) == 0
         self._parts: list[Part] = [self._whole, *self._floats.values(), *self._squares.values(), *self._values.values()]
@@ -84,7 +81,7 @@ class AggregateLogic:
         group = Groups(self._node, keys, active, present, self._interner)
         sums = sums.take(present, axis=1)
         float_totals = {c: p.totals(active, by_part[id(p)]) for c, p in self._floats.items()}
-        extremes = {c: p.extremes(group, active, by_part[id(p)], self._interner) for c, p in self._values.items()}
+        extremes = {c: p.extremes(group, active, by_part[id(p)]) for c, p in self._values.items()}
         columns = [keys.take(active.keys.take(present), axis=1)]
         for a in self._aggregates:
             if a.column in self._floats and a.function in ("sum", "avg"):

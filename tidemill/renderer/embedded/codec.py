@@ -112,7 +112,7 @@ def encode(schema: Schema, batch: Batch, interner: Interner) -> Block:
     if isinstance(batch, list):
         columns = [pa.array(c, f.dtype.arrow) for c, f in zip(zip(*batch, strict=True), schema, strict=True)]
     else:
-        columns = [c.combine_chunks() for c in batch.columns]
+        columns = batch.columns
     block = np.empty((len(schema), len(batch)), np.int64)
     for i, (column, field) in enumerate(zip(columns, schema, strict=True)):
         block[i] = encode_column(column, field.dtype, interner)
@@ -122,7 +122,8 @@ def encode(schema: Schema, batch: Batch, interner: Interner) -> Block:
 def encode_column(column: pa.Array | pa.ChunkedArray, dtype: DType, interner: Interner) -> Ints:
     """Return an Arrow column as codes."""
     if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        one = column.num_chunks == 1  # the usual case, and joining one chunk would copy it
+        column = column.chunk(0) if one else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
     if is_interned(dtype):
         return _encode_interned(column, interner)
     codes = _ENCODE_ARROW[dtype.name](column, dtype)

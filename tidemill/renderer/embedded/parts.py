@@ -57,10 +57,11 @@ class Groups:
         name = logic.names[logic.columns.index(aggregate)]
         return failures.overflow(self.node, self.key(int(self.present[place])), name, aggregate.function)
 
-    def negative(self, active: int, column: int, code: int, count: int) -> StepError:
-        """Return the error of a value with a negative count."""
-        field = Schema((self.node.inputs[0].schema.fields[column],))
-        (row,) = decode_rows(field, np.array([[code]]), self._interner)
+    def negative(self, active: int, columns: list[int], codes: list[int], count: int) -> StepError:
+        """Return the error of a row, given by some of its columns, with a negative count."""
+        fields = self.node.inputs[0].schema.fields
+        schema = Schema(tuple(fields[c] for c in columns))
+        (row,) = decode_rows(schema, np.array(codes, np.int64)[:, None], self._interner)
         return failures.negative_count(self.node, self.key(active), row, count)
 
 

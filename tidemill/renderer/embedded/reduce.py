@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from tidemill.collections.aggregates import Aggregates, UserReduce
+from tidemill.collections.ordering import TopK
 from tidemill.collections.schema import Schema
 from tidemill.dataflow.nodes import Reduce
 from tidemill.renderer.embedded.active import Active, SingleActive
@@ -17,6 +18,7 @@ from tidemill.renderer.embedded.codec import Interner
 from tidemill.renderer.embedded.keyed import PENDING, KeyedOperator, Stored
 from tidemill.renderer.embedded.schedule import Region, Store
 from tidemill.renderer.embedded.spine import Spine
+from tidemill.renderer.embedded.topk import TopKLogic
 from tidemill.renderer.embedded.userreduce import UserLogic
 
 __all__ = ["Logic", "ReduceOperator", "Wanted"]
@@ -59,6 +61,8 @@ class ReduceOperator(KeyedOperator):
         self._logic: Logic
         if isinstance(node.logic, Aggregates):
             self._logic = AggregateLogic(node, self.schedule, self.since, interner)
+        elif isinstance(node.logic, TopK):
+            self._logic = TopKLogic(node, self.schedule, self.since, interner)
         else:
             assert isinstance(node.logic, UserReduce)
             assert arranged is not None

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from tidemill.collections.aggregates import Aggregates
+from tidemill.collections.ordering import TopK
 from tidemill.collections.validation import canonical_float
 from tidemill.dataflow import nodes
 from tidemill.dataflow.lattice import Time
@@ -19,6 +20,7 @@ from tidemill.errors import ExpressionError
 from tidemill.renderer import failures, functions
 from tidemill.renderer.reference.aggregates import aggregate, order
 from tidemill.renderer.reference.scalar import evaluate
+from tidemill.renderer.reference.topk import first_rows
 from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, consolidated, triples
 
 __all__ = ["RULES"]
@@ -133,6 +135,8 @@ def _reduced(node: nodes.Reduce, key: Row, rows: Contents) -> Contents:
     if not rows:
         return {}
     _check_counts(node, key, rows)
+    if isinstance(node.logic, TopK):
+        return first_rows(node.logic, rows)
     result: Contents = defaultdict(int)
     for made, count in functions.reduced_rows(node, key, _without_key(node, rows)):
         result[made] += count

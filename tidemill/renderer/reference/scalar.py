@@ -15,13 +15,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidemill.collections.binding import Bound, BoundCall, BoundColumn, BoundLiteral
-from tidemill.collections.types import BOOL, DATE, FLOAT64, INT32, STRING, DType
+from tidemill.collections.intervals import DAYS, Interval
+from tidemill.collections.types import BOOL, DATE, FLOAT64, INT32, STRING, TIMESTAMP, DType
 from tidemill.errors import ExpressionError
+from tidemill.renderer.reference.scalar_dates import DATES, moved
+from tidemill.renderer.reference.scalar_functions import FLOATS, NUMBERS, TEXT, FailureError, shifted
+from tidemill.renderer.reference.scalar_hash import xxhash64
 
 __all__ = ["evaluate"]
 
+_OVERFLOW: Final = "overflow"
 
-def evaluate(bound: Bound, row: Sequence[Any]) -> Any:
+
+def evaluate(bound: Bound, row: Sequence[Any]) -> Any:  # noqa: PLR0911 - one line a kind of node
     """Return the value of a bound expression for a row; ``ExpressionError`` where it has none.
 
     >>> from tidemill.collections.binding import bind
@@ -44,18 +50,16 @@ def evaluate(bound: Bound, row: Sequence[Any]) -> Any:
     if bound.function == "coalesce":
         return next((v for a in bound.args if (v := evaluate(a, row)) is not None), None)
     values = [evaluate(a, row) for a in bound.args]
+    if bound.function == "xxhash64":
+        return max(xxhash64(values, [a.dtype for a in bound.args]), -(2**63) + 1)  # -2**63 is the engines' NULL
     if rule := _NULL_AWARE.get(bound.function):
         return rule(*values)
     if any(v is None for v in values):
         return None
     try:
         return _apply(bound, values)
-    except _FailureError as failure:
+    except FailureError as failure:
         raise ExpressionError(str(failure), bound.sql()) from None
-
-
-class _FailureError(Exception):
-    """Why a function has no value for its arguments."""
 
 
 def _case(bound: BoundCall, row: Sequence[Any]) -> Any:
@@ -67,12 +71,22 @@ def _case(bound: BoundCall, row: Sequence[Any]) -> Any:
 
 
 def _apply(bound: BoundCall, values: list[Any]) -> Any:
-    if bound.function == "cast":
+    name = bound.function
+    if name == "cast":
         return _cast(values[0], bound.args[0].dtype, bound.dtype)
-    result = _STRICT[bound.function](*values)
-    if bound.function in _ARITHMETIC:
-        return _fit(result, bound.dtype)
-    return result
+    if name.startswith("shift_"):
+        return _fit(shifted(name, values[0], values[1], 32 if bound.dtype == INT32 else 64), bound.dtype)
+    if bound.dtype in (DATE, TIMESTAMP) and name in ("add", "subtract"):
+        return _moved(values, -1 if name == "subtract" else 1)
+    if name in NUMBERS:
+        return _fit(NUMBERS[name](*values), bound.dtype)
+    return _STRICT[name](*values)
+
+
+def _moved(values: list[Any], sign: int) -> Any:
+    moment, by = values if isinstance(values[0], dt.date) else values[::-1]
+    kind, amount = (by.dtype, by.amount) if isinstance(by, Interval) else (DAYS, by)
+    return moved(moment, kind, sign * amount)
 
 
 # Comparison: NaN equals itself and is greater than every number.
@@ -123,6 +137,10 @@ def _greatest(*values: Any) -> Any:
     return functools.reduce(lambda a, b: b if _less(a, b) else a, known) if known else None
 
 
+def _concat_ws(separator: str | None, *parts: str | None) -> str | None:
+    return None if separator is None else separator.join(p for p in parts if p is not None)
+
+
 _NULL_AWARE: Final[dict[str, Callable[..., Any]]] = {
     "and": _and,
     "or": _or,
@@ -131,47 +149,18 @@ _NULL_AWARE: Final[dict[str, Callable[..., Any]]] = {
     "in": _in,
     "least": _least,
     "greatest": _greatest,
+    "concat_ws": _concat_ws,
+    "isnan": lambda a: a is not None and math.isnan(a),
 }
 
 
-# Arithmetic, on values of one type.
-
-
-def _divide(a: float, b: float) -> float:
-    if b == 0:
-        raise _FailureError("division by zero")
-    return a / b
-
-
-def _int_divide(a: int, b: int) -> int:
-    if b == 0:
-        raise _FailureError("division by zero")
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
-
-
-def _modulo(a: Any, b: Any) -> Any:
-    if b == 0:
-        raise _FailureError("division by zero")
-    if isinstance(a, float):
-        return math.nan if math.isinf(a) or math.isnan(b) else math.fmod(a, b)
-    return a - b * _int_divide(a, b)
-
-
-def _exact(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return the operation with room for every digit of two decimals."""
-
-    def exact(a: Any, b: Any) -> Any:
-        with decimal.localcontext(prec=200):
-            return operate(a, b)
-
-    return exact
+# Results of numbers.
 
 
 def _fit(value: Any, to: DType) -> Any:
     """Return an exact result as a value of its type; -2**63 is none of int64's, the engines keep it for NULL."""
     if to.is_integer and not (-(2**31) <= value < 2**31 if to == INT32 else -(2**63) < value < 2**63):
-        raise _FailureError("overflow")
+        raise FailureError(_OVERFLOW)
     return _round(value, to) if to.is_decimal else value
 
 
@@ -179,34 +168,11 @@ def _round(value: decimal.Decimal, to: DType) -> decimal.Decimal:
     with decimal.localcontext(prec=1000):
         rounded = value.quantize(decimal.Decimal(1).scaleb(-to.scale), decimal.ROUND_HALF_UP)
         if abs(rounded.scaleb(to.scale)) >= 10**to.precision:
-            raise _FailureError("overflow")
+            raise FailureError(_OVERFLOW)
         return rounded + 0  # a decimal has no -0
 
 
-# Strings.
-
-
-def _substring(text: str, start: int, length: int) -> str:
-    first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
-    return text[max(first, 0) : max(first + length, 0)]
-
-
-def _like(text: str, pattern: str) -> bool:
-    tokens = re.findall(r"\\.|.", pattern, re.DOTALL)
-    regex = "".join({"%": ".*", "_": "."}.get(t) or re.escape(t[-1]) for t in tokens)
-    return re.fullmatch(regex, text, re.DOTALL) is not None
-
-
-_ARITHMETIC: Final = {"add", "subtract", "multiply", "int_divide", "modulo", "negate", "abs"}
 _STRICT: Final[dict[str, Callable[..., Any]]] = {
-    "add": _exact(lambda a, b: a + b),
-    "subtract": _exact(lambda a, b: a - b),
-    "multiply": _exact(lambda a, b: a * b),
-    "divide": _divide,
-    "int_divide": _int_divide,
-    "modulo": _modulo,
-    "negate": lambda a: a.copy_negate() if isinstance(a, decimal.Decimal) else -a,
-    "abs": lambda a: a.copy_abs() if isinstance(a, decimal.Decimal) else abs(a),
     "eq": _equal,
     "ne": lambda a, b: not _equal(a, b),
     "lt": _less,
@@ -214,18 +180,9 @@ _STRICT: Final[dict[str, Callable[..., Any]]] = {
     "gt": lambda a, b: _less(b, a),
     "ge": lambda a, b: not _less(a, b),
     "not": lambda a: not a,
-    "upper": str.upper,
-    "lower": str.lower,
-    "length": len,
-    "concat": lambda *parts: "".join(parts),
-    "substring": _substring,
-    "trim": lambda a: a.strip(" "),
-    "ltrim": lambda a: a.lstrip(" "),
-    "rtrim": lambda a: a.rstrip(" "),
-    "like": _like,
-    "starts_with": str.startswith,
-    "ends_with": str.endswith,
-    "contains": lambda a, b: b in a,
+    **FLOATS,
+    **TEXT,
+    **DATES,
 }
 
 
@@ -241,10 +198,10 @@ def _cast(value: Any, source: DType, to: DType) -> Any:
         if to.is_integer:
             return _fit(math.trunc(value), to)
         return _CASTS[to.name](value, to)
-    except (ValueError, OverflowError, decimal.InvalidOperation, _FailureError):
+    except (ValueError, OverflowError, decimal.InvalidOperation, FailureError):
         text = repr(value) if isinstance(value, (str, bytes)) else str(value)
         reason = f"{text} does not fit {to}"
-        raise _FailureError(reason) from None
+        raise FailureError(reason) from None
 
 
 def _from_string(text: str, to: DType) -> Any:

@@ -1,0 +1,88 @@
+"""Every aggregate and top_k, in both engines: small groups and, with a low threshold, groups held in order."""
+
+import pytest
+from hypothesis import given
+from running import examples
+
+import tidemill as tm
+from tidemill.renderer.embedded import grouprows, ordered
+
+SCHEMA = {
+    "k": "int64", "f": "float64", "i": "int64", "d": "decimal(6,2)", "D": "decimal(30,2)", "b": "bool", "s": "string",
+}  # fmt: skip
+TIMES = {1: "epoch", 2: ("event", "correction")}
+
+
+@pytest.fixture(params=[0, 3, 2048])
+def large(request, monkeypatch):
+    monkeypatch.setattr(grouprows, "LARGE", request.param)
+    monkeypatch.setattr(ordered, "CHUNK", 2)
+
+
+def aggregates():
+    return {
+        "n": tm.count(), "cd": tm.count_distinct("s"), "cf": tm.count_distinct("f").filter("b"), "vf": tm.variance("f"),
+        "sf": tm.stddev("f"), "vi": tm.variance("i"), "vd": tm.variance("d"), "vD": tm.stddev("D"), "bo": tm.bool_or("b"),
+        "ba": tm.bool_and("b").filter("i > 0"), "sD": tm.sum("D"), "aD": tm.avg("D"), "sf2": tm.sum("f").filter("b"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("coordinates", [1, 2])
+def test_aggregates(large, coordinates):
+    flow = tm.Dataflow("aggregates", time=TIMES[coordinates])
+    x = flow.input("x", SCHEMA)
+    flow.output("grouped", x.group_by("k").agg(**aggregates()))
+    flow.output("whole", x.agg(**aggregates()))
+    once = x.distinct()
+    flow.output("ends", once.group_by("k").agg(a=tm.min("s"), b=tm.max("f"), c=tm.min("i"), d=tm.max("D")))
+    flow.output("ends_of_all", once.agg(a=tm.min("s"), b=tm.max("f"), c=tm.min("d"), d=tm.max("b")))
+
+    @examples(20)
+    @given(tm.testing.updates(SCHEMA, coordinates=coordinates))
+    def check(updates):
+        tm.testing.check_equivalent(flow, {"x": updates})
+
+    check()
+
+
+@pytest.mark.parametrize("non_negative", [True, False])
+@pytest.mark.parametrize("coordinates", [1, 2])
+def test_top_k(large, coordinates, non_negative):
+    flow = tm.Dataflow("top", time=TIMES[coordinates])
+    x = flow.input("x", {"k": "int64", "f": "float64", "s": "string"})
+    flow.output("two", x.group_by("k").top_k(2, order_by=[tm.desc("f"), "s"]))
+    flow.output("one", x.group_by("k").top_k(1, order_by=tm.asc("f", nulls="last")))
+    flow.output("three", x.group_by("s", "k").top_k(3, order_by="k % 2"))
+    flow.output("whole", x.group_by().top_k(3, order_by=tm.desc("s", nulls="first")))
+    flow.output(
+        "loop", x.iterate(lambda c: c.concat(x).group_by("k").top_k(2, order_by="s").distinct(), return_at=3)
+    )
+
+    @examples(20)
+    @given(tm.testing.updates(x.schema, coordinates=coordinates, non_negative=non_negative))
+    def check(updates):
+        tm.testing.check_equivalent(flow, {"x": updates})
+
+    check()
+
+
+def test_the_least_of_a_large_group_is_deleted_again_and_again():
+    flow = tm.Dataflow("least")
+    x = flow.input("x", {"k": "int64", "v": "int64"})
+    flow.output("least", x.group_by("k").agg(v=tm.min("v")))
+    flow.output("first", x.group_by("k").top_k(2, order_by="v"))
+    run = flow.start()
+    run.insert("x", [(k, v) for k in (1, 2) for v in range(3000)])
+    run.advance()
+    for v in range(50):
+        run.delete("x", [(1, v)])
+        run.advance()
+        assert sorted(run.snapshot("least")) == [(1, v + 1), (2, 0)]
+        assert sorted(run.snapshot("first")) == [(1, v + 1), (1, v + 2), (2, 0), (2, 1)]
+    run.delete("x", [(1, 2999), (1, 2999)])
+    with pytest.raises(tm.errors.NegativeCountError, match=r"key \(1,\): row .*2999.* has the count -1"):
+        run.advance()
+    run.discard()
+    run.insert("x", [(1, 7)])
+    run.advance()
+    assert sorted(run.snapshot("least")) == [(1, 7), (2, 0)]

@@ -1,0 +1,37 @@
+"""Tables as HTML, for notebooks: static, everything escaped."""
+
+from __future__ import annotations
+
+import decimal
+import html
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["html_table"]
+
+_LONGEST = 200
+
+
+def html_table(columns: Sequence[str], lines: Sequence[tuple[Any, ...]], total: int, caption: str) -> str:
+    """Return lines as an HTML table; ``total`` says how many there would be.
+
+    >>> html_table(["a"], [("<b>",), (None,)], 3, "3 rows")
+    '<table><caption>3 rows</caption><thead><tr><th>a</th></tr></thead><tbody><tr><td style="text-align: left">&lt;b&gt;</td></tr><tr><td style="text-align: left"><i>NULL</i></td></tr><tr><td colspan="1">… 1 more</td></tr></tbody></table>'
+    """  # noqa: E501 - as it comes
+    head = "".join(f"<th>{html.escape(str(c))}</th>" for c in columns)
+    body = ["".join(map(_cell, line)) for line in lines]
+    if total > len(lines):
+        body.append(f'<td colspan="{len(columns)}">… {total - len(lines):,} more</td>')
+    rows = "".join(f"<tr>{cells}</tr>" for cells in body)
+    return (
+        f"<table><caption>{html.escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def _cell(value: Any) -> str:
+    number = isinstance(value, (int, float, decimal.Decimal)) and not isinstance(value, bool)
+    text = str(value)
+    if len(text) > _LONGEST:
+        text = text[:_LONGEST] + "…"
+    shown = "<i>NULL</i>" if value is None else html.escape(text)
+    return f'<td style="text-align: {"right" if number else "left"}">{shown}</td>'

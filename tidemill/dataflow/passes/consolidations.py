@@ -1,0 +1,55 @@
+"""Dropping needless consolidations: those before or after an operator that consolidates by itself."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.nodes import (
+    Arrange,
+    Concat,
+    Consolidate,
+    Enter,
+    Feedback,
+    Filter,
+    Input,
+    Leave,
+    Negate,
+    Node,
+    Output,
+    Reduce,
+    Threshold,
+)
+from tidemill.dataflow.passes.rebuild import Copy, rebuild
+
+__all__ = ["drop_consolidations"]
+
+_CONSOLIDATE_FIRST: Final = (Arrange, Consolidate, Feedback, Output, Reduce, Threshold)
+_GIVE_CONSOLIDATED: Final = (Arrange, Consolidate, Input, Reduce, Threshold)
+_PASS_ON: Final = (Concat, Enter, Leave, Negate)
+"""Operators that do no work that fewer updates would save."""
+
+
+def drop_consolidations(graph: Graph) -> Graph:
+    """Return the graph without a Consolidate whose input is consolidated, or whose readers all consolidate anyway."""
+
+    def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
+        needless = isinstance(node, Consolidate) and (
+            _is_consolidated(inputs[0]) or all(_consolidates(graph, reader) for reader, _ in graph.consumers(node))
+        )
+        return inputs[0] if needless else copy.put(node, inputs=inputs)
+
+    return rebuild(graph, rewrite)
+
+
+def _is_consolidated(node: Node) -> bool:
+    while isinstance(node, (Enter, Filter, Negate)):
+        (node,) = node.inputs
+    return isinstance(node, _GIVE_CONSOLIDATED)
+
+
+def _consolidates(graph: Graph, node: Node) -> bool:
+    """Return whether whatever a node is given is consolidated before anybody works on it."""
+    if isinstance(node, _PASS_ON):
+        return all(_consolidates(graph, reader) for reader, _ in graph.consumers(node))
+    return isinstance(node, _CONSOLIDATE_FIRST)

@@ -1,0 +1,97 @@
+"""Copying a graph with changes: what all passes are made with."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+import attrs
+
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.nodes import Feedback, Inspect, Node, Output, Variable
+
+__all__ = ["Copy", "Rewrite", "rebuild"]
+
+N = TypeVar("N", bound=Node)
+
+
+class Copy:
+    """A graph being copied, node by node in the order of ids, so that what a node reads is there before it."""
+
+    def __init__(self, old: Graph) -> None:
+        self.old = old
+        self.graph = old.emptied()
+        self._new: dict[Node, Node] = {}
+        self._origins: dict[Node, list[Node]] = defaultdict(list)
+
+    def put(self, node: N, *, inputs: tuple[Node, ...] | None = None, **changes: Any) -> N:
+        """Add a node like this one, reading these nodes of the copy; its name and the user's line stay."""
+        if isinstance(node, Feedback):
+            changes.setdefault("variable", self._new[node.variable])
+        sources = self.inputs(node) if inputs is None else inputs
+        return self.graph.put(attrs.evolve(node, id=len(self.graph.nodes), inputs=sources, **changes))
+
+    def add(self, kind: type[N], like: Node, source: Node, **fields: Any) -> N:
+        """Add a node of another kind after ``source``, with the name and the user's line of ``like``."""
+        return self.graph.put(
+            kind(
+                id=len(self.graph.nodes),
+                name=like.name,
+                scope=source.scope,
+                site=like.site,
+                inputs=(source,),
+                **fields,
+            )
+        )
+
+    def inputs(self, node: Node) -> tuple[Node, ...]:
+        """Return what stands in the copy for what a node of the old graph reads."""
+        return tuple(self._new[source] for source in node.inputs)
+
+    def stands_for(self, new: Node, node: Node) -> None:
+        """Note what became of a node of the old graph."""
+        self._new[node] = new
+        self._origins[new].append(node)
+
+    def readers(self, new: Node) -> int:
+        """Return how many will read a node of the copy, each reader counted once for every port.
+
+        What stands for no node of the old graph was made by the pass, as a part of what does: it has one reader.
+        """
+        if new not in self._origins:
+            return 1
+        edges = [c for old in self._origins[new] for c, _ in self.old.consumers(old)]
+        return sum(self._new.get(reader) is not new for reader in edges)
+
+
+Rewrite: TypeAlias = Callable[[Copy, Node, tuple[Node, ...]], Node]
+"""Says what stands for a node in the copy, given what stands for its inputs: a node just added, or one before."""
+
+
+def rebuild(graph: Graph, rewrite: Rewrite) -> Graph:
+    """Return a copy of a graph with each node as ``rewrite`` says, and without what nobody reads."""
+    copy = Copy(graph)
+    for node in graph.nodes:
+        copy.stands_for(rewrite(copy, node, copy.inputs(node)), node)
+    return _without_unread(copy.graph)
+
+
+def _without_unread(graph: Graph) -> Graph:
+    """Return the graph without what can reach no output and is no input. A function that inspects is a reader, too."""
+    wanted: set[Node] = set()
+    todo: list[Node] = [*graph.inputs.values(), *(n for n in graph.nodes if isinstance(n, (Output, Inspect)))]
+    while todo:
+        node = todo.pop()
+        if node not in wanted:
+            wanted.add(node)
+            todo += node.inputs
+            if isinstance(node, Variable):
+                todo.append(graph.feedback_of(node))
+    if len(wanted) == len(graph.nodes):
+        return graph
+    copy = Copy(graph)
+    for node in graph.nodes:
+        if node in wanted:
+            copy.stands_for(copy.put(node), node)
+    return copy.graph
