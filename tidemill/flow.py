@@ -10,6 +10,7 @@ from tidemill.collections.builder import Builder
 from tidemill.collections.passes import Passes, optimised, passes_named
 from tidemill.dataflow.explain import explain
 from tidemill.renderer.embedded import Embedded
+from tidemill.errors import TimeError
 from tidemill.renderer.run import Engine, Run
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ class Dataflow(Builder):
         given; with ``passes=False`` it runs the graph as it was built, as all other engines do. What comes out is the
         same, but for errors of what nobody asks for.
         """
+        if not isinstance(keep, int) or isinstance(keep, bool) or keep < 0:
+            msg = f"keep={keep!r}: expected a number of times, 0 or more"
+            raise TimeError(msg)
         self.graph.freeze()
         if engine is None:
             from tidemill.renderer.embedded.run import EmbeddedRun  # noqa: PLC0415 - its imports cost more than ours

@@ -77,7 +77,9 @@ def test_csv_values_that_do_not_fit(write, dtype, value, text):
     good = {"bool": "true", "date": "2024-02-29", "timestamp": "2024-02-29"}.get(dtype, "1")
     path = write(f"n,c\n1,{good}\n2,{good}\n3,{value}\n4,{good}\n")
     column = "" if "columns" in text else f"column c: {dtype}.*"
-    with pytest.raises(RowError, match=f"input 'x', file '.*rows.csv', row 2: {re.escape(column)[:-4]}.*{re.escape(text)}"):
+    with pytest.raises(
+        RowError, match=f"input 'x', file '.*rows.csv', row 2: {re.escape(column)[:-4]}.*{re.escape(text)}"
+    ):
         read_back(Schema.of({"c": dtype}), read_csv(path))
 
 
@@ -97,7 +99,9 @@ def test_csv_files_that_do_not_fit(write, text, message):
 
 def test_parquet(tmp_path):
     for i in (2, 1):
-        table = pa.table({"z": [0, 0], "b": pa.array([f"x{i}", None], pa.large_string()), "A": pa.array([i, 9], pa.int8())})
+        table = pa.table(
+            {"z": [0, 0], "b": pa.array([f"x{i}", None], pa.large_string()), "A": pa.array([i, 9], pa.int8())}
+        )
         parquet.write_table(table, tmp_path / f"{i}.parquet")
     rows = [(1, "x1"), (9, None), (2, "x2"), (9, None)]
     assert read_back(AB, read_parquet(tmp_path / "*.parquet", columns={"a": "A"})) == rows
@@ -107,7 +111,7 @@ def test_parquet(tmp_path):
     with pytest.raises(RowError, match=r"columns= renames \['q'\], which are not among the input's columns"):
         read_back(AB, read_parquet(tmp_path / "1.parquet", columns={"q": "A"}))
     with pytest.raises(SchemaError, match="expected a dict"):
-        read_parquet(tmp_path / "1.parquet", columns=["a"])
+        read_parquet(tmp_path / "1.parquet", columns=["a"])  # type: ignore[arg-type]
 
 
 def test_parquet_that_does_not_fit(tmp_path):
@@ -150,7 +154,9 @@ def test_files_in_a_run(engine, write):
         run.delete("x", read_csv(second))
         run.delete("y", read_csv(write("a\n2\n", "3.csv")))  # by key
         bad = write("a,b\nq,x\n", "4.csv")
-        with pytest.raises(RowError, match=r"Input 'x' \(.*\), file '.*4.csv', row 0: column a: int64 not null: invalid"):
+        with pytest.raises(
+            RowError, match=r"Input 'x' \(.*\), file '.*4.csv', row 0: column a: int64 not null: invalid"
+        ):
             run.insert("x", read_csv([first, bad]))
         run.advance()
         assert list(run.snapshot("x")) == [(1, "x"), (2, "y")]

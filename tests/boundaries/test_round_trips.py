@@ -127,7 +127,7 @@ def test_csv(tmp_path_factory, batch):
 def test_csv_written_by_polars(tmp_path_factory, batch):
     schema, rows = batch
     path = tmp_path_factory.mktemp("csv") / "rows.csv"
-    pl.from_arrow(table_of(batch)).write_csv(path)
+    pl.DataFrame(table_of(batch)).write_csv(path)
     assert repr(read_back(schema, read_csv(path))) == repr(rows)
 
 

@@ -48,7 +48,11 @@ FITS = [
     ("decimal(38,30)", pa.array([3], pa.uint8()), [decimal.Decimal("3." + "0" * 30)]),
 ]
 REFUSED = [
-    ("int64", pa.array([1, 2**63], pa.uint64()), "row 1: column c: int64: Integer value 9223372036854775808 not in range"),
+    (
+        "int64",
+        pa.array([1, 2**63], pa.uint64()),
+        "row 1: column c: int64: Integer value 9223372036854775808 not in range",
+    ),
     ("int64", pa.array([1, 2, -(2**63)]), "row 2: column c: int64: -9223372036854775808 is no int64 here: overflow"),
     ("int64", pa.array([1.0]), "column 'c' has Arrow type double, expected int64; cast it first"),
     ("int64", pa.array([True]), "column 'c' has Arrow type bool, expected int64"),
@@ -56,12 +60,24 @@ REFUSED = [
     ("int64", pa.array([[1]]), "has Arrow type list<"),
     ("int32", pa.array([0, 0, 2**31]), "row 2: column c: int32: Integer value 2147483648 not in range"),
     ("float64", pa.array([2**53 + 1]), "row 0: column c: float64: Integer value 9007199254740993 not in range"),
-    ("float64 not null", pa.array([1.5, None]), "row 1: column c: float64 not null is NULL: nulls are not allowed here"),
+    (
+        "float64 not null",
+        pa.array([1.5, None]),
+        "row 1: column c: float64 not null is NULL: nulls are not allowed here",
+    ),
     ("string", pa.array([b"a"]), "column 'c' has Arrow type binary, expected string"),
     ("string", pa.Array.from_buffers(pa.string(), 2, pa.array([b"a", b"\xff"]).buffers()), "row 1: column c: string: "),
-    ("string not null", pa.DictionaryArray.from_arrays([0, 0, 1], pa.array(["a", None])), "row 2: column c: string not"),
+    (
+        "string not null",
+        pa.DictionaryArray.from_arrays([0, 0, 1], pa.array(["a", None])),
+        "row 2: column c: string not",
+    ),
     ("date", pa.array([0, 86_400_001], pa.date64()), "row 1: column c: date: date64[ms] 86400001 does not represent"),
-    ("date", pa.array([0, 10**7], pa.date32()), "row 1: column c: date: 29349-01-26 is no date here: overflow (the years"),
+    (
+        "date",
+        pa.array([0, 10**7], pa.date32()),
+        "row 1: column c: date: 29349-01-26 is no date here: overflow (the years",
+    ),
     ("timestamp", pa.array([0, None, 1], pa.timestamp("ns")), "row 2: column c: timestamp: Casting from timestamp[ns]"),
     ("timestamp", pa.array([2**62], pa.timestamp("s")), "row 0: column c: timestamp: Casting from timestamp[s]"),
     ("timestamp", pa.array([2**62], pa.timestamp("us")), "is no timestamp here: overflow (the years are 1 to 9999)"),
@@ -141,6 +157,9 @@ def test_what_pandas_calls_missing_is_null():
         ("float64", pd.Series(pd.arrays.ArrowExtensionArray(pa.array([nan, None]))), [nan, None]),  # Arrow has both
         ("int64", pd.Series([1, None], dtype="Int64"), [1, None]),
         ("int64", pd.Series([1, None], dtype=object), [1, None]),
+        ("int64", pd.Series([1.0, nan]), [1, None]),  # pandas' way to hold integers with one missing
+        ("int32", pd.Series([1.0, 2.0]), [1, 2]),
+        ("int64", pd.Series([nan, nan]), [None, None]),
         ("int32", pd.Series([1, 2], dtype="int8"), [1, 2]),
         ("string", pd.Series(["a", None]), ["a", None]),
         ("string", pd.Series(["a", nan, None], dtype=object), ["a", None, None]),
@@ -161,10 +180,20 @@ def test_what_pandas_calls_missing_is_null():
     ("dtype", "values", "text"),
     [
         ("int64", [1, "a"], "row 1: column c: int64: 'a' (str) is no int64"),
+        ("int64", [1.5, np.nan], "column 'c' has Arrow type double, expected int64"),
+        ("int64", [2.0**53 + 2, np.nan], "column 'c' has Arrow type double, expected int64"),
         ("string", ["a", 1], "row 1: column c: string: 1 (int) is no string"),
         ("int64", [1, 2**70], f"row 1: column c: int64: {2**70} (int) is no int64"),
-        ("float64 not null", [1.0, np.nan], "row 1: column c: float64 not null is NULL: nulls are not allowed here (and wh"),
-        ("timestamp", [pd.Timestamp(5)], "row 0: column c: timestamp: Casting from timestamp[ns] to timestamp[us] would"),
+        (
+            "float64 not null",
+            [1.0, np.nan],
+            "row 1: column c: float64 not null is NULL: nulls are not allowed here (and wh",
+        ),
+        (
+            "timestamp",
+            [pd.Timestamp(5)],
+            "row 0: column c: timestamp: Casting from timestamp[ns] to timestamp[us] would",
+        ),
         ("timestamp", [pd.Timestamp(0, tz="UTC")], "convert it to naive UTC first"),
     ],
 )
@@ -217,7 +246,9 @@ def test_a_refused_table_leaves_no_trace(engine):
     flow = tm.Dataflow()
     flow.output("x", flow.input("x", {"i": "int64 not null", "s": "string"}))
     with start(flow, engine) as run:
-        with pytest.raises(RowError, match=r"Input 'x' \(.*test_tables_in.py:\d+\), row 1: column i: int64 not null is NULL"):
+        with pytest.raises(
+            RowError, match=r"Input 'x' \(.*test_tables_in.py:\d+\), row 1: column i: int64 not null is NULL"
+        ):
             run.insert("x", pl.DataFrame({"i": [1, None], "s": ["a", "b"]}))
         run.insert("x", pl.DataFrame({"s": ["a"], "i": [1]}))
         run.insert("x", pl.DataFrame({"s": [], "i": []}))
@@ -228,7 +259,8 @@ def test_a_refused_table_leaves_no_trace(engine):
 def test_a_producer_that_fails_is_not_hidden():
     def batches():
         yield PLAIN.to_batches()[0]
-        raise OSError("the wire was cut")
+        msg = "the wire was cut"
+        raise OSError(msg)
 
     reader = pa.RecordBatchReader.from_batches(PLAIN.schema, batches())
     with pytest.raises((OSError, RowError), match="the wire was cut"):

@@ -78,6 +78,9 @@ class Builder:
         ``changes`` says what is kept of updates not yet read: True all of them at their exact times, False none, a
         number about so many (beyond it the oldest times are folded together; the net effect stays right).
         """
+        if not isinstance(changes, int) or changes < 0:
+            msg = f"output {name!r}: changes={changes!r}: expected True, False or a number of updates"
+            raise GraphError(msg)
         node = self.own(collection, "output").node
         if node.scope is not self.graph.root:
             msg = (
@@ -179,6 +182,20 @@ class Builder:
         finally:
             self._open.pop()
         self.graph.close(scope)
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Build something; where that goes wrong, leave no trace of it."""
+        mark, depth = self.graph.mark(), len(self._open)
+        try:
+            yield
+        except BaseException:
+            self.graph.truncate(mark)
+            del self._open[depth:]
+            for cache in (self._entered, self._arranged):
+                for key in [k for k, made in cache.items() if made.id >= mark[0]]:
+                    del cache[key]  # type: ignore[attr-defined]
+            raise
 
     @property
     def current(self) -> Scope:

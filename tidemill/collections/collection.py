@@ -459,7 +459,9 @@ class Collection:
         >>> list(flow.start().snapshot("reached"))
         [(1,), (2,), (3,)]
         """
-        return loops.iterate(self, body, loops.loop_limits(error_at, return_at), name)
+        limits = loops.loop_limits(error_at, return_at)
+        with self.builder.attempt():
+            return loops.iterate(self, body, limits, name)
 
     # -- for the modules beside this one ----------------------------------------------------------------------------
 

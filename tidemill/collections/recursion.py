@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from tidemill.collections.collection import Collection
 from tidemill.collections.loops import inside, leave
@@ -28,15 +29,16 @@ class LetRec:
     def __init__(self, builder: Builder, name: str, limits: Limits) -> None:
         self._builder = builder
         self._limits = limits
-        self._scope = builder.graph.scope("letrec", name, builder.current)
+        self._name = name
         self._variables: dict[str, Variable] = {}
         self._defined: dict[str, Node] = {}
         self._left: dict[str, Node] = {}
-        self._context: Any = None
+        self._context = ExitStack()
 
     def __enter__(self) -> Self:
-        self._context = self._builder.inside(self._scope)
-        self._context.__enter__()
+        self._context.enter_context(self._builder.attempt())
+        self._scope = self._builder.graph.scope("letrec", self._name, self._builder.current)
+        self._context.enter_context(self._builder.inside(self._scope))
         return self
 
     def __exit__(

@@ -1,7 +1,8 @@
 """Tables from outside: whatever speaks Arrow, checked against a schema and cast where nothing is lost.
 
-What is copied: a column of just the schema's type in one chunk is taken as it is, whoever owns its memory (Arrow, Polars,
-DuckDB, pandas where nothing is missing). Other types are cast and several chunks are joined, once each.
+What is copied: a column of just the schema's type in one chunk is taken as it is, whoever owns its memory (Arrow,
+Polars, DuckDB, pandas where nothing is missing). Others are cast and several chunks joined, once each. The embedded
+engine then writes each column once, into the matrix it works on; from there on the giver may change its memory.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ __all__ = ["INT64_LIMIT", "Source", "as_table", "checked_table", "first_failing"
 
 INT64_LIMIT: Final = 2**63 - 1
 """Both ways: the 64-bit pattern of -2**63 stands for NULL in the columnar engines, so it is no int64 here."""
+_EXACT: Final = 2.0**53
+"""Up to here floats hold every integer."""
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
@@ -115,7 +118,8 @@ def _from_pandas(schema: Schema, frame: Any, where: str) -> pa.Table:
 
 def _pandas_column(schema: Schema, name: str, series: Any, where: str) -> pa.Array:
     try:
-        return pa.array(series, from_pandas=True)
+        array = pa.array(series, from_pandas=True)
+        return _whole(array) if name in schema and schema.field(name).dtype.is_integer else array
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         if name not in schema:
             msg = f"{where}: column {name!r}: {error}"
@@ -128,6 +132,16 @@ def _pandas_column(schema: Schema, name: str, series: Any, where: str) -> pa.Arr
             msg = f"{where}, row {row}: column {field}: {value!r} ({type(value).__name__}) is no {field.dtype}: {error}"
             raise RowError(msg) from None
     return pa.array(list(series), field.dtype.arrow, from_pandas=True)
+
+
+def _whole(array: pa.Array) -> pa.Array:
+    """Return floats as integers if that is what they are: so pandas holds integers with missing ones among them."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and only tables need it
+
+    if not pa.types.is_float64(array.type):
+        return array
+    exact = pc.and_(pc.equal(array, pc.trunc(array)), pc.less_equal(pc.abs(array), _EXACT))
+    return array.cast(pa.int64()) if pc.all(exact, min_count=0).as_py() else array
 
 
 def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.Array:

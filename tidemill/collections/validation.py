@@ -27,6 +27,8 @@ NAN: Final = float("nan")
 """The one NaN in checked rows, so that rows with it are equal to themselves and can be keys of dicts."""
 
 INT32_LIMIT: Final = 2**31 - 1
+COUNT_LIMIT: Final = 2**31
+"""Single diffs are at most this, so that sums and products of them cannot overflow unnoticed."""
 
 
 def checked_batch(schema: Schema, data: Any, where: str) -> Batch:

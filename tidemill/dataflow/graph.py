@@ -88,6 +88,20 @@ class Graph:
         made.root, made.scopes, made._closed = self.root, list(self.scopes), set(self._closed)
         return made
 
+    def mark(self) -> tuple[int, int]:
+        """Return how much there is, to go back to with `truncate`."""
+        return len(self.nodes), len(self.scopes)
+
+    def truncate(self, mark: tuple[int, int]) -> None:
+        """Forget nodes and scopes made since the mark: what was being built went wrong."""
+        nodes, scopes = mark
+        for node in self.nodes[nodes:]:
+            self.digraph.remove_node(node.id)
+            self._names = {key: n for key, n in self._names.items() if n is not node}
+        self._feedback = {v: f for v, f in self._feedback.items() if f.id < nodes and v.id < nodes}
+        del self.nodes[nodes:]
+        del self.scopes[scopes:]
+
     def freeze(self) -> None:
         """Check the whole, and refuse additions from now on. Running a dataflow freezes it."""
         if not self.frozen:

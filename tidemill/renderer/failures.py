@@ -6,9 +6,9 @@ from typing import Any
 
 from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Feedback, Input, Node
-from tidemill.errors import ExpressionError, IterationLimitError, NegativeCountError
+from tidemill.errors import ExpressionError, IterationLimitError, NegativeCountError, StepError
 
-__all__ = ["expression_failed", "iteration_limit", "negative_count", "not_unique", "overflow"]
+__all__ = ["expression_failed", "iteration_limit", "negative_count", "not_unique", "overflow", "too_many"]
 
 Row = tuple[Any, ...]
 
@@ -30,6 +30,11 @@ def negative_count(node: Node, key: Row, row: Row, count: int) -> NegativeCountE
         "insert the row before it is deleted, or look for what takes it away twice"
     )
     return NegativeCountError(msg)
+
+
+def too_many(node: Node) -> StepError:
+    """Return the error of a row whose count has grown so large that sums and products of it could overflow."""
+    return StepError(f"{node.where}: a row's count is beyond 2**31: larger counts are not supported")
 
 
 def not_unique(node: Input, row: Row, count: int, time: Time) -> NegativeCountError:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from tidemill.collections.aggregates import UserReduce
 from tidemill.collections.schema import Schema
-from tidemill.collections.validation import checked_rows
+from tidemill.collections.validation import COUNT_LIMIT, checked_rows
 from tidemill.dataflow.lattice import Time, as_time, less_equal, shown
 from tidemill.dataflow.nodes import FlatMap, Inspect, Node, Reduce, Retime, Threshold
 from tidemill.errors import RowError, TimeError, UserFunctionError
@@ -38,7 +38,7 @@ def reduced_rows(node: Reduce, key: Row, rows: list[tuple[Row, int]]) -> list[tu
     pairs = _listed(node, subject, _call(node, subject, logic.function, key, rows))
     for pair in pairs:
         if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and _is_int(pair[1])):  # noqa: PLR2004 - a pair
-            raise _returned(node, subject, f"{pair!r}, which is not (row, count) with an integer count")
+            raise _returned(node, subject, f"{pair!r}, which is not (row, count) with an integer count of at most 2**31")
     checked = _checked(node, subject, [row for row, _ in pairs])
     return list(zip(checked, [int(count) for _, count in pairs], strict=True))
 
@@ -49,7 +49,7 @@ def thresholded(node: Threshold, row: Row, count: int) -> int:
     subject = f"row {row} with the count {count}"
     result = _call(node, subject, node.function, row, count)
     if not _is_int(result):
-        raise _returned(node, subject, f"{result!r}, which is not an integer")
+        raise _returned(node, subject, f"{result!r}, which is not an integer of at most 2**31")
     if count == 0 and result != 0:
         raise _returned(node, subject, f"{result!r}: it has to be 0, since every row that is nowhere has the count 0")
     return int(result)
@@ -113,4 +113,4 @@ def _name(node: Node) -> str:
 
 
 def _is_int(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
+    return hasattr(value, "__index__") and not isinstance(value, bool) and abs(value) <= COUNT_LIMIT

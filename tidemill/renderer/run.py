@@ -13,7 +13,7 @@ import attrs
 from tidemill.collections.feeds import Feed
 from tidemill.collections.results import Rows, Updates
 from tidemill.collections.schema import Schema
-from tidemill.collections.validation import INT64_LIMIT, Batch, checked_batch, checked_rows
+from tidemill.collections.validation import COUNT_LIMIT, Batch, checked_batch, checked_rows
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time, as_time, shown
 from tidemill.dataflow.nodes import Input, Node, Output
@@ -65,6 +65,7 @@ class Run(abc.ABC):
         self._read: dict[Output, Antichain] = dict.fromkeys(self._outputs.values(), least)
         self._upserts = {node: Upserts(node) for node in self._inputs.values() if node.key}
         self._closed = False
+        self._stepping = False
         self._steps = 0
         self._listeners = Listeners()
 
@@ -79,7 +80,8 @@ class Run(abc.ABC):
         """Add rows to an input: tuples or dicts, `read_parquet` or `read_csv`, or any table that speaks Arrow.
 
         Tables (Arrow, pandas, Polars, DuckDB's, other outputs' `Rows`) go by column name, in any order; types are
-        converted where that changes no value. What pandas calls missing is NULL, NaN in its floats with it.
+        converted where that changes no value. What pandas calls missing is NULL, NaN in its floats with it; floats that
+        it made of integers for that are integers again.
 
         They get the given time, or the input's frontier where that is one time. They are queued: outputs change when
         their time closes. Refused whole, with no trace, if any row does not fit (``RowError``) or the time is final
@@ -172,7 +174,7 @@ class Run(abc.ABC):
         triples = list(updates)
         for number, triple in enumerate(triples):
             if not (isinstance(triple, (tuple, list)) and len(triple) == 3 and _is_diff(triple[2])):  # noqa: PLR2004
-                msg = f"{node.where}, update {number}: {triple!r} is not (row, time, diff) with a 64-bit integer diff"
+                msg = f"{node.where}, update {number}: {triple!r} is not (row, time, diff) with an integer diff of at most 2**31"
                 raise RowError(msg)
         rows = checked_rows(node.schema, [row for row, _, _ in triples], node.where)
         times = [self._open_time(node, t) for _, t, _ in triples]
@@ -366,6 +368,7 @@ class Run(abc.ABC):
     def close(self) -> None:
         """Release the state. Whatever is asked of the run afterwards is an error."""
         if not self._closed:
+            self._check_open()
             self._closed = True
             self._release()
 
@@ -394,7 +397,11 @@ class Run(abc.ABC):
         start = perf_counter()
         after = {**self._frontiers, **moved}
         resolved = {node: u.resolve(after[node]) for node, u in self._upserts.items()}
-        self._step(after, {node: q for node, q in resolved.items() if q is not None})
+        self._stepping = True
+        try:
+            self._step(after, {node: q for node, q in resolved.items() if q is not None})
+        finally:
+            self._stepping = False
         self._frontiers = after
         for upserts in self._upserts.values():
             upserts.commit()
@@ -463,6 +470,11 @@ class Run(abc.ABC):
         return self._outputs[name]
 
     def _check_open(self) -> None:
+        if self._stepping:
+            msg = (
+                f"this run of {self.graph.name!r} is in the middle of a step: a function in the dataflow may not use it"
+            )
+            raise ClosedRunError(msg)
         if self._closed:
             msg = f"this run of {self.graph.name!r} is closed: start another with flow.start()"
             raise ClosedRunError(msg)
@@ -501,7 +513,7 @@ class Run(abc.ABC):
 
 
 def _is_diff(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool) and abs(int(value)) <= INT64_LIMIT
+    return hasattr(value, "__index__") and not isinstance(value, bool) and abs(int(value)) <= COUNT_LIMIT
 
 
 def schema_of(node: Node) -> Schema:

@@ -43,7 +43,7 @@ class AggregateLogic:
         self._interner = interner
         self._aggregates = node.logic.columns
         schema: Schema = node.inputs[0].schema
-        shape = Shape(len(node.keys), node.scope.coordinates, schedule, since)
+        shape = Shape(len(node.keys), node.scope.coordinates, schedule, since, node)
         self._whole = WholeSums(node.logic, schema, shape, interner)
         columns = {(a.column, a.input) for a in self._aggregates if a.column is not None and a.input is not None}
         in_order = sorted(columns, key=lambda pair: pair[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from tidemill.dataflow.graph import Graph
@@ -77,6 +77,8 @@ class Compiled:
         for node in graph.nodes:
             self._add(node)
         self._wire()
+        self.eager = any(not progress.sources(n) or all(i.rows is not None for i in progress.sources(n)) for n in self.outputs)
+        """Whether an output hangs on constants alone, and is to be complete from the start."""
 
     def arrangement(self, node: Node) -> ArrangeOperator:
         """Return the operator that has the arrangement a node stands for, wherever it was entered from."""
@@ -89,15 +91,22 @@ class Compiled:
     def uppers(self, frontiers: dict[Input, Antichain]) -> dict[Frontier, Antichain]:
         """Return where each frontier is when the inputs' are these.
 
-        What only constants reach is complete at once, but takes its turn with the input that is furthest.
+        What only constants reach is complete at once. Unless an output waits for it, it is worked out with the first
+        step, so that frontiers need not differ.
         """
         furthest = Antichain()
-        for i, frontier in enumerate(frontiers.values()):
-            furthest = frontier if i == 0 else furthest.join(frontier)
+        if not self.eager:
+            for i, frontier in enumerate(frontiers.values()):
+                furthest = frontier if i == 0 else furthest.join(frontier)
         return {
             f: self._progress.user_frontier(self._example[f], frontiers) if sources else furthest
             for sources, f in self.frontiers.items()
         }
+
+    def live(self, frontiers: Iterable[Frontier]) -> list[Frontier]:
+        """Return those of the frontiers that inputs reach."""
+        reached = {f for sources, f in self.frontiers.items() if sources}
+        return [f for f in frontiers if f in reached]
 
     def _frontier_of(self, node: Node) -> Frontier:
         sources = frozenset(

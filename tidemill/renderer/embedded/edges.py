@@ -69,6 +69,7 @@ class OutputOperator(Operator):
         self._changes = node.changes
         self.unread: list[Block] = []
         self._mark: int | None = None
+        self._room = int(node.changes)
 
     def run(self) -> None:
         block = self.ports[0].take_consolidated()
@@ -91,8 +92,9 @@ class OutputOperator(Operator):
 
     def commit(self) -> None:
         self._mark = None
-        if self._changes is not True and sum(b.shape[1] for b in self.unread) > self._changes:
+        if self._changes is not True and sum(b.shape[1] for b in self.unread) > self._room:
             self.unread = [self._folded(stacked(self.unread))]
+            self._room = max(int(self._changes), 2 * self.unread[0].shape[1])  # what cannot be folded is not tried again
 
     def rollback(self) -> None:
         if self._mark is not None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tidemill.collections.validation import COUNT_LIMIT
 from tidemill.dataflow.nodes import Join
+from tidemill.renderer import failures
 from tidemill.renderer.embedded.arrange import ArrangeOperator
 from tidemill.renderer.embedded.blocks import NULL, Block, stacked
 from tidemill.renderer.embedded.schedule import Operator, Region, Schedule
@@ -114,6 +116,8 @@ class JoinOperator(Operator):
         if shared < self._coordinates:
             times[shared:] = ours[mine + shared : -1]
         np.multiply(ours[-1], others[-1], out=block[-1])
+        if np.abs(ours[-1]).max() > COUNT_LIMIT or np.abs(others[-1]).max() > COUNT_LIMIT:
+            raise failures.too_many(self.node)
         found.append(block)
 
     def _common_round(self, block: Block) -> tuple[int, ...] | None:

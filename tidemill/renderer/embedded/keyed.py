@@ -52,6 +52,8 @@ class KeyedOperator(Operator):
         keys = new if len(self._columns) == self._width else new.take(self._columns, axis=0)
         keys, times = keys[: len(self._columns)], new[self._width : self._width + users]
         if due is not None:
+            order, starts = grouped(due)  # what several rounds owed is one time to look at
+            due = due.take(order.take(starts), axis=1)
             keys = np.concatenate((keys, due[: len(self._columns)]), axis=1)
             times = np.concatenate((times, due[len(self._columns) : len(self._columns) + users]), axis=1)
         order, starts = grouped(keys)

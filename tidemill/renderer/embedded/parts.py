@@ -10,9 +10,10 @@ import numpy as np
 
 from tidemill.collections.aggregates import Aggregates, BoundAggregate
 from tidemill.collections.schema import Schema
+from tidemill.collections.validation import COUNT_LIMIT
 from tidemill.collections.types import DType
 from tidemill.dataflow.lattice import Antichain
-from tidemill.dataflow.nodes import Reduce
+from tidemill.dataflow.nodes import Node, Reduce
 from tidemill.errors import StepError
 from tidemill.renderer import failures
 from tidemill.renderer.embedded.active import Active
@@ -73,12 +74,14 @@ class Shape(NamedTuple):
     coordinates: int
     schedule: Schedule
     since: Since
+    node: Node
 
 
 class Part:
     """A spine of what is kept for each key."""
 
     def __init__(self, shape: Shape, more_codes: int, weights: int) -> None:
+        self.node = shape.node
         self.width = shape.width
         self.codes = shape.width + more_codes
         self.users = shape.schedule.users
@@ -95,6 +98,8 @@ class Part:
         found, stored = self.spine.find(keys)
         if not new.shape[1]:
             return Stored(found, stored, self.codes)
+        if np.abs(new[-1]).max() > COUNT_LIMIT:
+            raise failures.too_many(self.node)
         owner, kept = self.project(owner, new)
         if keys.shape[1] < kept.shape[1]:
             owner, kept = self._summed(keys, owner, kept)

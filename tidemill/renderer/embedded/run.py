@@ -17,6 +17,7 @@ from tidemill.renderer.embedded.blocks import Block, Bools, consolidated
 from tidemill.renderer.embedded.codec import decode
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.schedule import Frontier
+from tidemill.renderer.embedded.times import advance
 from tidemill.renderer.embedded.edges import OutputOperator
 from tidemill.renderer.embedded.state import operators_of, save
 from tidemill.renderer.metrics import Metrics, OperatorMetrics
@@ -32,6 +33,8 @@ class EmbeddedRun(Run):
     def __init__(self, graph: Graph, keep: int) -> None:
         super().__init__(graph, keep)
         self.compiled = Compiled(graph, self.progress)
+        self._began = not self.compiled.eager
+        self._constants_done = not self.compiled.eager
         self._retimes = any(isinstance(n, Retime) for n in graph.nodes)
         self.begin()
 
@@ -101,6 +104,8 @@ class EmbeddedRun(Run):
         except BaseException:
             self._undo()
             raise
+        self._constants_done = self._began
+        self._began = True
         ended = False
         for frontier in self.compiled.frontiers.values():
             ended |= frontier.settled != frontier.upper and not frontier.upper.elements
@@ -115,7 +120,7 @@ class EmbeddedRun(Run):
 
     def _drop_ended(self) -> None:
         """Give up the state of operators to which nothing can come any more, and which none that reads them needs."""
-        for operator in self.compiled.operators.values():
+        for operator in operators_of(self.compiled.root):
             if not operator.since().elements:
                 operator.drop_state()
 
@@ -123,8 +128,10 @@ class EmbeddedRun(Run):
         schedule = self.compiled.schedule
         for frontier, upper in uppers.items():
             frontier.upper = upper
-        # Where frontiers differed before, updates held back since then come in this step.
-        schedule.mixed = len(set(uppers.values())) > 1 or len({f.settled for f in uppers}) > 1
+        # Where frontiers differed before, updates held back since then come in this step. What hangs on constants alone
+        # is done for good once the first step after it has been.
+        live = self.compiled.live(uppers) if self._constants_done else list(uppers)
+        schedule.mixed = len({uppers[f] for f in live}) > 1 or len({f.settled for f in live}) > 1
         schedule.watched = schedule.mixed or schedule.users > 1 or self._retimes
 
     def _undo(self) -> None:
@@ -154,6 +161,8 @@ class EmbeddedRun(Run):
         operator = self.compiled.outputs[node]
         block = operator.spine.everything()
         k, users = len(operator.schema), len(self.graph.coordinates)
+        # However much of it was compacted so far, times are told apart as far as was promised, and no further.
+        block = advance(block, k, users, self._since[node])
         block = consolidated(block.compress(~_at_or_before(block[k : k + users], time), axis=1))
         return self._updates(operator.schema, block, Antichain.after(time), upper)
 
@@ -179,7 +188,7 @@ class EmbeddedRun(Run):
 
     def _release(self) -> None:
         # Operators know each other in circles, which only the garbage collector takes apart: let go of what is large.
-        for operator in self.compiled.operators.values():
+        for operator in operators_of(self.compiled.root):
             operator.drop_state()
             operator.clear()
             for port in operator.ports:

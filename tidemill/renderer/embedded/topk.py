@@ -40,7 +40,7 @@ class TopKLogic:
             SortColumn(o.column, schema.fields[o.column].dtype, o.descending, o.nulls_first) for o in node.logic.order
         ]
         width = len(node.keys)
-        shape = Shape(width, node.scope.coordinates, schedule, since)
+        shape = Shape(width, node.scope.coordinates, schedule, since, node)
         self._rows = GroupRows(range(width, len(schema)), self._order, len(schema), shape, interner)
 
     def stores(self) -> dict[str, Store]:

@@ -100,7 +100,9 @@ class ReferenceRun(Run):
         return self._updates(node, trace, lower, upper)
 
     def _changed_since(self, node: Output, time: Time, upper: Antichain) -> Updates:
-        trace = {(row, t): diff for (row, t), diff in self._traces[node].items() if not less_equal(t, time)}
+        kept = self._since[node]
+        advanced = consolidated((row, kept.advance(t), diff) for (row, t), diff in self._traces[node].items())
+        trace = {(row, t): diff for (row, t), diff in advanced.items() if not less_equal(t, time)}
         return self._updates(node, trace, Antichain.after(time), upper)
 
     def _updates(self, node: Output, trace: Trace, lower: Antichain, upper: Antichain) -> Updates:
