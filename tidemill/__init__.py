@@ -9,10 +9,10 @@ from tidemill.collections.aggregates import (
     bool_or,
     count,
     count_distinct,
-    max,  # noqa: A004 - SQL's name, as are the next ones; see below
-    min,  # noqa: A004 - as above
+    max,
+    min,
     stddev,
-    sum,  # noqa: A004 - as above
+    sum,
     variance,
 )
 from tidemill.collections.collection import Collection

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, overload
 from tidemill.collections.builder import Builder
 from tidemill.collections.passes import Passes, optimised, passes_named
 from tidemill.dataflow.explain import explain
-from tidemill.renderer.embedded import Embedded
 from tidemill.errors import TimeError
+from tidemill.renderer.embedded import Embedded
 from tidemill.renderer.run import Engine, Run
 
 if TYPE_CHECKING:

@@ -151,7 +151,7 @@ def test_what_is_no_batch_of_these_rows(data, text):
 
 def test_what_pandas_calls_missing_is_null():
     nan = float("nan")
-    cases = [
+    cases: list[tuple[str, pd.Series, list[object]]] = [
         ("float64", pd.Series([1.5, nan]), [1.5, None]),
         ("float64", pd.Series([1.5, None], dtype="Float64"), [1.5, None]),
         ("float64", pd.Series(pd.arrays.ArrowExtensionArray(pa.array([nan, None]))), [nan, None]),  # Arrow has both

@@ -8,7 +8,8 @@ import tidemill as tm
 from tidemill.renderer.embedded import grouprows, ordered
 
 SCHEMA = {
-    "k": "int64", "f": "float64", "i": "int64", "d": "decimal(6,2)", "D": "decimal(30,2)", "b": "bool", "s": "string",
+    "k": "int64", "f": "float64", "i": "int64", "d": "decimal(6,2)", "D": "decimal(30,2)", "b": "bool",
+    "s": "string",
 }  # fmt: skip
 TIMES = {1: "epoch", 2: ("event", "correction")}
 
@@ -54,9 +55,7 @@ def test_top_k(large, coordinates, non_negative):
     flow.output("one", x.group_by("k").top_k(1, order_by=tm.asc("f", nulls="last")))
     flow.output("three", x.group_by("s", "k").top_k(3, order_by="k % 2"))
     flow.output("whole", x.group_by().top_k(3, order_by=tm.desc("s", nulls="first")))
-    flow.output(
-        "loop", x.iterate(lambda c: c.concat(x).group_by("k").top_k(2, order_by="s").distinct(), return_at=3)
-    )
+    flow.output("loop", x.iterate(lambda c: c.concat(x).group_by("k").top_k(2, order_by="s").distinct(), return_at=3))
 
     @examples(20)
     @given(tm.testing.updates(x.schema, coordinates=coordinates, non_negative=non_negative))

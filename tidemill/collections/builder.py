@@ -192,9 +192,8 @@ class Builder:
         except BaseException:
             self.graph.truncate(mark)
             del self._open[depth:]
-            for cache in (self._entered, self._arranged):
-                for key in [k for k, made in cache.items() if made.id >= mark[0]]:
-                    del cache[key]  # type: ignore[attr-defined]
+            self._entered = {key: made for key, made in self._entered.items() if made.id < mark[0]}
+            self._arranged = {key: made for key, made in self._arranged.items() if made.id < mark[0]}
             raise
 
     @property

@@ -48,9 +48,9 @@ class Grouped:
     def top_k(self, k: int, *, order_by: Any) -> Collection:
         """Return the first k rows of each group: whole rows, a row that is there n times being n rows.
 
-        ``order_by`` is a column, an expression, ``tm.asc(...)`` or ``tm.desc(...)``, or a list of them. Ties are broken by a
-        fixed hash of the row, then by the row, so the result does not depend on how rows came. A row with a negative
-        count is an error. Cost: at top level a change costs the logarithm of the group's size, and k.
+        ``order_by`` is a column, an expression, ``tm.asc(...)`` or ``tm.desc(...)``, or a list of them. Ties are broken
+        by a fixed hash of the row, then by the row, so the result does not depend on how rows came. A row with a
+        negative count is an error. Cost: at top level a change costs the logarithm of the group's size, and k.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()

@@ -160,7 +160,8 @@ class Updates(_Table):
         """Return a change feed: for each key and time one row, with ``insert``, ``update`` or ``delete`` as ``op``.
 
         A retraction and an insertion of one key at one time are an update, shown as the new row; a deletion is shown as
-        the row that was there. `RowError` naming the key where it is not unique. ``run.apply`` takes what this gives.
+        the row that was there. `RowError` naming the key where it is not unique. For another run's input with this key:
+        ``run.apply(name, feed, time="time")``.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()

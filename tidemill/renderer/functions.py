@@ -38,7 +38,7 @@ def reduced_rows(node: Reduce, key: Row, rows: list[tuple[Row, int]]) -> list[tu
     pairs = _listed(node, subject, _call(node, subject, logic.function, key, rows))
     for pair in pairs:
         if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and _is_int(pair[1])):  # noqa: PLR2004 - a pair
-            raise _returned(node, subject, f"{pair!r}, which is not (row, count) with an integer count of at most 2**31")
+            raise _returned(node, subject, f"{pair!r}, which is not (row, count), an integer of at most 2**31")
     checked = _checked(node, subject, [row for row, _ in pairs])
     return list(zip(checked, [int(count) for _, count in pairs], strict=True))
 

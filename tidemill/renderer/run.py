@@ -174,7 +174,7 @@ class Run(abc.ABC):
         triples = list(updates)
         for number, triple in enumerate(triples):
             if not (isinstance(triple, (tuple, list)) and len(triple) == 3 and _is_diff(triple[2])):  # noqa: PLR2004
-                msg = f"{node.where}, update {number}: {triple!r} is not (row, time, diff) with an integer diff of at most 2**31"
+                msg = f"{node.where}, update {number}: {triple!r} is not (row, time, diff), an integer of at most 2**31"
                 raise RowError(msg)
         rows = checked_rows(node.schema, [row for row, _, _ in triples], node.where)
         times = [self._open_time(node, t) for _, t, _ in triples]

@@ -77,7 +77,7 @@ class Compiled:
         for node in graph.nodes:
             self._add(node)
         self._wire()
-        self.eager = any(not progress.sources(n) or all(i.rows is not None for i in progress.sources(n)) for n in self.outputs)
+        self.eager = any(all(i.rows is not None for i in progress.sources(n)) for n in self.outputs)
         """Whether an output hangs on constants alone, and is to be complete from the start."""
 
     def arrangement(self, node: Node) -> ArrangeOperator:

@@ -94,7 +94,7 @@ class OutputOperator(Operator):
         self._mark = None
         if self._changes is not True and sum(b.shape[1] for b in self.unread) > self._room:
             self.unread = [self._folded(stacked(self.unread))]
-            self._room = max(int(self._changes), 2 * self.unread[0].shape[1])  # what cannot be folded is not tried again
+            self._room = max(int(self._changes), 2 * self.unread[0].shape[1])  # what did not fold is not tried again
 
     def rollback(self) -> None:
         if self._mark is not None:

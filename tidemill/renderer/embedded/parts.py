@@ -10,8 +10,8 @@ import numpy as np
 
 from tidemill.collections.aggregates import Aggregates, BoundAggregate
 from tidemill.collections.schema import Schema
-from tidemill.collections.validation import COUNT_LIMIT
 from tidemill.collections.types import DType
+from tidemill.collections.validation import COUNT_LIMIT
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Node, Reduce
 from tidemill.errors import StepError

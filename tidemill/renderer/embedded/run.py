@@ -16,10 +16,10 @@ from tidemill.dataflow.nodes import Input, Node, Output, Retime
 from tidemill.renderer.embedded.blocks import Block, Bools, consolidated
 from tidemill.renderer.embedded.codec import decode
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.embedded.schedule import Frontier
-from tidemill.renderer.embedded.times import advance
 from tidemill.renderer.embedded.edges import OutputOperator
+from tidemill.renderer.embedded.schedule import Frontier
 from tidemill.renderer.embedded.state import operators_of, save
+from tidemill.renderer.embedded.times import advance
 from tidemill.renderer.metrics import Metrics, OperatorMetrics
 from tidemill.renderer.run import Queued, Run
 from tidemill.renderer.upserts import Upserts

@@ -18,7 +18,7 @@ __all__ = ["aggregate", "order"]
 Multiset = dict[Any, int]
 
 
-def aggregate(bound: BoundAggregate, rows: Contents) -> Any:
+def aggregate(bound: BoundAggregate, rows: Contents) -> Any:  # noqa: PLR0911 - one line a function
     """Return the value of an aggregate for a group; ``OverflowError`` where its type cannot hold it."""
     if bound.column is None:
         return _integer(sum(rows.values()))

@@ -1,0 +1,86 @@
+"""Small dataflows, each with something for a pass to do: ``pass: what`` -> from two inputs of (k, v) to a collection."""
+
+
+def hop(a, b):
+    return a.join(b, on={"v": "k"}).select("k", v="v_right")
+
+
+def last(key, rows):
+    return [((*key, rows[-1][0][0]), 1)]
+
+
+def doubled(row):
+    return [row, row]
+
+
+FLOWS = {
+    "remove_duplicates": {
+        "semijoins with the same keys": lambda a, b: (
+            a.semijoin(b, on="k").concat(b.semijoin(b, on="k"), a.antijoin(b, on="k"))
+        ),
+        "entered twice": lambda a, b: a.iterate(
+            lambda here: here.concat(b.filter("v > 1"), b.filter("v > 1")).distinct(), error_at=9
+        ),
+        "other functions stay apart": lambda a, b: (
+            a.flat_map(doubled, a.schema).concat(
+                a.flat_map(doubled, a.schema), a.flat_map(lambda row: doubled(row), a.schema)
+            )
+        ),
+    },
+    "push_filters": {
+        "below a map": lambda a, b: a.select(x="k", y="v + 1").filter("x > 1"),
+        "not what the map works out": lambda a, b: a.select(x="k", y="v + 1").filter("y > 1"),
+        "below a join": lambda a, b: a.join(b, on="k").filter("v > 1 AND v_right < 2 AND (v = 2 OR v_right = 0)"),
+        "not where others look up": lambda a, b: a.join(b, on="k").filter("v > 1").concat(hop(a, b.rename(k="v", v="k"))
+                                                  .join(a, on="k").select("k", "v", v_right="v")),
+        "not what can fail": lambda a, b: a.join(b, on="k").filter("2 / (v - 9) < 1"),
+        "below all that is linear": lambda a, b: (
+            a.concat(b.negate()).consolidate().delay(1).distinct().filter("k IS NOT NULL")
+        ),
+        "out of a loop": lambda a, b: a.iterate(
+            lambda here: hop(here, b.filter("v > 0")).concat(a.filter("k > 0")).distinct(), error_at=9
+        ),
+    },
+    "prune_columns": {
+        "before arrangements": lambda a, b: (
+            a.with_columns(x="k", y="v").join(b.with_columns(z="v"), on="k").select("k", w="z")
+        ),
+        "of all who look up": lambda a, b: (
+            (wide := a.with_columns(x="k", y="v", z="v")).join(b, on="k").select("x", "v_right")
+            .concat(wide.join(b.rename(k="y"), on="y").select(x="z", v_right="v"))
+        ),
+        "through what is linear": lambda a, b: (
+            a.with_columns(x="v").concat(b.with_columns(x="k")).negate().filter("x > 0").select("k")
+        ),
+        "not before distinct or a function": lambda a, b: (
+            a.distinct().select("k").concat(b.flat_map(lambda r: [(r.v,)], {"k": "int64"}))
+        ),
+    },
+    "fuse_linear": {
+        "maps": lambda a, b: a.select(x="v", y="k").select(p="x * 2", q="y").select(r="q", s="p"),
+        "not if worked out twice": lambda a, b: a.select(x="k * v").select(y="x + 1", z="x"),
+        "not if both can fail": lambda a, b: a.select(x="10 DIV v").select(y="10 DIV x"),
+        "filters": lambda a, b: a.filter("k > 0", "v > 0", "2 DIV v = 1", "k < 9"),
+        "into a join": lambda a, b: a.join(b, on="k").select("v_right", "k").select(x="k", y="v_right"),
+        "what changes nothing": lambda a, b: a.select("k", "v").concat(b.negate().negate()).concat(a.concat(b)),
+    },
+    "drop_consolidations": {
+        "after": lambda a, b: a.distinct().filter("k > 0").consolidate().select(x="k + v"),
+        "before": lambda a, b: a.select("k").consolidate().concat(b.select("k")).distinct(),
+        "not before a map": lambda a, b: a.concat(b.negate()).consolidate().select(x="k + v"),
+    },
+    "share_arrangements": {
+        "out of a loop": lambda a, b: a.iterate(
+            lambda here: here.join(b.select("k", x="v"), on="k").select("k", v="x").concat(a).distinct(), error_at=9
+        ),
+        "in a loop": lambda a, b: a.iterate(
+            lambda here: here.iterate(
+                lambda inner: inner.join(here.filter("k > 0").concat(a), on="k").select("k", v="v_right").distinct(),
+                error_at=9,
+            ).concat(a).distinct(),
+            error_at=9,
+        ),
+        "nobody looks up": lambda a, b: a.arrange_by("k").filter("k > 0").concat(b.arrange_by("v").negate()),
+        "of a group": lambda a, b: a.arrange_by("v").group_by("k").reduce(last, a.schema),
+    },
+}  # fmt: skip
