@@ -23,7 +23,8 @@ def large(request, monkeypatch):
 def aggregates():
     return {
         "n": tm.count(), "cd": tm.count_distinct("s"), "cf": tm.count_distinct("f").filter("b"), "vf": tm.variance("f"),
-        "sf": tm.stddev("f"), "vi": tm.variance("i"), "vd": tm.variance("d"), "vD": tm.stddev("D"), "bo": tm.bool_or("b"),
+        "sf": tm.stddev("f"), "vi": tm.variance("i"), "vd": tm.variance("d"), "vD": tm.stddev("D"),
+        "bo": tm.bool_or("b"),
         "ba": tm.bool_and("b").filter("i > 0"), "sD": tm.sum("D"), "aD": tm.avg("D"), "sf2": tm.sum("f").filter("b"),
     }  # fmt: skip
 

@@ -13,6 +13,21 @@ def doubled(row):
     return [row, row]
 
 
+def tripled(row):
+    return [row, row, row]
+
+
+def with_steady_binding(a, b):
+    """A binding of a block that does not change in it, looked up by those that do."""
+    with a.builder.letrec(error_at=9) as block:
+        paths = block.declare("paths", a.schema)
+        edges = block.declare("edges", b.schema)
+        block.define("edges", b)
+        kept = edges.filter("v > 0").select("k", x="v")
+        block.define("paths", a.concat(paths.join(kept, on={"v": "k"}).select("k", v="x")).distinct())
+    return block["paths"]
+
+
 FLOWS = {
     "remove_duplicates": {
         "semijoins with the same keys": lambda a, b: (
@@ -23,7 +38,7 @@ FLOWS = {
         ),
         "other functions stay apart": lambda a, b: (
             a.flat_map(doubled, a.schema).concat(
-                a.flat_map(doubled, a.schema), a.flat_map(lambda row: doubled(row), a.schema)
+                a.flat_map(doubled, a.schema), a.flat_map(tripled, a.schema)
             )
         ),
     },
@@ -38,7 +53,7 @@ FLOWS = {
             a.concat(b.negate()).consolidate().delay(1).distinct().filter("k IS NOT NULL")
         ),
         "out of a loop": lambda a, b: a.iterate(
-            lambda here: hop(here, b.filter("v > 0")).concat(a.filter("k > 0")).distinct(), error_at=9
+            lambda here: hop(here, b).concat(b).filter("k <> v").concat(a).distinct(), error_at=9
         ),
     },
     "prune_columns": {
@@ -70,16 +85,7 @@ FLOWS = {
         "not before a map": lambda a, b: a.concat(b.negate()).consolidate().select(x="k + v"),
     },
     "share_arrangements": {
-        "out of a loop": lambda a, b: a.iterate(
-            lambda here: here.join(b.select("k", x="v"), on="k").select("k", v="x").concat(a).distinct(), error_at=9
-        ),
-        "in a loop": lambda a, b: a.iterate(
-            lambda here: here.iterate(
-                lambda inner: inner.join(here.filter("k > 0").concat(a), on="k").select("k", v="v_right").distinct(),
-                error_at=9,
-            ).concat(a).distinct(),
-            error_at=9,
-        ),
+        "out of a loop": with_steady_binding,
         "nobody looks up": lambda a, b: a.arrange_by("k").filter("k > 0").concat(b.arrange_by("v").negate()),
         "of a group": lambda a, b: a.arrange_by("v").group_by("k").reduce(last, a.schema),
     },

@@ -17,26 +17,26 @@ def compare(case, passes, seed):
     check_equivalent(case.flow, case.updates, batchings=batchings, passes=passes)
 
 
-@examples(100)
+@examples(70)
 @given(case=dataflows(max_operators=9), seed=st.integers(0, 1000))
 def test_all_passes(case, seed):
     compare(case, True, seed)
 
 
-@examples(60)
+@examples(40)
 @given(case=dataflows(2), seed=st.integers(0, 1000))
 def test_all_passes_with_two_coordinates(case, seed):
     compare(case, True, seed)
 
 
 @pytest.mark.parametrize("name", NAMES)
-@examples(25)
+@examples(15)
 @given(case=st.integers(1, 2).flatmap(dataflows), seed=st.integers(0, 1000))
 def test_each_pass_alone(name, case, seed):
     compare(case, [name], seed)
 
 
-@examples(40)
+@examples(30)
 @given(case=dataflows(), passes=st.permutations(PASSES), seed=st.integers(0, 1000))
 def test_passes_in_any_order_and_twice(case, passes, seed):
     """Whatever came before a pass, it gives a graph that is right, and that can go through all of them again."""

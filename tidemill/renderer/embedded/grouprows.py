@@ -24,9 +24,9 @@ LARGE: Final = 2048
 class GroupRows(Part):
     """The rows of groups.
 
-    Where times are of one coordinate and no loop is around, no large group is looked through.
-    A group that has grown large is from then on held in order as well, and a change to it costs a search. The others are
-    looked through, many at once, which is cheaper as long as they are small.
+    Where times are of one coordinate and no loop is around, no large group is looked through. A group that has grown
+    large is from then on held in order as well, and a change to it costs a search. The others are looked through, many
+    at once, which is cheaper as long as they are small.
     """
 
     def __init__(
