@@ -1,4 +1,4 @@
-"""Small dataflows, each with something for a pass to do: ``pass: what`` -> from two inputs of (k, v) to a collection."""
+"""Small dataflows, each with something for a pass to do: from two inputs of (k, v) to a collection."""
 
 
 def hop(a, b):
