@@ -83,7 +83,6 @@ class Graph:
 
     def emptied(self) -> Graph:
         """Return a graph with the same name, times and scopes, and no nodes: for a pass to fill."""
-        self.check()
         made = Graph(self.name, self.coordinates)
         made.root, made.scopes, made._closed = self.root, list(self.scopes), set(self._closed)
         return made

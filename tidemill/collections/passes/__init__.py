@@ -50,6 +50,7 @@ def passes_named(passes: Passes) -> tuple[Pass, ...]:
 def optimised(graph: Graph, passes: Passes = True) -> Graph:
     """Return the graph after these passes, frozen; the graph itself where there are none."""
     chosen = passes_named(passes)
+    graph.check()
     for one in chosen:
         graph = one(graph)
     if chosen:
