@@ -17,6 +17,7 @@ from tidemill.collections.aggregates import (
 )
 from tidemill.collections.collection import Collection
 from tidemill.collections.expressions import coalesce, col, expr, greatest, least, lit, nullif, when
+from tidemill.collections.files import read_csv, read_parquet
 from tidemill.collections.functions.dates import (
     add_months,
     date_add,
@@ -110,6 +111,7 @@ from tidemill.errors import TidemillError
 from tidemill.flow import Dataflow, load
 from tidemill.renderer.embedded import Embedded
 from tidemill.renderer.reference import Reference
+from tidemill.renderer.steps import StepInfo
 
 __version__ = "0.1.0"
 
@@ -123,6 +125,7 @@ __all__ = [
     "Reference",
     "Rows",
     "Schema",
+    "StepInfo",
     "TidemillError",
     "Updates",
     "add_months",
@@ -180,6 +183,8 @@ __all__ = [
     "pmod",
     "power",
     "quarter",
+    "read_csv",
+    "read_parquet",
     "regexp_extract",
     "regexp_like",
     "regexp_replace",
