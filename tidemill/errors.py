@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
+from tidemill.site import Site
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -31,7 +33,17 @@ class TidemillError(Exception):
 
 
 class GraphError(TidemillError):
-    """A dataflow was built wrongly: it fails where it is built, not where it runs."""
+    """A dataflow was built wrongly: it fails where it is built, with the user's line, not where it runs."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.site = Site.here()
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if not self.site.is_file or self.site.location in text:
+            return text
+        return f"{text} ({self.site.location})"
 
 
 class SchemaError(GraphError):

@@ -12,13 +12,14 @@ import tidemill
 ROOT = Path(tidemill.__file__).parent
 
 MAY_IMPORT = {
-    "errors": set(),
-    "dataflow": {"errors"},
-    "collections": {"errors", "dataflow"},
-    "algorithms": {"errors", "dataflow", "collections"},
-    "renderer": {"errors", "dataflow", "collections"},
-    "flow": {"errors", "dataflow", "collections", "algorithms", "renderer"},
-    "testing": {"errors", "dataflow", "collections", "algorithms", "renderer", "flow"},
+    "site": set(),
+    "errors": {"site"},
+    "dataflow": {"errors", "site"},
+    "collections": {"errors", "site", "dataflow"},
+    "algorithms": {"errors", "site", "dataflow", "collections"},
+    "renderer": {"errors", "site", "dataflow", "collections"},
+    "flow": {"errors", "site", "dataflow", "collections", "algorithms", "renderer"},
+    "testing": {"errors", "site", "dataflow", "collections", "algorithms", "renderer", "flow"},
 }
 
 

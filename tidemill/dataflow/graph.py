@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Enter, Feedback, Input, Leave, Node, Output, Variable
 from tidemill.dataflow.scopes import Scope
-from tidemill.dataflow.site import Site
 from tidemill.errors import GraphError
+from tidemill.site import Site
 
 if TYPE_CHECKING:
     import networkx as nx

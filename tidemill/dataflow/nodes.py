@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 import attrs
 
 from tidemill.dataflow.scopes import Scope
-from tidemill.dataflow.site import Site
+from tidemill.site import Site
 
 __all__ = [
     "Arrange",

@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 
-from tidemill.dataflow.site import Site
+from tidemill.site import Site
 
 __all__ = ["Scope"]
 

@@ -74,6 +74,8 @@ class Compiled:
         self.operators: dict[Node, Operator] = {}
         self.inputs: dict[Input, InputOperator] = {}
         self.outputs: dict[Output, OutputOperator] = {}
+        self.checks: dict[Node, UniqueCheck] = {}
+        """What holds the rows of inputs declared unique."""
         for node in graph.nodes:
             self._add(node)
         self._wire()
@@ -139,6 +141,7 @@ class Compiled:
                 check.place = node.id + 0.5
                 region.items[check.place] = check
                 operator.consumers.append((check, 0))
+                self.checks[node] = check
         elif isinstance(operator, OutputOperator):
             assert isinstance(node, Output)
             self.outputs[node] = operator

@@ -182,8 +182,17 @@ class EmbeddedRun(Run):
     def _measure(self, node: Node) -> OperatorMetrics:
         o = self.compiled.operators[node]
         waiting = sum(p.waiting_size for p in o.ports)
+        check = self.compiled.checks.get(node, o)  # a unique input holds its rows, to check them
         return OperatorMetrics(
-            node.id, node.kind, node.name, o.records_in, o.records_out, o.state_rows, o.batches, o.seconds, waiting
+            node.id,
+            node.kind,
+            node.name,
+            o.records_in,
+            o.records_out,
+            check.state_rows,
+            check.batches,
+            o.seconds,
+            waiting,
         )
 
     def _release(self) -> None:

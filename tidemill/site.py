@@ -13,7 +13,7 @@ import attrs
 
 __all__ = ["Site"]
 
-_PACKAGE: Final = f"{Path(__file__).absolute().parents[1]}{os.sep}"
+_PACKAGE: Final = f"{Path(__file__).absolute().parents[0]}{os.sep}"
 
 
 @attrs.frozen
@@ -38,6 +38,11 @@ class Site:
 
     def __str__(self) -> str:
         return f"{Path(self.file).name}:{self.line}"
+
+    @property
+    def is_file(self) -> bool:
+        """Whether there is a file that a reader could open, rather than a prompt."""
+        return not self.file.startswith("<")
 
     @property
     def location(self) -> str:
