@@ -51,6 +51,39 @@ def test_consolidated(codes, weights, hashing):
     check()
 
 
+@pytest.mark.parametrize("keys", ["one code", "one hash for all", "far apart", "differing late"])
+@pytest.mark.parametrize("second", ["second hash", "no second hash"])
+@pytest.mark.parametrize("weights", [1, 2])
+def test_consolidated_by_key(keys, second, weights, monkeypatch):
+    """Sorted by key, each update once, whatever of the two hashes that one sort uses collides."""
+    if second == "no second hash":
+        monkeypatch.setattr(blocks, "_MULTIPLIERS", np.zeros(9, np.int64))
+    if keys == "differing late":
+        monkeypatch.setattr(blocks, "_EXACT", -1)
+    of_key = {
+        "one code": lambda code: code,
+        "one hash for all": lambda code: code * 0,
+        "far apart": lambda code: code << 61,
+        "differing late": lambda code: code % 3,
+    }[keys]
+
+    @given(random_blocks(codes=3, weights=weights))
+    def check(block):
+        found, result = blocks.consolidated_by(of_key(block[0]), block, slice(1, 3), weights)
+        assert found.tolist() == sorted(of_key(block[0])[i] for i in _first_of_each(block, result))
+        assert found.tolist() == of_key(result[0]).tolist()
+        assert as_dict(result, weights) == as_dict(block, weights)
+        assert result.shape[1] == len(as_dict(block, weights))
+
+    check()
+
+
+def _first_of_each(block, result):
+    """Where in the block each column of the result is first found."""
+    rows = [tuple(c) for c in block[:3].T.tolist()]
+    return [rows.index(tuple(c)) for c in result[:3].T.tolist()]
+
+
 def test_grouped_puts_equal_columns_together(hashing):
     @given(random_blocks(codes=2))
     def check(block):

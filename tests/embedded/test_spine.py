@@ -113,3 +113,17 @@ def test_batches_stay_few():
         s.commit()
     assert s.batches <= 12
     assert s.size == 20_000
+
+
+def test_batches_stay_few_while_large_ones_merge():
+    """A merge that takes many steps does not keep those of smaller batches waiting. (It did: 54 batches.)"""
+    rng = np.random.default_rng(1)
+    s = Spine((0, 1), 2, 1, 1, Schedule(1, no_frontier), lambda: Antichain([0]))
+    most = 0
+    for size in (100_000, *[300] * 200):
+        rows = rng.integers(0, 1 << 40, (2, size))
+        s.append(np.concatenate((rows, np.zeros((1, size), np.int64), np.ones((1, size), np.int64))))
+        s.commit()
+        most = max(most, s.batches)
+    assert most <= 12
+    assert s.size == 100_000 + 200 * 300

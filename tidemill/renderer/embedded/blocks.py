@@ -13,7 +13,19 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NULL", "Block", "Bools", "Ints", "consolidated", "expand", "grouped", "hashed", "same", "stacked"]
+__all__ = [
+    "NULL",
+    "Block",
+    "Bools",
+    "Ints",
+    "consolidated",
+    "consolidated_by",
+    "expand",
+    "grouped",
+    "hashed",
+    "same",
+    "stacked",
+]
 
 Block: TypeAlias = npt.NDArray[np.int64]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -69,6 +81,74 @@ def consolidated(block: Block, weights: int = 1) -> Block:
             block = np.concatenate((block[:top].take(order.take(starts), axis=1), sums))
     kept = block[top].astype(np.bool_) if weights == 1 else block[top:].any(axis=0)
     return block if kept.all() else block.compress(kept, axis=1)
+
+
+def consolidated_by(keys: Ints, block: Block, others: slice | list[int], weights: int) -> tuple[Ints, Block]:
+    """Return the block sorted by its keys' hashes, which it returns too, and consolidated.
+
+    ``others`` are the rows, weights aside, that tell updates of one key apart.
+    """
+    if not len(keys):
+        return keys, block
+    n, top = len(keys), len(block) - weights
+    order, starts = _grouped_by(keys, block[:top], np.matmul(_MULTIPLIERS[: len(block[others])], block[others]))
+    sums = block[top:].take(order, axis=1)
+    if len(starts) < n:
+        sums = np.add.reduceat(sums, starts, axis=1)
+        order = order.take(starts)
+    kept = sums[0].astype(np.bool_) if weights == 1 else sums.any(axis=0)
+    if not kept.all():
+        sums, order = sums.compress(kept, axis=1), order.compress(kept)
+    result = np.empty((len(block), len(order)), np.int64)
+    block[:top].take(order, axis=1, out=result[:top], mode="clip")  # with "raise" it would go through a buffer
+    result[top:] = sums
+    return keys.take(order), result
+
+
+def _grouped_by(keys: Ints, codes: Block, minor: Ints) -> tuple[Ints, Ints]:
+    """Return an order by key, with equal columns adjacent, and where in it each group of equal ones starts."""
+    n = len(keys)
+    both = _in_one(keys, minor)
+    order = both.argsort()
+    both = both.take(order)
+    new = np.empty(n, np.bool_)
+    new[0] = True
+    np.not_equal(both[1:], both[:-1], out=new[1:])
+    alike = (~new).nonzero()[0]
+    if len(alike):
+        unlike = alike.compress(~same(codes.take(order.take(alike), axis=1), codes.take(order.take(alike - 1), axis=1)))
+        if len(unlike):  # different columns with one hash may lie interleaved: sort them by the codes, too
+            runs = new.cumsum()
+            again = np.isin(runs, runs.take(unlike)).nonzero()[0]
+            members = order.take(again)
+            order[again] = members.take(np.lexsort((*codes.take(members, axis=1), runs.take(again))))
+            new[again[1:]] |= ~same(
+                codes.take(order.take(again[1:]), axis=1), codes.take(order.take(again[1:] - 1), axis=1)
+            )
+    found = keys.take(order)
+    if (found[1:] < found[:-1]).any():  # two keys' hashes that differ late
+        order = np.lexsort((*codes, keys))
+        inside = codes.take(order, axis=1)
+        np.any(inside[:, 1:] != inside[:, :-1], axis=0, out=new[1:])
+    return order, new.nonzero()[0]
+
+
+def _in_one(keys: Ints, minor: Ints) -> Ints:
+    """Return integers that sort as the keys do, and among equal keys as some bits of a second hash.
+
+    Keys of few values, as the codes of strings are, go in whole, and leave the other bits to the second. Hashes leave
+    their last bits to it, so many that two keys are hardly ever taken for one.
+    """
+    least = int(keys.min())
+    bits = (int(keys.max()) - least).bit_length()
+    if bits <= _EXACT:
+        return (keys - least << 63 - bits) | (minor >> bits + 1 & (1 << 63 - bits) - 1)
+    bits = min(2 * len(keys).bit_length() + 10, 48)
+    low = (1 << 64 - bits) - 1
+    return (keys & ~low) | (minor >> bits & low)
+
+
+_EXACT: Final = 40
 
 
 def stacked(blocks: list[Block]) -> Block:

@@ -8,12 +8,13 @@ back to the view before it.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded.blocks import Block, Ints, consolidated, expand, hashed, same, stacked
+from tidemill.renderer.embedded.blocks import Block, Ints, consolidated_by, expand, hashed, same, stacked
 from tidemill.renderer.embedded.times import advance
 
 if TYPE_CHECKING:
@@ -28,9 +29,12 @@ TAIL: Final = 256
 RATIO: Final = 4
 """Neighbouring batches are merged when the older is less than this many times the size of the newer."""
 IDLE_FUEL: Final = 1024
-"""Updates merged at the end of each step while a merge is under way."""
+"""Updates each merge under way gets on with at the end of a step."""
 PUSH_FUEL: Final = 16
-"""Updates merged for each one that is pushed as a batch."""
+"""Updates each merge under way gets on with for each one that is pushed as a batch.
+
+Enough for it to be done before the batches pushed meanwhile are as large as the newer of the two, so few pile up.
+"""
 SCAN: Final = 1 << 14
 """Comparisons worth doing against an unsorted tail; beyond it, the tail is sorted first."""
 
@@ -57,7 +61,8 @@ class View(NamedTuple):
     tail: Batch
     """Buffers of `TAIL` columns; beyond ``tail_size`` they hold nothing."""
     tail_size: int
-    merge: _Merge | None
+    merges: tuple[_Merge, ...] = ()
+    """Merges under way, each of two neighbours among the batches, at most one on each level of sizes."""
 
     @property
     def size(self) -> int:
@@ -71,7 +76,7 @@ class Spine:
     schedule keeps what a step touched it enters itself when first appended to, to be committed or rolled back.
     """
 
-    __slots__ = ("_codes", "_keys", "_mark", "_rows", "_since", "_touched", "_users", "_weights", "view")
+    __slots__ = ("_codes", "_keys", "_mark", "_others", "_rows", "_since", "_touched", "_users", "_weights", "view")
 
     def __init__(  # noqa: PLR0917 - the shape of its updates, in their order
         self,
@@ -86,12 +91,14 @@ class Spine:
         first = keys[0] if keys else 0
         adjacent = keys == tuple(range(first, first + len(keys)))
         self._keys: slice | list[int] = slice(first, first + len(keys)) if adjacent else list(keys)
+        others = [row for row in range(codes + coordinates) if row not in keys]
+        self._others = slice(others[0], others[-1] + 1) if others[-1] - others[0] < len(others) else others
         self._codes = codes
         self._weights = weights
         self._rows = codes + coordinates + weights
         self._users = schedule.users
         self._since = since
-        self.view = View((), _empty_tail(self._rows), 0, None)
+        self.view = View((), _empty_tail(self._rows), 0)
         self._mark: View | None = None
 
     # -- writing ----------------------------------------------------------------------------------------------------
@@ -110,7 +117,7 @@ class Spine:
             keys[size : size + n] = hashed(block[self._keys])
             self.view = before._replace(tail_size=size + n)
         elif n <= TAIL:
-            self._push(self._sorted(self._compacted(stacked([before.tail.block[:, :size], block]))))
+            self._push(self._compacted(stacked([before.tail.block[:, :size], block])))
         else:
             self._push(self._sorted(block), keep_tail=True)
         return before
@@ -118,7 +125,7 @@ class Spine:
     def commit(self) -> None:
         """Make what was appended permanent, and go on merging."""
         self._mark = None
-        if self.view.merge is not None:
+        if self.view.merges:
             self._work(IDLE_FUEL)
 
     def rollback(self) -> None:
@@ -134,8 +141,8 @@ class Spine:
         if len(view.batches) + (view.tail_size > 0) == 0 or (len(view.batches) == 1 and view.tail_size == 0):
             return False
         parts = [b.updates for b in view.batches] + [view.tail.block[:, : view.tail_size]]
-        merged = self._sorted(self._compacted(stacked(parts)))
-        self.view = View((merged,) if len(merged.keys) else (), _empty_tail(self._rows), 0, None)
+        merged = self._compacted(stacked(parts))
+        self.view = View((merged,) if len(merged.keys) else (), _empty_tail(self._rows), 0)
         return True
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -183,12 +190,12 @@ class Spine:
 
     def clear(self) -> None:
         """Hold nothing."""
-        self.view = View((), _empty_tail(self._rows), 0, None)
+        self.view = View((), _empty_tail(self._rows), 0)
         self._mark = None
 
     def refill(self, block: Block) -> None:
         """Hold these updates, and no others."""
-        self.view = View((self._sorted(block),), _empty_tail(self._rows), 0, None)
+        self.view = View((self._sorted(block),), _empty_tail(self._rows), 0)
 
     @property
     def size(self) -> int:
@@ -201,8 +208,9 @@ class Spine:
     def _find_sorted(self, batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints], found: list[Block]) -> None:
         if len(hashes) == 1:
             for keys, block in batches:
-                low, high = keys.searchsorted(hashes), keys.searchsorted(hashes, "right")
-                if high[0] > low[0]:
+                low = keys.searchsorted(hashes)
+                if low[0] < len(keys) and keys[low[0]] == hashes[0]:
+                    high = keys.searchsorted(hashes, "right")
                     owners.append(np.zeros(high[0] - low[0], np.int64))
                     found.append(block[:, low[0] : high[0]])
             return
@@ -210,10 +218,11 @@ class Spine:
         hashes = hashes.take(order)
         for keys, block in batches:
             low = keys.searchsorted(hashes)
-            counts = keys.searchsorted(hashes, "right") - low
-            owner, at = expand(low, counts)
-            if len(at):
-                owners.append(order.take(owner))
+            hits = (keys.take(low, mode="clip") == hashes).nonzero()[0]  # most batches have few of the keys
+            if len(hits):
+                low = low.take(hits)
+                which, at = expand(low, keys.searchsorted(hashes.take(hits), "right") - low)
+                owners.append(order.take(hits.take(which)))
                 found.append(block.take(at, axis=1))
 
     # -- merging ----------------------------------------------------------------------------------------------------
@@ -222,41 +231,45 @@ class Spine:
         view = self.view
         tail, size = (view.tail, view.tail_size) if keep_tail else (_empty_tail(self._rows), 0)
         batches = (*view.batches, batch) if len(batch.keys) else view.batches
-        self.view = View(batches, tail, size, view.merge)
+        self.view = View(batches, tail, size, view.merges)
         self._work(PUSH_FUEL * max(TAIL, len(batch.keys)))
 
     def _work(self, fuel: int) -> None:
-        """Merge neighbours of similar size, oldest first, as long as the fuel lasts."""
-        while fuel > 0:
-            view = self.view
-            if view.merge is None:
-                place = self._unbalanced(view.batches)
-                if place is None:
-                    return
-                older, newer = view.batches[place], view.batches[place + 1]
-                view = view._replace(merge=_Merge(self, place, older, newer))
-                self.view = view
-            merge = view.merge
-            assert merge is not None
-            fuel = merge.work(fuel)
-            if merge.result is not None:
-                merged = (merge.result,) if len(merge.result.keys) else ()
-                batches = (*view.batches[: merge.place], *merged, *view.batches[merge.place + 2 :])
-                self.view = view._replace(batches=batches, merge=None)
+        """Get on with the merges under way, and begin those of neighbours that have become similar in size."""
+        view = self.view
+        batches, merges = list(view.batches), list(view.merges)
+        merges += self._unbalanced(batches, merges)
+        given = tuple(merges)
+        while given:
+            for merge in given:
+                merge.work(fuel)
+                if merge.result is not None:
+                    merges.remove(merge)
+                    place = next(i for i, batch in enumerate(batches) if batch is merge.older)
+                    batches[place : place + 2] = [merge.result] if len(merge.result.keys) else []
+            given = self._unbalanced(batches, merges)
+            merges += given
+        self.view = view._replace(batches=tuple(batches), merges=tuple(merges))
 
-    @staticmethod
-    def _unbalanced(batches: tuple[Batch, ...]) -> int | None:
-        for i in range(len(batches) - 1):
-            if len(batches[i].keys) < RATIO * len(batches[i + 1].keys):
-                return i
-        return None
+    def _unbalanced(self, batches: list[Batch], merges: list[_Merge]) -> tuple[_Merge, ...]:
+        """Return merges of neighbours of similar size that are in no merge yet, oldest first."""
+        taken = {id(batch) for merge in merges for batch in (merge.older, merge.newer)}
+        found: list[_Merge] = []
+        for older, newer in itertools.pairwise(batches):
+            if len(older.keys) < RATIO * len(newer.keys) and id(older) not in taken and id(newer) not in taken:
+                found.append(_Merge(self, older, newer))
+                taken |= {id(older), id(newer)}
+        return tuple(found)
 
     def _without_tail(self, view: View) -> View:
         tail = self._sorted(view.tail.block[:, : view.tail_size])
-        return View((*view.batches, tail), view.tail, 0, None)
+        return View((*view.batches, tail), view.tail, 0)
 
-    def _compacted(self, block: Block) -> Block:
-        return consolidated(advance(block, self._codes, self._users, self._since()), self._weights)
+    def _compacted(self, block: Block, keys: Ints | None = None) -> Batch:
+        """Return updates as a batch, consolidated at compacted times. ``keys`` are their hashes, where known."""
+        block = advance(block, self._codes, self._users, self._since())
+        keys = hashed(block[self._keys]) if keys is None else keys
+        return Batch(*consolidated_by(keys, block, self._others, self._weights))
 
     def _sorted(self, block: Block) -> Batch:
         keys = hashed(block[self._keys])
@@ -267,42 +280,52 @@ class Spine:
 class _Merge:
     """Two neighbouring batches being merged, a run of keys at a time, into arrays of their own."""
 
-    __slots__ = ("_at", "_block", "_done", "_keys", "_spine", "newer", "older", "place", "result")
+    __slots__ = ("_at", "_block", "_done", "_keys", "_spine", "newer", "older", "result")
 
-    def __init__(self, spine: Spine, place: int, older: Batch, newer: Batch) -> None:
-        self.place = place
+    def __init__(self, spine: Spine, older: Batch, newer: Batch) -> None:
         self.older = older
         self.newer = newer
         self.result: Batch | None = None
         self._spine = spine
-        self._at = [0, 0]
+        self._at = (0, 0)
         self._done = 0
-        total = len(older.keys) + len(newer.keys)
-        self._keys = np.empty(total, np.int64)
-        self._block = np.empty((len(older.block), total), np.int64)
+        self._keys: Ints | None = None
+        self._block: Block | None = None
 
-    def work(self, fuel: int) -> int:
-        """Merge about so many updates; return what is left of the fuel."""
+    def work(self, fuel: int) -> None:
+        """Merge about so many updates; with the last of them there is a result."""
+        if self.result is not None:  # what finished it has been rolled back, but it is the same merge
+            return
         i, j = self._at
         older, newer = self.older, self.newer
-        if fuel >= len(older.keys) - i + len(newer.keys) - j:
+        total = len(older.keys) + len(newer.keys)
+        if fuel >= total - i - j:
             end_i, end_j = len(older.keys), len(newer.keys)
         else:  # up to a key, whose updates are not to be parted: only together can they cancel
             big, at = (older, i) if len(older.keys) - i >= len(newer.keys) - j else (newer, j)
             last = big.keys[min(at + max(fuel, 1), len(big.keys)) - 1]
             end_i, end_j = int(older.keys.searchsorted(last, "right")), int(newer.keys.searchsorted(last, "right"))
-        both = [older.block[:, i:end_i], newer.block[:, j:end_j]]
-        part = self._spine._sorted(self._spine._compacted(stacked(both)))  # noqa: SLF001 - the spine's other half
-        size = len(part.keys)
-        self._keys[self._done : self._done + size] = part.keys
-        self._block[:, self._done : self._done + size] = part.block
-        self._done += size
-        self._at = [end_i, end_j]
-        if end_i == len(older.keys) and end_j == len(newer.keys):
+        both = stacked([older.block[:, i:end_i], newer.block[:, j:end_j]])
+        part = self._spine._compacted(both, np.concatenate((older.keys[i:end_i], newer.keys[j:end_j])))  # noqa: SLF001 - the spine's other half
+        self._at = (end_i, end_j)
+        if self._keys is None and end_i + end_j == total:
+            self.result = part
+            return
+        self._keep(part, total)
+        if end_i + end_j == total:
             self._finish()
-        return fuel - (end_i - i + end_j - j)
+
+    def _keep(self, part: Batch, total: int) -> None:
+        if self._keys is None or self._block is None:
+            self._keys = np.empty(total, np.int64)
+            self._block = np.empty((len(part.block), total), np.int64)
+        start, self._done = self._done, self._done + len(part.keys)
+        self._keys[start : self._done] = part.keys
+        self._block[:, start : self._done] = part.block
 
     def _finish(self) -> None:
+        assert self._keys is not None
+        assert self._block is not None
         keys, block = self._keys[: self._done], self._block
         if self._done < len(self._keys) * 3 // 4:  # much has cancelled: do not hold on to the room it took
             keys, block = keys.copy(), block[:, : self._done].copy()
