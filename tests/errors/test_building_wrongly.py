@@ -153,6 +153,15 @@ def test_a_body_that_returns_what_belongs_to_an_inner_block(flow, a):
         a.iterate(outer)
 
 
+def test_a_binding_declared_not_null_that_can_be_null(flow):
+    rows = flow.input("rows", KV)
+    with flow.letrec() as block:
+        block.declare("p", {"k": "int64 not null", "v": "int64"})
+        with refused(SchemaError, "binding 'p': column 'k' is declared not null and can be NULL"):
+            block.define("p", rows)
+        block.define("p", rows.select(k="coalesce(k, 0)", v="v"))
+
+
 def test_bindings_declared_and_never_defined(flow):
     with (
         pytest.raises(

@@ -225,3 +225,8 @@ def same_schema(found: Schema, wanted: Schema, what: str) -> None:
 def either_nullable(a: Schema, b: Schema) -> Schema:
     """Return the schema of rows that come from either of two alike."""
     return Schema(tuple(Field(x.name, x.dtype, x.nullable or y.nullable) for x, y in zip(a, b, strict=True)))
+
+
+def all_nullable(schema: Schema) -> Schema:
+    """Return the schema with NULL allowed everywhere."""
+    return Schema(tuple(Field(f.name, f.dtype) for f in schema))

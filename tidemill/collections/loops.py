@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from tidemill.collections.builder import all_nullable
 from tidemill.dataflow.nodes import Concat, Feedback, Leave, Limits, Negate, Node, Variable
 from tidemill.dataflow.scopes import Scope
 from tidemill.errors import GraphError
@@ -49,13 +50,13 @@ def iterate(start: Collection, body: Callable[[Collection], Collection], limits:
     scope = graph.scope("iterate", name, builder.current)
     with builder.inside(scope):
         entered = builder.enter(start.node, scope)
-        schema = start.schema
+        schema = all_nullable(start.schema)  # what the body makes of it is not known yet, and it may make NULLs
         variable = graph.add(Variable, scope=scope, name=name, schema=schema)
         value = graph.add(Concat, scope=scope, inputs=(entered, variable), name=name, schema=schema)
         returned = body(builder.collection(value))
         result = builder.own(returned, f"the body of iterate {name!r}").aligned_to(schema, f"the body of {name!r}")
         inner = builder.enter(inside(scope, result.node, name), scope)
-        minus = graph.add(Negate, scope=scope, inputs=(entered,), schema=schema)
+        minus = graph.add(Negate, scope=scope, inputs=(entered,), schema=start.schema)
         change = graph.add(Concat, scope=scope, inputs=(inner, minus), schema=schema)
         graph.add(Feedback, scope=scope, inputs=(change,), name=name, schema=schema, variable=variable, limits=limits)
     return builder.collection(leave(builder, inner, limits, name))

@@ -10,7 +10,7 @@ from tidemill.collections.collection import Collection
 from tidemill.collections.loops import inside, leave
 from tidemill.collections.schema import Schema, SchemaLike
 from tidemill.dataflow.nodes import Feedback, Limits, Node, Variable
-from tidemill.errors import GraphError, UnknownNameError, did_you_mean
+from tidemill.errors import GraphError, SchemaError, UnknownNameError, did_you_mean
 
 if TYPE_CHECKING:
     from tidemill.collections.builder import Builder
@@ -63,6 +63,13 @@ class LetRec:
             msg = f"binding {name!r} of {self._scope.name!r} is defined twice: define each once"
             raise GraphError(msg)
         own = self._builder.own(value, f"binding {name!r}").aligned_to(variable.schema, f"binding {name!r}")
+        for declared, found in zip(variable.schema, own.schema, strict=True):
+            if found.nullable and not declared.nullable:
+                msg = (
+                    f"binding {name!r}: column {found.name!r} is declared not null and can be NULL: declare it without "
+                    "`not null`, or give it a value with coalesce"
+                )
+                raise SchemaError(msg)
         inner = self._builder.enter(inside(self._scope, own.node, name), self._scope)
         self._builder.graph.add(
             Feedback,

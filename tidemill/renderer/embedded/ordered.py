@@ -24,6 +24,8 @@ CHUNK: Final = 512
 """Rows in a chunk when it is made; it is split at twice as many."""
 REBUILD: Final = 8
 """With more new rows than one for each so many that are there, everything is sorted anew."""
+FEW: Final = 4
+"""So many changes to a chunk are put in their places one by one; beyond, it is sorted again."""
 
 
 class SortColumn(NamedTuple):
@@ -88,17 +90,44 @@ class OrderedRows:
             key = self._sort_key(change[:, i].tolist())
             places.setdefault(max(bisect_right(self._heads, key) - 1, 0), []).append(i)
         for place in sorted(places, reverse=True):  # from the end, so that the places before stay what they are
-            merged = consolidated(np.concatenate((self._chunks[place], change[:, places[place]]), axis=1))
-            negative.append(merged.compress(merged[-1] < 0, axis=1))
-            self._replace(place, place + 1, merged)
-        return stacked(negative)
+            part = change[:, places[place]]
+            if part.shape[1] <= FEW:
+                rows = self._chunks[place]
+                for i in range(part.shape[1]):
+                    rows = self._with(rows, part[:, i : i + 1], negative)
+                self._put(place, place + 1, rows)
+            else:
+                merged = consolidated(np.concatenate((self._chunks[place], part), axis=1))
+                negative.append(merged.compress(merged[-1] < 0, axis=1))
+                self._replace(place, place + 1, merged)
+        return stacked(negative) if negative else change[:, :0]
+
+    def _with(self, rows: Block, change: Block, negative: list[Block]) -> Block:
+        """Return sorted rows with a change of one of them, which is found by bisection."""
+        key = self._sort_key(change[:, 0].tolist())
+        at = bisect_left(range(rows.shape[1]), key, key=lambda i: self._sort_key(rows[:, i].tolist()))
+        after = at
+        if at < rows.shape[1] and (rows[:-1, at] == change[:-1, 0]).all():
+            change = change.copy()
+            change[-1] += rows[-1, at]
+            after = at + 1
+        if change[-1, 0] < 0:
+            negative.append(change)
+        if change[-1, 0] == 0:
+            change = change[:, :0]
+        return np.concatenate((rows[:, :at], change, rows[:, after:]), axis=1)
 
     def _replace(self, low: int, high: int, rows: Block) -> None:
-        rows = rows.take(self._order(rows), axis=1)
+        self._put(low, high, rows.take(self._order(rows), axis=1))
+
+    def _put(self, low: int, high: int, rows: Block) -> None:
+        """Put sorted rows in the place of some chunks."""
         n = rows.shape[1]
         count = 1 if n <= 2 * CHUNK else -(-n // CHUNK)
         bounds = [n * i // count for i in range(count + 1)]
-        made = [np.ascontiguousarray(rows[:, a:b]) for a, b in pairwise(bounds) if a < b]
+        made = (
+            [rows] if 0 < n == bounds[1] else [np.ascontiguousarray(rows[:, a:b]) for a, b in pairwise(bounds) if a < b]
+        )
         self.size += n - sum(c.shape[1] for c in self._chunks[low:high])
         self._chunks[low:high] = made
         self._heads[low:high] = [self._sort_key(c[:, 0].tolist()) for c in made]
