@@ -9,7 +9,7 @@ import numpy as np
 from tidemill.dataflow.nodes import Node
 from tidemill.renderer.embedded.active import Active, find_active
 from tidemill.renderer.embedded.blocks import Block, Bools, Ints, consolidated, grouped
-from tidemill.renderer.embedded.schedule import Operator, Region
+from tidemill.renderer.embedded.schedule import Operator, Port, Region
 
 __all__ = ["KeyedOperator", "Stored"]
 
@@ -31,7 +31,8 @@ class KeyedOperator(Operator):
     """
 
     def __init__(self, node: Node, region: Region, codes: int, keys: tuple[int, ...]) -> None:
-        super().__init__(node, region, (codes, len(keys)))
+        super().__init__(node, region, (codes,))
+        self.ports.append(Port(self, len(keys), weights=0))
         self._columns = np.array(keys, np.int64)
         self._width = codes
         self._coordinates = node.scope.coordinates

@@ -85,7 +85,7 @@ class EmbeddedRun(Run):
                 store.exert()
                 yield store.everything()
             for port in operator.ports:
-                yield from port.deferred
+                yield from port.waiting.blocks()
             if isinstance(operator, OutputOperator):
                 yield from operator.unread
 
@@ -181,7 +181,7 @@ class EmbeddedRun(Run):
 
     def _measure(self, node: Node) -> OperatorMetrics:
         o = self.compiled.operators[node]
-        waiting = sum(p.waiting_size for p in o.ports)
+        waiting = sum(p.waiting.size for p in o.ports)
         check = self.compiled.checks.get(node, o)  # a unique input holds its rows, to check them
         return OperatorMetrics(
             node.id,
@@ -201,7 +201,7 @@ class EmbeddedRun(Run):
             operator.drop_state()
             operator.clear()
             for port in operator.ports:
-                port.forget()
+                port.refill(None)
         self.compiled.interner.forget()
 
 

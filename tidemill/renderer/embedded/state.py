@@ -83,8 +83,8 @@ def operators_of(region: Region) -> Iterator[Operator]:
 def _dump(operator: Operator) -> dict[str, Block]:
     found = {name: store.everything() for name, store in operator.stores().items()}
     for i, port in enumerate(operator.ports):
-        if port.deferred:
-            found[f"port{i}"] = stacked(port.deferred)
+        if port.waiting:
+            found[f"port{i}"] = stacked(port.waiting.blocks())
     return {name: block for name, block in found.items() if block.shape[1]}
 
 
@@ -94,9 +94,7 @@ def _load(operator: Operator, saved: dict[str, Block]) -> None:
             store.refill(saved[name])
     operator.refilled()
     for i, port in enumerate(operator.ports):
-        port.forget()
-        if f"port{i}" in saved:
-            port.defer(saved[f"port{i}"])
+        port.refill(saved.get(f"port{i}"))
 
 
 def _dump_interned(interner: Interner) -> dict[str, Any]:
