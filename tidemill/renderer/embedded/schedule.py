@@ -96,7 +96,8 @@ class Region:
         """The current round; None while it is not running."""
         self.queued = False
         self._heap: list[float] = []
-        self._rounds: dict[Loops, set[int]] = {}
+        self._rounds: dict[Loops, list[int]] = {}
+        """For each round around, the rounds to come within it, as a heap, some more than once."""
         self._due: dict[Loops, list[Port]] = {}
         if parent is not None:
             parent.inner.append(self)
@@ -117,7 +118,7 @@ class Region:
         if self.parent is None:
             return
         outside = loops[:-1]
-        self._rounds.setdefault(outside, set()).add(loops[-1])
+        heapq.heappush(self._rounds.setdefault(outside, []), loops[-1])
         if self.now is not None and self.now[:-1] == outside:
             return  # running: the round will be seen
         if self.parent.now == outside:
@@ -132,8 +133,9 @@ class Region:
         outside = self.parent.now
         rounds = self._rounds.get(outside)
         while rounds:
-            i = min(rounds)
-            rounds.remove(i)
+            i = heapq.heappop(rounds)
+            while rounds and rounds[0] == i:
+                heapq.heappop(rounds)
             self.now = (*outside, i)
             for port in self._due.pop(self.now, ()):
                 port.begin_round(self.now)

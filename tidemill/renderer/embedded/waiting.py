@@ -90,7 +90,7 @@ class Waiting:
 
     @property
     def size(self) -> int:
-        return sum(b.shape[1] for b in self._fresh) + sum(run.size for run in self._runs)
+        return sum(block.shape[1] for block in self.blocks())
 
     def blocks(self) -> list[Block]:
         """Return all there is."""
