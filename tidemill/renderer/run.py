@@ -515,7 +515,7 @@ class Run(abc.ABC):
 
     @abc.abstractmethod
     def _step(self, frontiers: Mapping[Input, Antichain], upserts: Mapping[Input, Queued]) -> None:
-        """Bring all operators to where inputs have these frontiers; the upserts are for this step. On an error change none."""
+        """Bring operators to where inputs have these frontiers; upserts are for this step. On an error change none."""
 
     @abc.abstractmethod
     def _contents(self, node: Output, at: Time | None) -> Rows:
