@@ -139,13 +139,16 @@ def next_rounds(owner: Ints, loops: Block, now: tuple[int, ...]) -> tuple[Ints, 
     rounds = np.maximum(loops, here)
     later = (rounds != here).any(axis=0)
     owner, rounds = owner.compress(later), rounds.compress(later, axis=1)
+    if len(rounds) == 1:
+        least = np.full(int(owner.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+        np.minimum.at(least, owner, rounds[0])
+        some = (least < np.iinfo(np.int64).max).nonzero()[0]
+        return some, least.take(some)[None]
     order = np.lexsort((*rounds[::-1], owner))
     owner, rounds = owner.take(order), rounds.take(order, axis=1)
     around = np.concatenate((owner[None], rounds[:-2]))
     first = np.ones(len(owner), np.bool_)
     first[1:] = (around[:, 1:] != around[:, :-1]).any(axis=0)
-    if len(rounds) == 1:
-        return owner.compress(first), rounds.compress(first, axis=1)
     # In the order of the last loop but one, only what is earlier in the last than all before it is not led to.
     last = rounds[-1] - first.cumsum() * (int(rounds[-1].max(initial=0)) + 1)
     least = np.minimum.accumulate(last)

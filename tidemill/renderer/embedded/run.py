@@ -94,6 +94,8 @@ class EmbeddedRun(Run):
                 yield store.everything()
             for port in operator.ports:
                 yield from port.waiting.blocks()
+                if port.index is not None:
+                    port.index.exert()
             if isinstance(operator, OutputOperator):
                 yield from operator.unread
 

@@ -361,6 +361,9 @@ class Operator:
         """Let go of everything held: nobody will ask for it."""
         for store in self.stores().values():
             store.clear()
+        for port in self.ports:
+            if port.index is not None:
+                port.index.clear()
         self.refilled()
 
     def refilled(self) -> None:
