@@ -61,11 +61,12 @@ class Dataflow(Builder):
             msg = f"keep={keep!r}: expected a number of times, 0 or more"
             raise TimeError(msg)
         self.graph.freeze()
-        if engine is None:
+        if engine is None or isinstance(engine, Embedded):
             from tidemill.renderer.embedded.run import EmbeddedRun  # noqa: PLC0415 - its imports cost more than ours
 
-            return EmbeddedRun(optimised(self.graph, passes), keep)
-        return engine.start(optimised(self.graph, passes) if isinstance(engine, Embedded) else self.graph, keep)
+            names = [p.__name__ for p in passes_named(passes)]
+            return EmbeddedRun(optimised(self.graph, names), keep, names)
+        return engine.start(self.graph, keep)
 
     def explain(self, *, passes: Passes = False) -> str:
         """Return the graph as text: a line an operator, with what it reads, its schema and the user's line.
@@ -102,13 +103,13 @@ class Dataflow(Builder):
         return self.explain()
 
 
-def load(path: str | os.PathLike[str], flow: Dataflow, *, passes: Passes = True) -> EmbeddedRun:
+def load(path: str | os.PathLike[str], flow: Dataflow, *, passes: Passes | None = None) -> EmbeddedRun:
     """Return a run of the dataflow on the embedded engine that goes on where ``run.save(path)`` was.
 
-    ``passes`` are those the run was started with.
+    The graph goes through the passes that the saved run was started with; ``passes`` only checks that it is these.
 
-    Raises `StateError` where the file is damaged, of another version, or was saved by a dataflow that differs in more
-    than the lines it was written on.
+    Raises `StateError` where the file is damaged, of another version, was saved after other passes than are asked for,
+    or by a dataflow that differs in more than the lines it was written on.
 
     >>> import tempfile, tidemill as tm
     >>> flow = tm.Dataflow()
@@ -122,10 +123,7 @@ def load(path: str | os.PathLike[str], flow: Dataflow, *, passes: Passes = True)
     >>> list(again.snapshot("n")), again.frontier("x")
     ([('a', 1)], Antichain(1))
     """
-    from tidemill.renderer.embedded.run import EmbeddedRun  # noqa: PLC0415 - as above
-    from tidemill.renderer.embedded.state import restore  # noqa: PLC0415
+    from tidemill.renderer.embedded import state  # noqa: PLC0415 - as above
 
     flow.graph.freeze()
-    run = EmbeddedRun(optimised(flow.graph, passes), keep=0)
-    restore(run, Path(path))
-    return run
+    return state.load(Path(path), flow.graph, passes)

@@ -191,7 +191,7 @@ def test_a_closed_run(run):
         lambda: run.insert("kv", [(1, 1)]), lambda: run.update("kv", []), lambda: run.delete("kv", []),
         lambda: run.upsert("keyed", []), run.advance, lambda: run.advance_to(5), run.close_inputs,
         lambda: run.close_input("kv"), lambda: run.snapshot("kv"), lambda: run.changes("kv"),
-        lambda: run.frontier("kv"), run.metrics, run.discard,
+        lambda: run.frontier("kv"), run.metrics, run.discard, run.__enter__,
     ):  # fmt: skip
         with pytest.raises(ClosedRunError, match=r"this run of 'test' is closed: start another with flow.start\(\)"):
             ask()

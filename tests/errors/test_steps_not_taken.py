@@ -13,6 +13,7 @@ from tidemill.errors import (
     NegativeCountError,
     StepError,
     TidemillError,
+    TimeError,
     UserFunctionError,
 )
 
@@ -391,3 +392,86 @@ def test_nothing_of_a_step_not_taken_waits_anywhere(engine, coordinates):
         run.close_input("a")
         run.close_inputs()
         assert [list(run.snapshot(name)) for name in ("both", "joined", "risky")] == [[(2, 1)], [], []]
+
+
+def ahead(coordinates=1):
+    flow = new_flow(coordinates)
+    a, b = flow.input("a", KV), flow.input("b", KV)
+    flow.output("out", a.concat(b).select(q="10 DIV v"))
+    return flow
+
+
+@pytest.mark.parametrize("coordinates", [1, 2])
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize("way", ["correct", "discard"])
+def test_a_bad_row_of_an_input_that_is_ahead_has_a_way_out(engine, way, closed, coordinates):
+    """It makes a step impossible only when the other input follows: by then its time is closed."""
+    first, second = (0, 1) if coordinates == 1 else ((0, 0), (1, 1))
+    with start(ahead(coordinates), engine) as run:
+        run.insert("a", [(1, 0), (1, 5)], time=first)
+        run.insert("b", [(2, 10)], time=first)
+        if closed:
+            run.close_input("a")
+        else:
+            run.advance_to(second, input="a")
+        with pytest.raises(TimeError, match="it is final"):
+            run.delete("a", [(1, 0)], time=first)
+        with pytest.raises(ExpressionError, match="division by zero"):
+            run.advance_to(second, input="b")
+        if way == "correct":
+            run.delete("a", [(1, 0)], time=first)
+            run.advance_to(second, input="b")
+            assert list(run.changes("out")) == [((1,), first, 1), ((2,), first, 1)]
+        else:
+            run.discard()
+            run.insert("a", [(1, 2)], time=first)
+            run.advance_to(second, input="b")
+            assert list(run.changes("out")) == [((5,), first, 1)]
+        with pytest.raises(TimeError, match="it is final"):  # now an output shows it
+            run.delete("a", [(1, 5)], time=first)
+
+
+def test_what_an_output_shows_cannot_be_corrected(engine):
+    flow = ahead()
+    flow.output("a", flow.input("c", KV))
+    with start(flow, engine) as run:
+        run.insert("c", [(1, 1)])
+        run.insert("a", [(1, 0)])
+        run.advance_to(1, input="a")
+        run.advance_to(1, input="c")
+        with pytest.raises(ExpressionError):
+            run.advance_to(1, input="b")
+        with pytest.raises(TimeError, match="it is final"):
+            run.delete("c", [(1, 1)], time=0)
+        run.discard()
+        run.advance_to(1, input="b")
+        assert list(run.snapshot("a")) == [(1, 1)]
+        assert list(run.snapshot("out")) == []
+
+
+def test_a_bad_row_of_a_keyed_input_that_is_ahead_is_written_over(engine):
+    flow = new_flow()
+    flow.output("out", flow.input("a", KV, key="k").concat(flow.input("b", KV)).select(q="10 DIV v"))
+    with start(flow, engine) as run:
+        run.upsert("a", [(1, 0)])
+        run.advance_to(2, input="a")
+        with pytest.raises(ExpressionError):
+            run.advance_to(1, input="b")
+        run.upsert("a", [(1, 5)], time=0)
+        run.advance_to(1, input="b")
+        assert list(run.changes("out")) == [((2,), 0, 1)]
+
+
+def test_a_bad_row_that_was_delayed_can_be_corrected(engine):
+    """The delayed rows of time 0 meet those of time 2: until an output shows that time, they wait at their input."""
+    flow = new_flow()
+    a, b = flow.input("a", KV), flow.input("b", KV)
+    flow.output("out", a.delay(2).concat(b).select(q="10 DIV v"))
+    with start(flow, engine) as run:
+        run.insert("a", [(1, 0)])
+        run.advance_to(1)
+        with pytest.raises(ExpressionError):
+            run.advance_to(3)
+        run.delete("a", [(1, 0)], time=0)
+        run.advance_to(3)
+        assert list(run.changes("out")) == []

@@ -141,6 +141,15 @@ def test_what_is_not_a_time_is_refused(value):
         as_time(value, 1)
 
 
+def test_a_time_that_is_too_large_is_told_the_limit():
+    with pytest.raises(TimeError, match=r"is not a time here: expected a non-negative integer below 2\*\*62$"):
+        as_time(MAX_COORDINATE, 1)
+    with pytest.raises(TimeError, match=r"expected a tuple of 2 non-negative integers below 2\*\*62$"):
+        as_time((0, 2**80), 2)
+    with pytest.raises(TimeError, match="expected a non-negative integer$"):
+        as_time(-1, 1)
+
+
 def test_times_as_users_write_them():
     assert as_time(3, 1) == as_time((3,), 1) == as_time([3], 1) == (3,)
     assert as_time((0, 5), 2) == (0, 5)

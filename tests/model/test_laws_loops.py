@@ -213,3 +213,16 @@ def test_blocks_follow_one_another_and_nest(engine):
         run.delete("b", [(3, 1)])
         run.advance()
         assert sorted(run.snapshot("out")) == [(1, 2), (1, 3), (2, 3)]
+
+
+def test_no_limit_may_be_said_beside_return_at(engine):
+    """``error_at=None`` means that there is none, so it excludes nothing."""
+
+    def build(a):
+        with a.builder.letrec(error_at=None, return_at=3) as block:
+            block.declare("n", KV)
+            block.define("n", a.concat(block["n"]).distinct())
+        return [a.iterate(lambda c: c.select("k", v="v + 1"), error_at=None, return_at=3), block["n"]]
+
+    found = traces(engine, build, {"a": [((1, 1), 0, 1)]})
+    assert found == [[((1, 4), 0, 1)], [((1, 1), 0, 1)]]

@@ -152,3 +152,28 @@ def test_runs_report_frontiers():
         assert (run.frontier("a"), run.frontier("late")) == (Antichain([2]), Antichain([5]))
         run.close_input("a")
         assert run.frontier("late") == Antichain()
+
+
+@pytest.mark.parametrize("coordinates", [1, 2])
+@given(data=st.data())
+def test_inputs_are_needed_as_far_as_outputs_show(coordinates, data):
+    """Needed no further than that, and no less: each output's frontier is the same."""
+    times = st.tuples(*[st.integers(0, 6)] * coordinates)
+    delays = st.tuples(*[st.integers(0, 3)] * coordinates)
+    flow = new_flow(coordinates)
+    inputs = [flow.input(name, KV) for name in "abc"]
+    for i in range(data.draw(st.integers(1, 3))):
+        parts = [c.delay(data.draw(delays)) for c in data.draw(st.lists(st.sampled_from(inputs), min_size=1))]
+        flow.output(f"out{i}", parts[0].concat(*parts[1:]))
+    graph = flow.graph
+    progress, outputs = Progress(graph), list(graph.outputs.values())
+    frontiers = {node: Antichain(data.draw(st.lists(times, max_size=3))) for node in graph.inputs.values()}
+    needed = progress.needed(outputs, frontiers)
+    probe = data.draw(times)
+    for node, frontier in frontiers.items():
+        assert frontier.dominates(needed[node])
+        shown = [(s, progress.user_frontier(o, frontiers)) for o in outputs for s in progress.summaries(node, o)]
+        hidden = all(upper.beyond(s.apply(probe)) for s, upper in shown) if shown else frontier.beyond(probe)
+        assert needed[node].beyond(probe) == hidden
+    for output in outputs:
+        assert progress.user_frontier(output, needed) == progress.user_frontier(output, frontiers)

@@ -21,9 +21,9 @@ DEFAULT_ERROR_AT: Final = 10_000
 
 
 def loop_limits(error_at: Any, return_at: int | None) -> Limits:
-    """Return the limits a user asked for; ``...`` for ``error_at`` means that nothing was said."""
+    """Return the limits a user asked for; ``...`` for ``error_at`` means that nothing was said, None no limit."""
     if return_at is not None:
-        if error_at is not ...:
+        if error_at is not ... and error_at is not None:
             msg = f"error_at={error_at} and return_at={return_at} exclude each other: give one"
             raise GraphError(msg)
         return Limits(return_at=_positive("return_at", return_at))

@@ -77,6 +77,8 @@ def as_time(value: Any, coordinates: int) -> Time:
     if len(coords) == coordinates and all(map(_is_coordinate, coords)):
         return tuple(int(c) for c in coords)
     wanted = "a non-negative integer" if coordinates == 1 else f"a tuple of {coordinates} non-negative integers"
+    if any(hasattr(c, "__index__") and c >= MAX_COORDINATE for c in coords):
+        wanted += f" below 2**{MAX_COORDINATE.bit_length() - 1}"
     msg = f"{value!r} is not a time here: expected {wanted}"
     raise TimeError(msg)
 
@@ -107,11 +109,14 @@ class Antichain:
     elements: tuple[Time, ...]
 
     def __init__(self, times: Iterable[int | Time] = ()) -> None:
-        given = sorted({t if isinstance(t, tuple) else (t,) for t in times})
+        given = [t if isinstance(t, tuple) else (t,) for t in times]
         minimal: list[Time] = []
-        for t in given:  # in tuple order whatever lies below t has come before it
-            if not any(less_equal(m, t) for m in minimal):
-                minimal.append(t)
+        if len(given) == 1:  # as nearly all are
+            minimal = given
+        else:
+            for t in sorted(set(given)):  # in tuple order whatever lies below t has come before it
+                if not any(less_equal(m, t) for m in minimal):
+                    minimal.append(t)
         object.__setattr__(self, "elements", tuple(minimal))
 
     def __setattr__(self, name: str, value: object) -> None:

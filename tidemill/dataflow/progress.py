@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import reduce
 
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time
@@ -57,6 +58,19 @@ class Progress:
         users = len(self._graph.coordinates)
         times = [(source, t) for source, frontier in inputs.items() for t in frontier.elements]
         return Antichain(t[:users] for t in self.frontier(target, times).elements)
+
+    def needed(self, outputs: Iterable[Node], inputs: Mapping[Input, Antichain]) -> dict[Input, Antichain]:
+        """Return, for inputs with these frontiers, up to where each one's updates show at one of the outputs.
+
+        An input that is ahead of the others is needed no further than they are, unless an output depends on it alone.
+        The frontiers of the outputs are the same for the frontiers returned.
+        """
+        shown = [(output, self.user_frontier(output, inputs)) for output in outputs]
+        found: dict[Input, Antichain] = {}
+        for source, frontier in inputs.items():
+            back = [s.before(upper) for output, upper in shown for s in self.summaries(source, output)]
+            found[source] = reduce(Antichain.join, back) if back else frontier
+        return found
 
     def _explore(self, source: Node) -> dict[Node, tuple[PathSummary, ...]]:
         found: dict[Node, tuple[PathSummary, ...]] = {source: (PathSummary.identity(source.scope.coordinates),)}

@@ -57,6 +57,14 @@ class PathSummary:
         """Return the frontier that one at the start of the path becomes at its end."""
         return Antichain(self.apply(t) for t in frontier.elements)
 
+    def before(self, frontier: Antichain) -> Antichain:
+        """Return the frontier at the start of a path through no loop that all beyond one at its end comes from.
+
+        >>> PathSummary.delay((2,)).before(Antichain([5]))
+        Antichain(3)
+        """
+        return Antichain(tuple(max(0, c - a) for c, a in zip(t, self.added, strict=True)) for t in frontier.elements)
+
     def then(self, after: PathSummary) -> PathSummary:
         """Return the summary of this path followed by another."""
         kept = min(self.kept, after.kept)

@@ -16,9 +16,9 @@ from tidemill.collections.schema import Schema
 from tidemill.collections.validation import COUNT_LIMIT, Batch, checked_batch, checked_rows
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time, as_time, shown
-from tidemill.dataflow.nodes import Input, Node, Output
+from tidemill.dataflow.nodes import Input, Node, Output, Retime
 from tidemill.dataflow.progress import Progress
-from tidemill.errors import ClosedRunError, RowError, TimeError, UnknownNameError, did_you_mean
+from tidemill.errors import ClosedRunError, RowError, StepError, TimeError, UnknownNameError, did_you_mean
 from tidemill.renderer.metrics import Metrics
 from tidemill.renderer.steps import Listeners, StepInfo
 from tidemill.renderer.upserts import Upserts
@@ -60,10 +60,15 @@ class Run(abc.ABC):
         least = Antichain.minimum(self._users)
         self._inputs = graph.inputs
         self._outputs = graph.outputs
-        self._frontiers: dict[Input, Antichain] = dict.fromkeys(self._inputs.values(), least)
+        self._frontiers: Mapping[Input, Antichain] = dict.fromkeys(self._inputs.values(), least)
         self._since: dict[Output, Antichain] = dict.fromkeys(self._outputs.values(), least)
         self._read: dict[Output, Antichain] = dict.fromkeys(self._outputs.values(), least)
         self._upserts = {node: Upserts(node) for node in self._inputs.values() if node.key}
+        self._retimes = any(isinstance(n, Retime) for n in graph.nodes)
+        self._needed: Mapping[Input, Antichain] = self._frontiers
+        """Up to where each input's updates have been worked in."""
+        self._refused = False
+        """Whether the last step could not be taken."""
         self._closed = False
         self._stepping = False
         self._steps = 0
@@ -187,8 +192,9 @@ class Run(abc.ABC):
         """Close every time not beyond ``time`` (a time or an `Antichain`), and do the work this brings.
 
         All inputs move, or the one named; those already there stay, and it is an error where none moves. When the step
-        cannot be taken, a ``StepError`` says why, and everything is as before the call. Cost: that of what changes;
-        many times closed at once cost less than one by one.
+        cannot be taken, a ``StepError`` says why, and everything is as before the call: correct the updates at their
+        times, or `discard` them. Updates of an input that is ahead of the others wait until an output shows them, and
+        so do errors they bring. Cost: that of what changes; many times closed at once cost less than one by one.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow(time=("event", "correction"))
@@ -227,8 +233,14 @@ class Run(abc.ABC):
         self._move(dict.fromkeys(self._frontiers, Antichain()))
 
     def discard(self) -> None:
-        """Forget all queued updates of times not closed yet: the way out when a step cannot be taken."""
+        """Forget all queued updates that no output shows yet: the way out when a step cannot be taken.
+
+        Those are the updates at times not closed yet, and where an input is ahead of the others, those at times it has
+        closed which wait for the others. The frontiers stay; until the next step is taken, updates at such times are
+        accepted again, as they are to correct what was refused.
+        """
         self._check_open()
+        self._refused = True
         for upserts in self._upserts.values():
             upserts.discard()
         self._discard()
@@ -373,6 +385,7 @@ class Run(abc.ABC):
             self._release()
 
     def __enter__(self) -> Self:
+        self._check_open()
         return self
 
     def __exit__(
@@ -396,13 +409,18 @@ class Run(abc.ABC):
         self._check_open()
         start = perf_counter()
         after = {**self._frontiers, **moved}
-        resolved = {node: u.resolve(after[node]) for node, u in self._upserts.items()}
+        needed = self._needed_of(after)
+        resolved = {node: u.resolve(needed[node]) for node, u in self._upserts.items()}
         self._stepping = True
         try:
-            self._step(after, {node: q for node, q in resolved.items() if q is not None})
+            self._step(needed, {node: q for node, q in resolved.items() if q is not None})
+        except StepError:
+            self._refused = True
+            raise
         finally:
             self._stepping = False
-        self._frontiers = after
+        self._refused = False
+        self._frontiers, self._needed = after, needed
         for upserts in self._upserts.values():
             upserts.commit()
         for output in self._since:
@@ -412,6 +430,16 @@ class Run(abc.ABC):
             outputs = {name: self._output_frontier(output) for name, output in self._outputs.items()}
             inputs = {name: after[node] for name, node in self._inputs.items()}
             self._listeners.tell(StepInfo(self._steps, perf_counter() - start, outputs, inputs))
+
+    def _needed_of(self, frontiers: Mapping[Input, Antichain]) -> Mapping[Input, Antichain]:
+        """Return up to where the inputs' updates have to be worked in when their frontiers are these.
+
+        What no output shows yet waits at its input. There it can be corrected or discarded when a step is refused
+        because of it; further on, operators would have taken it in for good.
+        """
+        if not self._retimes and len(set(frontiers.values())) < 2:  # noqa: PLR2004 - none is ahead
+            return frontiers
+        return self.progress.needed(self._outputs.values(), frontiers)
 
     def _kept(self, output: Output, frontiers: Mapping[Input, Antichain]) -> Antichain:
         """Return from where on an output's times stay distinguishable: the last complete ones, less ``keep``."""
@@ -450,7 +478,7 @@ class Run(abc.ABC):
 
     def _open_time(self, node: Input, time: Any) -> Time:
         t = as_time(time, self._users)
-        if not self._frontiers[node].beyond(t):
+        if not (self._frontiers[node].beyond(t) or (self._refused and self._needed[node].beyond(t))):
             msg = f"{node.where}: time {shown(t)} is not beyond its frontier {self._frontiers[node]}: it is final"
             raise TimeError(msg)
         return t
@@ -487,7 +515,7 @@ class Run(abc.ABC):
 
     @abc.abstractmethod
     def _step(self, frontiers: Mapping[Input, Antichain], upserts: Mapping[Input, Queued]) -> None:
-        """Bring all operators to these frontiers; the upserts belong to this step only. On an error change nothing."""
+        """Bring operators to where inputs have these frontiers; upserts are for this step. On an error change none."""
 
     @abc.abstractmethod
     def _contents(self, node: Output, at: Time | None) -> Rows:

@@ -23,7 +23,7 @@ from tidemill.errors import StateError
 __all__ = ["read", "write"]
 
 FORMAT: Final = "tidemill state"
-VERSION: Final = 1
+VERSION: Final = 2
 _MANIFEST: Final = "manifest.json"
 
 

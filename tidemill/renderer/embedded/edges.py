@@ -38,7 +38,7 @@ class InputOperator(Operator):
 
     def discard(self) -> None:
         """Forget the updates that wait."""
-        self.ports[0].forget()
+        self.ports[0].refill(None)
 
     def _block(self, queued: Queued) -> Block:
         k, users, n = len(self.schema), self.schedule.users, len(queued.batch)

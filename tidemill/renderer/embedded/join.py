@@ -37,6 +37,8 @@ class JoinOperator(Operator):
         order = [i for i in node.output if i < left] + [i for i in node.output if i >= left]
         self._order = None if list(node.output) == order else np.array([order.index(i) for i in node.output])
         self._coordinates = node.scope.coordinates
+        for side, port in enumerate(self.ports):
+            port.index = self._index(side, self.schedule)
 
     def run(self) -> None:
         new = [port.take() for port in self.ports]
@@ -64,31 +66,22 @@ class JoinOperator(Operator):
         What was found with those is taken out again: they will meet the other side when they come. Taken out exactly,
         since joining is bilinear.
         """
-        held = [stacked(p.deferred) if p.deferred else None for p in self.ports]
         unmet: list[Block] = []
-        if new[0] is not None:
-            self._meet_block(new[0], 0, held[1], unmet)
-        if new[1] is not None:
-            self._meet_block(new[1], 1, held[0], unmet)
-            self._meet_block(new[1], 1, new[0], unmet)
+        for side in (0, 1):
+            block, held = new[side], self.ports[1 - side].index
+            if block is not None and held is not None and held.size:
+                self._meet(block, side, held, None, unmet)
+        if new[0] is not None and new[1] is not None:
+            both = self._index(0, Schedule(self.schedule.users, self.schedule.frontier_of))
+            both.append(new[0])
+            self._meet(new[1], 1, both, None, unmet)
         for block in unmet:
             np.negative(block[-1], out=block[-1])
         found += unmet
 
-    def _meet_block(self, new: Block, side: int, others: Block | None, found: list[Block]) -> None:
-        if others is None:
-            return
-        other, users = 1 - side, self.schedule.users
-        spine = Spine(
-            self._sides[other].keys,
-            self._codes[other],
-            self._coordinates,
-            1,
-            Schedule(users, self.schedule.frontier_of),
-            self.since,
-        )
-        spine.append(others)
-        self._meet(new, side, spine, None, found)
+    def _index(self, side: int, schedule: Schedule) -> Spine:
+        """Return a spine for updates of one side."""
+        return Spine(self._sides[side].keys, self._codes[side], self._coordinates, 1, schedule, self.since)
 
     def _meet(self, new: Block, side: int, spine: Spine, view: View | None, found: list[Block]) -> None:
         """Add what new updates of one side make with the other side's."""

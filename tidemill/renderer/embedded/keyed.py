@@ -8,10 +8,10 @@ import numpy as np
 
 from tidemill.dataflow.nodes import Node
 from tidemill.renderer.embedded.active import Active, find_active
-from tidemill.renderer.embedded.blocks import Block, Bools, Ints, consolidated, grouped
-from tidemill.renderer.embedded.schedule import Operator, Region
+from tidemill.renderer.embedded.blocks import Block, Bools, Ints, expand, grouped
+from tidemill.renderer.embedded.schedule import Operator, Port, Region
 
-__all__ = ["KeyedOperator", "Stored"]
+__all__ = ["KeyedOperator", "Stored", "next_rounds"]
 
 NEW, PENDING = 0, 1
 
@@ -31,7 +31,8 @@ class KeyedOperator(Operator):
     """
 
     def __init__(self, node: Node, region: Region, codes: int, keys: tuple[int, ...]) -> None:
-        super().__init__(node, region, (codes, len(keys)))
+        super().__init__(node, region, (codes,))
+        self.ports.append(Port(self, len(keys), weights=0))
         self._columns = np.array(keys, np.int64)
         self._width = codes
         self._coordinates = node.scope.coordinates
@@ -66,11 +67,13 @@ class KeyedOperator(Operator):
     def activate(self, keys: Block, seed_keys: Ints, seeds: Block, stored: list[Stored]) -> tuple[Active, list[Stored]]:
         """Return the active times of this round, and of the stored updates those visible in it.
 
-        ``stored`` are all updates of the keys, of input and output. Those of later iterations put times on record that
-        have to be looked at in those rounds; and so do times beyond the frontier, for a later step.
+        ``stored`` are all updates of the keys, of input and output. Where there are some of later iterations, the next
+        such round is put on record; and so are times beyond the frontier, for a later step.
         """
         users = self.schedule.users
-        visible = [self._visible(keys, seed_keys, seeds, s) for s in stored]
+        visible = [self._visible(s) for s in stored]
+        if any(len(v.owner) < len(s.owner) for v, s in zip(visible, stored, strict=True)):
+            self._owe_rounds(keys, seed_keys, seeds, stored)
         base_keys = np.concatenate([s.owner for s in visible])
         base = np.concatenate([s.block[s.codes : s.codes + users] for s in visible], axis=1)
         active, late_keys, late = find_active(keys.shape[1], seed_keys, seeds, base_keys, base, self.frontier.upper)
@@ -79,33 +82,33 @@ class KeyedOperator(Operator):
             self.ports[PENDING].hold(np.concatenate((keys.take(late_keys, axis=1), late, loops)))
         return active, visible
 
-    def _visible(self, keys: Block, seed_keys: Ints, seeds: Block, stored: Stored) -> Stored:
-        """Return the updates at or before this round in every loop; owe the rounds of the others."""
+    def _visible(self, stored: Stored) -> Stored:
+        """Return the updates at or before this round in every loop."""
         loops = self._loops(stored.block, stored.codes)
         if not len(loops) or not stored.block.shape[1]:
             return stored
         seen: Bools = np.less_equal(loops, np.array(self.region.now)[:, None]).all(axis=0)
-        if seen.all():
-            return stored
-        after: Bools = ~seen
-        self._owe_rounds(keys, seed_keys, seeds, Stored(stored.owner[after], stored.block[:, after], stored.codes))
-        return Stored(stored.owner[seen], stored.block[:, seen], stored.codes)
+        return stored if seen.all() else Stored(stored.owner[seen], stored.block[:, seen], stored.codes)
 
-    def _owe_rounds(self, keys: Block, seed_keys: Ints, seeds: Block, later: Stored) -> None:
-        """Each seed joined with a stored update of a later iteration is a time to be looked at in that round."""
-        users, (owner, block, codes) = self.schedule.users, later
-        order = seed_keys.argsort(kind="stable")
-        sorted_keys = seed_keys.take(order)
+    def _owe_rounds(self, keys: Block, seed_keys: Ints, seeds: Block, stored: list[Stored]) -> None:
+        """Have each key looked at, at the times of its seeds, in the next rounds where they meet its stored updates.
+
+        A seed has to be looked at in every round that is the join of this one with stored updates of later iterations.
+        It is passed on to the least of these rounds only, which pass it on in turn. So a key whose trajectory goes on
+        for many rounds owes one at a time, not all of them in each.
+        """
+        owner = np.concatenate([s.owner for s in stored])
+        loops = np.concatenate([self._loops(s.block, s.codes) for s in stored], axis=1)
+        owner, rounds = next_rounds(owner, loops, self.region.now or ())
+        order, starts = grouped(np.concatenate((seed_keys[None], seeds)))
+        first = order.take(starts)
+        first = first.take(seed_keys.take(first).argsort(kind="stable"))
+        sorted_keys = seed_keys.take(first)
         low = sorted_keys.searchsorted(owner)
-        counts = sorted_keys.searchsorted(owner, "right") - low
-        which = np.arange(len(owner)).repeat(counts)
-        place = np.arange(len(which)) + (low - counts.cumsum() + counts).take(which)
-        time = np.maximum(seeds.take(order.take(place), axis=1), block[codes : codes + users].take(which, axis=1))
-        now = np.array(self.region.now)[:, None]
-        loops = np.maximum(now, self._loops(block, codes).take(which, axis=1))
-        owed = np.concatenate((keys.take(owner.take(which), axis=1), time, loops, np.ones((1, len(which)), np.int64)))
-        owed = consolidated(owed)
-        self.ports[PENDING].put(owed[:-1], None)
+        which, place = expand(low, sorted_keys.searchsorted(owner, "right") - low)
+        times = seeds.take(first.take(place), axis=1)
+        owed = np.concatenate((keys.take(owner.take(which), axis=1), times, rounds.take(which, axis=1)))
+        self.ports[PENDING].put(owed, None)
 
     def at_active(self, keys: Block, active: Active, which: Ints, diffs: Ints) -> Block:
         """Return updates of keys at some of the active times, in this round."""
@@ -124,3 +127,31 @@ class KeyedOperator(Operator):
 
     def _loops(self, block: Block, codes: int) -> Block:
         return block[codes + self.schedule.users : codes + self._coordinates]
+
+
+def next_rounds(owner: Ints, loops: Block, now: tuple[int, ...]) -> tuple[Ints, Block]:
+    """Return for each key the least rounds after this one that are joins of it with iterations of the key's updates.
+
+    Of several loops a round may have more than one to follow, incomparable ones, and in three or more some that others
+    lead to as well, which does no harm.
+    """
+    here = np.array(now)[:, None]
+    rounds = np.maximum(loops, here)
+    later = (rounds != here).any(axis=0)
+    owner, rounds = owner.compress(later), rounds.compress(later, axis=1)
+    if len(rounds) == 1:
+        least = np.full(int(owner.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+        np.minimum.at(least, owner, rounds[0])
+        some = (least < np.iinfo(np.int64).max).nonzero()[0]
+        return some, least.take(some)[None]
+    order = np.lexsort((*rounds[::-1], owner))
+    owner, rounds = owner.take(order), rounds.take(order, axis=1)
+    around = np.concatenate((owner[None], rounds[:-2]))
+    first = np.ones(len(owner), np.bool_)
+    first[1:] = (around[:, 1:] != around[:, :-1]).any(axis=0)
+    # In the order of the last loop but one, only what is earlier in the last than all before it is not led to.
+    last = rounds[-1] - first.cumsum() * (int(rounds[-1].max(initial=0)) + 1)
+    least = np.minimum.accumulate(last)
+    new = np.ones(len(owner), np.bool_)
+    new[1:] = least[1:] < least[:-1]
+    return owner.compress(new), rounds.compress(new, axis=1)

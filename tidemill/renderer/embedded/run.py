@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from tidemill.collections.results import Rows, Updates
 from tidemill.collections.schema import Schema
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time
-from tidemill.dataflow.nodes import Input, Node, Output, Retime
+from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.renderer.embedded.blocks import Block, Bools, consolidated
 from tidemill.renderer.embedded.codec import decode
 from tidemill.renderer.embedded.compile import Compiled
@@ -30,17 +30,25 @@ __all__ = ["EmbeddedRun"]
 class EmbeddedRun(Run):
     """See `Run`. State is held in spines of NumPy batches in this process."""
 
-    def __init__(self, graph: Graph, keep: int) -> None:
+    def __init__(self, graph: Graph, keep: int, passes: Sequence[str] = ()) -> None:
         super().__init__(graph, keep)
+        self.passes = tuple(passes)
+        """The names of the passes that the graph went through."""
         self.compiled = Compiled(graph, self.progress)
         self._began = not self.compiled.eager
         self._constants_done = not self.compiled.eager
-        self._retimes = any(isinstance(n, Retime) for n in graph.nodes)
         self.begin()
 
     @property
-    def input_frontiers(self) -> dict[Input, Antichain]:
+    def input_frontiers(self) -> Mapping[Input, Antichain]:
         return self._frontiers
+
+    def go_on_from(self, frontiers: Mapping[Input, Antichain]) -> None:
+        """Be where the inputs have these frontiers."""
+        self._frontiers = frontiers
+        self._needed = self._needed_of(frontiers)
+        for frontier, upper in self.compiled.uppers(dict(self._needed)).items():
+            frontier.upper = frontier.settled = upper
 
     @property
     def since(self) -> dict[Output, Antichain]:
@@ -85,7 +93,9 @@ class EmbeddedRun(Run):
                 store.exert()
                 yield store.everything()
             for port in operator.ports:
-                yield from port.deferred
+                yield from port.waiting.blocks()
+                if port.index is not None:
+                    port.index.exert()
             if isinstance(operator, OutputOperator):
                 yield from operator.unread
 
@@ -181,7 +191,7 @@ class EmbeddedRun(Run):
 
     def _measure(self, node: Node) -> OperatorMetrics:
         o = self.compiled.operators[node]
-        waiting = sum(p.waiting_size for p in o.ports)
+        waiting = sum(p.waiting.size for p in o.ports)
         check = self.compiled.checks.get(node, o)  # a unique input holds its rows, to check them
         return OperatorMetrics(
             node.id,
@@ -201,7 +211,7 @@ class EmbeddedRun(Run):
             operator.drop_state()
             operator.clear()
             for port in operator.ports:
-                port.forget()
+                port.refill(None)
         self.compiled.interner.forget()
 
 

@@ -17,11 +17,13 @@ import numpy as np
 from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.blocks import Block, consolidated, grouped, stacked
 from tidemill.renderer.embedded.times import beyond
+from tidemill.renderer.embedded.waiting import State, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidemill.dataflow.nodes import Node
+    from tidemill.renderer.embedded.spine import Spine
 
 __all__ = ["Frontier", "Loops", "Operator", "Port", "Region", "Schedule", "Stateful", "Store"]
 
@@ -94,7 +96,8 @@ class Region:
         """The current round; None while it is not running."""
         self.queued = False
         self._heap: list[float] = []
-        self._rounds: dict[Loops, set[int]] = {}
+        self._rounds: dict[Loops, list[int]] = {}
+        """For each round around, the rounds to come within it, as a heap, some more than once."""
         self._due: dict[Loops, list[Port]] = {}
         if parent is not None:
             parent.inner.append(self)
@@ -115,7 +118,7 @@ class Region:
         if self.parent is None:
             return
         outside = loops[:-1]
-        self._rounds.setdefault(outside, set()).add(loops[-1])
+        heapq.heappush(self._rounds.setdefault(outside, []), loops[-1])
         if self.now is not None and self.now[:-1] == outside:
             return  # running: the round will be seen
         if self.parent.now == outside:
@@ -130,8 +133,9 @@ class Region:
         outside = self.parent.now
         rounds = self._rounds.get(outside)
         while rounds:
-            i = min(rounds)
-            rounds.remove(i)
+            i = heapq.heappop(rounds)
+            while rounds and rounds[0] == i:
+                heapq.heappop(rounds)
             self.now = (*outside, i)
             for port in self._due.pop(self.now, ()):
                 port.begin_round(self.now)
@@ -169,16 +173,19 @@ class Region:
 class Port:
     """Where updates to an operator wait: for its turn, for a later round, for a later step."""
 
-    __slots__ = ("_deferred", "_later", "_mark", "_now", "codes", "operator")
+    __slots__ = ("_later", "_mark", "_now", "codes", "index", "operator", "waiting")
 
-    def __init__(self, operator: Operator, codes: int) -> None:
+    def __init__(self, operator: Operator, codes: int, weights: int = 1) -> None:
         self.operator = operator
         self.codes = codes
         """How many rows of codes its blocks have; those of the time follow."""
         self._now: list[Block] = []
         self._later: dict[Loops, list[Block]] = {}
-        self._deferred: list[Block] = []
-        self._mark: list[Block] | None = None
+        self.waiting = Waiting(codes, operator.schedule.users, weights)
+        """Updates for later steps."""
+        self.index: Spine | None = None
+        """The same by key, where the operator looks them up."""
+        self._mark: State | None = None
 
     def put(self, block: Block, at: Loops | None) -> None:
         """Take updates that are all at one iteration of each loop, or (None) at any."""
@@ -245,42 +252,44 @@ class Port:
 
     def hold(self, block: Block) -> None:
         """Keep updates of the current step for a later one."""
-        if self._mark is None:
-            self._mark = self._deferred[:]
-            self.operator.schedule.touched.append(self)
+        self._touch()
         self.defer(block)
+        if self.index is not None:
+            self.index.append(block)
 
     def defer(self, block: Block) -> None:
         """Keep updates for a later step, whatever becomes of the current one."""
-        self._deferred.append(block)
+        self.waiting.add(block)
         self.operator.schedule.waiting[self] = None
 
-    @property
-    def deferred(self) -> list[Block]:
-        return self._deferred
-
-    def forget(self) -> None:
-        """Drop all that waits for a later step."""
-        self._deferred = []
+    def refill(self, block: Block | None) -> None:
+        """Keep these updates for a later step, and no others."""
+        self.waiting.state = ((), ())
+        if block is not None:
+            self.defer(block)
+        if self.index is not None:
+            self.index.clear()
+            if block is not None:
+                self.index.refill(block)
 
     def release(self) -> None:
         """Move into the current step what is no longer beyond the operator's frontier."""
-        schedule = self.operator.schedule
+        self._touch()
+        due = self.waiting.take_due(self.operator.frontier.upper)
+        if not self.waiting:
+            self.operator.schedule.waiting.pop(self, None)
+        if due is None:
+            return
+        if self.index is not None:
+            gone = due.copy()
+            np.negative(due[-1], out=gone[-1])
+            self.index.append(gone)
+        self._enter_step(due)
+
+    def _touch(self) -> None:
         if self._mark is None:
-            self._mark = self._deferred[:]
-            schedule.touched.append(self)
-        held, self._deferred = self._deferred, []
-        for block in held:
-            late = beyond(block[self.codes : self.codes + schedule.users], self.operator.frontier.upper)
-            if not late.any():
-                self._enter_step(block)
-            elif late.all():
-                self._deferred.append(block)
-            else:
-                self._deferred.append(block.compress(late, axis=1))
-                self._enter_step(block.compress(~late, axis=1))
-        if not self._deferred:
-            schedule.waiting.pop(self, None)
+            self._mark = self.waiting.state
+            self.operator.schedule.touched.append(self)
 
     def _enter_step(self, block: Block) -> None:
         if self.operator.region.depth:
@@ -294,17 +303,13 @@ class Port:
 
     def rollback(self) -> None:
         if self._mark is not None:
-            self._deferred, self._mark = self._mark, None
-            if self._deferred:
+            self.waiting.state, self._mark = self._mark, None
+            if self.waiting:
                 self.operator.schedule.waiting[self] = None
 
     def clear(self) -> None:
         self._now = []
         self._later = {}
-
-    @property
-    def waiting_size(self) -> int:
-        return sum(b.shape[1] for b in self._deferred)
 
 
 class Operator:
@@ -356,6 +361,9 @@ class Operator:
         """Let go of everything held: nobody will ask for it."""
         for store in self.stores().values():
             store.clear()
+        for port in self.ports:
+            if port.index is not None:
+                port.index.clear()
         self.refilled()
 
     def refilled(self) -> None:

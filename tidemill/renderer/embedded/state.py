@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tidemill.collections.passes import Passes, optimised, passes_named
 from tidemill.dataflow.fingerprint import describe, difference
+from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import StateError
 from tidemill.renderer.embedded import container
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from tidemill.renderer.embedded.run import EmbeddedRun
     from tidemill.renderer.upserts import Upserts
 
-__all__ = ["operators_of", "restore", "save"]
+__all__ = ["load", "operators_of", "save"]
 
 _KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "d": decimal.Decimal}
 
@@ -37,6 +39,7 @@ def save(run: EmbeddedRun, path: Path) -> None:
     arrays |= {f"interned/{name}": a for name, a in _dump_interned(run.compiled.interner).items()}
     header = {
         "graph": describe(run.graph),
+        "passes": run.passes,
         "keep": run.keep,
         "frontiers": {n.name: f.elements for n, f in run.input_frontiers.items()},
         "since": {n.name: f.elements for n, f in run.since.items()},
@@ -44,20 +47,40 @@ def save(run: EmbeddedRun, path: Path) -> None:
     container.write(path, header, arrays)
 
 
-def restore(run: EmbeddedRun, path: Path) -> None:
-    """Bring a run that was just started to a saved state of the same graph."""
+def load(path: Path, graph: Graph, passes: Passes | None) -> EmbeddedRun:
+    """Return a run of a frozen graph that goes on from a saved state, after the passes it was saved with."""
+    from tidemill.renderer.embedded.run import EmbeddedRun  # noqa: PLC0415 - a run saves itself
+
     header, arrays = container.read(path)
+    saved = header["passes"]
+    if passes is not None:
+        given = [p.__name__ for p in passes_named(passes)]
+        if given != saved:
+            msg = (
+                f"{path} was saved after the passes {_listed(saved)}, and passes={passes!r} asks for {_listed(given)}: "
+                "the state is that of the graph as they leave it; load it without passes=, or start anew"
+            )
+            raise StateError(msg)
+    run = EmbeddedRun(optimised(graph, saved), 0, saved)
+    _restore(run, path, header, arrays)
+    return run
+
+
+def _listed(passes: list[str]) -> str:
+    return ", ".join(passes) or "(none)"
+
+
+def _restore(run: EmbeddedRun, path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Bring a run that was just started to a saved state of the same graph."""
     different = difference(header["graph"], run.graph)
     if different is not None:
         msg = f"{path} was saved by another dataflow: {different}; load it with the flow it was made with"
         raise StateError(msg)
     run.keep = header["keep"]
     graph = run.graph
-    run.input_frontiers.update({graph.inputs[n]: _antichain(f) for n, f in header["frontiers"].items()})
+    run.go_on_from({graph.inputs[n]: _antichain(f) for n, f in header["frontiers"].items()})
     run.since.update({graph.outputs[n]: _antichain(f) for n, f in header["since"].items()})
     _load_interned(run.compiled.interner, _part(arrays, "interned/"))
-    for frontier, upper in run.compiled.uppers(run.input_frontiers).items():
-        frontier.upper = frontier.settled = upper
     for operator in operators_of(run.compiled.root):
         _load(operator, _part(arrays, f"operators/{operator.place}/"))
     for output, outlet in run.compiled.outputs.items():
@@ -83,8 +106,8 @@ def operators_of(region: Region) -> Iterator[Operator]:
 def _dump(operator: Operator) -> dict[str, Block]:
     found = {name: store.everything() for name, store in operator.stores().items()}
     for i, port in enumerate(operator.ports):
-        if port.deferred:
-            found[f"port{i}"] = stacked(port.deferred)
+        if port.waiting:
+            found[f"port{i}"] = stacked(port.waiting.blocks())
     return {name: block for name, block in found.items() if block.shape[1]}
 
 
@@ -94,9 +117,7 @@ def _load(operator: Operator, saved: dict[str, Block]) -> None:
             store.refill(saved[name])
     operator.refilled()
     for i, port in enumerate(operator.ports):
-        port.forget()
-        if f"port{i}" in saved:
-            port.defer(saved[f"port{i}"])
+        port.refill(saved.get(f"port{i}"))
 
 
 def _dump_interned(interner: Interner) -> dict[str, Any]:
