@@ -10,8 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.collections.feeds import Keyed
-from tidemill.collections.html import html_table
+from tidemill.collections.html import html_table, shown_value
+from tidemill.collections.lists import list_ranks
 from tidemill.collections.schema import Schema
+from tidemill.collections.types import is_arrow_list
 from tidemill.collections.validation import python_rows
 from tidemill.dataflow.lattice import Antichain, Time, shown
 from tidemill.errors import SchemaError
@@ -45,7 +47,8 @@ class _Table:
 
         count = len(self._coordinates)
         names = [f"c{i}" for i in range(count + self._table.num_columns)]
-        keys = pa.table([*(pa.array(t) for t in self._times), *self._table.columns], names=names)
+        columns = [list_ranks(c) if is_arrow_list(c.type) else c for c in self._table.columns]
+        keys = pa.table([*(pa.array(t) for t in self._times), *columns], names=names)
         order = pc.sort_indices(keys, sort_keys=[(n, "ascending", "at_start") for n in names]).to_numpy()
         self._sorted = True
         if (order[1:] > order[:-1]).all():
@@ -101,7 +104,7 @@ class _Table:
 
     def __repr__(self) -> str:
         columns, lines = self._head(_SHOWN_ROWS)
-        cells = [tuple(columns), *(tuple(map(_cell, line)) for line in lines)]
+        cells = [tuple(columns), *(tuple(map(shown_value, line)) for line in lines)]
         widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
         text = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
         text.insert(1, "  ".join("-" * w for w in widths))
@@ -254,7 +257,3 @@ def arrow_table(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def _cell(value: Any) -> str:
-    return "NULL" if value is None else str(value)

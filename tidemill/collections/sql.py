@@ -19,7 +19,7 @@ from tidemill.collections.functions import BY_NAME, FUNCTIONS
 from tidemill.collections.functions.dates import WITH_UNIT, extract, to_date, to_timestamp
 from tidemill.collections.functions.text import ilike, instr
 from tidemill.collections.intervals import Interval, interval_of, sum_of, unit_of
-from tidemill.collections.types import BINARY, BOOL, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType, dtype
+from tidemill.collections.types import BINARY, BOOL, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType, dtype, list_type
 from tidemill.errors import SchemaError, did_you_mean
 
 __all__ = ["parse"]
@@ -179,6 +179,8 @@ class _Parser:
         known = _TYPES.get(node.this)
         if known is not None:
             return known
+        if node.this == exp.DataType.Type.ARRAY and len(node.expressions) == 1:
+            return list_type(self.type(node.expressions[0]))
         try:
             return dtype(node.sql(dialect=_DIALECT))
         except SchemaError:

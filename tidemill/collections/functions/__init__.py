@@ -25,6 +25,7 @@ from typing import Final
 
 from tidemill.collections.functions.dates import DATES
 from tidemill.collections.functions.hashing import HASHING
+from tidemill.collections.functions.lists import LISTS
 from tidemill.collections.functions.numbers import NUMBERS
 from tidemill.collections.functions.operators import OPERATORS
 from tidemill.collections.functions.registry import NULL, Function, Signature, can_cast, common_type, widens
@@ -32,7 +33,7 @@ from tidemill.collections.functions.text import TEXT
 
 __all__ = ["BY_NAME", "FUNCTIONS", "NULL", "Function", "Signature", "can_cast", "common_type", "widens"]
 
-FUNCTIONS: Final[dict[str, Function]] = {f.name: f for f in (*OPERATORS, *NUMBERS, *TEXT, *DATES, *HASHING)}
+FUNCTIONS: Final[dict[str, Function]] = {f.name: f for f in (*OPERATORS, *NUMBERS, *TEXT, *DATES, *HASHING, *LISTS)}
 
 BY_NAME: Final[dict[str, Function]] = {
     name: f for f in FUNCTIONS.values() for name in (f.sql.lower(), *f.aliases) if name.isidentifier()

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tidemill.collections.aggregates import Aggregates, BoundAggregate
+from tidemill.collections.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.collections.schema import Schema
 from tidemill.collections.types import DType
 from tidemill.collections.validation import INT64_LIMIT
@@ -49,7 +49,7 @@ class WholeSums(Part):
         for a in aggregates.columns:
             if a.column is None or a.input is None:
                 continue
-            if a.column not in self.count_row and a.function not in ("min", "max"):
+            if a.column not in self.count_row and a.function not in ("min", "max", *ORDERED):
                 self.count_row[a.column] = rows
                 rows += 1
             if a.function in _SUMMED and a.input.name != "float64" and a.column not in self._limbs:
