@@ -15,8 +15,8 @@ from tidemill.collections.types import BOOL, FLOAT64, INT64, DType, decimal_type
 from tidemill.errors import SchemaError
 
 __all__ = [
-    "ORDERED", "Aggregate", "Aggregates", "BoundAggregate", "UserReduce", "avg", "bool_and", "bool_or", "count", "count_distinct",
-    "first", "last", "list", "max", "min", "stddev", "sum", "variance",
+    "ORDERED", "Aggregate", "Aggregates", "BoundAggregate", "UserReduce", "avg", "bool_and", "bool_or", "count",
+    "count_distinct", "first", "last", "list", "max", "min", "stddev", "sum", "variance",
 ]  # fmt: skip
 
 # The public names are SQL's; `from tidemill import *` leaves those that would shadow a builtin out.
@@ -125,8 +125,8 @@ def stddev(argument: Any) -> Aggregate:
 def first(argument: Any, *, order_by: Any) -> Aggregate:
     """Return the aggregate for the value in the first row of the group, in an order. The type is the argument's.
 
-    ``order_by`` is a column, an expression, ``tm.asc(...)`` or ``tm.desc(...)``, or a list of them; ties are broken by a
-    fixed hash of the row, then by the row. NULL is a value as any other: where the first row has NULL, that is the
+    ``order_by`` is a column, an expression, ``tm.asc(...)`` or ``tm.desc(...)``, or a list of them; ties are broken by
+    a fixed hash of the row, then by the row. NULL is a value as any other: where the first row has NULL, that is the
     result; to pass over such rows, ``.filter("x IS NOT NULL")``. Rows for which a filter's condition is not true take
     no part; where none is left, the result is NULL. A row with a negative count is an error. Cost: at top level a
     change costs the logarithm of the group's size.
@@ -231,7 +231,7 @@ def bind_aggregate(aggregate: Any, name: str, schema: Schema, column: int) -> tu
     return BoundAggregate(aggregate.function, column, bound.dtype, _output(aggregate.function, bound, name)), bound
 
 
-def _output(function: str, bound: Bound, name: str) -> DType:
+def _output(function: str, bound: Bound, name: str) -> DType:  # noqa: PLR0911 - one line a family of functions
     given = bound.dtype
     if function in ("count", "count_distinct"):
         return INT64

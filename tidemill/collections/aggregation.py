@@ -48,7 +48,7 @@ def aggregate(collection: Collection, keys: Columns, aggregates: Mapping[str, An
             distinct.append((f"{name}#", argument))
         elif argument is not None:
             made = attrs.evolve(made, column=_place(columns, f"{name}#", argument))
-            made = _with_rows(made, one, name, columns, len(keys), collection.schema)
+            made = _with_rows(made, one, name, columns, schema=collection.schema, keys=len(keys))
         bound.append(made)
     if distinct:
         rows, logic = _with_distinct(collection, len(keys), columns, distinct, bound=bound, names=tuple(aggregates))
@@ -69,18 +69,18 @@ def aggregate(collection: Collection, keys: Columns, aggregates: Mapping[str, An
 
 
 def _with_rows(
-    made: BoundAggregate, one: Aggregate, name: str, columns: Columns, keys: int, schema: Schema
+    made: BoundAggregate, one: Aggregate, name: str, columns: Columns, *, schema: Schema, keys: int
 ) -> BoundAggregate:
     """Return an aggregate with the columns by which it orders rows, takes part of them, and tells them apart."""
     assert made.column is not None
     if made.function not in ORDERED:
         return attrs.evolve(made, tells_apart=(made.column,)) if made.function in ("min", "max") else made
     condition = None
+    order: tuple[OrderColumn, ...] = (OrderColumn(made.column),)
+    told_apart: tuple[int, ...] = (made.column,)
     if one.condition is not None:
         condition = _place(columns, f"{name}#if", bind(as_expr(one.condition, schema), schema, expected=BOOL))
-    if one.order_by is None and made.function == "list":
-        order, told_apart = (OrderColumn(made.column),), (made.column,)
-    else:
+    if one.order_by is not None or made.function != "list":
         order, told_apart = _total_order(one.order_by, name, columns, schema)
     order = tuple(o for o in order if o.column >= keys)  # in a group all rows have the same key
     told_apart = tuple(c for c in told_apart if c >= keys)

@@ -19,7 +19,19 @@ from tidemill.collections.functions import BY_NAME, FUNCTIONS
 from tidemill.collections.functions.dates import WITH_UNIT, extract, to_date, to_timestamp
 from tidemill.collections.functions.text import ilike, instr
 from tidemill.collections.intervals import Interval, interval_of, sum_of, unit_of
-from tidemill.collections.types import BINARY, BOOL, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType, dtype, list_type
+from tidemill.collections.types import (
+    BINARY,
+    BOOL,
+    DATE,
+    FLOAT64,
+    INT32,
+    INT64,
+    STRING,
+    TIMESTAMP,
+    DType,
+    dtype,
+    list_type,
+)
 from tidemill.errors import SchemaError, did_you_mean
 
 __all__ = ["parse"]

@@ -187,7 +187,9 @@ def _check_range(field: Field, dtype: DType, array: pa.Array, where: str, rows: 
     at = bad.to_numpy(zero_copy_only=False).argmax()
     why = "the pattern stands for NULL" if dtype.name == "int64" else "the years are 1 to 9999"
     text = numbers[at].as_py() if dtype.name == "int64" else array[at : at + 1].cast(pa.string())[0]
-    msg = f"{where}, row {at if rows is None else rows[at]}: column {field}: {text} is no {dtype} here: overflow ({why})"
+    msg = (
+        f"{where}, row {at if rows is None else rows[at]}: column {field}: {text} is no {dtype} here: overflow ({why})"
+    )
     raise RowError(msg)
 
 

@@ -25,9 +25,9 @@ class DType:
     """A column's type: one of ``int64 int32 float64 bool string binary date timestamp decimal(p,s)``, or a list of one.
 
     ``timestamp`` is microseconds without a zone. ``list<T>`` holds lists of values of T, a list too if need be; values
-    in it may be NULL. In rows lists are tuples, which can be keys of dicts, and in Arrow they are lists. Lists are equal
-    where their values are, NULL being equal to NULL; they sort by their first values, then by the second ones and so
-    on, NULL before all others and a list before those that it begins. Two types are equal when all they say is.
+    in it may be NULL. In rows lists are tuples, which can be keys of dicts, and in Arrow they are lists. Lists are
+    equal where their values are, NULL being equal to NULL; they sort by their first values, then by the second ones and
+    so on, NULL before all others and a list before those that it begins. Two types are equal when all they say is.
 
     >>> dtype("decimal(10, 2)")
     decimal(10,2)

@@ -216,10 +216,10 @@ def _decimal(value: Any, dtype: DType) -> decimal.Decimal:
 
 def _list(value: Any, dtype: DType) -> tuple[Any, ...]:
     assert dtype.element is not None
-    if isinstance(value, (str, bytes, bytearray, Mapping)) or not isinstance(value, Sequence):
-        if not hasattr(value, "tolist"):  # NumPy's arrays, which is what lists in pandas frames are
-            raise TypeError
+    if hasattr(value, "tolist"):  # NumPy's arrays, which is what lists in pandas frames are
         value = value.tolist()
+    if isinstance(value, (str, bytes, bytearray, Mapping)) or not isinstance(value, Sequence):
+        raise TypeError
     check, element = _CHECKS[dtype.element.name], dtype.element
     found = []
     for i, v in enumerate(value):

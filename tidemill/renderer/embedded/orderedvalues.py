@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -23,9 +24,7 @@ __all__ = ["OrderedValues"]
 class OrderedValues(GroupRows):
     """The rows that take part in aggregates of one order and one condition, with their counts."""
 
-    def __init__(
-        self, aggregates: Sequence[BoundAggregate], schema: Schema, shape: Shape, interner: Interner
-    ) -> None:
+    def __init__(self, aggregates: Sequence[BoundAggregate], schema: Schema, shape: Shape, interner: Interner) -> None:
         first = aggregates[0]
         self._aggregates = aggregates
         used = {a.column for a in aggregates if a.column is not None}
@@ -71,7 +70,7 @@ class OrderedValues(GroupRows):
             raise group.overflow(aggregate, int((group.present == lengths.argmax()).argmax()))
         values = codes.repeat(counts).tolist()
         ends = (ends - ends[0]).tolist()
-        found = [self._interner.number(tuple(values[a:b])) for a, b in zip(ends, ends[1:], strict=False)]
+        found = [self._interner.number(tuple(values[a:b])) for a, b in pairwise(ends)]
         return np.array(found, np.int64)
 
     def _read_large(self, found: dict[BoundAggregate, Ints], group: Groups, at: int) -> None:
