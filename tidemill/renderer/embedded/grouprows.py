@@ -48,7 +48,7 @@ class GroupRows(Part):
         self._input = given
         self._condition = condition
         """A column that is true in those rows that take part; None where all do."""
-        self._shown = [i for i, c in enumerate(self.columns) if shown is None or c in shown]
+        self._shown = [self.columns.index(c) for c in (self.columns if shown is None else shown)]
         """Which of the columns are told of a row that cannot be."""
         self._orders = shape.schedule.users == 1 and shape.coordinates == 1
         self.rows = OrderedRows(shape.width, self.codes, order, shape.schedule, interner)

@@ -19,10 +19,13 @@ __all__ = ["LIST_COMPARISON", "LIST_RULES"]
 def _comparison(compare: Callable[[Any, Any], Any]) -> Apply:
     """List by list, since Arrow does not compare them."""
 
-    def apply(*values: Any) -> pa.Array:
-        pairs = zip(*(v.to_pylist() for v in spread(values)), strict=True)
-        found = [None if a is None or b is None else compare(list_key(a), list_key(b)) for a, b in pairs]
-        return pa.array(found, pa.bool_())
+    def of_pair(a: Any, b: Any) -> bool | None:
+        return None if a is None or b is None else bool(compare(list_key(a), list_key(b)))
+
+    def apply(*values: Any) -> Any:
+        if not any(isinstance(v, pa.Array) for v in values):  # two constants beside a column
+            return pa.scalar(of_pair(*(v.as_py() for v in values)), pa.bool_())
+        return pa.array(map(of_pair, *(v.to_pylist() for v in spread(values))), pa.bool_())
 
     return apply
 
