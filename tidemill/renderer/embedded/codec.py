@@ -57,8 +57,9 @@ class Interner:
         return found
 
     def add(self, value: Any) -> None:
-        """Give an object the next number."""
-        self._numbers.setdefault(value, len(self._objects))
+        """Give an object the next number; None for one that was released."""
+        if value is not None:
+            self._numbers[value] = len(self._objects)
         self._objects.append(value)
 
     def objects(self, numbers: Ints) -> Any:

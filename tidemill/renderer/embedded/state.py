@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["operators_of", "restore", "save"]
 
-_KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "d": decimal.Decimal, "l": tuple}
+_KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "d": decimal.Decimal, "l": tuple, "-": type(None)}
 
 
 def save(run: EmbeddedRun, path: Path) -> None:
@@ -103,7 +103,7 @@ def _dump_interned(interner: Interner) -> dict[str, Any]:
     """Return the interned values: a letter for the kind of each, and its text or bytes, end to end."""
     kinds = bytearray()
     pieces: list[bytes] = []
-    for value in ("" if v is None else v for v in interner.everything()):  # what was released keeps its number
+    for value in interner.everything():  # what was released keeps its number
         letter = next(letter for letter, kind in _KINDS.items() if isinstance(value, kind))
         kinds += letter.encode()
         pieces.append(_piece(value))
@@ -115,12 +115,16 @@ def _dump_interned(interner: Interner) -> dict[str, Any]:
 
 
 def _piece(value: Any) -> bytes:
+    if value is None:
+        return b""
     if isinstance(value, tuple):  # a list, as the codes of its values
         return np.array(value, "<i8").tobytes()
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
 
 
 def _value(kind: str, piece: bytes) -> Any:
+    if kind == "-":
+        return None
     if kind == "l":
         return tuple(np.frombuffer(piece, "<i8").tolist())
     text = piece if kind == "b" else piece.decode("utf-8", "surrogatepass")
