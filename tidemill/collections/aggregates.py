@@ -80,7 +80,8 @@ def avg(argument: Any) -> Aggregate:
 def min(argument: Any) -> Aggregate:  # noqa: A001 - SQL's name
     """Return the aggregate for the least value that is not NULL; NULL where there is none.
 
-    NaN is the greatest float, False is less than True, strings go by code point. The type is the argument's.
+    NaN is the greatest float, False is less than True, strings go by code point, lists by their values. The type is
+    the argument's.
     """
     return Aggregate("min", argument)
 

@@ -320,8 +320,8 @@ _CAST_NAMES: Final = {
 }  # fmt: skip
 
 _AGGREGATES: Final = {
-    "sum", "count", "avg", "mean", "min", "max", "stddev", "variance", "first", "last", "bool_or", "bool_and",
-    "any_value",
+    "sum", "count", "avg", "mean", "min", "max", "stddev", "variance", "first", "last", "list", "bool_or", "bool_and",
+    "any_value", "array_agg", "collect_list", "count_distinct",
 }  # fmt: skip
 
 _UNSTEADY: Final = {

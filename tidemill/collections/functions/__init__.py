@@ -15,6 +15,9 @@ The meaning is Spark's with ``spark.sql.ansi.enabled``, but for this:
   its like, ``LIKE`` and regular expressions from columns, intervals as columns (``timestampadd`` and ``timestampdiff``
   take and give numbers), text that is not in ISO form for dates, and ``& | ^`` next to each other without parentheses.
 
+Lists compare as Spark's arrays do: NULL equals NULL inside of them, and comes first. ``size`` of no list is NULL, and
+``get`` counts from 0.
+
 DuckDB, where it differs from both: division by zero is NULL, ``/`` of decimals is of floats, the capital of a sharp s
 is one letter, ``LIKE`` has no escape, and timestamps have infinities.
 """
