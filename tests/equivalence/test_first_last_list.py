@@ -259,6 +259,17 @@ def test_rows_that_take_no_part_may_have_negative_counts(engine):
         assert list(run.snapshot("out")) == [(1, (4, 4, 5, 5), 4, 1)]
 
 
+@pytest.mark.parametrize("limit", [0, 2048])
+def test_a_list_longer_than_arrow_can_hold(engine, limit, monkeypatch):
+    monkeypatch.setattr(grouprows, "LARGE", limit)
+    flow = new_flow()
+    flow.output("out", flow.input("x", {"k": "int64", "v": "int64"}).group_by("k").agg(l=tm.list("v")))
+    with start(flow, engine) as run:
+        run.update("x", [((1, 5), 0, 1), ((2, 5), 0, 2**31 - 2), ((2, None), 0, 2)])
+        with pytest.raises(tm.errors.ExpressionError, match=r"key \(2,\): overflow in `list AS l`"):
+            run.advance()
+
+
 BAD = {
     "no order": (lambda x: tm.first("v", order_by=[]), "expected at least one column"),
     "None for an order": (lambda x: tm.last("v", order_by=None), "order_by=None: expected at least one column"),

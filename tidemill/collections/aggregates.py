@@ -148,7 +148,7 @@ def list(argument: Any, *, order_by: Any = None) -> Aggregate:  # noqa: A001 - S
     is empty, as Spark's ``collect_list`` has it (which leaves NULLs out, as ``.filter("x IS NOT NULL")`` does here;
     DuckDB's ``list`` keeps NULLs, and is NULL where no row is left). In rows lists are tuples, in Arrow lists. A value
     (with ``order_by`` a row) with a negative count is an error. Cost: a change makes the lists of the groups it is in
-    anew.
+    anew; lists that were there before are held until ``run.compact()``.
 
     >>> import tidemill as tm
     >>> flow = tm.Dataflow()

@@ -75,7 +75,7 @@ class Growth:
 
     def grow(self) -> None:
         """Add an operator, of any kind."""
-        kinds: list[Grower] = [grow_simple, grow_simple, grow_any, grow_any, grow_wide]
+        kinds: list[Grower] = [grow_simple, grow_simple, grow_any, grow_any, grow_aggregate, grow_aggregate, grow_wide]
         kinds += [grow_iterate, grow_letrec] if self._loops else []
         grown = self.pick(kinds)(self, self._pool, 0)
         if grown is not None:
@@ -221,11 +221,6 @@ def grow_any(growth: Growth, pool: Pool, _depth: int) -> Plant:
             lambda: attrs.evolve(_concat(plant, _negated(growth.pick(pool))), positive=False),
             lambda: Plant(rows.threshold(growth.pick([_count_half, _count_back])), positive=False, most=plant.most),
             lambda: Plant(rows.count("n").select("k", v="(coalesce(v, 0) + n) % 4"), positive=True, most=9),
-            lambda: _aggregate(growth, plant),
-            lambda: _aggregate(growth, plant),
-            lambda: _aggregate(growth, plant),
-            lambda: _top_k(growth, plant),
-            lambda: _total(growth, plant),
             lambda: _user_reduce(growth, plant),
             lambda: _delay(growth, plant),
             lambda: _outer_join(growth, plant, growth.pick(pool)),
@@ -242,6 +237,11 @@ def grow_any(growth: Growth, pool: Pool, _depth: int) -> Plant:
 
 def _negated(plant: Plant) -> Plant:
     return plant.like(plant.rows.negate())
+
+
+def grow_aggregate(growth: Growth, pool: Pool, _depth: int) -> Plant:
+    grow: Callable[[Growth, Plant], Plant] = growth.pick([_aggregate, _aggregate, _aggregate, _top_k, _total])
+    return grow(growth, growth.pick(pool))
 
 
 def _aggregate(growth: Growth, plant: Plant) -> Plant:
@@ -395,7 +395,7 @@ def _steady(pool: Pool) -> list[Plant]:
 def _grown(growth: Growth, inside: Pool, outside: Pool, depth: int, *, limited: bool) -> Plant:
     """Return what a few operators make of a loop's own collections and those around it."""
     kinds: list[Grower] = [grow_simple, grow_simple, grow_simple]
-    kinds += [grow_any] * 3 if limited else []
+    kinds += [grow_any, grow_any, grow_aggregate, grow_aggregate] if limited else []
     kinds += [_nested] if depth <= 2 else []  # noqa: PLR2004 - loops in loops in loops are deep enough
     pool = [*inside, *inside, *outside]
     for _ in range(growth.draw(st.integers(1, 3))):

@@ -56,21 +56,22 @@ class OrderedValues(GroupRows):
         assert aggregate.column is not None
         codes, starts, ends = rows[1 + self._rows_of[aggregate.column]], bounds[:-1], bounds[1:]
         if aggregate.function == "list":
-            return self._lists(aggregate, codes, rows[-1], bounds, group)
+            return self._lists(aggregate, codes, rows[-1], bounds, group, np.arange(len(starts)))
         result = np.full(len(starts), NULL)
         some = starts < ends
         result[some] = codes[starts[some] if aggregate.function == "first" else ends[some] - 1]
         return result
 
-    def _lists(self, aggregate: BoundAggregate, codes: Ints, counts: Ints, bounds: Ints, group: Groups) -> Ints:
-        """Return the numbers of the lists of values, each as often as its count."""
+    def _lists(  # noqa: PLR0917 - rows in two parts, and whose they are
+        self, aggregate: BoundAggregate, codes: Ints, counts: Ints, bounds: Ints, group: Groups, at: Ints
+    ) -> Ints:
+        """Return the numbers of the lists, each value as often as its count; ``at`` are the active times."""
         ends = np.concatenate((np.zeros(1, np.int64), counts.cumsum())).take(bounds)
         lengths = np.diff(ends)
         if lengths.max(initial=0) > MOST_VALUES:
-            raise group.overflow(aggregate, int((group.present == lengths.argmax()).argmax()))
+            raise group.overflow(aggregate, int(at[lengths.argmax()]))
         values = codes.repeat(counts).tolist()
-        ends = (ends - ends[0]).tolist()
-        found = [self._interner.number(tuple(values[a:b])) for a, b in pairwise(ends)]
+        found = [self._interner.number(tuple(values[a:b])) for a, b in pairwise(ends.tolist())]
         return np.array(found, np.int64)
 
     def _read_large(self, found: dict[BoundAggregate, Ints], group: Groups, at: int) -> None:
@@ -81,7 +82,8 @@ class OrderedValues(GroupRows):
             place = self.width + self._rows_of[a.column]
             if a.function == "list":
                 rows = self.rows.head(key, MOST_VALUES + 1)
-                result[at] = self._lists(a, rows[place], rows[-1], np.array([0, rows.shape[1]]), group)[0]
+                bounds = np.array([0, rows.shape[1]])
+                result[at] = self._lists(a, rows[place], rows[-1], bounds, group, np.array([at]))[0]
             else:
                 end = self.rows.first(key) if a.function == "first" else self.rows.last(key)
                 result[at] = NULL if end is None else end[place]
