@@ -9,6 +9,9 @@ from tidemill.collections.aggregates import (
     bool_or,
     count,
     count_distinct,
+    first,
+    last,
+    list,
     max,
     min,
     stddev,
@@ -55,6 +58,7 @@ from tidemill.collections.functions.dates import (
     year,
 )
 from tidemill.collections.functions.hashing import hash64, xxhash64
+from tidemill.collections.functions.lists import get, size
 from tidemill.collections.functions.numbers import (
     abs,
     ceil,
@@ -154,7 +158,9 @@ __all__ = [
     "exp",
     "expr",
     "extract",
+    "first",
     "floor",
+    "get",
     "greatest",
     "hash64",
     "hour",
@@ -163,6 +169,7 @@ __all__ = [
     "instr",
     "interval",
     "isnan",
+    "last",
     "last_day",
     "least",
     "left",
@@ -199,6 +206,7 @@ __all__ = [
     "shiftright",
     "shiftrightunsigned",
     "sign",
+    "size",
     "split_part",
     "sqrt",
     "stddev",
@@ -228,4 +236,4 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:  # public too, as type checkers have to know; but `from tidemill import *` must not shadow builtins
-    __all__ += ["abs", "ascii", "chr", "max", "min", "round", "sum"]
+    __all__ += ["abs", "ascii", "chr", "list", "max", "min", "round", "sum"]

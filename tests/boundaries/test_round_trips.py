@@ -17,7 +17,8 @@ from tidemill.collections.validation import NAN
 
 
 def dictionaries(table):
-    columns = [c if pa.types.is_binary(c.type) else c.dictionary_encode() for c in table.columns]
+    plain = (pa.types.is_binary, pa.types.is_list)
+    columns = [c if any(p(c.type) for p in plain) else c.dictionary_encode() for c in table.columns]
     return pa.table(columns, names=table.column_names)
 
 
@@ -110,7 +111,7 @@ def test_parquet(tmp_path_factory, batch):
     assert repr(read_back(schema, read_parquet(path))) == repr(rows)
 
 
-TEXT = [t for t in VALUES if t != "binary"]
+TEXT = [t for t in VALUES if t != "binary" and not t.startswith("list")]
 
 
 @examples(15)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemill.collections.lists import list_key
 from tidemill.collections.results import arrow_table
 from tidemill.collections.schema import Schema
 from tidemill.collections.validation import checked_rows, python_rows
@@ -25,13 +26,13 @@ VALUES = {
     "decimal(10,2)": st.decimals(-(10**7), 10**7, places=2),
     "decimal(18,0)": st.integers(-(10**18) + 1, 10**18 - 1).map(decimal.Decimal),
     "decimal(38,3)": st.decimals(-(10**30), 10**30, places=3),
+    "list<float64>": st.lists(st.none() | st.floats(), max_size=3).map(tuple),
+    "list<list<string>>": st.lists(
+        st.none() | st.lists(st.none() | st.text(max_size=2), max_size=2).map(tuple), max_size=2
+    ).map(tuple),
 }
 SCHEMA = Schema.of({f"c{i}": t for i, t in enumerate(VALUES)})
 ROWS = st.lists(st.tuples(*(st.none() | v for v in VALUES.values())), min_size=1, max_size=5)
-
-
-def is_nan(value):
-    return value != value  # noqa: PLR0124 - true of NaN alone, among values of any type
 
 
 @given(ROWS)
@@ -57,9 +58,9 @@ def test_codes_are_equal_when_values_are_and_in_their_order(name):
         ranks = codec.order_ranks(codes, schema.dtypes[0], interner)
         for i, a in enumerate(checked):
             for j, b in enumerate(checked):
-                same = a == b or (is_nan(a) and is_nan(b))
+                same = list_key(a) == list_key(b)
                 assert (codes[i] == codes[j]) == same
-                less = not is_nan(a) and (is_nan(b) or a < b)
+                less = list_key(a) < list_key(b)
                 assert (ranks[i] < ranks[j]) == less
 
     check()

@@ -225,6 +225,51 @@ def test_compacting_releases_what_nothing_refers_to(tmp_path):
         assert sorted(r.snapshot("n")) == [("passing 3", 1, -5), ("staying", 50, 0), ("waiting", 1, -7)]
 
 
+def test_the_empty_string_is_not_taken_for_what_was_released_before_it(tmp_path):
+    flow = tm.Dataflow("strings")
+    flow.output("n", flow.input("x", {"s": "string"}).count("n"))
+    run = flow.start()
+    passing = [(f"passing {i}",) for i in range(20)]
+    run.insert("x", passing)
+    run.advance()
+    run.delete("x", passing)
+    run.insert("x", [("",)])
+    run.advance()
+    run.changes("n")
+    run.compact()
+    run.save(tmp_path / "state")
+    again = tm.load(tmp_path / "state", flow)
+    again.insert("x", [("",)])
+    again.advance()
+    assert list(again.snapshot("n")) == [("", 2)]
+
+
+def test_lists_and_what_they_hold_are_kept_released_and_saved(tmp_path):
+    flow = tm.Dataflow("lists")
+    x = flow.input("x", {"k": "int64", "s": "string", "l": "list<list<string>>"})
+    found = x.group_by("k").agg(s=tm.list("s"), l=tm.list("l"), first=tm.first("l", order_by="s"))
+    flow.output("out", found, changes=False)
+    run = flow.start()
+    passing = [(-i - 9, f"passing {i}", [["passing"], [f"too {i}"]]) for i in range(30)]
+    staying = (-1, "staying", ((), None, ("inside", None)))
+    run.insert("x", [*passing, staying])
+    run.advance()
+    run.delete("x", passing)
+    run.advance()
+    interner = run.compiled.interner
+    before = len(interner._numbers)
+    run.compact()
+    assert len(interner._numbers) < before - 90  # at least a string, a list in a list, and a list each
+    assert "inside" in interner._numbers
+    run.save(tmp_path / "state")
+    expected = [(-1, ("", "staying"), (None, staying[2]), None)]
+    for r in (run, tm.load(tmp_path / "state", flow)):
+        r.insert("x", [(-1, "", None)])
+        r.advance()
+        assert list(r.snapshot("out")) == expected
+        assert r.snapshot("out").to_arrow().column("l").to_pylist() == [[None, [[], None, ["inside", None]]]]
+
+
 @pytest.mark.parametrize("coordinates", [1, 2])
 def test_compacting_at_every_step_changes_nothing(coordinates):
     @settings(examples(30))

@@ -33,7 +33,7 @@ SCHEMA = Schema.of(
     {
         "i": "int64", "j": "int64", "n": "int32", "m": "int32", "f": "float64", "g": "float64", "d": "decimal(10,2)",
         "e": "decimal(38,18)", "s": "string", "u": "string", "t": "timestamp", "day": "date", "p": "bool", "q": "bool",
-        "raw": "binary",
+        "raw": "binary", "l": "list<int64>", "ll": "list<int64>", "x": "list<float64>", "xx": "list<float64>",
     }
 )  # fmt: skip
 
@@ -56,6 +56,10 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "bool": st.booleans(),
     "binary": st.sampled_from([b"", b"a", b"\xff", b"\x00"]),
 }  # fmt: skip
+SCALARS = tuple(VALUES)
+"""The kinds of values that can be literals."""
+for _element in ("int64", "float64"):
+    VALUES[f"list<{_element}>"] = st.lists(st.none() | VALUES[_element], max_size=2).map(tuple)
 KINDS = tuple(VALUES)
 NUMBERS = KINDS[:5]
 ROWS = st.lists(st.tuples(*(st.none() | VALUES[str(f.dtype)] for f in SCHEMA)), min_size=1, max_size=6)
@@ -91,7 +95,9 @@ PATTERNS = [
 def trees(kind: str, depth: int) -> st.SearchStrategy[Expr]:
     """Expressions of (about) a type: binding decides the exact one."""
     columns = [col(f.name) for f in SCHEMA if str(f.dtype) == kind]
-    leaves = st.sampled_from(columns) | VALUES[kind].map(lit) | st.just(lit(None))
+    leaves = st.sampled_from(columns) | st.just(lit(None))
+    if kind in SCALARS:
+        leaves |= VALUES[kind].map(lit)
     return leaves if depth == 0 else st.deferred(lambda: leaves | st.one_of(*composed(kind, depth - 1)))
 
 
@@ -119,6 +125,8 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
         any_kind.flatmap(sub).map(lambda e: e.cast(kind)),
         st.tuples(same, same).map(lambda a: ex.nullif(*a)),
     ]
+    if kind in ("int64", "float64"):
+        found += [call("get", sub(f"list<{kind}>"), st.integers(-1, 2) | trees("int32", depth))]
     if kind in NUMBERS:
         places = st.integers(-3, 3)
         found += [call("round", same, places), call("pmod", same, same)]
@@ -147,6 +155,7 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
     if kind == "int32":
         text = sub("string")
         found += [call("length", text), call("length", sub("binary")), call("ascii", text)]
+        found += [call("size", sub("list<int64>")), call("size", sub("list<float64>"))]
         found += [call("locate", st.text("aß ", max_size=2), text, st.integers(-1, 3))]
         found += [
             call(f, moment)
@@ -203,7 +212,8 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
             found.append((pairs | mixed).map(lambda a, f=function: Call(f, a)))
             found[-1].calls = function
         found += [any_kind.flatmap(lambda k: call("in", sub(k), sub(k), sub(k)))]
-        found += [any_kind.flatmap(lambda k: call("in", sub(k), st.none() | VALUES[k], VALUES[k]))]
+        scalars = st.sampled_from(SCALARS)
+        found += [scalars.flatmap(lambda k: call("in", sub(k), st.none() | VALUES[k], VALUES[k]))]
         found += [call("and", same, same), call("or", same, same), call("not", same)]
         found += [any_kind.flatmap(lambda k: call("is_null", sub(k)))]
         plain = st.none() | st.text("a%_A ", max_size=3)
@@ -230,6 +240,7 @@ def outcome(evaluation: Any) -> tuple[str, Any]:
         value = evaluation()
     except ExpressionError as error:
         return "error", str(error)
+    value = tuple(value) if isinstance(value, list) else value
     return type(value).__name__, repr(value)
 
 

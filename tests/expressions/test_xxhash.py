@@ -52,6 +52,17 @@ def test_a_row_is_hashed_column_by_column_and_nulls_are_left_out() -> None:
     assert xxhash64(["a", "b"], [dtype("string")] * 2) == -7357372313250070212
 
 
+def test_a_list_is_hashed_as_its_values_would_be_as_columns() -> None:
+    """What Spark says of an array: each value with the hash so far as its seed, and nothing for NULL or no value."""
+    for values in ((1, None, 2), (), (None,)):
+        expected = xxhash64(["a", *values], [dtype("string"), *[dtype("int64")] * len(values)])
+        row, types = ["a", values], [dtype("string"), dtype("list<int64>")]
+        assert xxhash64(row, types) == expected
+        assert xxhash64_columns([pa.array([v], t.arrow) for v, t in zip(row, types, strict=True)]).tolist() == [
+            expected
+        ]
+
+
 def test_the_authors_own_vectors() -> None:
     # XXH64 of nothing, and of the bytes that its repository tests with.
     assert xxh64(b"", 0) == 0xEF46DB3751D8E999
@@ -61,7 +72,8 @@ def test_the_authors_own_vectors() -> None:
 VALUES = {
     "int32": st.integers(-(2**31), 2**31 - 1), "int64": st.integers(-(2**63), 2**63 - 1), "bool": st.booleans(), "float64": st.floats(),
     "date": st.dates(), "timestamp": st.datetimes(), "string": st.text(max_size=80), "binary": st.binary(max_size=200),
-    "decimal(18,3)": st.decimals(-(10**14), 10**14, places=3), "decimal(38,5)": st.integers(-(10**38) + 1, 10**38 - 1).map(lambda v: D(v).scaleb(-5, decimal.Context(prec=60))),
+    "decimal(18,3)": st.decimals(-(10**14), 10**14, places=3), "list<string>": st.lists(st.none() | st.text(max_size=9), max_size=3).map(tuple),
+    "list<list<int32>>": st.lists(st.none() | st.lists(st.integers(-9, 9), max_size=2).map(tuple), max_size=3).map(tuple), "decimal(38,5)": st.integers(-(10**38) + 1, 10**38 - 1).map(lambda v: D(v).scaleb(-5, decimal.Context(prec=60))),
 }  # fmt: skip
 
 
@@ -89,5 +101,5 @@ def test_long_strings_and_no_rows() -> None:
     texts = ["x" * n for n in (100_000, 31, 32, 33, 5)] + [c * 3000 for c in "abcdefghijklmnopqrstu"]
     assert xxhash64_columns([pa.array(texts)]).tolist() == [xxhash64([t], [dtype("string")]) for t in texts]
     assert xxhash64_columns([pa.array([], pa.string())]).tolist() == []
-    with pytest.raises(TypeError, match="no hash for columns of list"):
-        xxhash64_columns([pa.array([[1]])])
+    with pytest.raises(TypeError, match="no hash for columns of struct"):
+        xxhash64_columns([pa.array([{"a": 1}])])

@@ -9,13 +9,14 @@ import attrs
 
 from tidemill.collections.binding import Bound, bind
 from tidemill.collections.expressions import Expr, as_expr, lit, when
+from tidemill.collections.ordering import OrderColumn
 from tidemill.collections.schema import Field, Schema
-from tidemill.collections.types import BOOL, FLOAT64, INT64, DType, decimal_type
+from tidemill.collections.types import BOOL, FLOAT64, INT64, DType, decimal_type, list_type
 from tidemill.errors import SchemaError
 
 __all__ = [
-    "Aggregate", "Aggregates", "BoundAggregate", "UserReduce", "avg", "bool_and", "bool_or", "count", "count_distinct",
-    "max", "min", "stddev", "sum", "variance",
+    "ORDERED", "Aggregate", "Aggregates", "BoundAggregate", "UserReduce", "avg", "bool_and", "bool_or", "count",
+    "count_distinct", "first", "last", "list", "max", "min", "stddev", "sum", "variance",
 ]  # fmt: skip
 
 # The public names are SQL's; `from tidemill import *` leaves those that would shadow a builtin out.
@@ -23,27 +24,31 @@ __all__ = [
 _DECIMAL_HEADROOM: Final = 10
 _AVG_DIGITS: Final = 4
 
+ORDERED: Final = frozenset(("first", "last", "list"))
+"""Aggregates of the rows in an order, to which NULL is a value as any other."""
+
 
 @attrs.frozen(eq=False)
 class Aggregate:
     """An aggregate function of a group, not yet bound to a schema. Made by ``tm.count()``, ``tm.sum("x")`` and others.
 
     >>> sum("delay").filter("delay > 0")
-    Aggregate(function='sum', argument='delay', condition='delay > 0')
+    Aggregate(function='sum', argument='delay', condition='delay > 0', order_by=None)
     """
 
     function: str
     argument: Any = None
     condition: Any = None
+    order_by: Any = None
 
     def filter(self, condition: Any) -> Aggregate:
         """Return the same aggregate over those rows of the group for which the condition is true (SQL's FILTER)."""
         return attrs.evolve(self, condition=condition)
 
     def input_expression(self, schema: Schema) -> Expr | None:
-        """Return what is aggregated: NULL, which every aggregate skips, where the condition does not hold."""
+        """Return what is aggregated: NULL where the condition does not hold, if the aggregate skips NULL."""
         argument = None if self.argument is None else as_expr(self.argument, schema)
-        if self.condition is None:
+        if self.condition is None or self.function in ORDERED:
             return argument
         taken = lit(1) if argument is None else argument
         return when(as_expr(self.condition, schema), taken).otherwise(None)
@@ -75,7 +80,8 @@ def avg(argument: Any) -> Aggregate:
 def min(argument: Any) -> Aggregate:  # noqa: A001 - SQL's name
     """Return the aggregate for the least value that is not NULL; NULL where there is none.
 
-    NaN is the greatest float, False is less than True, strings go by code point. The type is the argument's.
+    NaN is the greatest float, False is less than True, strings go by code point, lists by their values. The type is
+    the argument's.
     """
     return Aggregate("min", argument)
 
@@ -117,19 +123,74 @@ def stddev(argument: Any) -> Aggregate:
     return Aggregate("stddev", argument)
 
 
+def first(argument: Any, *, order_by: Any) -> Aggregate:
+    """Return the aggregate for the value in the first row of the group, in an order. The type is the argument's.
+
+    ``order_by`` is a column, an expression, ``tm.asc(...)`` or ``tm.desc(...)``, or a list of them; ties are broken by
+    a fixed hash of the row, then by the row. NULL is a value as any other: where the first row has NULL, that is the
+    result; to pass over such rows, ``.filter("x IS NOT NULL")``. Rows for which a filter's condition is not true take
+    no part; where none is left, the result is NULL. A row with a negative count is an error. Cost: at top level a
+    change costs the logarithm of the group's size.
+    """
+    return Aggregate("first", argument, order_by=order_by)
+
+
+def last(argument: Any, *, order_by: Any) -> Aggregate:
+    """Return the aggregate for the value in the last row of the group, in an order. All else is as for `first`."""
+    return Aggregate("last", argument, order_by=order_by)
+
+
+def list(argument: Any, *, order_by: Any = None) -> Aggregate:  # noqa: A001 - SQL's name
+    """Return the aggregate for the list of the values of all rows, NULLs among them: type ``list<T>``, never NULL.
+
+    A row that is there n times is in it n times. The list is sorted by value, NULL first, unless ``order_by`` is given,
+    which is as for `first`. Rows for which a filter's condition is not true take no part; where none is left, the list
+    is empty, as Spark's ``collect_list`` has it (which leaves NULLs out, as ``.filter("x IS NOT NULL")`` does here;
+    DuckDB's ``list`` keeps NULLs, and is NULL where no row is left). In rows lists are tuples, in Arrow lists. A value
+    (with ``order_by`` a row) with a negative count is an error. Cost: a change makes the lists of the groups it is in
+    anew; lists that were there before are held until ``run.compact()``.
+
+    >>> import tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> c = flow.constant({"k": "string", "t": "int64", "x": "int64"}, [("a", 1, 5), ("a", 3, 2), ("a", 2, None)])
+    >>> found = c.group_by("k").agg(l=tm.list("x"), m=tm.list("x", order_by="t"), last=tm.last("x", order_by="t"))
+    >>> flow.output("lists", found)
+    >>> flow.start().snapshot("lists")
+    k  l             m             last
+    -  ------------  ------------  ----
+    a  [NULL, 2, 5]  [5, NULL, 2]  2
+    """
+    return Aggregate("list", argument, order_by=order_by)
+
+
 @attrs.frozen
 class BoundAggregate:
-    """An aggregate over a column of a Reduce's input; without a column, over the rows themselves."""
+    """An aggregate over a column of a Reduce's input; without a column, over the rows themselves.
+
+    Those that need an order of rows have it in ``order``, and ``condition`` is a column that is true in those rows that
+    take part. ``tells_apart`` are the columns by which rows, or values, are told apart none of which may have a
+    negative count; where there are none, counts may be what they will.
+    """
 
     function: str
     column: int | None
     input: DType | None
     output: DType
+    order: tuple[OrderColumn, ...] = ()
+    condition: int | None = None
+    tells_apart: tuple[int, ...] = ()
 
     @property
     def nullable(self) -> bool:
-        """Whether a group can have NULL here: all but counts can, where it has no value that is not NULL."""
-        return self.function not in ("count", "count_distinct")
+        """Whether a group can have NULL here: all but counts and lists can."""
+        return self.function not in ("count", "count_distinct", "list")
+
+    def describe(self) -> str:
+        """Return the function, and of those of ordered rows the columns and the order."""
+        if self.function not in ORDERED:
+            return self.function
+        of = "" if self.condition is None else f" where #{self.condition}"
+        return f"{self.function} #{self.column} by {', '.join(o.describe() for o in self.order)}{of}"
 
 
 @attrs.frozen
@@ -145,7 +206,7 @@ class Aggregates:
 
     def describe(self) -> str:
         """Return the aggregates with their columns' names, as SQL would list them."""
-        return ", ".join(f"{a.function} AS {n}" for a, n in zip(self.columns, self.names, strict=True))
+        return ", ".join(f"{a.describe()} AS {n}" for a, n in zip(self.columns, self.names, strict=True))
 
 
 @attrs.frozen(eq=False)
@@ -171,12 +232,14 @@ def bind_aggregate(aggregate: Any, name: str, schema: Schema, column: int) -> tu
     return BoundAggregate(aggregate.function, column, bound.dtype, _output(aggregate.function, bound, name)), bound
 
 
-def _output(function: str, bound: Bound, name: str) -> DType:
+def _output(function: str, bound: Bound, name: str) -> DType:  # noqa: PLR0911 - one line a family of functions
     given = bound.dtype
     if function in ("count", "count_distinct"):
         return INT64
-    if function in ("min", "max"):
+    if function in ("min", "max", "first", "last"):
         return given
+    if function == "list":
+        return list_type(given)
     if function in ("bool_or", "bool_and"):
         if given != BOOL:
             msg = f"{name}: {function} of {bound.sql()} is of type {given}: expected bool"

@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tidemill.collections.aggregates import Aggregates, BoundAggregate, bind_aggregate, output_fields
+from tidemill.collections.aggregates import (
+    ORDERED,
+    Aggregate,
+    Aggregates,
+    BoundAggregate,
+    bind_aggregate,
+    output_fields,
+)
 from tidemill.collections.binding import Bound, bind
-from tidemill.collections.expressions import col, lit
+from tidemill.collections.expressions import as_expr, col, lit
+from tidemill.collections.ordering import OrderColumn, bind_order, hash_of_row
 from tidemill.collections.schema import Field, Schema
 from tidemill.collections.types import BOOL
 from tidemill.dataflow.nodes import Reduce
@@ -40,6 +48,7 @@ def aggregate(collection: Collection, keys: Columns, aggregates: Mapping[str, An
             distinct.append((f"{name}#", argument))
         elif argument is not None:
             made = attrs.evolve(made, column=_place(columns, f"{name}#", argument))
+            made = _with_rows(made, one, name, columns, schema=collection.schema, keys=len(keys))
         bound.append(made)
     if distinct:
         rows, logic = _with_distinct(collection, len(keys), columns, distinct, bound=bound, names=tuple(aggregates))
@@ -57,6 +66,38 @@ def aggregate(collection: Collection, keys: Columns, aggregates: Mapping[str, An
         scalar=not keys,
     )
     return rows.builder.collection(node)
+
+
+def _with_rows(
+    made: BoundAggregate, one: Aggregate, name: str, columns: Columns, *, schema: Schema, keys: int
+) -> BoundAggregate:
+    """Return an aggregate with the columns by which it orders rows, takes part of them, and tells them apart."""
+    assert made.column is not None
+    if made.function not in ORDERED:
+        return attrs.evolve(made, tells_apart=(made.column,)) if made.function in ("min", "max") else made
+    condition = None
+    order: tuple[OrderColumn, ...] = (OrderColumn(made.column),)
+    told_apart: tuple[int, ...] = (made.column,)
+    if one.condition is not None:
+        condition = _place(columns, f"{name}#if", bind(as_expr(one.condition, schema), schema, expected=BOOL))
+    if one.order_by is not None or made.function != "list":
+        order, told_apart = _total_order(one.order_by, name, columns, schema)
+    order = tuple(o for o in order if o.column >= keys)  # in a group all rows have the same key
+    told_apart = tuple(c for c in told_apart if c >= keys)
+    return attrs.evolve(made, order=order, condition=condition, tells_apart=told_apart or (made.column,))
+
+
+def _total_order(
+    order_by: Any, name: str, columns: Columns, schema: Schema
+) -> tuple[tuple[OrderColumn, ...], tuple[int, ...]]:
+    """Return an order that tells any two rows apart, by their hash and then whole; and the columns of whole rows."""
+    asked = [
+        OrderColumn(_place(columns, f"{name}#order{i}", b), key.descending, key.nulls_first)
+        for i, (b, key) in enumerate(bind_order(order_by, schema))
+    ]
+    tie = OrderColumn(_place(columns, "hash#", bind(hash_of_row(schema), schema)))
+    rows = tuple(_place(columns, f"row#{n}", bind(col(n), schema)) for n in schema.names)
+    return (*asked, tie, *map(OrderColumn, rows)), rows
 
 
 def _place(columns: Columns, name: str, argument: Bound) -> int:
@@ -80,7 +121,8 @@ def _with_distinct(
     """Return the rows to aggregate, beside them a row for each distinct argument of each group, and what to compute.
 
     Only the former have a mark that they are present: counting them counts the group. The latter have all arguments
-    NULL but their own, which is NULL in the former, so that counting what is not NULL counts the distinct ones.
+    NULL but their own, which is NULL in the former, so that counting what is not NULL counts the distinct ones. Where
+    NULL is a value as any other, the mark says which rows take part.
     """
     schema = collection.schema
     null = [(name, bind(lit(None).cast(b.dtype), schema)) for name, b in distinct]
@@ -103,6 +145,8 @@ def _with_distinct(
         if b.function == "count_distinct"
         else attrs.evolve(b, column=present, input=BOOL)
         if b.column is None
+        else attrs.evolve(b, condition=present)
+        if b.function in ORDERED and b.condition is None
         else b
         for b in bound
     ]

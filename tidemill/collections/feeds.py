@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidemill.collections.lists import list_ranks
 from tidemill.collections.schema import Field, Schema
-from tidemill.collections.types import INT64, STRING
+from tidemill.collections.types import INT64, STRING, is_arrow_list
 from tidemill.collections.validation import checked_batch, python_rows
 from tidemill.errors import RowError, SchemaError
 
@@ -146,6 +147,8 @@ class Keyed:
 
 def _codes(column: pa.ChunkedArray) -> Ints:
     """Return numbers that are equal where the values are, NULL and NaN each equal to itself."""
+    if is_arrow_list(column.type):
+        column = pa.chunked_array([list_ranks(column)])
     encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
     arrays = encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded]
     codes = [a.indices.to_numpy(zero_copy_only=False).astype(np.int64) for a in arrays]

@@ -87,6 +87,9 @@ class CsvFiles(_Files):
 
     def _parsed(self, path: str, schema: Schema, where: str) -> pa.Table:
         own = self.schema or schema
+        if lists := [f for f in schema if f.dtype.is_list]:
+            msg = f"{where}: column {lists[0]}: CSV has no lists; read text, or use Parquet"
+            raise RowError(msg)
         names: list[str] = []
         try:
             names = self._header(path) if self.header else list(own.names)

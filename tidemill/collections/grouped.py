@@ -28,7 +28,8 @@ class Grouped:
     def agg(self, **aggregates: Any) -> Collection:
         """Return for each group one row: the keys, then the aggregates, by name.
 
-        A group has a row where its total count is not zero. Aggregates skip NULL; each takes ``.filter(condition)``.
+        A group has a row where its total count is not zero. Aggregates skip NULL, but for ``tm.first``, ``tm.last`` and
+        ``tm.list``, to which it is a value; each takes ``.filter(condition)``.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()

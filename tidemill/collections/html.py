@@ -7,7 +7,7 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["html_table"]
+__all__ = ["html_table", "shown_value"]
 
 _LONGEST = 200
 
@@ -28,9 +28,20 @@ def html_table(columns: Sequence[str], lines: Sequence[tuple[Any, ...]], total: 
     )
 
 
+def shown_value(value: Any) -> str:
+    """Return a value's text: Python's, but NULL for what is missing, and lists in brackets.
+
+    >>> shown_value((1, None, ("a",)))
+    '[1, NULL, [a]]'
+    """
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(shown_value, value)) + "]"
+    return "NULL" if value is None else str(value)
+
+
 def _cell(value: Any) -> str:
     number = isinstance(value, (int, float, decimal.Decimal)) and not isinstance(value, bool)
-    text = str(value)
+    text = shown_value(value)
     if len(text) > _LONGEST:
         text = text[:_LONGEST] + "…"
     shown = "<i>NULL</i>" if value is None else html.escape(text)

@@ -81,8 +81,8 @@ def hash_of_row(schema: Schema) -> Expr:
 def bind_order(order_by: Any, schema: Schema) -> list[tuple[Bound, SortKey]]:
     """Return the expressions of an ``order_by=``, bound, with their sort keys."""
     keys = order_by if isinstance(order_by, Sequence) and not isinstance(order_by, str) else [order_by]
-    if not keys:
-        msg = "order_by=[]: expected at least one column or expression to sort by"
+    if not keys or order_by is None:
+        msg = f"order_by={order_by!r}: expected at least one column or expression to sort by"
         raise SchemaError(msg)
     found = [k if isinstance(k, SortKey) else asc(k) for k in keys]
     return [(bind(as_expr(k.expression, schema), schema), k) for k in found]

@@ -10,8 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.collections.feeds import Keyed
-from tidemill.collections.html import html_table
+from tidemill.collections.html import html_table, shown_value
+from tidemill.collections.lists import list_key, list_ranks
 from tidemill.collections.schema import Schema
+from tidemill.collections.types import is_arrow_list
 from tidemill.collections.validation import python_rows
 from tidemill.dataflow.lattice import Antichain, Time, shown
 from tidemill.errors import SchemaError
@@ -56,7 +58,8 @@ class _Table:
         import pyarrow.compute as pc  # noqa: PLC0415 - slow to import
 
         names = [f"c{i}" for i in range(len(self._coordinates) + self._table.num_columns)]
-        keys = pa.table([*(pa.array(t) for t in self._times), *self._table.columns], names=names)
+        columns = [list_ranks(c) if is_arrow_list(c.type) else c for c in self._table.columns]
+        keys = pa.table([*(pa.array(t) for t in self._times), *columns], names=names)
         order: Ints = pc.sort_indices(keys, sort_keys=[(n, "ascending", "at_start") for n in names]).to_numpy()
         return order
 
@@ -112,7 +115,7 @@ class _Table:
 
     def __repr__(self) -> str:
         columns, lines = self._head(_SHOWN_ROWS)
-        cells = [tuple(columns), *(tuple(map(_cell, line)) for line in lines)]
+        cells = [tuple(columns), *(tuple(map(shown_value, line)) for line in lines)]
         widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
         text = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
         text.insert(1, "  ".join("-" * w for w in widths))
@@ -264,7 +267,9 @@ def arrow_table(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 
 def _sort_keys(column: pa.ChunkedArray) -> list[Any]:
-    """Return what sorts as Arrow sorts a column: NULL first, then NaN, then the values."""
+    """Return what sorts as Arrow sorts a column: NULL first, then NaN, then the values; lists by their values."""
+    if is_arrow_list(column.type):
+        return [list_key(v) for v in column.to_pylist()]
     if column.type in _NUMBERS:
         column = column.cast(_NUMBERS[column.type])
     values: list[Any] = column.to_pylist()
@@ -275,7 +280,3 @@ def _sort_keys(column: pa.ChunkedArray) -> list[Any]:
 
 def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def _cell(value: Any) -> str:
-    return "NULL" if value is None else str(value)

@@ -19,7 +19,19 @@ from tidemill.collections.functions import BY_NAME, FUNCTIONS
 from tidemill.collections.functions.dates import WITH_UNIT, extract, to_date, to_timestamp
 from tidemill.collections.functions.text import ilike, instr
 from tidemill.collections.intervals import Interval, interval_of, sum_of, unit_of
-from tidemill.collections.types import BINARY, BOOL, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType, dtype
+from tidemill.collections.types import (
+    BINARY,
+    BOOL,
+    DATE,
+    FLOAT64,
+    INT32,
+    INT64,
+    STRING,
+    TIMESTAMP,
+    DType,
+    dtype,
+    list_type,
+)
 from tidemill.errors import SchemaError, did_you_mean
 
 __all__ = ["parse"]
@@ -179,6 +191,8 @@ class _Parser:
         known = _TYPES.get(node.this)
         if known is not None:
             return known
+        if node.this == exp.DataType.Type.ARRAY and len(node.expressions) == 1:
+            return list_type(self.type(node.expressions[0]))
         try:
             return dtype(node.sql(dialect=_DIALECT))
         except SchemaError:
@@ -306,8 +320,8 @@ _CAST_NAMES: Final = {
 }  # fmt: skip
 
 _AGGREGATES: Final = {
-    "sum", "count", "avg", "mean", "min", "max", "stddev", "variance", "first", "last", "bool_or", "bool_and",
-    "any_value",
+    "sum", "count", "avg", "mean", "min", "max", "stddev", "variance", "first", "last", "list", "bool_or", "bool_and",
+    "any_value", "array_agg", "collect_list", "count_distinct",
 }  # fmt: skip
 
 _UNSTEADY: Final = {

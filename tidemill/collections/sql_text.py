@@ -195,7 +195,13 @@ def _interval(value: Interval) -> exp.Expression:
 
 
 def _type(to: DType) -> exp.DataType:
-    return exp.DataType.build(_SPARK_TYPES.get(to.name, str(to)), dialect=DIALECT)
+    return exp.DataType.build(_type_name(to), dialect=DIALECT)
+
+
+def _type_name(to: DType) -> str:
+    if to.element is not None:
+        return f"ARRAY<{_type_name(to.element)}>"
+    return _SPARK_TYPES.get(to.name, str(to))
 
 
 _SPARK_TYPES: Final = {

@@ -15,10 +15,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
+from tidemill.collections.lists import list_array, list_parts
 from tidemill.collections.schema import Field, Schema
-from tidemill.collections.types import DType
+from tidemill.collections.types import DType, is_arrow_list
 from tidemill.errors import RowError
 
 __all__ = ["INT64_LIMIT", "Source", "as_table", "checked_table", "first_failing", "mismatch"]
@@ -162,25 +164,32 @@ def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.Arr
         nan = " (and what pandas calls missing is one: NaN too)" if field.dtype.name == "float64" else ""
         msg = f"{where}, row {row}: column {field} is NULL: nulls are not allowed here{nan}"
         raise RowError(msg)
-    _check_range(field, array, where)
+    _check_range(field, field.dtype, array, where)
     return array
 
 
-def _check_range(field: Field, array: pa.Array, where: str) -> None:
-    limits = _RANGES.get(field.dtype.name)
+def _check_range(field: Field, dtype: DType, array: pa.Array, where: str, rows: Any = None) -> None:
+    """Refuse values that are none of ours; of a list's values ``rows`` says in which row each is."""
+    if dtype.element is not None:
+        values, lengths = list_parts(array)
+        of_list = np.arange(len(array)).repeat(lengths)
+        _check_range(field, dtype.element, values, where, of_list if rows is None else rows[of_list])
+    limits = _RANGES.get(dtype.name)
     if limits is None or len(array) == array.null_count:
         return
     import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and only tables need it
 
-    numbers = array.view(pa.int32() if field.dtype.name == "date" else pa.int64())
+    numbers = array.view(pa.int32() if dtype.name == "date" else pa.int64())
     found = pc.min_max(numbers)
     if limits[0] <= found["min"].as_py() and found["max"].as_py() <= limits[1]:
         return
     bad = pc.fill_null(pc.or_(pc.less(numbers, limits[0]), pc.greater(numbers, limits[1])), False)
-    row = bad.to_numpy(zero_copy_only=False).argmax()
-    why = "the pattern stands for NULL" if field.dtype.name == "int64" else "the years are 1 to 9999"
-    text = numbers[row].as_py() if field.dtype.name == "int64" else array[row : row + 1].cast(pa.string())[0]
-    msg = f"{where}, row {row}: column {field}: {text} is no {field.dtype} here: overflow ({why})"
+    at = bad.to_numpy(zero_copy_only=False).argmax()
+    why = "the pattern stands for NULL" if dtype.name == "int64" else "the years are 1 to 9999"
+    text = numbers[at].as_py() if dtype.name == "int64" else array[at : at + 1].cast(pa.string())[0]
+    msg = (
+        f"{where}, row {at if rows is None else rows[at]}: column {field}: {text} is no {dtype} here: overflow ({why})"
+    )
     raise RowError(msg)
 
 
@@ -211,12 +220,20 @@ def _converted(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
 def _cast(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
     """Cast, in the steps that Arrow has kernels for; an Arrow exception where a value would be lost."""
     wanted, t = dtype.arrow, pa.types
+    if dtype.element is not None and is_arrow_list(column.type):
+        return pa.chunked_array([_cast_lists(chunk, dtype.element) for chunk in column.chunks], wanted)
     if t.is_dictionary(column.type) or t.is_run_end_encoded(column.type):
         plain = [_plain(chunk, wanted) for chunk in column.chunks]
         return pa.chunked_array(plain, wanted)
     if dtype.is_decimal and t.is_integer(column.type):
         column = column.cast(pa.decimal256(20 + dtype.scale, dtype.scale))  # the digits of any integer
     return column.cast(wanted)
+
+
+def _cast_lists(chunk: pa.Array, element: DType) -> pa.Array:
+    values, lengths = list_parts(chunk)
+    null = chunk.is_null().to_numpy(zero_copy_only=False)
+    return list_array(_one(_cast(pa.chunked_array([values]), element)), lengths, null)
 
 
 def _plain(chunk: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -241,6 +258,8 @@ def _widens(given: pa.DataType, wanted: DType) -> bool:
         return _widens(given.value_type, wanted)
     if t.is_null(given):
         return True
+    if wanted.element is not None:
+        return is_arrow_list(given) and _widens(given.value_type, wanted.element)
     families: dict[str, Callable[[pa.DataType], bool]] = {
         "int64": _is_whole,
         "int32": _is_whole,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import re
-from typing import Any, Final
+from typing import Any, Final, get_args, get_origin
 
 import attrs
 import pyarrow as pa
@@ -14,6 +14,7 @@ from tidemill.errors import SchemaError, did_you_mean
 
 __all__ = [
     "BINARY", "BOOL", "DATE", "FLOAT64", "INT32", "INT64", "STRING", "TIMESTAMP", "DType", "decimal_type", "dtype",
+    "is_arrow_list", "list_type",
 ]  # fmt: skip
 
 MAX_DECIMAL_PRECISION: Final = 38
@@ -21,21 +22,29 @@ MAX_DECIMAL_PRECISION: Final = 38
 
 @attrs.frozen
 class DType:
-    """A column's type: one of ``int64 int32 float64 bool string binary date timestamp decimal(p,s)``.
+    """A column's type: one of ``int64 int32 float64 bool string binary date timestamp decimal(p,s)``, or a list of one.
 
-    ``timestamp`` is microseconds without a zone. Two types are equal when their names, precision and scale are.
+    ``timestamp`` is microseconds without a zone. ``list<T>`` holds lists of values of T, a list too if need be; values
+    in it may be NULL. In rows lists are tuples, which can be keys of dicts, and in Arrow they are lists. Lists are
+    equal where their values are, NULL being equal to NULL; they sort by their first values, then by the second ones and
+    so on, NULL before all others and a list before those that it begins. Two types are equal when all they say is.
 
     >>> dtype("decimal(10, 2)")
     decimal(10,2)
     >>> dtype(float), dtype(pa.int32())
     (float64, int32)
+    >>> dtype(list[str]), dtype("list<list<int64>>").element
+    (list<string>, list<int64>)
     """
 
     name: str
     precision: int = 0
     scale: int = 0
+    element: DType | None = None
 
     def __str__(self) -> str:
+        if self.element is not None:
+            return f"list<{self.element}>"
         return f"decimal({self.precision},{self.scale})" if self.is_decimal else self.name
 
     __repr__ = __str__
@@ -44,6 +53,11 @@ class DType:
     def is_decimal(self) -> bool:
         """Whether this is a decimal, of whatever precision and scale."""
         return self.name == "decimal"
+
+    @property
+    def is_list(self) -> bool:
+        """Whether this is a list, of whatever values."""
+        return self.element is not None
 
     @property
     def is_integer(self) -> bool:
@@ -60,6 +74,8 @@ class DType:
         """The Arrow type in which columns of this type come in and go out."""
         if self.is_decimal:
             return pa.decimal128(self.precision, self.scale)
+        if self.element is not None:
+            return pa.list_(self.element.arrow)
         return _ARROW[self.name]
 
 
@@ -85,6 +101,8 @@ _ARROW: Final[dict[str, pa.DataType]] = {
     "int64": pa.int64(), "int32": pa.int32(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string(),
     "binary": pa.binary(), "date": pa.date32(), "timestamp": pa.timestamp("us"),
 }  # fmt: skip
+_LIST: Final = re.compile(r"(?:list|array)\s*<(.*)>")
+_EXPECTED: Final = [*_SIMPLE, "decimal(p,s)", "list<T>"]
 _DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 
 
@@ -94,6 +112,11 @@ def decimal_type(precision: int, scale: int = 0) -> DType:
         msg = f"decimal({precision},{scale}) is no type: expected 1 <= precision <= 38 and 0 <= scale <= precision"
         raise SchemaError(msg)
     return DType("decimal", precision, scale)
+
+
+def list_type(element: DType) -> DType:
+    """Return the type of lists of values of a type."""
+    return DType("list", element=element)
 
 
 def dtype(spec: Any) -> DType:
@@ -112,9 +135,12 @@ def dtype(spec: Any) -> DType:
         return _from_name(spec)
     if isinstance(spec, pa.DataType):
         return _from_arrow(spec)
+    if get_origin(spec) is list:
+        return list_type(dtype(get_args(spec)[0]))
     found = _PYTHON.get(spec) if isinstance(spec, type) else None
     if found is None:
-        msg = f"{spec!r} is not a column type: {did_you_mean(str(spec), [*_SIMPLE, 'decimal(p,s)'])}"
+        hint = "say of what, as in list[int] or 'list<int64>'" if spec is list else did_you_mean(str(spec), _EXPECTED)
+        msg = f"{spec!r} is not a column type: {hint}"
         raise SchemaError(msg)
     return found
 
@@ -125,7 +151,9 @@ def _from_name(text: str) -> DType:
         return found
     if match := _DECIMAL.fullmatch(name):
         return decimal_type(int(match[1]), int(match[2] or 0))
-    msg = f"{text!r} is not a column type: {did_you_mean(name, [*_SIMPLE, 'decimal(p,s)'])}"
+    if match := _LIST.fullmatch(name):
+        return list_type(_from_name(match[1]))
+    msg = f"{text!r} is not a column type: {did_you_mean(name, _EXPECTED)}"
     raise SchemaError(msg)
 
 
@@ -151,8 +179,17 @@ def _from_arrow(arrow: pa.DataType) -> DType:  # noqa: PLR0911 - one line a fami
         return DATE
     if t.is_timestamp(arrow) and arrow.tz is None:
         return TIMESTAMP
+    if is_arrow_list(arrow):
+        return list_type(_from_arrow(arrow.value_type))
     msg = (
-        f"Arrow type {arrow} has no counterpart: expected integers, floats, bool, string, binary, date, decimal or a "
-        "timestamp without a zone; cast the column first"
+        f"Arrow type {arrow} has no counterpart: expected integers, floats, bool, string, binary, date, decimal, a "
+        "timestamp without a zone or lists of these; cast the column first"
     )
     raise SchemaError(msg)
+
+
+def is_arrow_list(arrow: pa.DataType) -> bool:
+    """Return whether this is one of Arrow's types of lists."""
+    t = pa.types
+    plain = t.is_list(arrow) or t.is_large_list(arrow) or t.is_fixed_size_list(arrow)
+    return bool(plain or t.is_list_view(arrow) or t.is_large_list_view(arrow))

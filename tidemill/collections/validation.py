@@ -8,14 +8,14 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from tidemill.collections.schema import Field, Schema
 from tidemill.collections.tables import INT64_LIMIT, Source, as_table, checked_table, mismatch
-from tidemill.collections.types import DType
+from tidemill.collections.types import DType, is_arrow_list
 from tidemill.errors import RowError
 
 __all__ = ["INT64_LIMIT", "NAN", "Batch", "checked_batch", "checked_rows", "python_rows"]
@@ -71,11 +71,28 @@ def python_rows(batch: Batch) -> list[tuple[Any, ...]]:
     """Return a checked batch as tuples of canonical Python values."""
     if isinstance(batch, list):
         return batch
-    columns = [c.to_pylist() for c in batch.columns]
-    for i, t in enumerate(batch.schema.types):
-        if pa.types.is_floating(t):
-            columns[i] = [None if v is None else canonical_float(v) for v in columns[i]]
+    columns = [python_values(c) for c in batch.columns]
     return list(zip(*columns, strict=True)) if columns else []
+
+
+def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Return a column as canonical Python values: one NaN, no -0.0, lists as tuples."""
+    values: list[Any] = column.to_pylist()
+    t = column.type
+    if pa.types.is_floating(t) or is_arrow_list(t):
+        return [canonical(v) for v in values]
+    return values
+
+
+def canonical(value: Any) -> Any:
+    """Return the value that stands for all equal to it: see `canonical_float`; a tuple of such for a list.
+
+    >>> canonical([1, -0.0, [None]])
+    (1, 0.0, (None,))
+    """
+    if isinstance(value, float):
+        return canonical_float(value)
+    return tuple(map(canonical, value)) if isinstance(value, (list, tuple)) else value
 
 
 def canonical_float(value: float) -> float:
@@ -197,7 +214,25 @@ def _decimal(value: Any, dtype: DType) -> decimal.Decimal:
     return fitted or abs(fitted)
 
 
+def _list(value: Any, dtype: DType) -> tuple[Any, ...]:
+    assert dtype.element is not None
+    if hasattr(value, "tolist"):  # NumPy's arrays, which is what lists in pandas frames are
+        value = value.tolist()
+    if isinstance(value, (str, bytes, bytearray, Mapping)) or not isinstance(value, Sequence):
+        raise TypeError
+    check, element = _CHECKS[dtype.element.name], dtype.element
+    found = []
+    for i, v in enumerate(value):
+        try:
+            found.append(None if v is None else check(v, element))
+        except (TypeError, ValueError, ArithmeticError) as error:
+            why = "overflow" if isinstance(error, ArithmeticError) else str(error)
+            msg = f"value {i}, {v!r} ({type(v).__name__}), is no {element}" + (f": {why}" if why else "")
+            raise ValueError(msg) from None
+    return tuple(found)
+
+
 _CHECKS: Final[dict[str, Callable[[Any, DType], Any]]] = {
     "int64": _integer(INT64_LIMIT), "int32": _integer(INT32_LIMIT), "float64": _float, "bool": _bool, "string": _string,
-    "binary": _binary, "date": _date, "timestamp": _timestamp, "decimal": _decimal,
+    "binary": _binary, "date": _date, "timestamp": _timestamp, "decimal": _decimal, "list": _list,
 }  # fmt: skip

@@ -16,15 +16,22 @@ from hypothesis import strategies as st
 
 from tidemill.collections import aggregates as agg
 from tidemill.collections.collection import Collection
-from tidemill.collections.expressions import expr, lit
+from tidemill.collections.expressions import col, expr, lit
+from tidemill.collections.functions.lists import size
+from tidemill.collections.ordering import desc
 from tidemill.flow import Dataflow
+from tidemill.testing.random_aggregates import ORDERS, some_aggregates
 
 __all__ = ["Case", "Growth"]
 
 SCHEMA: Final = {"k": "int64", "v": "int64"}
-WIDE: Final = {"k": "int64", "f": "float64", "s": "string", "d": "decimal(6,2)", "b": "bool"}
+WIDE: Final = {
+    "k": "int64", "f": "float64", "s": "string", "d": "decimal(6,2)", "b": "bool", "l": "list<float64>",
+}  # fmt: skip
 MOST: Final = 10**6
 """Counts that may become larger are cut down before they are multiplied, so that 64 bits hold all products."""
+LIST_MOST: Final = 200
+"""Rows of larger counts are not put into lists as often as they are there."""
 LOOP_LIMIT: Final = 30
 
 
@@ -68,7 +75,7 @@ class Growth:
 
     def grow(self) -> None:
         """Add an operator, of any kind."""
-        kinds: list[Grower] = [grow_simple, grow_simple, grow_any, grow_any, grow_wide]
+        kinds: list[Grower] = [grow_simple, grow_simple, grow_any, grow_any, grow_aggregate, grow_aggregate, grow_wide]
         kinds += [grow_iterate, grow_letrec] if self._loops else []
         grown = self.pick(kinds)(self, self._pool, 0)
         if grown is not None:
@@ -105,6 +112,10 @@ class Growth:
     def small(self, plant: Plant) -> Plant:
         """Return the collection, or where its counts may be large, its distinct rows."""
         return Plant(plant.rows.distinct(), positive=True, most=1) if plant.most > MOST else plant
+
+    def short(self, plant: Plant) -> Plant:
+        """Return the collection, or where its counts would make long lists, its distinct rows."""
+        return Plant(plant.rows.distinct(), positive=True, most=1) if plant.most > LIST_MOST else plant
 
 
 Pool = Sequence[Plant]
@@ -210,9 +221,6 @@ def grow_any(growth: Growth, pool: Pool, _depth: int) -> Plant:
             lambda: attrs.evolve(_concat(plant, _negated(growth.pick(pool))), positive=False),
             lambda: Plant(rows.threshold(growth.pick([_count_half, _count_back])), positive=False, most=plant.most),
             lambda: Plant(rows.count("n").select("k", v="(coalesce(v, 0) + n) % 4"), positive=True, most=9),
-            lambda: _aggregate(growth, plant),
-            lambda: _aggregate(growth, plant),
-            lambda: _total(growth, plant),
             lambda: _user_reduce(growth, plant),
             lambda: _delay(growth, plant),
             lambda: _outer_join(growth, plant, growth.pick(pool)),
@@ -231,27 +239,28 @@ def _negated(plant: Plant) -> Plant:
     return plant.like(plant.rows.negate())
 
 
+def grow_aggregate(growth: Growth, pool: Pool, _depth: int) -> Plant:
+    grow: Callable[[Growth, Plant], Plant] = growth.pick([_aggregate, _aggregate, _aggregate, _top_k, _total])
+    return grow(growth, growth.pick(pool))
+
+
 def _aggregate(growth: Growth, plant: Plant) -> Plant:
-    functions: list[Callable[[], Any]] = [
-        agg.count,
-        lambda: agg.count("v"),
-        lambda: agg.sum("v"),
-        lambda: agg.sum("v").filter("v > 0"),
-        lambda: agg.avg("v"),
-        lambda: agg.avg("v / 3"),
-        lambda: agg.min("v"),
-        lambda: agg.max("v"),
-        lambda: agg.max("v").filter("v < 2"),
-    ]
-    picked = functions.index(growth.pick(functions))
-    source = growth.positive(plant) if picked >= functions.index(functions[-3]) else plant
-    keys = growth.pick([("k",), ("v",), ()])
+    positive = growth.pick([True, True, False])
+    source = growth.short(growth.positive(plant)) if positive else plant
+    aggregates, number = some_aggregates(growth.pick, positive=positive)
+    keys = growth.pick([("k",), ("k",), ("v",), ("k", "v"), ()])
     if keys:
-        found = source.rows.group_by(*keys).agg(x=functions[picked]())
-        found = found.select(k=keys[0], v=expr("cast(x * 2 as bigint) % 5"))
+        found = source.rows.group_by(*keys).agg(**aggregates).select(k=keys[0], v=expr(number))
     else:
-        found = source.rows.agg(x=functions[picked]()).select(k=lit(1), v=expr("cast(x * 2 as bigint) % 5"))
-    return Plant(found, positive=True, most=4)
+        found = source.rows.agg(**aggregates).select(k=lit(1), v=expr(number))
+    return Plant(found, positive=True, most=9)
+
+
+def _top_k(growth: Growth, plant: Plant) -> Plant:
+    source = growth.positive(plant)
+    keys = growth.pick([("k",), ("v",), ()])
+    found = source.rows.group_by(*keys).top_k(growth.pick([1, 2, 3]), order_by=growth.pick(ORDERS))
+    return Plant(found, positive=True, most=3)
 
 
 def _total(growth: Growth, plant: Plant) -> Plant:
@@ -306,6 +315,29 @@ def grow_wide(growth: Growth, pool: Pool, _depth: int) -> Plant | None:
             lambda: wide.join(wide.select("s", "d"), on=["s"], how="full", nulls_equal=True, where="d >= 0"),
             lambda: steady.group_by("k").reduce(_shown, {"k": "int64", "rows": "string"}),
             lambda: wide.select("s", g="f * 2 - 1", e="d * d", t="concat(s, 'x')"),
+            lambda: wide.group_by("k").agg(v=agg.variance("f"), s=agg.stddev("d").filter("b"), b=agg.bool_and("b")),
+            lambda: wide.group_by("b").agg(n=agg.count_distinct("l"), f=agg.count_distinct("f"), o=agg.bool_or("b")),
+            lambda: steady.group_by("k").agg(
+                f=agg.list("f"),
+                s=agg.list("s", order_by=desc("f")).filter("b"),
+                n=agg.sum("d"),
+                m=agg.count_distinct("s"),
+            ),
+            lambda: steady.agg(
+                l=agg.list("l"), s=agg.list("s", order_by=["d", desc("l")]), low=agg.min("l"), n=agg.count()
+            ),
+            lambda: steady.group_by("s").agg(
+                x=agg.first("d", order_by="f"),
+                y=agg.last("s", order_by=desc("l")),
+                z=agg.first("l", order_by=["b", "d"]).filter("f > 0"),
+                h=agg.max("l"),
+            ),
+            lambda: steady.group_by("k").agg(l=agg.list("s")).join(steady.group_by("b").agg(l=agg.list("s")), on="l"),
+            lambda: steady.group_by("b").agg(l=agg.list("l", order_by="f")).select("l", n=size(col("l"))).distinct(),
+            lambda: wide.group_by("l").agg(n=agg.count(), s=agg.sum("f")),
+            lambda: wide.join(wide.select("l", t="s"), on="l", nulls_equal=True, where="k >= 0"),
+            lambda: steady.group_by("k").top_k(2, order_by=[desc("l"), "f"]),
+            lambda: wide.filter("size(l) > 0").select("l", h="xxhash64(l, s)", g="get(l, 0)"),
         ]
     )
     growth.output(made())
@@ -363,7 +395,7 @@ def _steady(pool: Pool) -> list[Plant]:
 def _grown(growth: Growth, inside: Pool, outside: Pool, depth: int, *, limited: bool) -> Plant:
     """Return what a few operators make of a loop's own collections and those around it."""
     kinds: list[Grower] = [grow_simple, grow_simple, grow_simple]
-    kinds += [grow_any] * 3 if limited else []
+    kinds += [grow_any, grow_any, grow_aggregate, grow_aggregate] if limited else []
     kinds += [_nested] if depth <= 2 else []  # noqa: PLR2004 - loops in loops in loops are deep enough
     pool = [*inside, *inside, *outside]
     for _ in range(growth.draw(st.integers(1, 3))):

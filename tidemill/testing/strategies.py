@@ -10,6 +10,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from tidemill.collections.schema import Field, Schema, SchemaLike
+from tidemill.collections.types import DType
 from tidemill.testing.random_flows import Case, Growth
 
 __all__ = ["dataflows", "times", "updates"]
@@ -87,9 +88,16 @@ def _no_earlier(time: Any, other: Any) -> Any:
 def _column(field: Field, values: Sequence[Any] | None) -> st.SearchStrategy[Any]:
     if values is not None:
         return st.sampled_from(list(values))
-    if field.dtype.is_decimal:
-        unit = decimal.Decimal(1).scaleb(-field.dtype.scale)
-        known = [n * unit for n in (0, 1, -1, 5)]
-    else:
-        known = VALUES[field.dtype.name]
+    known = _known(field.dtype)
     return st.sampled_from([*known, None] if field.nullable else known)
+
+
+def _known(dtype: DType) -> list[Any]:
+    """Return the few values that columns of a type are made of."""
+    if dtype.is_decimal:
+        unit = decimal.Decimal(1).scaleb(-dtype.scale)
+        return [n * unit for n in (0, 1, -1, 5)]
+    if dtype.element is None:
+        return VALUES[dtype.name]
+    one, other, *more = [*_known(dtype.element), None]
+    return [(), (one,), (one, other), (other, one), (None,), (one, None), *((v,) for v in more)]

@@ -15,6 +15,9 @@ The meaning is Spark's with ``spark.sql.ansi.enabled``, but for this:
   its like, ``LIKE`` and regular expressions from columns, intervals as columns (``timestampadd`` and ``timestampdiff``
   take and give numbers), text that is not in ISO form for dates, and ``& | ^`` next to each other without parentheses.
 
+Lists compare as Spark's arrays do: NULL equals NULL inside of them, and comes first. ``size`` of no list is NULL, and
+``get`` counts from 0.
+
 DuckDB, where it differs from both: division by zero is NULL, ``/`` of decimals is of floats, the capital of a sharp s
 is one letter, ``LIKE`` has no escape, and timestamps have infinities.
 """
@@ -25,6 +28,7 @@ from typing import Final
 
 from tidemill.collections.functions.dates import DATES
 from tidemill.collections.functions.hashing import HASHING
+from tidemill.collections.functions.lists import LISTS
 from tidemill.collections.functions.numbers import NUMBERS
 from tidemill.collections.functions.operators import OPERATORS
 from tidemill.collections.functions.registry import NULL, Function, Signature, can_cast, common_type, widens
@@ -32,7 +36,7 @@ from tidemill.collections.functions.text import TEXT
 
 __all__ = ["BY_NAME", "FUNCTIONS", "NULL", "Function", "Signature", "can_cast", "common_type", "widens"]
 
-FUNCTIONS: Final[dict[str, Function]] = {f.name: f for f in (*OPERATORS, *NUMBERS, *TEXT, *DATES, *HASHING)}
+FUNCTIONS: Final[dict[str, Function]] = {f.name: f for f in (*OPERATORS, *NUMBERS, *TEXT, *DATES, *HASHING, *LISTS)}
 
 BY_NAME: Final[dict[str, Function]] = {
     name: f for f in FUNCTIONS.values() for name in (f.sql.lower(), *f.aliases) if name.isidentifier()

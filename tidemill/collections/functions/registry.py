@@ -119,6 +119,8 @@ def can_cast(source: DType, target: DType) -> bool:
     """Return whether a cast exists at all (a value may still not fit)."""
     if source in INTERVALS:
         return False
+    if source not in (target, NULL) and (source.is_list or target.is_list):
+        return False
     if source in (target, NULL) or STRING in (source, target):
         return True
     if source in (DATE, TIMESTAMP):

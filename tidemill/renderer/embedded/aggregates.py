@@ -1,17 +1,18 @@
 """Aggregates of groups, from sums that are kept for each key.
 
-Three kinds of state, each a spine of its own: sums of whole numbers as weights (count, sum, avg), sums of floats in
-exact limbs, and the values themselves with their counts (min, max).
+Four kinds of state, each a spine of its own: sums of whole numbers as weights (count, sum, avg), sums of floats in
+exact limbs, the values themselves with their counts (min, max), and rows with their counts (first, last, list).
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tidemill.collections.aggregates import Aggregates, BoundAggregate
+from tidemill.collections.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.collections.schema import Schema
 from tidemill.dataflow.nodes import Reduce
 from tidemill.renderer.embedded.active import Active
@@ -19,6 +20,7 @@ from tidemill.renderer.embedded.blocks import NULL, Block, Ints
 from tidemill.renderer.embedded.codec import Interner, float_code, float_codes
 from tidemill.renderer.embedded.exactsum import LEAST
 from tidemill.renderer.embedded.keyed import Stored
+from tidemill.renderer.embedded.orderedvalues import OrderedValues
 from tidemill.renderer.embedded.parts import FloatSums, Groups, Part, Shape, Since, SquareSums
 from tidemill.renderer.embedded.schedule import Schedule, Store
 from tidemill.renderer.embedded.values import Values
@@ -59,8 +61,14 @@ class AggregateLogic:
         self._values = {
             c: Values(c, t, len(schema), shape, interner) for c, t in in_order if functions[c] & {"min", "max"}
         }
-        self.linear = len(self._floats) + len(self._squares) + len(self._values) == 0
-        self._parts: list[Part] = [self._whole, *self._floats.values(), *self._squares.values(), *self._values.values()]
+        alike = defaultdict(list)
+        for a in self._aggregates:
+            if a.function in ORDERED:
+                alike[a.order, a.condition, a.tells_apart].append(a)
+        self._ordered = [OrderedValues(some, schema, shape, interner) for some in alike.values()]
+        others = [*self._floats.values(), *self._squares.values(), *self._values.values(), *self._ordered]
+        self.linear = not others
+        self._parts: list[Part] = [self._whole, *others]
 
     def stores(self) -> dict[str, Store]:
         return {f"part{i}": part.spine for i, part in enumerate(self._parts)}
@@ -82,6 +90,9 @@ class AggregateLogic:
         sums = sums.take(present, axis=1)
         float_totals = {c: p.totals(active, by_part[id(p)]) for c, p in self._floats.items()}
         extremes = {c: p.extremes(group, active, by_part[id(p)]) for c, p in self._values.items()}
+        ordered: dict[BoundAggregate, Ints] = {}
+        for part in self._ordered:
+            ordered |= part.values(group, active, by_part[id(part)])
         columns = [keys.take(active.keys.take(present), axis=1)]
         for a in self._aggregates:
             if a.column in self._floats and a.function in ("sum", "avg"):
@@ -92,6 +103,8 @@ class AggregateLogic:
             elif a.function in ("min", "max"):
                 assert a.column is not None
                 columns.append(extremes[a.column][a.function == "max"].take(present)[None])
+            elif a.function in ORDERED:
+                columns.append(ordered[a].take(present)[None])
             else:
                 columns.append(self._whole.column(a, sums, group)[None])
         return Wanted(present, np.concatenate(columns), np.ones(len(present), np.int64))

@@ -1,8 +1,8 @@
 """Codes: every value as one int64, equal exactly when the values are equal. Only here is known what a code stands for.
 
 Codes of integers, floats, dates, timestamps, bools and decimals of up to 18 digits are in the order of the values, NaN
-greatest. Strings, bytes and longer decimals are interned: numbered as they come in. NULL has one code, the least, in
-all.
+greatest. Strings, bytes and longer decimals are interned: numbered as they come in. So are lists, as tuples of their
+values' codes, so that lists of equal values are equal. NULL has one code, the least, in all.
 """
 
 from __future__ import annotations
@@ -11,18 +11,23 @@ import datetime as dt
 import decimal
 import struct
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.collections.lists import list_array, list_parts
 from tidemill.collections.schema import Schema
 from tidemill.collections.types import DType
 from tidemill.collections.validation import NAN, Batch
 from tidemill.renderer.embedded.blocks import NULL, Block, Bools, Ints
 
-__all__ = ["Interner", "decode", "decode_column", "decode_rows", "encode", "encode_column", "is_interned"]
+__all__ = [
+    "Interner", "decode", "decode_column", "decode_rows", "encode", "encode_column", "is_interned", "order_key",
+    "order_ranks",
+]  # fmt: skip
 
 LONG_DECIMAL: Final = 18
 """Decimals of more digits than this do not fit a code and are interned."""
@@ -52,8 +57,9 @@ class Interner:
         return found
 
     def add(self, value: Any) -> None:
-        """Give an object the next number."""
-        self._numbers.setdefault(value, len(self._objects))
+        """Give an object the next number; None for one that was released."""
+        if value is not None:
+            self._numbers[value] = len(self._objects)
         self._objects.append(value)
 
     def objects(self, numbers: Ints) -> Any:
@@ -74,6 +80,10 @@ class Interner:
 
     def release(self, used: Bools) -> int:
         """Give up the objects whose numbers are not used, and return how many; their numbers are not given again."""
+        for number in range(len(used) - 1, -1, -1):  # what a list holds was numbered before it
+            held = self._objects[number] if used[number] else None
+            if isinstance(held, tuple):
+                used[[code for code in held if 0 <= code < len(used)]] = True
         released = 0
         for number in (~used).nonzero()[0].tolist():
             if self._objects[number] is not None:
@@ -100,7 +110,7 @@ class Interner:
 
 def is_interned(dtype: DType) -> bool:
     """Return whether codes of a type say nothing of the order of values."""
-    return dtype.name in ("string", "binary") or (dtype.is_decimal and dtype.precision > LONG_DECIMAL)
+    return dtype.name in ("string", "binary", "list") or (dtype.is_decimal and dtype.precision > LONG_DECIMAL)
 
 
 def encode(schema: Schema, batch: Batch, interner: Interner) -> Block:
@@ -124,6 +134,8 @@ def encode_column(column: pa.Array | pa.ChunkedArray, dtype: DType, interner: In
     if isinstance(column, pa.ChunkedArray):
         one = column.num_chunks == 1  # the usual case, and joining one chunk would copy it
         column = column.chunk(0) if one else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+    if dtype.element is not None:
+        return _encode_lists(column, dtype.element, interner)
     if is_interned(dtype):
         return _encode_interned(column, interner)
     codes = _ENCODE_ARROW[dtype.name](column, dtype)
@@ -142,6 +154,8 @@ def decode_column(codes: Ints, dtype: DType, interner: Interner) -> pa.Array:
     """Return codes as an Arrow array."""
     null = codes == NULL
     mask = null if null.any() else None
+    if dtype.element is not None:
+        return _decode_lists(codes, null, dtype.element, interner)
     if is_interned(dtype):
         objects = interner.objects(codes if mask is None else np.where(null, 0, codes)) if len(interner) else codes
         return pa.array(objects if len(interner) else [None] * len(codes), dtype.arrow, mask=mask, from_pandas=False)
@@ -160,10 +174,21 @@ def order_ranks(codes: Ints, dtype: DType, interner: Interner) -> Ints:
     if not is_interned(dtype):
         return codes
     distinct, inverse = np.unique(codes, return_inverse=True)
-    values = [(0, b"") if c == NULL else (1, interner.object(c)) for c in distinct.tolist()]
+    values = [order_key(c, dtype, interner) for c in distinct.tolist()]
     ranks = np.empty(len(values), np.int64)
     ranks[sorted(range(len(values)), key=values.__getitem__)] = np.arange(len(values))
     return ranks.take(inverse)
+
+
+def order_key(code: int, dtype: DType, interner: Interner) -> Any:
+    """Return what sorts as the value of a code does, nulls first."""
+    if not is_interned(dtype):
+        return code
+    if code == NULL:
+        return (0,)
+    if dtype.element is None:
+        return 1, interner.object(code)
+    return 1, [order_key(c, dtype.element, interner) for c in interner.object(code)]
 
 
 # -- one value ------------------------------------------------------------------------------------------------------
@@ -188,6 +213,9 @@ _NAN_CODE: Final = 0x7FF8000000000000
 
 
 def _encoder(dtype: DType, interner: Interner) -> Callable[[Any], int]:
+    if dtype.element is not None:
+        one = _encoder(dtype.element, interner)
+        return lambda values: interner.number(tuple([NULL if v is None else one(v) for v in values]))
     if is_interned(dtype):
         return interner.number
     if dtype.is_decimal:
@@ -196,6 +224,9 @@ def _encoder(dtype: DType, interner: Interner) -> Callable[[Any], int]:
 
 
 def _decoder(dtype: DType, interner: Interner) -> Callable[[int], Any]:
+    if dtype.element is not None:
+        one = _decoder(dtype.element, interner)
+        return lambda code: tuple([None if c == NULL else one(c) for c in interner.object(code)])
     if is_interned(dtype):
         return interner.object
     if dtype.is_decimal:
@@ -234,6 +265,22 @@ def _encode_interned(column: pa.Array, interner: Interner) -> Ints:
         return found
     codes: Ints = numbers.take(indices.fill_null(0).to_numpy())
     return np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, codes)
+
+
+def _encode_lists(column: pa.Array, element: DType, interner: Interner) -> Ints:
+    values, lengths = list_parts(column)
+    codes, ends = encode_column(values, element, interner).tolist(), lengths.cumsum()
+    starts = (ends - lengths).tolist()
+    numbers = [interner.number(tuple(codes[a:b])) for a, b in zip(starts, ends.tolist(), strict=True)]
+    found = np.array(numbers, np.int64)
+    return np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, found) if column.null_count else found
+
+
+def _decode_lists(codes: Ints, null: Bools, element: DType, interner: Interner) -> pa.Array:
+    lists = [() if n else interner.object(c) for c, n in zip(codes.tolist(), null.tolist(), strict=True)]
+    lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+    values = np.fromiter(chain.from_iterable(lists), np.int64, int(lengths.sum()))
+    return list_array(decode_column(values, element, interner), lengths, null)
 
 
 def _integers(column: pa.Array, storage: pa.DataType) -> Ints:

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from tidemill.errors import StepError
 from tidemill.renderer.embedded.active import Active
 from tidemill.renderer.embedded.blocks import Block, Bools, Ints, consolidated
 from tidemill.renderer.embedded.codec import Interner
@@ -17,6 +18,8 @@ from tidemill.renderer.embedded.spine import View
 
 __all__ = ["GroupRows"]
 
+TRUE: Final = 1
+"""The code of true."""
 LARGE: Final = 2048
 """Updates of a group from which on holding it in order beats looking through it."""
 
@@ -30,11 +33,23 @@ class GroupRows(Part):
     """
 
     def __init__(
-        self, columns: Sequence[int], order: list[SortColumn], given: int, shape: Shape, interner: Interner
+        self,
+        columns: Sequence[int],
+        order: list[SortColumn],
+        given: int,
+        shape: Shape,
+        interner: Interner,
+        *,
+        condition: int | None = None,
+        shown: Sequence[int] | None = None,
     ) -> None:
         super().__init__(shape, len(columns), 1)
         self.columns = list(columns)
         self._input = given
+        self._condition = condition
+        """A column that is true in those rows that take part; None where all do."""
+        self._shown = [self.columns.index(c) for c in (self.columns if shown is None else shown)]
+        """Which of the columns are told of a row that cannot be."""
         self._orders = shape.schedule.users == 1 and shape.coordinates == 1
         self.rows = OrderedRows(shape.width, self.codes, order, shape.schedule, interner)
         """The large groups in order, up to the last time that was looked at."""
@@ -47,6 +62,9 @@ class GroupRows(Part):
 
     def project(self, owner: Ints, new: Block) -> tuple[Ints, Block]:
         rows = [*range(self.width), *self.columns, *range(self._input, len(new))]
+        if self._condition is not None:
+            taken = new[self._condition] == TRUE
+            owner, new = owner.compress(taken), new.compress(taken, axis=1)
         return owner, new.take(rows, axis=0)
 
     def gather(self, keys: Block, owner: Ints, new: Block) -> Stored:
@@ -79,7 +97,7 @@ class GroupRows(Part):
         below = (counted[-1] < 0).nonzero()[0]
         if len(below):
             first, *row, count = counted[:, below[0]].tolist()
-            raise group.negative(first, self.columns, row, count)
+            raise self._negative(group, first, row, count)
         return counted
 
     def move_large(self, group: Groups, active: Active) -> Iterator[Ints]:
@@ -113,7 +131,10 @@ class GroupRows(Part):
     def _refuse(self, group: Groups, row: list[int], here: Ints) -> None:
         keys = group.codes(here)
         at = int(here[(keys == np.array(row[: self.width], np.int64)[:, None]).all(axis=0)][0])
-        raise group.negative(at, self.columns, row[self.width : -1], row[-1])
+        raise self._negative(group, at, row[self.width : -1], row[-1])
+
+    def _negative(self, group: Groups, at: int, row: list[int], count: int) -> StepError:
+        return group.negative(at, [self.columns[i] for i in self._shown], [row[i] for i in self._shown], count)
 
     def commit(self) -> None:
         self._mark = None

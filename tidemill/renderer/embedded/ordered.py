@@ -15,7 +15,7 @@ import numpy as np
 
 from tidemill.collections.types import DType
 from tidemill.renderer.embedded.blocks import NULL, Block, Ints, consolidated, stacked
-from tidemill.renderer.embedded.codec import Interner, is_interned, order_ranks
+from tidemill.renderer.embedded.codec import Interner, is_interned, order_key, order_ranks
 from tidemill.renderer.embedded.schedule import Schedule
 
 __all__ = ["OrderedRows", "SortColumn", "sort_order"]
@@ -215,7 +215,7 @@ class OrderedRows:
             return (0 if column.nulls_first else 2, 0)
         if not is_interned(column.dtype):
             return (1, ~code if column.descending else code)
-        value = self._interner.object(code)
+        value = order_key(code, column.dtype, self._interner)
         return (1, _Reversed(value) if column.descending else value)
 
 

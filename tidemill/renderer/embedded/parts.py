@@ -51,12 +51,12 @@ class Groups:
         (row,) = decode_rows(fields, self._keys[:, [self._active.keys[active]]], self._interner)
         return row
 
-    def overflow(self, aggregate: BoundAggregate, place: int) -> StepError:
-        """Return the error of an aggregate of one of those present."""
+    def overflow(self, aggregate: BoundAggregate, active: int) -> StepError:
+        """Return the error of an aggregate at an active time."""
         logic = self.node.logic
         assert isinstance(logic, Aggregates)
         name = logic.names[logic.columns.index(aggregate)]
-        return failures.overflow(self.node, self.key(int(self.present[place])), name, aggregate.function)
+        return failures.overflow(self.node, self.key(active), name, aggregate.function)
 
     def negative(self, active: int, columns: list[int], codes: list[int], count: int) -> StepError:
         """Return the error of a row, given by some of its columns, with a negative count."""

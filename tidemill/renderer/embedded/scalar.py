@@ -20,6 +20,7 @@ from tidemill.errors import ExpressionError
 from tidemill.renderer.embedded.scalar_casts import cast_rule
 from tidemill.renderer.embedded.scalar_dates import DATE_RULES
 from tidemill.renderer.embedded.scalar_kernels import FALSE, Apply, FailureError, Rule, spread
+from tidemill.renderer.embedded.scalar_lists import LIST_RULES
 from tidemill.renderer.embedded.scalar_numbers import NUMBER_RULES
 from tidemill.renderer.embedded.scalar_operators import OPERATOR_RULES
 from tidemill.renderer.embedded.scalar_text import TEXT_RULES
@@ -219,5 +220,5 @@ def _xxhash64(_bound: BoundCall) -> Apply:
 
 # What each function of the registry does; a rule takes the bound call, for its types, and returns the function.
 RULES: Final[dict[str, Rule]] = {
-    **OPERATOR_RULES, **NUMBER_RULES, **TEXT_RULES, **DATE_RULES, "xxhash64": _xxhash64,
+    **OPERATOR_RULES, **NUMBER_RULES, **TEXT_RULES, **DATE_RULES, **LIST_RULES, "xxhash64": _xxhash64,
 }  # fmt: skip

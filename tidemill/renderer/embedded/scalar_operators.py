@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from tidemill.collections.binding import BoundCall, BoundLiteral
 from tidemill.collections.intervals import INTERVALS
-from tidemill.collections.types import DATE, FLOAT64, INT64, TIMESTAMP
+from tidemill.collections.types import DATE, FLOAT64, INT64, TIMESTAMP, DType
 from tidemill.renderer.embedded.scalar_casts import round_decimal
 from tidemill.renderer.embedded.scalar_dates import move_rule
 from tidemill.renderer.embedded.scalar_kernels import (
@@ -32,6 +32,7 @@ from tidemill.renderer.embedded.scalar_kernels import (
     spread,
     with_nulls,
 )
+from tidemill.renderer.embedded.scalar_lists import LIST_COMPARISON
 
 __all__ = ["COMPARISON", "OPERATOR_RULES"]
 
@@ -90,9 +91,16 @@ COMPARISON: Final[dict[str, Apply]] = {
 }
 
 
+def _comparisons(given: DType) -> dict[str, Apply]:
+    """Return what compares two columns of a type."""
+    return LIST_COMPARISON if given.is_list else _FLOAT_COMPARISON if given == FLOAT64 else COMPARISON
+
+
 def _comparison(bound: BoundCall, function: str = "") -> Apply:
     name = function or bound.function
     left, right = bound.args[0], bound.args[1]
+    if left.dtype.is_list:
+        return LIST_COMPARISON[name]
     if left.dtype != FLOAT64:
         return COMPARISON[name]
     is_number = isinstance(right, BoundLiteral) and right.value is not None and not math.isnan(right.value)
@@ -110,9 +118,10 @@ def _eq_null_safe(bound: BoundCall) -> Apply:
 
 def _in(bound: BoundCall) -> Apply:
     # Arrow's look-up goes by bits for floats, and would tell 0.0 from -0.0.
-    if bound.args[0].dtype != FLOAT64 and all(isinstance(a, BoundLiteral) for a in bound.args[1:]):
+    given = bound.args[0].dtype
+    if given != FLOAT64 and not given.is_list and all(isinstance(a, BoundLiteral) for a in bound.args[1:]):
         return _in_literals(bound)
-    equal = _FLOAT_COMPARISON["eq"] if bound.args[0].dtype == FLOAT64 else _equal
+    equal = _comparisons(given)["eq"]
     either = kernel("or_kleene")
 
     def apply(value: Any, *options: Any) -> Any:
@@ -134,7 +143,7 @@ def _extreme(function: str) -> Rule:
     """Pairwise, since Arrow's own kernels let any number win over NaN."""
 
     def rule(bound: BoundCall) -> Apply:
-        better = (_FLOAT_COMPARISON if bound.dtype == FLOAT64 else COMPARISON)[function]
+        better = _comparisons(bound.dtype)[function]
 
         def pick(a: Any, b: Any) -> Any:
             return _if_else(_coalesce(better(b, a), _is_null(a)), b, a)

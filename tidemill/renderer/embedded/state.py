@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "operators_of", "save"]
 
-_KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "d": decimal.Decimal}
+_KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "d": decimal.Decimal, "l": tuple, "-": type(None)}
 
 
 def save(run: EmbeddedRun, path: Path) -> None:
@@ -124,15 +124,32 @@ def _dump_interned(interner: Interner) -> dict[str, Any]:
     """Return the interned values: a letter for the kind of each, and its text or bytes, end to end."""
     kinds = bytearray()
     pieces: list[bytes] = []
-    for value in ("" if v is None else v for v in interner.everything()):  # what was released keeps its number
+    for value in interner.everything():  # what was released keeps its number
         letter = next(letter for letter, kind in _KINDS.items() if isinstance(value, kind))
         kinds += letter.encode()
-        pieces.append(value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass"))
+        pieces.append(_piece(value))
     return {
         "kinds": np.frombuffer(bytes(kinds), np.uint8),
         "lengths": np.array([len(p) for p in pieces], np.int64),
         "bytes": np.frombuffer(b"".join(pieces), np.uint8),
     }
+
+
+def _piece(value: Any) -> bytes:
+    if value is None:
+        return b""
+    if isinstance(value, tuple):  # a list, as the codes of its values
+        return np.array(value, "<i8").tobytes()
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+
+
+def _value(kind: str, piece: bytes) -> Any:
+    if kind == "-":
+        return None
+    if kind == "l":
+        return tuple(np.frombuffer(piece, "<i8").tolist())
+    text = piece if kind == "b" else piece.decode("utf-8", "surrogatepass")
+    return decimal.Decimal(str(text)) if kind == "d" else text
 
 
 def _load_interned(interner: Interner, saved: dict[str, Any]) -> None:
@@ -141,8 +158,7 @@ def _load_interned(interner: Interner, saved: dict[str, Any]) -> None:
     for kind, length in zip(saved["kinds"].tobytes().decode(), saved["lengths"].tolist(), strict=True):
         piece = content[at : at + length]
         at += length
-        text = piece if kind == "b" else piece.decode("utf-8", "surrogatepass")
-        interner.add(decimal.Decimal(str(text)) if kind == "d" else text)
+        interner.add(_value(kind, piece))
 
 
 def _dump_upserts(upserts: Upserts, interner: Interner) -> dict[str, Any]:

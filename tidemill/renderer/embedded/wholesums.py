@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tidemill.collections.aggregates import Aggregates, BoundAggregate
+from tidemill.collections.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.collections.schema import Schema
 from tidemill.collections.types import DType
 from tidemill.collections.validation import INT64_LIMIT
@@ -49,7 +49,7 @@ class WholeSums(Part):
         for a in aggregates.columns:
             if a.column is None or a.input is None:
                 continue
-            if a.column not in self.count_row and a.function not in ("min", "max"):
+            if a.column not in self.count_row and a.function not in ("min", "max", *ORDERED):
                 self.count_row[a.column] = rows
                 rows += 1
             if a.function in _SUMMED and a.input.name != "float64" and a.column not in self._limbs:
@@ -113,7 +113,7 @@ class WholeSums(Part):
             if aggregate.function == "sum":
                 over = some & (~fits | (total == NULL))
                 if over.any():
-                    raise group.overflow(aggregate, int(over.argmax()))
+                    raise group.overflow(aggregate, int(group.present[over.argmax()]))
                 return np.where(some, total, NULL)
             if fits.all() and (np.abs(total) < _EXACT).all():
                 return np.where(some, float_codes(total / np.where(some, counts, 1)), NULL)
@@ -144,7 +144,7 @@ class WholeSums(Part):
         scaled = total * 10 ** (out.scale - given.scale)
         value = scaled if aggregate.function == "sum" else _half_up(scaled, count)
         if abs(value) >= 10**out.precision:
-            raise group.overflow(aggregate, i)
+            raise group.overflow(aggregate, int(group.present[i]))
         if is_interned(out):
             return self._interner.number(decimal_of(value, out.scale))
         assert -INT64_LIMIT <= value <= INT64_LIMIT

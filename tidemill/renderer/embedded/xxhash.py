@@ -12,6 +12,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from tidemill.collections.lists import list_parts
+
 __all__ = ["SEED", "xxhash64_columns"]
 
 SEED: Final = 42
@@ -35,11 +37,14 @@ def xxhash64_columns(columns: Sequence[pa.Array], seed: int = SEED) -> np.ndarra
     hashes = np.full(len(columns[0]), seed, np.uint64)
     with np.errstate(over="ignore"):
         for column in columns:
-            found = _column(column, hashes)
-            hashes = (
-                np.where(column.is_null().to_numpy(zero_copy_only=False), hashes, found) if column.null_count else found
-            )
+            hashes = _seen(column, hashes)
     return hashes.view(np.int64)
+
+
+def _seen(column: pa.Array, seeds: _Hashes) -> _Hashes:
+    """Return the hashes with one more column, NULL leaving them as they were."""
+    found = _column(column, seeds)
+    return np.where(column.is_null().to_numpy(zero_copy_only=False), seeds, found) if column.null_count else found
 
 
 def _column(column: pa.Array, seeds: _Hashes) -> _Hashes:  # noqa: PLR0911 - one line a type
@@ -58,6 +63,8 @@ def _column(column: pa.Array, seeds: _Hashes) -> _Hashes:  # noqa: PLR0911 - one
         return _hash_texts(column.cast(pa.binary()), seeds)
     if t.is_string(kind) or t.is_binary(kind):
         return _hash_texts(column, seeds)
+    if t.is_list(kind):
+        return _hash_lists(column, seeds)
     msg = f"no hash for columns of {kind}"
     raise TypeError(msg)
 
@@ -122,6 +129,19 @@ def _hash_decimal(column: pa.Array, seeds: _Hashes) -> _Hashes:
     first = first - ((first > 0) & ((values[rows, first] ^ sign[:, 0]) >= 0x80))  # noqa: PLR2004 - the sign's bit
     starts = rows * 16 + first
     return _hash_bytes(values.reshape(-1), starts, 16 - first, seeds)
+
+
+# Lists.
+
+
+def _hash_lists(column: pa.Array, seeds: _Hashes) -> _Hashes:
+    """Each value with the hash so far as its seed: all first values, all second ones, and so on."""
+    values, lengths = list_parts(column)
+    starts, hashes = lengths.cumsum() - lengths, seeds.copy()
+    for place in range(int(lengths.max(initial=0))):
+        rows = np.flatnonzero(lengths > place)
+        hashes[rows] = _seen(values.take(pa.array(starts[rows] + place)), hashes[rows])
+    return hashes
 
 
 # Bytes.

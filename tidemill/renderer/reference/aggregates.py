@@ -8,12 +8,14 @@ from collections import defaultdict
 from fractions import Fraction
 from typing import Any
 
-from tidemill.collections.aggregates import BoundAggregate
+from tidemill.collections.aggregates import ORDERED, BoundAggregate
+from tidemill.collections.lists import MOST_VALUES
 from tidemill.collections.types import DType
 from tidemill.collections.validation import INT64_LIMIT, NAN, canonical_float
-from tidemill.renderer.reference.traces import Contents, Row
+from tidemill.renderer.reference.ordering import in_order, value_order
+from tidemill.renderer.reference.traces import Contents
 
-__all__ = ["aggregate", "order"]
+__all__ = ["aggregate", "taking_part"]
 
 Multiset = dict[Any, int]
 
@@ -22,13 +24,15 @@ def aggregate(bound: BoundAggregate, rows: Contents) -> Any:  # noqa: PLR0911 - 
     """Return the value of an aggregate for a group; ``OverflowError`` where its type cannot hold it."""
     if bound.column is None:
         return _integer(sum(rows.values()))
+    if bound.function in ORDERED:
+        return _of_ordered(bound, taking_part(bound, rows))
     values = _known_values(rows, bound.column)
     count = sum(values.values())
     if bound.function == "count":
         return _integer(count)
     if bound.function in ("min", "max"):
         choose = min if bound.function == "min" else max
-        return choose(values, key=_value_order, default=None)
+        return choose(values, key=value_order, default=None)
     if count == 0:
         return None
     if bound.function == "bool_or":
@@ -40,14 +44,23 @@ def aggregate(bound: BoundAggregate, rows: Contents) -> Any:  # noqa: PLR0911 - 
     return (_sum if bound.function == "sum" else _avg)(values, count, bound)
 
 
-def order(row: Row) -> list[tuple[bool, bool, Any]]:
-    """Return the key by which rows are sorted: column by column, nulls first, NaN greatest."""
-    return [(False, False, False) if v is None else (True, *_value_order(v)) for v in row]
+def taking_part(bound: BoundAggregate, rows: Contents) -> Contents:
+    """Return the rows that an aggregate looks at, with their counts: those for which its condition is true."""
+    return rows if bound.condition is None else {r: n for r, n in rows.items() if r[bound.condition] is True}
 
 
-def _value_order(value: Any) -> tuple[bool, Any]:
-    is_nan = isinstance(value, float) and math.isnan(value)
-    return is_nan, 0.0 if is_nan else value
+def _of_ordered(bound: BoundAggregate, rows: Contents) -> Any:
+    """Return the first value in an order, the last one, or all of them; NULL is a value as any other."""
+    assert bound.column is not None
+    ordered = in_order(rows, bound.order)
+    if bound.function == "list":
+        length = sum(rows.values())
+        if length > MOST_VALUES:
+            raise OverflowError
+        return tuple(row[bound.column] for row in ordered for _ in range(rows[row]))
+    if not ordered:
+        return None
+    return ordered[0 if bound.function == "first" else -1][bound.column]
 
 
 def _known_values(rows: Contents, column: int) -> Multiset:

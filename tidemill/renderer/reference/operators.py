@@ -12,13 +12,14 @@ from typing import Any, Final
 
 from tidemill.collections.aggregates import Aggregates
 from tidemill.collections.ordering import TopK
-from tidemill.collections.validation import canonical_float
+from tidemill.collections.validation import canonical
 from tidemill.dataflow import nodes
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Node
 from tidemill.errors import ExpressionError
 from tidemill.renderer import failures, functions
-from tidemill.renderer.reference.aggregates import aggregate, order
+from tidemill.renderer.reference.aggregates import aggregate, taking_part
+from tidemill.renderer.reference.ordering import order
 from tidemill.renderer.reference.scalar import evaluate
 from tidemill.renderer.reference.topk import first_rows
 from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, consolidated, triples
@@ -34,7 +35,7 @@ IsFinal = Callable[[Time], bool]
 
 def _map(node: nodes.Map, source: Trace) -> Updates:
     for row, time, diff in triples(source):
-        yield tuple(_canonical(_evaluated(node, column, row)) for column in node.columns), time, diff
+        yield tuple(canonical(_evaluated(node, column, row)) for column in node.columns), time, diff
 
 
 def _filter(node: nodes.Filter, source: Trace) -> Updates:
@@ -145,8 +146,8 @@ def _reduced(node: nodes.Reduce, key: Row, rows: Contents) -> Contents:
 
 def _aggregated(node: nodes.Reduce, logic: Aggregates, key: Row, rows: Contents) -> Contents:
     for bound in logic.columns:
-        if bound.function in ("min", "max"):
-            _check_counts(node, key, _projected(rows, bound.column))
+        if bound.tells_apart:
+            _check_counts(node, key, _projected(taking_part(bound, rows), bound.tells_apart))
     present = rows if logic.present is None else {r: n for r, n in rows.items() if r[logic.present] is not None}
     if not node.scalar and sum(present.values()) == 0:
         return {}
@@ -159,10 +160,10 @@ def _aggregated(node: nodes.Reduce, logic: Aggregates, key: Row, rows: Contents)
     return {(*key, *values): 1}
 
 
-def _projected(rows: Contents, column: int | None) -> Contents:
+def _projected(rows: Contents, columns: tuple[int, ...]) -> Contents:
     values: Contents = defaultdict(int)
     for row, count in rows.items():
-        values[(row[column or 0],)] += count
+        values[tuple(row[c] for c in columns)] += count
     return values
 
 
@@ -202,10 +203,6 @@ def _evaluated(node: Node, expression: Any, row: Row) -> Any:
         return evaluate(expression, row)
     except ExpressionError as error:
         raise failures.expression_failed(node, row, error) from None
-
-
-def _canonical(value: Any) -> Any:
-    return canonical_float(value) if isinstance(value, float) else value
 
 
 def arranged_keys(node: Node) -> tuple[int, ...]:

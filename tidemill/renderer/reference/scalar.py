@@ -18,6 +18,7 @@ from tidemill.collections.binding import Bound, BoundCall, BoundColumn, BoundLit
 from tidemill.collections.intervals import DAYS, Interval
 from tidemill.collections.types import BOOL, DATE, FLOAT64, INT32, STRING, TIMESTAMP, DType
 from tidemill.errors import ExpressionError
+from tidemill.renderer.reference.ordering import value_order
 from tidemill.renderer.reference.scalar_dates import DATES, moved
 from tidemill.renderer.reference.scalar_functions import FLOATS, NUMBERS, TEXT, FailureError, shifted
 from tidemill.renderer.reference.scalar_hash import xxhash64
@@ -89,20 +90,15 @@ def _moved(values: list[Any], sign: int) -> Any:
     return moved(moment, kind, sign * amount)
 
 
-# Comparison: NaN equals itself and is greater than every number.
-
-
-def _order(value: Any) -> tuple[bool, Any]:
-    is_nan = isinstance(value, float) and math.isnan(value)
-    return is_nan, 0.0 if is_nan else value
+# Comparison: NaN equals itself and is greater than every number; lists go by their values.
 
 
 def _equal(a: Any, b: Any) -> bool:
-    return _order(a) == _order(b)
+    return value_order(a) == value_order(b)
 
 
 def _less(a: Any, b: Any) -> bool:
-    return _order(a) < _order(b)
+    return value_order(a) < value_order(b)
 
 
 # Functions that see NULL.
@@ -183,6 +179,8 @@ _STRICT: Final[dict[str, Callable[..., Any]]] = {
     **FLOATS,
     **TEXT,
     **DATES,
+    "size": len,
+    "get": lambda values, place: values[place] if 0 <= place < len(values) else None,
 }
 
 

@@ -22,12 +22,16 @@ _LONG_DECIMAL: Final = 18
 def xxhash64(values: Sequence[Any], types: Sequence[DType], seed: int = 42) -> int:
     """Return the hash of the values in order, each with the hash so far as its seed; NULL leaves it as it is.
 
+    A list is hashed as its values are, one after another.
+
     >>> from tidemill.collections.types import STRING
     >>> xxhash64(["Spark"], [STRING])
     -4294468057691064905
     """
     for value, dtype in zip(values, types, strict=True):
-        if value is not None:
+        if dtype.element is not None and value is not None:
+            seed = xxhash64(value, [dtype.element] * len(value), seed) % 2**64
+        elif value is not None:
             seed = xxh64(_form(value, dtype), seed)
     return seed - 2**64 if seed >= 2**63 else seed
 

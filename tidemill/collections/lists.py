@@ -1,0 +1,63 @@
+"""Columns of lists: taken apart into all their values and how many each has, put together again, and put in order."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.errors import StepError
+
+__all__ = ["MOST_VALUES", "list_array", "list_key", "list_parts", "list_ranks"]
+
+Ints: TypeAlias = "npt.NDArray[np.int64]"
+
+MOST_VALUES: Final = 2**31 - 1
+"""Arrow counts the values of a column of lists in 32 bits."""
+
+
+def list_parts(column: pa.Array) -> tuple[pa.Array, Ints]:
+    """Return the values of all lists of an Arrow array, end to end, and how many each has; a NULL has none.
+
+    >>> values, lengths = list_parts(pa.array([[1, None], None, []]))
+    >>> values.to_pylist(), lengths.tolist()
+    ([1, None], [2, 0, 0])
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and only lists need it
+
+    lengths = pc.fill_null(pc.list_value_length(column), 0)
+    return column.flatten(), lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def list_array(values: pa.Array, lengths: Ints, null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return an Arrow array of lists: the inverse of `list_parts`."""
+    ends = lengths.cumsum()
+    if len(ends) and ends[-1] > MOST_VALUES:
+        msg = f"{ends[-1]} values in one column of lists: Arrow holds at most {MOST_VALUES}; read fewer rows at once"
+        raise StepError(msg)
+    offsets = pa.array(np.concatenate((np.zeros(1, np.int64), ends)).astype(np.int32))
+    mask = pa.array(null) if null is not None and null.any() else None
+    return pa.ListArray.from_arrays(offsets, values, mask=mask)
+
+
+def list_key(value: Any) -> tuple[Any, ...]:
+    """Return what sorts as a value of a column does: NULL first, NaN last, lists by their values.
+
+    >>> nan = float("nan")
+    >>> sorted([(1, 2), (1,), None, (nan,), (None, 3), ()], key=list_key)
+    [None, (), (None, 3), (1,), (1, 2), (nan,)]
+    """
+    if value is None:
+        return (0,)
+    if isinstance(value, (tuple, list)):
+        return 1, tuple(map(list_key, value))
+    return (2,) if value != value else (1, value)  # noqa: PLR0124 - NaN
+
+
+def list_ranks(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a number for each list of a column, in the order of the lists, the same for equal ones; NULL for NULL."""
+    keys = [list_key(v) for v in column.to_pylist()]
+    places = {key: place for place, key in enumerate(sorted(set(keys)))}
+    return pa.array([places[k] if k != (0,) else None for k in keys], pa.int64())

@@ -1,0 +1,64 @@
+"""Random aggregates of ``(k, v)`` rows, several at once, and what brings each back to a small number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tidemill.collections import aggregates as agg
+from tidemill.collections.aggregates import Aggregate
+from tidemill.collections.ordering import asc, desc
+
+__all__ = ["ORDERS", "some_aggregates"]
+
+Pick = Callable[[Sequence[Any]], Any]
+
+ORDERS: Final[tuple[Any, ...]] = (
+    "v", desc("v"), asc("v", nulls="last"), desc("v", nulls="first"), [asc("k", nulls="last"), desc("v")], "k % 2",
+    [desc("v % 2", nulls="first"), "k"],
+)  # fmt: skip
+CONDITIONS: Final = (None, None, "v > 0", "k < 2 OR v IS NULL", "v IN (0, 2)", "k = v")
+
+# A function of `pick` to an aggregate, and to a small whole number from what it gives, called `#`.
+_NUMBER: Final = "CASE WHEN isnan(cast(# as double)) THEN 3 ELSE cast(# * 2 as bigint) % 5 END"
+_TRUTH: Final = "cast(# as bigint)"
+_LIST: Final = ("pmod(xxhash64(#), 4)", "cast(size(#) as bigint) % 5", "get(#, 1)")
+Kind = tuple[Callable[[Pick], Aggregate], Sequence[str]]
+
+OF_ANY_COUNTS: Final[tuple[Kind, ...]] = (
+    (lambda _: agg.count(), (_NUMBER,)),
+    (lambda _: agg.count("v"), (_NUMBER,)),
+    (lambda _: agg.count_distinct("v"), (_NUMBER,)),
+    (lambda _: agg.sum("v"), (_NUMBER,)),
+    (lambda pick: agg.avg(pick(["v", "v / 3"])), (_NUMBER,)),
+    (lambda pick: agg.variance(pick(["v", "v / 3"])), (_NUMBER,)),
+    (lambda pick: agg.stddev(pick(["v", "k + v"])), (_NUMBER,)),
+    (lambda _: agg.bool_or("v > 1"), (_TRUTH,)),
+    (lambda _: agg.bool_and("v > 0"), (_TRUTH,)),
+)
+OF_NO_NEGATIVE_COUNTS: Final[tuple[Kind, ...]] = (
+    (lambda _: agg.min("v"), ("#",)),
+    (lambda _: agg.max("v"), ("#",)),
+    (lambda pick: agg.first("v", order_by=pick(ORDERS)), ("#",)),
+    (lambda pick: agg.last(pick(["v", "k"]), order_by=pick(ORDERS)), ("#",)),
+    (lambda pick: agg.list("v", order_by=pick([None, None, *ORDERS])), _LIST),
+    (lambda pick: agg.list("k % 2", order_by=pick(ORDERS)), _LIST),
+)
+
+
+def some_aggregates(pick: Pick, *, positive: bool) -> tuple[dict[str, Aggregate], str]:
+    """Return one to three aggregates by name, and SQL text for a small number made of all of them.
+
+    Those that negative counts have no meaning for are among them only where counts are ``positive``.
+    """
+    kinds = (*OF_ANY_COUNTS, *OF_NO_NEGATIVE_COUNTS) if positive else OF_ANY_COUNTS
+    found: dict[str, Aggregate] = {}
+    numbers: list[str] = []
+    for name in ("x", "y", "z")[: pick([1, 1, 2, 3])]:
+        make, texts = pick(kinds)
+        condition = pick(CONDITIONS)
+        found[name] = make(pick) if condition is None else make(pick).filter(condition)
+        numbers.append(pick(texts).replace("#", name))
+    if len(numbers) == 1:
+        return found, numbers[0]
+    return found, "(" + " + ".join(f"coalesce({n}, 0)" for n in numbers) + ") % 5"
