@@ -28,7 +28,37 @@ Pairs: TypeAlias = tuple[Ints, Ints, Ints]
 """(active time, what, coefficient)"""
 
 
-class SingleActive:
+class ActiveTimes:
+    """What all forms have in common."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def of_wanted(self) -> Pairs:
+        """Return at which active times, and how often, what is wanted at one goes into the change."""
+        raise NotImplementedError
+
+    def of_had(self, keys: Ints, times: Block) -> Pairs:
+        """Return at which active times, and how often, an earlier output update goes out of the change."""
+        raise NotImplementedError
+
+    def change(self, wanted: Ints) -> Ints:
+        """Return, for each active time, how these counts, wanted at each of them, differ from those before it."""
+        change = np.zeros(len(self), np.int64)
+        at, what, coefficient = self.of_wanted()
+        np.add.at(change, at, coefficient * wanted.take(what))
+        return change
+
+    def given(self, keys: Ints, times: Block, counts: Ints) -> Ints:
+        """Return, for each active time, by how much earlier output updates change there what is seen of them."""
+        change = np.zeros(len(self), np.int64)
+        some = counts.nonzero()[0]
+        at, what, coefficient = self.of_had(keys.take(some), times.take(some, axis=1))
+        np.add.at(change, at, coefficient * counts.take(some).take(what))
+        return change
+
+
+class SingleActive(ActiveTimes):
     """One active time for each key, the same for all; every update is at or before it."""
 
     def __init__(self, count: int, time: Ints) -> None:
@@ -56,17 +86,24 @@ class SingleActive:
         del times
         return keys, np.arange(len(keys))
 
+    def change(self, wanted: Ints) -> Ints:
+        return wanted
+
+    def given(self, keys: Ints, times: Block, counts: Ints) -> Ints:
+        del times
+        change = np.zeros(len(self.keys), np.int64)
+        np.add.at(change, keys, counts)
+        return change
+
     def of_wanted(self) -> Pairs:
-        """Return at which active times, and how often, what is wanted at one goes into the change."""
         return self.keys, self.keys, np.ones(len(self.keys), np.int64)
 
     def of_had(self, keys: Ints, times: Block) -> Pairs:
-        """Return at which active times, and how often, an earlier output update goes out of the change."""
         del times
         return keys, np.arange(len(keys)), np.ones(len(keys), np.int64)
 
 
-class TotalActive:
+class TotalActive(ActiveTimes):
     """Any number of active times for each key, of one user coordinate; sorted by key and time."""
 
     def __init__(self, keys: Ints, times: Block) -> None:
@@ -109,7 +146,7 @@ class TotalActive:
         return active, update
 
     def of_wanted(self) -> Pairs:
-        """See `SingleActive.of_wanted`: in at its own time, out at the key's next."""
+        """In at its own time, out at the key's next."""
         own = np.arange(len(self.keys))
         later = (~self._first).nonzero()[0]
         return (
@@ -119,13 +156,13 @@ class TotalActive:
         )
 
     def of_had(self, keys: Ints, times: Block) -> Pairs:
-        """See `SingleActive.of_had`: out at the first active time that sees it."""
+        """Out at the first active time that sees it."""
         place = self._place(keys, times)
         inside = ((place < len(self.keys)) & (self.keys.take(place, mode="clip") == keys)).nonzero()[0]
         return place.take(inside), inside, np.ones(len(inside), np.int64)
 
 
-class PartialActive:
+class PartialActive(ActiveTimes):
     """Any number of active times for each key, in any partial order; sorted by key and time."""
 
     def __init__(self, keys: Ints, times: Block) -> None:
@@ -151,7 +188,7 @@ class PartialActive:
         return active.compress(seen), update.compress(seen)
 
     def of_wanted(self) -> Pairs:
-        """See `SingleActive.of_wanted`: the Möbius function of the active times."""
+        """By the Möbius function of the active times."""
         _, starts, counts = np.unique(self.keys, return_index=True, return_counts=True)
         found: list[Block] = []
         for size in np.unique(counts).tolist():
@@ -180,7 +217,7 @@ class PartialActive:
         return np.stack((places[key, at], places[key, of], rows[key, at, of]))
 
     def of_had(self, keys: Ints, times: Block) -> Pairs:
-        """See `SingleActive.of_had`: the sum of the Möbius function over the active times that see it."""
+        """By the sum of the Möbius function over the active times that see it."""
         target, source, coefficient = self.of_wanted()
         seen_by, update = self.pairs(keys, times)
         order = source.argsort(kind="stable")

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.dataflow.nodes import Node
-from tidemill.renderer.embedded.active import Active, find_active
+from tidemill.renderer.embedded.active import Active, SingleActive, find_active
 from tidemill.renderer.embedded.blocks import Block, Bools, Ints, expand, grouped
 from tidemill.renderer.embedded.schedule import Operator, Port, Region
 
-__all__ = ["KeyedOperator", "Stored", "next_rounds"]
+__all__ = ["KeyedOperator", "Stored", "Work", "next_rounds"]
 
 NEW, PENDING = 0, 1
 
@@ -22,6 +22,30 @@ class Stored(NamedTuple):
     owner: Ints
     block: Block
     codes: int
+
+
+class Work(NamedTuple):
+    """What a keyed operator has to do in a round.
+
+    Seeds are the times of the raw new batch, which come first and one for one, and the pending times that are due.
+    Consolidating the batch within itself makes fewer of them, and is a saving only.
+    """
+
+    keys: Block
+    """The keys to look at, each once."""
+    owner: Ints
+    """For each seed the number of its key; every key has one."""
+    times: Block
+    """The user times of the seeds."""
+    new: Block
+    """The new updates."""
+    together: bool
+    """Whether all seeds are of one user time."""
+
+    @property
+    def new_owner(self) -> Ints:
+        """For each new update the number of its key."""
+        return self.owner[: self.new.shape[1]]
 
 
 class KeyedOperator(Operator):
@@ -37,34 +61,34 @@ class KeyedOperator(Operator):
         self._width = codes
         self._coordinates = node.scope.coordinates
 
-    def begin(self, *, consolidate: bool = True) -> tuple[Block, Ints, Block, Block] | None:
-        """Return the keys to look at, each once; the seeds, as key numbers and user times; and the new updates.
-
-        Seeds are the times of the raw new batch, which come first and one for one, and the pending times that are due.
-        Consolidating the batch within itself makes fewer of them, and is a saving only.
-        """
+    def begin(self, *, consolidate: bool = True) -> Work | None:
+        """Return what there is to do in this round; None where there is nothing."""
         new = self.ports[NEW].take_consolidated() if consolidate else self.ports[NEW].take()
         due = self.ports[PENDING].take()
         if new is None and due is None:
             return None
         if new is None:
             new = np.empty((self._width + self._coordinates + 1, 0), np.int64)
-        users = self.schedule.users
-        keys = new if len(self._columns) == self._width else new.take(self._columns, axis=0)
-        keys, times = keys[: len(self._columns)], new[self._width : self._width + users]
+        users, width = self.schedule.users, len(self._columns)
+        whole = width == self._width  # the row is the key
+        keys = (new if whole else new.take(self._columns, axis=0))[:width]
+        times = new[self._width : self._width + users]
         if due is not None:
             order, starts = grouped(due)  # what several rounds owed is one time to look at
             due = due.take(order.take(starts), axis=1)
-            keys = np.concatenate((keys, due[: len(self._columns)]), axis=1)
-            times = np.concatenate((times, due[len(self._columns) : len(self._columns) + users]), axis=1)
+            keys = np.concatenate((keys, due[:width]), axis=1)
+            times = np.concatenate((times, due[width : width + users]), axis=1)
+        together = bool((times == times[:, :1]).all())
+        if due is None and whole and consolidate and together:  # consolidated rows of one time are each there once
+            return Work(keys, np.arange(keys.shape[1]), times, new, together)
         order, starts = grouped(keys)
-        numbers = np.empty(keys.shape[1], np.int64)
+        owner = np.empty(keys.shape[1], np.int64)
         starting = np.zeros(keys.shape[1], np.int64)
         starting[starts[1:]] = 1
-        numbers[order] = starting.cumsum()
-        return keys.take(order.take(starts), axis=1), numbers, times, new
+        owner[order] = starting.cumsum()
+        return Work(keys.take(order.take(starts), axis=1), owner, times, new, together)
 
-    def activate(self, keys: Block, seed_keys: Ints, seeds: Block, stored: list[Stored]) -> tuple[Active, list[Stored]]:
+    def activate(self, work: Work, stored: list[Stored]) -> tuple[Active, list[Stored]]:
         """Return the active times of this round, and of the stored updates those visible in it.
 
         ``stored`` are all updates of the keys, of input and output. Where there are some of later iterations, the next
@@ -73,13 +97,16 @@ class KeyedOperator(Operator):
         users = self.schedule.users
         visible = [self._visible(s) for s in stored]
         if any(len(v.owner) < len(s.owner) for v, s in zip(visible, stored, strict=True)):
-            self._owe_rounds(keys, seed_keys, seeds, stored)
+            self._owe_rounds(work, stored)
         base_keys = np.concatenate([s.owner for s in visible])
         base = np.concatenate([s.block[s.codes : s.codes + users] for s in visible], axis=1)
-        active, late_keys, late = find_active(keys.shape[1], seed_keys, seeds, base_keys, base, self.frontier.upper)
+        if work.together and (base <= work.times[:, :1]).all():
+            return SingleActive(work.keys.shape[1], work.times[:, 0]), visible
+        count, upper = work.keys.shape[1], self.frontier.upper
+        active, late_keys, late = find_active(count, work.owner, work.times, base_keys, base, upper)
         if len(late_keys):
             loops = np.array(self.region.now, np.int64)[:, None].repeat(len(late_keys), axis=1)
-            self.ports[PENDING].hold(np.concatenate((keys.take(late_keys, axis=1), late, loops)))
+            self.ports[PENDING].hold(np.concatenate((work.keys.take(late_keys, axis=1), late, loops)))
         return active, visible
 
     def _visible(self, stored: Stored) -> Stored:
@@ -90,7 +117,7 @@ class KeyedOperator(Operator):
         seen: Bools = np.less_equal(loops, np.array(self.region.now)[:, None]).all(axis=0)
         return stored if seen.all() else Stored(stored.owner[seen], stored.block[:, seen], stored.codes)
 
-    def _owe_rounds(self, keys: Block, seed_keys: Ints, seeds: Block, stored: list[Stored]) -> None:
+    def _owe_rounds(self, work: Work, stored: list[Stored]) -> None:
         """Have each key looked at, at the times of its seeds, in the next rounds where they meet its stored updates.
 
         A seed has to be looked at in every round that is the join of this one with stored updates of later iterations.
@@ -100,14 +127,18 @@ class KeyedOperator(Operator):
         owner = np.concatenate([s.owner for s in stored])
         loops = np.concatenate([self._loops(s.block, s.codes) for s in stored], axis=1)
         owner, rounds = next_rounds(owner, loops, self.region.now or ())
-        order, starts = grouped(np.concatenate((seed_keys[None], seeds)))
-        first = order.take(starts)
-        first = first.take(seed_keys.take(first).argsort(kind="stable"))
-        sorted_keys = seed_keys.take(first)
-        low = sorted_keys.searchsorted(owner)
-        which, place = expand(low, sorted_keys.searchsorted(owner, "right") - low)
-        times = seeds.take(first.take(place), axis=1)
-        owed = np.concatenate((keys.take(owner.take(which), axis=1), times, rounds.take(which, axis=1)))
+        if work.together:
+            times = work.times[:, :1].repeat(len(owner), axis=1)
+        else:
+            order, starts = grouped(np.concatenate((work.owner[None], work.times)))
+            first = order.take(starts)
+            first = first.take(work.owner.take(first).argsort(kind="stable"))
+            seeded = work.owner.take(first)
+            low = seeded.searchsorted(owner)
+            which, place = expand(low, seeded.searchsorted(owner, "right") - low)
+            owner, rounds = owner.take(which), rounds.take(which, axis=1)
+            times = work.times.take(first.take(place), axis=1)
+        owed = np.concatenate((work.keys.take(owner, axis=1), times, rounds))
         self.ports[PENDING].put(owed, None)
 
     def at_active(self, keys: Block, active: Active, which: Ints, diffs: Ints) -> Block:

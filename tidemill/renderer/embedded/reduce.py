@@ -78,11 +78,11 @@ class ReduceOperator(KeyedOperator):
         work = self.begin(consolidate=not self._logic.linear)
         if work is None:
             return
-        keys, seed_keys, seeds, new = work
-        gathered = self._logic.gather(keys, seed_keys[: new.shape[1]], new)
+        keys = work.keys
+        gathered = self._logic.gather(keys, work.new_owner, work.new)
         owner, given = self._out.find(keys)
         stored = [*gathered, Stored(owner, given, self._out_codes)]
-        active, seen = self.activate(keys, seed_keys, seeds, stored)
+        active, seen = self.activate(work, stored)
         wanted = self._logic.wanted(keys, active, seen[:-1])
         change = consolidated(self._change(keys, active, wanted, seen[-1]))
         if change.shape[1]:

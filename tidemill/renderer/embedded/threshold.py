@@ -32,23 +32,16 @@ class ThresholdOperator(KeyedOperator):
         work = self.begin()
         if work is None:
             return
-        keys, seed_keys, seeds, new = work
-        k = len(self.schema)
+        keys, new, k = work.keys, work.new, len(self.schema)
         owner, stored = self._spine.find(keys)
-        active, (seen,) = self.activate(keys, seed_keys, seeds, [Stored(owner, stored, k)])
-        visible_keys = np.concatenate((seed_keys[: new.shape[1]], seen.owner))
-        visible = np.concatenate((_with_nothing_out(new), seen.block), axis=1)
+        active, (seen,) = self.activate(work, [Stored(owner, stored, k)])
+        visible_keys = np.concatenate((work.new_owner, seen.owner))
         users = slice(k, k + self.schedule.users)
-        came, went = visible[-2], visible[-1]
-        counts = active.sums(visible_keys, visible[users], came[None])[0]
-        wanted = self.wanted(keys, active, counts)
-        change = np.zeros(len(active), np.int64)
-        at, what, coefficient = active.of_wanted()
-        np.add.at(change, at, coefficient * wanted[what])
-        some = went.nonzero()[0]
-        at, what, coefficient = active.of_had(visible_keys[some], visible[users][:, some])
-        np.subtract.at(change, at, coefficient * went[some][what])
-        self._finish(keys, active, change, new)
+        times = np.concatenate((new[users], seen.block[users]), axis=1)
+        came = np.concatenate((new[-1], seen.block[-2]))
+        counts = active.sums(visible_keys, times, came[None])[0]
+        given = active.given(seen.owner, seen.block[users], seen.block[-1])
+        self._finish(keys, active, active.change(self.wanted(keys, active, counts)) - given, new)
 
     def _finish(self, keys: Block, active: Active, change: Ints, new: Block) -> None:
         changed = change.nonzero()[0]
