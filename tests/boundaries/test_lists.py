@@ -137,6 +137,16 @@ def test_out_and_printed():
         assert str(run.changes("out")).splitlines()[2] == "1  [1, NULL]  0     +1"
 
 
+def test_times_are_no_lists():
+    """Times of several coordinates print as they are given. (Like lists they are tuples.)"""
+    flow = new_flow(2)
+    flow.output("out", flow.input("x", {"l": "list<int64>"}))
+    with flow.start() as run:
+        run.update("x", [(((1, 2),), (0, 1), 1)])
+        run.close_inputs()
+        assert str(run.changes("out")).splitlines()[2] == "[1, 2]  (0, 1)  +1"
+
+
 def test_lists_sort_by_their_values():
     flow = new_flow()
     flow.output("out", flow.input("x", {"l": "list<int64>"}))

@@ -208,7 +208,10 @@ class Updates(_Table):
         self._sort()
         rows = python_rows(self._table.slice(0, limit))
         times = map(tuple, self._times[:, :limit].T.tolist())
-        lines = [(*r, shown(t), f"{d:+d}") for r, t, d in zip(rows, times, self._counts.tolist(), strict=False)]
+        lines = [
+            (*r, t[0] if len(t) == 1 else str(t), f"{d:+d}")
+            for r, t, d in zip(rows, times, self._counts.tolist(), strict=False)
+        ]
         return [*self.schema.names, "time", "diff"], lines
 
     def _caption(self) -> str:
