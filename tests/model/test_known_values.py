@@ -84,6 +84,22 @@ def test_the_least_value_and_how_many(engine):
     assert out == [((0, 0, 1), 0, 1), ((1, 1, 2), 0, 1)]
 
 
+def test_groups_by_all_columns_in_another_order(engine):
+    def how_many(key, rows):
+        return [((*key, rows[0][1]), 1)]
+
+    schema = {"v": "int64", "k": "int64", "n": "int64"}
+    updates = {"a": [((1, 2), 0, 1), ((2, 1), 0, 2), ((2, 3), 1, 1), ((1, 2), 2, 1)]}
+    (out,) = traces(engine, lambda a: a.group_by("v", "k").reduce(how_many, schema), updates)
+    assert sorted(out) == [
+        ((1, 2, 2), 0, 1),
+        ((2, 1, 1), 0, 1),
+        ((2, 1, 1), 2, -1),
+        ((2, 1, 2), 2, 1),
+        ((3, 2, 1), 1, 1),
+    ]
+
+
 def test_joins_of_two_small_tables(engine):
     numbers = [((0, 0), 0, 1), ((1, 2), 0, 1)]
     letters = [((0, "a"), 0, 1), ((1, "B"), 0, 1)]

@@ -207,6 +207,10 @@ def _by_count(key: Any, rows: Any) -> Any:
     yield (None, len(rows) % 4), -1
 
 
+def _how_often(key: Any, rows: Any) -> Any:
+    return [((key[0], sum(count for _, count in rows) % 4), 1)]
+
+
 def _even(time: Any) -> Any:
     """Move to the next even time, in the first coordinate."""
     return (time[0] + time[0] % 2, *time[1:]) if isinstance(time, tuple) else time + time % 2
@@ -269,9 +273,11 @@ def _total(growth: Growth, plant: Plant) -> Plant:
 
 
 def _user_reduce(growth: Growth, plant: Plant) -> Plant:
-    function = growth.pick([_smallest, _by_count])
-    found = growth.positive(plant).rows.group_by("k").reduce(function, SCHEMA)
-    return Plant(found, positive=function is _smallest, most=plant.most + 40)
+    function, keys = growth.pick(
+        [(_smallest, ["k"]), (_by_count, ["k"]), (_how_often, ["v"]), (_how_often, ["v", "k"])]
+    )
+    found = growth.positive(plant).rows.group_by(*keys).reduce(function, SCHEMA)
+    return Plant(found, positive=function is not _by_count, most=plant.most + 40)
 
 
 def _delay(growth: Growth, plant: Plant) -> Plant:

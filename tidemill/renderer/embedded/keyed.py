@@ -58,6 +58,8 @@ class KeyedOperator(Operator):
         super().__init__(node, region, (codes,))
         self.ports.append(Port(self, len(keys), weights=0))
         self._columns = np.array(keys, np.int64)
+        self._whole = keys == tuple(range(codes))
+        """Whether the row is the key; a key of all columns in another order is not."""
         self._width = codes
         self._coordinates = node.scope.coordinates
 
@@ -70,8 +72,7 @@ class KeyedOperator(Operator):
         if new is None:
             new = np.empty((self._width + self._coordinates + 1, 0), np.int64)
         users, width = self.schedule.users, len(self._columns)
-        whole = width == self._width  # the row is the key
-        keys = (new if whole else new.take(self._columns, axis=0))[:width]
+        keys = new[:width] if self._whole else new.take(self._columns, axis=0)
         times = new[self._width : self._width + users]
         if due is not None:
             order, starts = grouped(due)  # what several rounds owed is one time to look at
@@ -79,7 +80,8 @@ class KeyedOperator(Operator):
             keys = np.concatenate((keys, due[:width]), axis=1)
             times = np.concatenate((times, due[width : width + users]), axis=1)
         together = bool((times == times[:, :1]).all())
-        if due is None and whole and consolidate and together:  # consolidated rows of one time are each there once
+        if due is None and self._whole and consolidate and together:
+            # Consolidated rows of one time are each there once.
             return Work(keys, np.arange(keys.shape[1]), times, new, together)
         order, starts = grouped(keys)
         owner = np.empty(keys.shape[1], np.int64)
