@@ -51,20 +51,19 @@ def test_consolidated(codes, weights, hashing):
     check()
 
 
-@pytest.mark.parametrize("keys", ["one code", "one hash for all", "far apart", "differing late"])
+@pytest.mark.parametrize("keys", ["one code", "one hash for all", "far apart", "differing late", "with NULL"])
 @pytest.mark.parametrize("second", ["second hash", "no second hash"])
 @pytest.mark.parametrize("weights", [1, 2])
 def test_consolidated_by_key(keys, second, weights, monkeypatch):
     """Sorted by key, each update once, whatever of the two hashes that one sort uses collides."""
     if second == "no second hash":
         monkeypatch.setattr(blocks, "_MULTIPLIERS", np.zeros(9, np.int64))
-    if keys == "differing late":
-        monkeypatch.setattr(blocks, "_EXACT", -1)
     of_key = {
         "one code": lambda code: code,
         "one hash for all": lambda code: code * 0,
         "far apart": lambda code: code << 61,
-        "differing late": lambda code: code % 3,
+        "differing late": lambda code: code % 3 + ((code & 1) << 62),
+        "with NULL": lambda code: np.where(code == 1, blocks.NULL, code % 3),
     }[keys]
 
     @given(random_blocks(codes=3, weights=weights))
@@ -82,6 +81,21 @@ def _first_of_each(block, result):
     """Where in the block each column of the result is first found."""
     rows = [tuple(c) for c in block[:3].T.tolist()]
     return [rows.index(tuple(c)) for c in result[:3].T.tolist()]
+
+
+@pytest.mark.parametrize("where", ["small", "small and NULL", "seconds of twenty years", "NULL alone"])
+def test_one_sort_tells_usual_keys_apart(where):
+    """Else each merge of a spine would sort its updates a second time, by all their codes."""
+    dice = np.random.default_rng(1)
+    keys = {
+        "small": dice.integers(0, 300, 300),
+        "small and NULL": np.where(np.arange(300) % 9, dice.integers(-5, 300, 300), blocks.NULL),
+        "seconds of twenty years": 10**15 + dice.integers(0, 6 * 10**8, 300) * 10**6,
+        "NULL alone": np.full(300, blocks.NULL),
+    }[where]
+    for minor in (0, -1):
+        found = blocks._in_one(keys, np.full(300, minor))
+        assert np.array_equal(found[:, None] < found, keys[:, None] < keys)
 
 
 def test_grouped_puts_equal_columns_together(hashing):

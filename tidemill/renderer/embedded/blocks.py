@@ -136,16 +136,22 @@ def _grouped_by(keys: Ints, codes: Block, minor: Ints) -> tuple[Ints, Ints]:
 def _in_one(keys: Ints, minor: Ints) -> Ints:
     """Return integers that sort as the keys do, and among equal keys as some bits of a second hash.
 
-    Keys of few values, as the codes of strings are, go in whole, and leave the other bits to the second. Hashes leave
-    their last bits to it, so many that two keys are hardly ever taken for one.
+    Keys of few values, as the codes of strings are, go in whole, and leave the other bits to the second. All others,
+    hashes and the codes of times among them, leave their last bits to it, so many that two keys are hardly ever taken
+    for one.
     """
     least = int(keys.min())
-    bits = (int(keys.max()) - least).bit_length()
-    if bits <= _EXACT:
-        return (keys - least << 63 - bits) | (minor >> bits + 1 & (1 << 63 - bits) - 1)
-    bits = min(2 * len(keys).bit_length() + 10, 48)
-    low = (1 << 64 - bits) - 1
-    return (keys & ~low) | (minor >> bits & low)
+    if least == NULL:  # far from all other codes: put it next to them
+        others = keys.compress(keys != NULL)
+        least = int(others.min()) - 1 if len(others) else NULL
+        keys = np.maximum(keys, least)
+    bits, room = (int(keys.max()) - least).bit_length(), 64
+    if bits < room:
+        room = 63
+        keys = keys - least << room - bits
+    whole = bits if bits <= _EXACT else min(2 * len(keys).bit_length() + 10, 48)
+    low = (1 << room - whole) - 1
+    return (keys & ~low) | (minor >> 64 - room + whole & low)
 
 
 _EXACT: Final = 40
