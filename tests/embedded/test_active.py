@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.dataflow.lattice import Antichain, less_equal, lub
-from tidemill.renderer.embedded.active import PartialActive, SingleActive, TotalActive, find_active
+from tidemill.renderer.embedded.active import PartialActive, Seeds, SingleActive, TotalActive, find_active
 
 
 def closed(seeds, base, upper):
@@ -26,6 +26,10 @@ def block(times, coordinates):
     return np.array(times, np.int64).reshape(-1, coordinates).T
 
 
+def seeds_of(count, keys, times):
+    return Seeds(count, keys, times, bool((times == times[:, :1]).all()))
+
+
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
 def test_active_times(coordinates):
     time = st.tuples(*[st.integers(0, 3)] * coordinates)
@@ -37,9 +41,7 @@ def test_active_times(coordinates):
         # Seeds are never beyond the frontier, as they are in the interval of the step.
         upper = Antichain([(5,) * coordinates]) if coordinates == 1 else data.draw(uppers(seeds, coordinates))
         active, late_keys, late = find_active(
-            3,
-            np.array([k for k, _ in seeds]),
-            block([t for _, t in seeds], coordinates),
+            seeds_of(3, np.array([k for k, _ in seeds]), block([t for _, t in seeds], coordinates)),
             np.array([k for k, _ in base], np.int64),
             block([t for _, t in base], coordinates),
             upper,
@@ -91,15 +93,11 @@ def check_sums(active, points, entries, coordinates):
 
 
 def test_the_three_forms_are_met():
-    kinds = set()
-    for seeds in ([(0,)], [(0,), (1,)]):
-        kinds.add(
-            type(
-                find_active(1, np.zeros(len(seeds), int), block(seeds, 1), np.empty(0, int), block([], 1), Antichain())[
-                    0
-                ]
-            )
-        )
-    two = block([(0, 1), (1, 0)], 2)
-    kinds.add(type(find_active(1, np.zeros(2, int), two, np.empty(0, int), block([], 2), Antichain())[0]))
+    nothing = np.empty(0, int)
+    one, two = block([(0,)], 1), block([(0,), (1,)], 1)
+    incomparable = block([(0, 1), (1, 0)], 2)
+    kinds = {
+        type(find_active(seeds_of(1, np.zeros(t.shape[1], int), t), nothing, t[:, :0], Antichain())[0])
+        for t in (one, two, incomparable)
+    }
     assert kinds == {SingleActive, TotalActive, PartialActive}

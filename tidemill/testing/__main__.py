@@ -30,6 +30,8 @@ def main(arguments: list[str] | None = None) -> int:
     while sum(done.values()) < options.cases:
         for coordinates in options.coordinates:
             wanted = min(CHUNK, options.cases - sum(done.values()))
+            if not wanted:
+                break
             try:
                 done[coordinates] += _chunk(options, coordinates, source, wanted)
             except AssertionError as error:

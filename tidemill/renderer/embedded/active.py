@@ -11,7 +11,7 @@ epoch); totally ordered times (several epochs); partially ordered ones.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.blocks import Block, Ints, expand, grouped
 from tidemill.renderer.embedded.times import beyond
 
-__all__ = ["Active", "PartialActive", "SingleActive", "TotalActive", "find_active"]
+__all__ = ["Active", "PartialActive", "Seeds", "SingleActive", "TotalActive", "find_active"]
 
 _MOBIUS_CELLS: Final = 1 << 22
 """Coefficients worked out at once."""
@@ -237,22 +237,29 @@ class PartialActive(ActiveTimes):
 Active: TypeAlias = SingleActive | TotalActive | PartialActive
 
 
-def find_active(  # noqa: PLR0917 - three pairs
-    count: int, seed_keys: Ints, seeds: Block, base_keys: Ints, base: Block, upper: Antichain
-) -> tuple[Active, Ints, Block]:
-    """Return the active times of keys 0..count-1 in a round; and what lies beyond ``upper``, to be owed later.
+class Seeds(NamedTuple):
+    """Times at which keys 0..count-1 have to be looked at; every key has one."""
 
-    Active are the seeds and their joins with each other and with the base, the times of stored updates. Every key has a
-    seed. What is beyond ``upper`` is recorded when first reached, and not joined further.
+    groups: int
+    keys: Ints
+    times: Block
+    together: bool
+    """Whether all are of one time."""
+
+
+def find_active(seeds: Seeds, base_keys: Ints, base: Block, upper: Antichain) -> tuple[Active, Ints, Block]:
+    """Return the active times of some keys in a round; and what lies beyond ``upper``, to be owed later.
+
+    Active are the seeds and their joins with each other and with the base, the times of stored updates. What is beyond
+    ``upper`` is recorded when first reached, and not joined further.
     """
-    nothing = (np.empty(0, np.int64), np.empty((len(seeds), 0), np.int64))
-    time = seeds[:, 0]
-    if (seeds == time[:, None]).all() and (base <= time[:, None]).all():
-        return SingleActive(count, time), *nothing
-    if len(seeds) == 1:
-        keys, times = _total_closure(seed_keys, seeds[0], base_keys, base[0])
+    nothing = (np.empty(0, np.int64), np.empty((len(base), 0), np.int64))
+    if seeds.together and (base <= seeds.times[:, :1]).all():
+        return SingleActive(seeds.groups, seeds.times[:, 0]), *nothing
+    if len(base) == 1:
+        keys, times = _total_closure(seeds.keys, seeds.times[0], base_keys, base[0])
         return TotalActive(keys, times[None]), *nothing
-    keys, times, late_keys, late = _closure(seed_keys, seeds, base_keys, base, upper)
+    keys, times, late_keys, late = _closure(seeds.keys, seeds.times, base_keys, base, upper)
     return PartialActive(keys, times), late_keys, late
 
 

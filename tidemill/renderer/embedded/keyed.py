@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.dataflow.nodes import Node
-from tidemill.renderer.embedded.active import Active, SingleActive, find_active
+from tidemill.renderer.embedded.active import Active, Seeds, find_active
 from tidemill.renderer.embedded.blocks import Block, Bools, Ints, expand, grouped
 from tidemill.renderer.embedded.schedule import Operator, Port, Region
 
@@ -102,10 +102,8 @@ class KeyedOperator(Operator):
             self._owe_rounds(work, stored)
         base_keys = np.concatenate([s.owner for s in visible])
         base = np.concatenate([s.block[s.codes : s.codes + users] for s in visible], axis=1)
-        if work.together and (base <= work.times[:, :1]).all():
-            return SingleActive(work.keys.shape[1], work.times[:, 0]), visible
-        count, upper = work.keys.shape[1], self.frontier.upper
-        active, late_keys, late = find_active(count, work.owner, work.times, base_keys, base, upper)
+        seeds = Seeds(work.keys.shape[1], work.owner, work.times, work.together)
+        active, late_keys, late = find_active(seeds, base_keys, base, self.frontier.upper)
         if len(late_keys):
             loops = np.array(self.region.now, np.int64)[:, None].repeat(len(late_keys), axis=1)
             self.ports[PENDING].hold(np.concatenate((work.keys.take(late_keys, axis=1), late, loops)))
