@@ -55,6 +55,7 @@ class Step:
         self._later: dict[tuple[Node, Loops], list[Frame]] = defaultdict(list)
         self._owed: dict[tuple[Node, Loops], list[DataFrame]] = defaultdict(list)
         self._left: dict[Node, list[Frame]] = defaultdict(list)
+        self._running: dict[Scope, Loops] = {}
         for node in graph.nodes:
             if isinstance(node, Reduce) and node.scalar and self._needs.needed(node):  # its row is always there
                 least = (0,) * (node.scope.coordinates - self._users)
@@ -79,19 +80,22 @@ class Step:
         if entering:
             self._work[scope].add((*outside, 0))
         leaving = self._needs.leaving(scope)
+        assert scope not in self._running, "a loop runs in one round of the loop around at a time"
         while here := [r for r in self._work[scope] if r[:-1] == outside]:
             now = min(here)
             self._work[scope].discard(now)
             self.rounds += 1
+            self._running[scope] = now
             self._run(scope, now)
             for node in leaving:
                 limit, delta = node.limits.return_at, self.deltas[node.inputs[0]]
                 if delta is not None and (limit is None or now[-1] < limit):
                     self._left[node].append(linear.left(delta))
+        self._running.pop(scope, None)
 
     def _announce(self, scope: Scope, now: Loops) -> None:
-        """Have a round run, and those of the loops around that it is in."""
-        while now:
+        """Have a round run, and those of the loops around that it is in, as far out as they are not running."""
+        while now and self._running.get(scope) != now:
             self._work[scope].add(now)
             assert scope.parent is not None
             scope, now = scope.parent, now[:-1]
