@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +35,9 @@ def spark() -> Iterator[Any]:
     pytest.importorskip("pyspark", reason="needs tidemill[spark]")
     import tidemill as tm
 
-    session = tm.local_spark("local[2]", **SETTINGS)
+    support = str(Path(__file__).parents[1] / "support")
+    with pytest.MonkeyPatch.context() as patch:  # for the processes in which functions of tests run
+        patch.setenv("PYTHONPATH", support, prepend=os.pathsep)
+        session = tm.local_spark("local[2]", **SETTINGS)
     yield session
     session.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -106,7 +105,7 @@ def _fits(found: T.DataType, wanted: T.DataType) -> bool:
         if not isinstance(found, T.DecimalType):
             return False
         return found.scale <= wanted.scale and found.precision - found.scale <= wanted.precision - wanted.scale
-    return type(found) is type(wanted) or (isinstance(wanted, T.DoubleType) and isinstance(found, T.FloatType))
+    return bool(type(found) is type(wanted) or (isinstance(wanted, T.DoubleType) and isinstance(found, T.FloatType)))
 
 
 def _whole(node: Input, name: str, place: Mapping[str, str], types: Mapping[str, T.DataType], default: int) -> Column:
@@ -161,8 +160,8 @@ def _bad(node: Input, coordinates: int) -> list[tuple[Column, str]]:
 
 _RANGES: Final[dict[str, tuple[Any, Any]]] = {
     "int64": (-(2**63) + 1, 2**63 - 1),
-    "date": (dt.date.min, dt.date.max),
-    "timestamp": (dt.datetime.min, dt.datetime.max),  # noqa: DTZ901 - timestamps have no zone
+    "date": ("0001-01-01", "9999-12-31"),
+    "timestamp": ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"),
 }
 
 

@@ -75,9 +75,9 @@ def _step(
     step = Step(spark, graph, inputs, carefully=carefully)
     step.run()
     found = {}
-    for node in graph.outputs.values():
-        frame = step.deltas[node]
-        found[node] = materialised(consolidated(frame)) if frame is not None else None
+    for output in graph.outputs.values():
+        change = step.deltas[output]
+        found[output] = materialised(consolidated(change)) if change is not None else None
     return found
 
 

@@ -13,24 +13,26 @@ import attrs
 
 from tidemill.collections.binding import Bound, BoundCall, BoundColumn, BoundLiteral
 from tidemill.collections.intervals import INTERVALS
-from tidemill.collections.types import FLOAT64, INT64
+from tidemill.collections.types import FLOAT64, INT64, STRING
 from tidemill.renderer.spark.frames import columns
 from tidemill.renderer.spark.types import sql_type
 
 __all__ = ["NATIVE", "native_sql"]
 
 NATIVE: Final = frozenset(
-    """
-    add subtract multiply divide int_divide modulo pmod negate
-    eq ne lt le gt ge eq_null_safe in and or not is_null case coalesce least greatest
-    bit_and bit_or bit_xor bit_not shift_left shift_right shift_right_unsigned
-    abs floor ceil sign sqrt exp ln log10 log2 power isnan
-    length concat substring left right replace locate like upper lower
-    year quarter month day dayofweek weekday dayofyear weekofyear hour minute second datediff unix_date
-    xxhash64
-    """.split()
+    (
+        "add subtract multiply divide int_divide modulo negate abs round floor ceil sign sqrt exp ln log10 log2 power isnan "
+        "eq ne lt le gt ge eq_null_safe in and or not is_null case coalesce least greatest "
+        "bit_and bit_or bit_xor bit_not shift_left shift_right shift_right_unsigned "
+        "length concat concat_ws substring left right replace translate split_part locate repeat reverse lpad rpad "
+        "trim ltrim rtrim upper lower ascii chr like contains starts_with ends_with "
+        "year quarter month day dayofweek weekday dayofyear weekofyear hour minute second datediff unix_date last_day trunc "
+        "date_trunc timestampdiff unix_seconds unix_millis unix_micros xxhash64"
+    ).split()
 )
 """Functions that Spark computes as the embedded engine does; tests compare them value by value."""
+
+_NEGATED: Final = 34
 
 _MAY_BE_LEAST: Final = frozenset(
     [
@@ -71,12 +73,12 @@ def _is_native(bound: Bound) -> bool:
 
 
 def _has(call: BoundCall) -> bool:
-    given = [a.dtype for a in call.args]
     if call.function == "cast":
-        (source,) = given
-        return source.is_numeric and call.dtype.is_numeric and source != FLOAT64
+        return call.args[0].dtype != STRING
     if call.function in ("add", "subtract") and not call.dtype.is_numeric:
-        return False  # dates are moved beyond the year 9999 without an error
+        return False  # Spark moves dates beyond the year 9999 without an error
+    if call.function == "negate" and call.dtype.precision > _NEGATED:
+        return False  # Spark rounds
     return call.function in NATIVE
 
 

@@ -129,20 +129,20 @@ class Step:
     def _inputs(self, node: Node) -> list[Frame | None]:
         return [self.deltas.get(source) for source in node.inputs]
 
-    def _input(self, node: Input, _now: Loops) -> Frame | None:
+    def of_input(self, node: Input, _now: Loops) -> Frame | None:
         return constant(self._spark, node, self._users) if node.rows is not None else self._given[node]
 
-    def _enter(self, node: Enter, now: Loops) -> Frame | None:
+    def of_enter(self, node: Enter, now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         return linear.entered(frame) if frame is not None and now[-1] == 0 else None
 
-    def _leave(self, node: Leave, _now: Loops) -> Frame | None:
+    def of_leave(self, node: Leave, _now: Loops) -> Frame | None:
         return united(self._left.pop(node, []))
 
-    def _variable(self, _node: Variable, _now: Loops) -> None:
+    def of_variable(self, _node: Variable, _now: Loops) -> None:
         """Return nothing: what comes is sent from the round before."""
 
-    def _feedback(self, node: Feedback, now: Loops) -> None:
+    def of_feedback(self, node: Feedback, now: Loops) -> None:
         """Send a round's changes, consolidated, to the next round, unless that is beyond the limit."""
         (frame,) = self._inputs(node)
         after, limits = now[-1] + 1, node.limits
@@ -157,10 +157,10 @@ class Step:
         moved = linear.moved(change, node.scope.coordinates - 1, 1)
         self._send_later(node.variable, (*now[:-1], after), moved)
 
-    def _concat(self, node: Node, _now: Loops) -> Frame | None:
+    def of_concat(self, node: Node, _now: Loops) -> Frame | None:
         return united([f for f in self._inputs(node) if f is not None])
 
-    def _join(self, node: Join, now: Loops) -> Frame | None:
+    def of_join(self, node: Join, now: Loops) -> Frame | None:
         """Each side's new updates meet the other's, and those that the other had from earlier rounds."""
         left, right = (consolidated(f) if f is not None and self._carefully else f for f in self._inputs(node))
         first, second = (self._traces.get(source) for source in node.inputs)
@@ -188,7 +188,7 @@ class Step:
         found = _rounds_in(whole.data, self._users, whole.coordinates)
         return [(at, whole.of(_at(whole.data, self._users, at), cheap=True)) for at in found]
 
-    def _threshold(self, node: Threshold, now: Loops) -> Frame | None:
+    def of_threshold(self, node: Threshold, now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         if frame is None and (node, now) not in self._owed:
             return None
@@ -196,7 +196,7 @@ class Step:
             return native.distinct(node, frame)
         return self._keyed(node, frame, now)
 
-    def _reduce(self, node: Reduce, now: Loops) -> Frame | None:
+    def of_reduce(self, node: Reduce, now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         if frame is None and (node, now) not in self._owed:
             return None
@@ -219,15 +219,15 @@ class Step:
                 self._owe(node, at, _at(came.owed, self._users, at))
         return came.change
 
-    def _linear(self, node: Node, _now: Loops) -> Frame | None:
+    def of_linear(self, node: Node, _now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         return None if frame is None else _LINEAR[type(node)](node, frame, self._carefully)
 
-    def _same(self, node: Node, _now: Loops) -> Frame | None:
+    def of_same(self, node: Node, _now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         return frame
 
-    def _consolidated(self, node: Node, _now: Loops) -> Frame | None:
+    def of_consolidated(self, node: Node, _now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         return None if frame is None else consolidated(frame)
 
@@ -268,17 +268,17 @@ _LINEAR: Final[dict[type[Node], _Linear]] = {
 
 _Rule = Callable[[Step, Any, Loops], "Frame | None"]
 _RULES: Final[dict[type[Node], _Rule]] = {
-    nodes.Input: Step._input,
-    nodes.Concat: Step._concat,
-    nodes.Join: Step._join,
-    nodes.Reduce: Step._reduce,
-    nodes.Threshold: Step._threshold,
-    nodes.Consolidate: Step._consolidated,
-    nodes.Output: Step._consolidated,
-    nodes.Arrange: Step._same,
-    nodes.Enter: Step._enter,
-    nodes.Leave: Step._leave,
-    nodes.Variable: Step._variable,
-    nodes.Feedback: Step._feedback,
-    **dict.fromkeys(_LINEAR, Step._linear),
+    nodes.Input: Step.of_input,
+    nodes.Concat: Step.of_concat,
+    nodes.Join: Step.of_join,
+    nodes.Reduce: Step.of_reduce,
+    nodes.Threshold: Step.of_threshold,
+    nodes.Consolidate: Step.of_consolidated,
+    nodes.Output: Step.of_consolidated,
+    nodes.Arrange: Step.of_same,
+    nodes.Enter: Step.of_enter,
+    nodes.Leave: Step.of_leave,
+    nodes.Variable: Step.of_variable,
+    nodes.Feedback: Step.of_feedback,
+    **dict.fromkeys(_LINEAR, Step.of_linear),
 }
