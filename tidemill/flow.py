@@ -16,7 +16,6 @@ from tidemill.renderer.run import Engine, Run
 
 if TYPE_CHECKING:
     import networkx as nx
-
     from pyspark.sql import DataFrame, SparkSession
 
     from tidemill.renderer.embedded.run import EmbeddedRun
@@ -144,9 +143,10 @@ def render(
     """Return what each output holds when the inputs hold these DataFrames: a whole history at once, no state kept.
 
     ``frames`` has a Spark DataFrame for each input, with the columns of its schema in any order. A column for each
-    coordinate of time (``time`` for dataflows of epochs, else the coordinates' names; 0 where it is missing) and one
-    ``diff`` (1 where it is missing) make updates of its rows; ``time=`` and ``diff=`` rename those two, and a clash with
-    a column is an error. What is returned has them all, by the name of the output: consolidated updates, worked out.
+    coordinate of time (``time`` for dataflows of epochs, else the coordinates' names; 0 where it is missing) and
+    one ``diff`` (1 where it is missing) make updates of its rows; ``time=`` and ``diff=`` rename those two, and a clash
+    with a column is an error. What is returned has them all, by the name of the output: consolidated updates, worked
+    out.
 
     So frames without times are plain batch computing: all rows at time 0, each there once.
 

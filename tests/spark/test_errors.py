@@ -4,7 +4,15 @@ import pytest
 from running import KV, new_flow
 
 import tidemill as tm
-from tidemill.errors import EngineError, ExpressionError, NegativeCountError, RowError, SchemaError, TimeError, UserFunctionError
+from tidemill.errors import (
+    EngineError,
+    ExpressionError,
+    NegativeCountError,
+    RowError,
+    SchemaError,
+    TimeError,
+    UserFunctionError,
+)
 from tidemill.renderer.spark.boundary import updates_of
 from tidemill.testing import all_at_once, check_equivalent
 
@@ -12,7 +20,8 @@ from tidemill.testing import all_at_once, check_equivalent
 def frame(spark, flow, updates, name="a"):
     node = flow.graph.inputs[name]
     lines = [(*row, *(time if isinstance(time, tuple) else (time,)), diff) for row, time, diff in updates]
-    return updates_of(spark, node, lines, [*("time",) if len(flow.graph.coordinates) == 1 else flow.graph.coordinates, "diff"])
+    names = ("time",) if len(flow.graph.coordinates) == 1 else flow.graph.coordinates
+    return updates_of(spark, node, lines, [*names, "diff"])
 
 
 def render(spark, build, updates, *, schema=KV, coordinates=1, **options):
@@ -29,7 +38,11 @@ def message(build, updates, **options):
     with flow.start() as run, pytest.raises(tm.TidemillError) as caught:
         run.update("a", updates)
         run.close_inputs()
-    return type(caught.value), str(caught.value).partition(" (")[0], str(caught.value).partition(":")[2].partition(",")[2]
+    return (
+        type(caught.value),
+        str(caught.value).partition(" (")[0],
+        str(caught.value).partition(":")[2].partition(",")[2],
+    )
 
 
 FAILING = {
@@ -77,7 +90,9 @@ GONE = [((1, 0), 0, 1), ((1, 0), 0, -1), ((4, 2), 0, 1)]
     [
         lambda a: a.select("k", x="k / v"),
         lambda a: a.filter("k / v > 1").select("k", x="k / v"),
-        lambda a: a.map_rows(lambda r: (r.k, r.k // r.v), {"k": "int64", "x": "int64"}).select("k", x="cast(x as double)"),
+        lambda a: a.map_rows(lambda r: (r.k, r.k // r.v), {"k": "int64", "x": "int64"}).select(
+            "k", x="cast(x as double)"
+        ),
     ],
 )
 def test_what_is_taken_back_at_once_is_no_error(spark, build):
@@ -129,13 +144,22 @@ def test_unique(spark, coordinates):
         (KV, [((1, 1), -1, 1)], TimeError, r"Input 'a'.*a time is NULL or out of range.*'time': '-1'"),
         (KV, [((1, 1), 0, 2**31 + 1)], RowError, r"a diff is NULL or beyond 2\*\*31"),
         (KV, [((1, -(2**63)), 0, 1)], RowError, r"column v: int64 holds what is no int64 here: overflow"),
-        ({"k": "int64 not null", "v": "int64"}, [((None, 1), 0, 1)], RowError, "column k: int64 not null is NULL.*in 1 of 1 rows"),
+        (
+            {"k": "int64 not null", "v": "int64"},
+            [((None, 1), 0, 1)],
+            RowError,
+            "column k: int64 not null is NULL.*in 1 of 1 rows",
+        ),
     ],
 )
 def test_bad_rows(spark, schema, updates, error, text):
     flow = new_flow()
     flow.output("out", flow.input("a", schema))
-    given = frame(spark, flow, updates) if None not in updates[0][0] else spark.sql("SELECT CAST(NULL AS BIGINT) AS k, 1L AS v")
+    given = (
+        frame(spark, flow, updates)
+        if None not in updates[0][0]
+        else spark.sql("SELECT CAST(NULL AS BIGINT) AS k, 1L AS v")
+    )
     with pytest.raises(error, match=text):
         tm.render(flow, spark, {"a": given})
 
@@ -145,7 +169,11 @@ def test_bad_rows(spark, schema, updates, error, text):
     [
         ("SELECT 1L AS k, 2L AS w", RowError, "'v' is missing.*"),
         ("SELECT 1L AS k, 2L AS v, 3 AS more", RowError, "too many: 'more'"),
-        ("SELECT 1L AS k, '2' AS v", RowError, "column 'v' is of Spark's type string: expected bigint for v: int64; cast it"),
+        (
+            "SELECT 1L AS k, '2' AS v",
+            RowError,
+            "column 'v' is of Spark's type string: expected bigint for v: int64; cast it",
+        ),
         ("SELECT 1L AS k, 2L AS v, 1.5D AS time", RowError, "column 'time' is of Spark's type double: expected bigint"),
     ],
 )
@@ -163,7 +191,9 @@ def test_names(spark):
     out = tm.render(flow, spark, {"a": df}, time="epoch", diff="n")["out"]
     assert out.columns == ["TIME", "k", "epoch", "n"]
     assert [tuple(r) for r in out.collect()] == [(7, 2, 3, 2)]
-    with pytest.raises(SchemaError, match=r"differ only in capitals, which spark.sql.caseSensitive=false does not tell apart"):
+    with pytest.raises(
+        SchemaError, match=r"differ only in capitals, which spark.sql.caseSensitive=false does not tell apart"
+    ):
         tm.render(flow, spark, {"a": df})
     with pytest.raises(SchemaError, match="clash: rename them with time= and diff="):
         tm.render(flow, spark, {"a": df}, time="k")

@@ -31,8 +31,8 @@ def bare(monkeypatch):
     return monkeypatch
 
 
-GOOD = 'echo \'openjdk version "17.0.1" 2021-10-19\' >&2'
-OLD = 'echo \'openjdk version "11.0.2" 2019-01-15\' >&2'
+GOOD = "echo 'openjdk version \"17.0.1\" 2021-10-19' >&2"
+OLD = "echo 'openjdk version \"11.0.2\" 2019-01-15' >&2"
 
 
 @posix
@@ -50,7 +50,8 @@ def test_java_on_the_path_where_java_home_will_not_do(bare, tmp_path):
 
 @posix
 @pytest.mark.parametrize(
-    ("script", "text"), [(OLD, "is version 11, Spark needs 17 or later"), ("echo no; exit 1", r"does not run as Spark starts it \(no\)")]
+    ("script", "text"),
+    [(OLD, "is version 11, Spark needs 17 or later"), ("echo no; exit 1", r"does not run as Spark starts it \(no\)")],
 )
 def test_no_suitable_java(bare, tmp_path, script, text):
     bare.setenv("JAVA_HOME", str(fake_java(tmp_path, script).parent.parent))
@@ -69,9 +70,22 @@ def test_no_java_at_all(bare):
 def test_the_launcher_drops_one_argument_and_keeps_all_others(tmp_path):
     shown = fake_java(tmp_path, 'for a in "$@"; do echo "[$a]"; done')
     launcher = Path(java._with_launcher(shown)) / "bin" / "java"
-    given = ["-cp", "a b", "--add-modules", "jdk.incubator.vector", "--add-modules=jdk.incubator.vector", "-x", "", "--add-modules", "java.se", "--add-modules"]
+    given = [
+        "-cp",
+        "a b",
+        "--add-modules",
+        "jdk.incubator.vector",
+        "--add-modules=jdk.incubator.vector",
+        "-x",
+        "",
+        "--add-modules",
+        "java.se",
+        "--add-modules",
+    ]
     said = subprocess.run([launcher, *given], capture_output=True, text=True, check=True).stdout
-    assert said.split("\n")[:-1] == [f"[{a}]" for a in ["-cp", "a b", "-x", "", "--add-modules", "java.se", "--add-modules"]]
+    assert said.split("\n")[:-1] == [
+        f"[{a}]" for a in ["-cp", "a b", "-x", "", "--add-modules", "java.se", "--add-modules"]
+    ]
 
 
 @posix
@@ -86,8 +100,10 @@ print(sorted(map(tuple, tm.render(flow, spark, {"x": df})["n"].collect())))
 print(spark.range(3).mapInArrow(lambda batches: batches, "id long").count())
 spark.stop()
 """
-    environment = {k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "PATH", "PYSPARK_PYTHON", "SPARK_HOME")}
-    tools = [p for p in ("/bin", "/usr/bin") if not os.path.exists(f"{p}/java")]
+    environment = {
+        k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "PATH", "PYSPARK_PYTHON", "SPARK_HOME")
+    }
+    tools = [p for p in ("/bin", "/usr/bin") if not Path(p, "java").exists()]
     if not tools:
         environment["PATH"] = str(_tools_without_java())
     else:

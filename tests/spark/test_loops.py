@@ -64,7 +64,9 @@ def updates(coordinates, latest, seed, count):
     for _ in range(count):
         row = (dice.randrange(4), dice.randrange(4))
         time = tuple(dice.randrange(latest) for _ in range(coordinates))
-        found.append((row, time[0] if coordinates == 1 else time, dice.choice([1, 1, -1])))
+        after = tuple(c + dice.randrange(2) for c in time)  # counts are never negative, so that loops settle
+        changes = [(time, 1), (after, -1)] if dice.random() < 0.4 else [(time, 1)]
+        found += [(row, t[0] if coordinates == 1 else t, diff) for t, diff in changes]
     return found
 
 

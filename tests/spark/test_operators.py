@@ -38,9 +38,9 @@ def later(c, by):
 SEEN = []
 LINEAR = {
     "input": lambda a, b, w: w,
-    "map": lambda a, b, w: a.select("v", x="k * v + 1", y="k / 2"),
+    "map": lambda a, b, w: a.select("v", p="k * v + 1", q="k / 2"),
     "map all types": lambda a, b, w: w.with_columns(g="-f", s2="s || 'x'", d2="d * d", m="CASE WHEN b THEN n END"),
-    "map by kernel": lambda a, b, w: w.select("s", x="regexp_replace(s, '[a-z]', '#')", later="day + 1", neg="-f"),
+    "map by kernel": lambda a, b, w: w.select("s", p="regexp_replace(s, '[a-z]', '#')", later="day + 1", neg="-f"),
     "filter": lambda a, b, w: a.filter("v > 1"),
     "filter null": lambda a, b, w: w.filter("b"),
     "filter by kernel": lambda a, b, w: w.filter("regexp_like(s, '^a')"),
@@ -84,13 +84,13 @@ AGGREGATES = {
     "threshold": lambda a, b, w: a.concat(b).threshold(lambda row, n: n // 2),
     "count": lambda a, b, w: a.concat(b.negate()).count("n"),
     "sums": lambda a, b, w: (
-        a.concat(b.negate()).group_by("k").agg(n=tm.count(), m=tm.count("v"), s=tm.sum("v"), x=tm.avg("v"))
+        a.concat(b.negate()).group_by("k").agg(n=tm.count(), m=tm.count("v"), s=tm.sum("v"), xx=tm.avg("v"))
     ),
     "sums of floats": lambda a, b, w: w.group_by("s").agg(
-        total=tm.sum("f"), x=tm.avg("f"), v=tm.variance("f"), e=tm.stddev("f")
+        total=tm.sum("f"), xx=tm.avg("f"), v=tm.variance("f"), e=tm.stddev("f")
     ),
-    "sums of decimals": lambda a, b, w: w.group_by("k").agg(s=tm.sum("d"), n=tm.count("d"), x=tm.sum("n")),
-    "sums of long decimals": lambda a, b, w: w.group_by("k").agg(s=tm.sum("e"), x=tm.avg("e"), y=tm.avg("d")),
+    "sums of decimals": lambda a, b, w: w.group_by("k").agg(s=tm.sum("d"), n=tm.count("d"), xx=tm.sum("n")),
+    "sums of long decimals": lambda a, b, w: w.group_by("k").agg(s=tm.sum("e"), xx=tm.avg("e"), yy=tm.avg("d")),
     "bools": lambda a, b, w: w.group_by("k").agg(any=tm.bool_or("b"), every=tm.bool_and("b")),
     "filtered": lambda a, b, w: a.group_by("k").agg(n=tm.count().filter("v > 1"), s=tm.sum("v").filter("v < 3")),
     "count distinct": lambda a, b, w: a.distinct().group_by("k").agg(n=tm.count_distinct("v"), m=tm.count()),
@@ -99,7 +99,7 @@ AGGREGATES = {
     "extremes of floats": lambda a, b, w: w.distinct().group_by("k").agg(l=tm.min("f"), h=tm.max("f"), n=tm.sum("n")),
     "by floats": lambda a, b, w: w.group_by("f").agg(n=tm.count()),
     "by all": lambda a, b, w: w.group_by("s", "day", "t", "raw", "b").agg(n=tm.count()),
-    "total": lambda a, b, w: a.concat(b.negate()).agg(n=tm.count("v"), s=tm.sum("v"), x=tm.avg("v / 3")),
+    "total": lambda a, b, w: a.concat(b.negate()).agg(n=tm.count("v"), s=tm.sum("v"), xx=tm.avg("v / 3")),
     "total of nothing": lambda a, b, w: a.filter("k > 1000").agg(n=tm.count(), s=tm.sum("v")),
     "reduce": lambda a, b, w: (
         a.distinct().concat(b.distinct()).group_by("k").reduce(shown, {"k": "int64", "s": "string"})

@@ -7,7 +7,11 @@ from running import examples
 from tidemill.testing import all_at_once, check_equivalent, dataflows
 
 # Shrinking would run hundreds of jobs: what fails is shrunk on the embedded engine, or by hand.
-SETTINGS = {"phases": [Phase.explicit, Phase.reuse, Phase.generate], "suppress_health_check": list(HealthCheck), "derandomize": True}
+SETTINGS = {
+    "phases": [Phase.explicit, Phase.reuse, Phase.generate],
+    "suppress_health_check": list(HealthCheck),
+    "derandomize": True,
+}
 
 
 def compare(case):

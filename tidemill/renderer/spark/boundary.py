@@ -1,4 +1,4 @@
-"""DataFrames of users' in and out: named columns, times and diffs as columns, all checked before anything is computed."""
+"""Users' DataFrames in and out: named columns, times and diffs as columns, checked before anything is computed."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from tidemill.renderer.spark.keyedtasks import DUE, GIVEN, KIND, MADE, NEW, Keye
 from tidemill.renderer.spark.state import Loops
 from tidemill.renderer.spark.types import spark_type, struct
 
-__all__ = ["Keyed", "KeyedRound", "due_line", "layout_of"]
+__all__ = ["Keyed", "KeyedRound", "due_line", "layout_of", "touched"]
 
 
 def layout_of(node: Node) -> Layout:
@@ -70,7 +70,7 @@ class KeyedRound:
         if stored:
             keys = functools.reduce(DataFrame.union, [line.select(*self._keys) for line in lines]).distinct()
             few = due is None and new is not None and is_small(new)
-            lines += [_touched(batch.data, keys, self._keys, few=few) for batch in stored]
+            lines += [touched(batch.data, keys, self._keys, few=few) for batch in stored]
         return self._counted(self._found(lines, keeps=True), new)
 
     def _counted(self, found: DataFrame, new: Frame | None) -> Keyed:
@@ -136,7 +136,7 @@ def due_line(spark: SparkSession, node: Node) -> DataFrame:
     return spark.range(1).select(F.lit(DUE).alias(KIND), *empty, *time, F.lit(1).cast("bigint").alias(DIFF))
 
 
-def _touched(stored: DataFrame, keys: DataFrame, names_of_keys: list[str], *, few: bool) -> DataFrame:
+def touched(stored: DataFrame, keys: DataFrame, names_of_keys: list[str], *, few: bool) -> DataFrame:
     """Return those of the stored lines whose key is among these."""
     if not names_of_keys:
         return stored

@@ -48,7 +48,9 @@ def worked(node: Node, frame: Frame, *, carefully: bool) -> Frame:
     task = in_task(row_task(node, users))
     data = frame.data.mapInArrow(task, schema_of_updates(node.schema, frame.coordinates))
     time = None if isinstance(node, Retime) else frame.time
-    return Frame(data, len(node.schema), frame.coordinates, time, consolidated=isinstance(node, Inspect))
+    return Frame(
+        data, len(node.schema), frame.coordinates, time, consolidated=isinstance(node, Inspect) and frame.consolidated
+    )
 
 
 def negated(frame: Frame) -> Frame:

@@ -1,7 +1,8 @@
-"""Distinct and aggregates in Catalyst: where user times are totally ordered, no loop is around, and sums are exact.
+"""Distinct and aggregates in Catalyst: where times are totally ordered and sums are exact.
 
 Where all updates are at one time this is a plain ``groupBy``. Over several times, the contents at a time are running
-sums over a window, and a change is what a group has at a time, less what it had at the one before.
+sums over a window, and a change is what a group has at a time, less what it had at the one before. At one time distinct
+is native in loops as well, unless one is inside another: then iterations are totally ordered.
 
 Partial sums may overflow where the sum does not; as with every error of Spark's, the step is then taken again with the
 kernels, which know better.
@@ -9,6 +10,8 @@ kernels, which know better.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -16,12 +19,13 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.collections.aggregates import Aggregates, BoundAggregate
 from tidemill.collections.types import DType
-from tidemill.dataflow.nodes import Reduce, Threshold
-from tidemill.renderer.spark.frames import DIFF, Frame, columns
+from tidemill.dataflow.nodes import Reduce
+from tidemill.renderer.spark.frames import DIFF, Frame, columns, is_small, times
 from tidemill.renderer.spark.join import counted
+from tidemill.renderer.spark.keyed import touched
 from tidemill.renderer.spark.types import spark_type
 
-__all__ = ["aggregated", "distinct", "is_native"]
+__all__ = ["aggregated", "distinct", "distinct_in_round", "is_native"]
 
 _TOTALS: Final = frozenset(("count", "sum", "avg", "bool_or", "bool_and"))
 _EXACT: Final = 2**53
@@ -29,7 +33,7 @@ _DIGITS: Final = 17
 """Decimals of so many digits times a count still have room to be added up in 38."""
 
 
-def distinct(node: Threshold, frame: Frame) -> Frame:
+def distinct(frame: Frame) -> Frame:
     """Return each row once where its count is positive."""
     row = columns(frame.width)
     summed = _summed(frame, row, [F.sum(DIFF).alias("n")])
@@ -40,8 +44,27 @@ def distinct(node: Threshold, frame: Frame) -> Frame:
     before = F.lag(here, 1, 0).over(Window.partitionBy(*row).orderBy("t0"))
     running = _running(summed, row, ["n"]).withColumn("change", here - before)
     data = running.filter(F.col("change") != 0).select(*row, "t0", F.col("change").alias(DIFF))
-    del node
     return frame.of(data, consolidated=True)
+
+
+def distinct_in_round(new: Frame, stored: Sequence[Frame]) -> Frame:
+    """Return what a round of a loop changes, where all is at one user time. What is stored is of earlier rounds."""
+    row = columns(new.width)
+    keys = new.data.select(*row)
+    lines = [touched(f.data, keys, row, few=is_small(new)).withColumn("before", F.lit(True)) for f in stored]
+    lines.append(new.data.withColumn("before", F.lit(False)))
+    loops = times(new.coordinates)
+    summed = (
+        functools.reduce(DataFrame.union, lines)
+        .groupBy(*row)
+        .agg(
+            F.sum(DIFF).alias("now"),
+            F.sum(F.when(F.col("before"), F.col(DIFF)).otherwise(0)).alias("old"),
+            *(F.max(F.when(~F.col("before"), F.col(name))).alias(name) for name in loops),
+        )
+    )
+    change = (F.col("now") > 0).cast("bigint") - (F.col("old") > 0).cast("bigint")
+    return new.of(summed.select(*row, *loops, change.alias(DIFF)).filter(F.col(DIFF) != 0), consolidated=True)
 
 
 def is_native(node: Reduce, frame: Frame) -> bool:

@@ -1,4 +1,4 @@
-"""What a graph says, before it is run, of who needs what: which nodes, how often, and whether later rounds ask again."""
+"""What a graph says before it is run: which nodes are needed, how often read, and whether later rounds ask again."""
 
 from __future__ import annotations
 

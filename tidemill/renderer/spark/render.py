@@ -13,6 +13,7 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import UnknownNameError, did_you_mean
 from tidemill.renderer import failures
+from tidemill.renderer.run import schema_of
 from tidemill.renderer.spark.boundary import Names, given, taken
 from tidemill.renderer.spark.failures import may_be_ours, node_of, sent
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, names
@@ -20,7 +21,6 @@ from tidemill.renderer.spark.session import check_session
 from tidemill.renderer.spark.step import Step
 from tidemill.renderer.spark.types import struct
 from tidemill.renderer.spark.unique import check_unique
-from tidemill.renderer.run import schema_of
 
 __all__ = ["render"]
 
@@ -30,10 +30,6 @@ def render(
 ) -> dict[str, DataFrame]:
     """Return each output's consolidated updates. See ``tidemill.render``."""
     check_session(spark)
-    by = Names.of(graph.coordinates, time, diff)
-    sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
-    for node in (*graph.inputs.values(), *graph.outputs.values()):
-        by.check(schema_of(node), node.where, sensitive=sensitive)
     for name in frames:
         if name not in graph.inputs:
             msg = f"no input {name!r}: {did_you_mean(name, graph.inputs)}"
@@ -42,6 +38,10 @@ def render(
         if name not in frames:
             msg = f"no DataFrame for the input {name!r}: frames has {list(frames)}; give an empty one if need be"
             raise UnknownNameError(msg)
+    by = Names.of(graph.coordinates, time, diff)
+    sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    for node in (*graph.inputs.values(), *graph.outputs.values()):
+        by.check(schema_of(node), node.where, sensitive=sensitive)
     inputs = taken({node: given(node, frames[name], by) for name, node in graph.inputs.items()}, by)
     outputs = _computed(spark, graph, inputs)
     return {node.name: _named(spark, node, frame, by) for node, frame in outputs.items()}

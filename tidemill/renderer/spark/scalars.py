@@ -1,8 +1,8 @@
 """Scalar expressions as Spark SQL, where Spark's functions mean what ours do; elsewhere the embedded engine's are used.
 
 An error that no value depends on may go unnoticed: Catalyst does not compute columns that nobody reads, nor the second
-operand of AND where the first decides, nor what stands beside a NULL. It may also compute what no row that matters needs;
-so an error of Spark's is never the last word, but has the step taken again with care.
+operand of AND where the first decides, nor what stands beside a NULL. It may also compute what no row that matters
+needs; so an error of Spark's is never the last word, but has the step taken again with care.
 """
 
 from __future__ import annotations
@@ -21,14 +21,95 @@ __all__ = ["NATIVE", "native_sql"]
 
 NATIVE: Final = frozenset(
     (
-        "add subtract multiply divide int_divide modulo negate abs round floor ceil sign sqrt exp ln log10 log2 power isnan "
-        "eq ne lt le gt ge eq_null_safe in and or not is_null case coalesce least greatest "
-        "bit_and bit_or bit_xor bit_not shift_left shift_right shift_right_unsigned "
-        "length concat concat_ws substring left right replace translate split_part locate repeat reverse lpad rpad "
-        "trim ltrim rtrim upper lower ascii chr like contains starts_with ends_with "
-        "year quarter month day dayofweek weekday dayofyear weekofyear hour minute second datediff unix_date last_day trunc "
-        "date_trunc timestampdiff unix_seconds unix_millis unix_micros xxhash64"
-    ).split()
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "int_divide",
+        "modulo",
+        "negate",
+        "abs",
+        "round",
+        "floor",
+        "ceil",
+        "sign",
+        "sqrt",
+        "exp",
+        "ln",
+        "log10",
+        "log2",
+        "power",
+        "isnan",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "eq_null_safe",
+        "in",
+        "and",
+        "or",
+        "not",
+        "is_null",
+        "case",
+        "coalesce",
+        "least",
+        "greatest",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "bit_not",
+        "shift_left",
+        "shift_right",
+        "shift_right_unsigned",
+        "length",
+        "concat",
+        "concat_ws",
+        "substring",
+        "left",
+        "right",
+        "replace",
+        "translate",
+        "split_part",
+        "locate",
+        "repeat",
+        "reverse",
+        "lpad",
+        "rpad",
+        "trim",
+        "ltrim",
+        "rtrim",
+        "upper",
+        "lower",
+        "ascii",
+        "chr",
+        "like",
+        "contains",
+        "starts_with",
+        "ends_with",
+        "year",
+        "quarter",
+        "month",
+        "day",
+        "dayofweek",
+        "weekday",
+        "dayofyear",
+        "weekofyear",
+        "hour",
+        "minute",
+        "second",
+        "datediff",
+        "unix_date",
+        "last_day",
+        "trunc",
+        "date_trunc",
+        "timestampdiff",
+        "unix_seconds",
+        "unix_millis",
+        "unix_micros",
+        "xxhash64",
+    )  # fmt: skip
 )
 """Functions that Spark computes as the embedded engine does; tests compare them value by value."""
 

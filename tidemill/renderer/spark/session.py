@@ -1,4 +1,4 @@
-"""The Spark session: which settings the meaning of expressions depends on, and a local session for those who have none."""
+"""The Spark session: which of its settings the meaning of a dataflow depends on."""
 
 from __future__ import annotations
 

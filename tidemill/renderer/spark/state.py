@@ -15,6 +15,7 @@ __all__ = ["Loops", "Trace"]
 
 Loops = tuple[int, ...]
 _RATIO = 2
+_MANY = 8
 
 
 @attrs.frozen(eq=False)
@@ -35,7 +36,9 @@ class Trace:
         self._batches.append(_Batch(frame, frozenset([now])))
 
     def compact(self) -> None:
-        """Unite neighbours of similar size. Costs a job where there are any, as all batches are materialised."""
+        """Unite neighbours of similar size, where there are many. Each uniting costs a job, and saves later ones."""
+        if len(self._batches) <= _MANY:
+            return
         batches: list[_Batch] = []
         for batch in self._batches:
             run = [batch]

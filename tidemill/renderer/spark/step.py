@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from tidemill.dataflow import nodes
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
-from tidemill.dataflow.nodes import Enter, Feedback, Input, Join, Leave, Node, Reduce, Threshold, Variable
+from tidemill.dataflow.nodes import Enter, Feedback, Input, Join, Leave, Node, Reduce, Retime, Threshold, Variable
 from tidemill.dataflow.scopes import Scope
 from tidemill.renderer import failures
 from tidemill.renderer.spark import linear, native
@@ -50,6 +50,7 @@ class Step:
         self._users = len(graph.coordinates)
         self._lower, self._upper = Antichain.minimum(self._users), Antichain()
         self._needs = Needs(graph)
+        self._one_time = self._is_at_one_time()
         self._traces: dict[Node, Trace] = defaultdict(lambda: Trace(self._users))
         self._work: dict[Scope, set[Loops]] = defaultdict(set)
         self._later: dict[tuple[Node, Loops], list[Frame]] = defaultdict(list)
@@ -64,6 +65,16 @@ class Step:
     def run(self) -> None:
         """Go through the whole graph."""
         self._run(self._graph.root, ())
+
+    def _is_at_one_time(self) -> bool:
+        """Return whether all updates in the whole graph are at the same user time."""
+        found = {f.time for f in self._given.values() if f is not None}
+        for node in self._graph.nodes:
+            if isinstance(node, Retime):
+                return False
+            if (isinstance(node, Input) and node.rows) or (isinstance(node, Reduce) and node.scalar):
+                found.add((0,) * self._users)
+        return None not in found and len(found) <= 1
 
     # -- scopes and rounds ----------------------------------------------------------------------------------------
 
@@ -192,9 +203,21 @@ class Step:
         (frame,) = self._inputs(node)
         if frame is None and (node, now) not in self._owed:
             return None
-        if frame is not None and not now and not self._carefully and node.function is None and frame.coordinates == 1:
-            return native.distinct(node, frame)
+        if frame is not None and not self._carefully and node.function is None:
+            if frame.coordinates == 1:
+                return native.distinct(frame)
+            if self._one_time and len(now) == 1:
+                return self._distinct(node, frame, now)
         return self._keyed(node, frame, now)
+
+    def _distinct(self, node: Threshold, frame: Frame, now: Loops) -> Frame | None:
+        new, trace = materialised(consolidated(frame)), self._traces[node]
+        if new is None:
+            return None
+        trace.compact()
+        change = native.distinct_in_round(new, trace.everything())
+        trace.append(new, now)
+        return change
 
     def of_reduce(self, node: Reduce, now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
