@@ -104,7 +104,8 @@ def _fits(found: T.DataType, wanted: T.DataType) -> bool:
     if isinstance(wanted, T.DecimalType):
         if not isinstance(found, T.DecimalType):
             return False
-        return found.scale <= wanted.scale and found.precision - found.scale <= wanted.precision - wanted.scale
+        whole_digits = wanted.precision - wanted.scale
+        return bool(found.scale <= wanted.scale and found.precision - found.scale <= whole_digits)
     return bool(type(found) is type(wanted) or (isinstance(wanted, T.DoubleType) and isinstance(found, T.FloatType)))
 
 

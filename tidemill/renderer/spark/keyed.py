@@ -70,7 +70,7 @@ class KeyedRound:
         if stored:
             keys = functools.reduce(DataFrame.union, [line.select(*self._keys) for line in lines]).distinct()
             few = due is None and new is not None and is_small(new)
-            lines += [touched(batch.data, keys, self._keys, few=few) for batch in stored]
+            lines.append(touched(stored, keys, self._keys, few=few))
         return self._counted(self._found(lines, keeps=True), new)
 
     def _counted(self, found: DataFrame, new: Frame | None) -> Keyed:
@@ -136,8 +136,9 @@ def due_line(spark: SparkSession, node: Node) -> DataFrame:
     return spark.range(1).select(F.lit(DUE).alias(KIND), *empty, *time, F.lit(1).cast("bigint").alias(DIFF))
 
 
-def touched(stored: DataFrame, keys: DataFrame, names_of_keys: list[str], *, few: bool) -> DataFrame:
+def touched(batches: Sequence[Frame], keys: DataFrame, names_of_keys: list[str], *, few: bool) -> DataFrame:
     """Return those of the stored lines whose key is among these."""
+    stored = functools.reduce(DataFrame.union, [batch.data for batch in batches])
     if not names_of_keys:
         return stored
     renamed = keys.toDF(*(f"k_{name}" for name in names_of_keys))

@@ -51,8 +51,9 @@ def distinct_in_round(new: Frame, stored: Sequence[Frame]) -> Frame:
     """Return what a round of a loop changes, where all is at one user time. What is stored is of earlier rounds."""
     row = columns(new.width)
     keys = new.data.select(*row)
-    lines = [touched(f.data, keys, row, few=is_small(new)).withColumn("before", F.lit(True)) for f in stored]
-    lines.append(new.data.withColumn("before", F.lit(False)))
+    lines = [new.data.withColumn("before", F.lit(False))]
+    if stored:
+        lines.append(touched(stored, keys, row, few=is_small(new)).withColumn("before", F.lit(True)))
     loops = times(new.coordinates)
     summed = (
         functools.reduce(DataFrame.union, lines)

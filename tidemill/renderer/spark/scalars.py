@@ -109,8 +109,8 @@ NATIVE: Final = frozenset(
         "unix_millis",
         "unix_micros",
         "xxhash64",
-    )  # fmt: skip
-)
+    )
+)  # fmt: skip
 """Functions that Spark computes as the embedded engine does; tests compare them value by value."""
 
 _NEGATED: Final = 34
