@@ -107,6 +107,18 @@ AGGREGATES = {
     "reduce all types": lambda a, b, w: w.distinct().group_by("s").reduce(shown, {"k": "string", "s": "string"}),
     "top_k": lambda a, b, w: a.distinct().concat(b.distinct()).group_by("k").top_k(2, order_by=tm.desc("v")),
     "top_k ties": lambda a, b, w: w.distinct().group_by("k").top_k(1, order_by="b"),
+    "lists": lambda a, b, w: (
+        w.distinct().group_by("k").agg(l=tm.list("f"), m=tm.list("s", order_by="d"), h=tm.first("n", order_by="e"))
+    ),
+    "of lists": lambda a, b, w: (
+        (c := a.distinct().group_by("k").agg(l=tm.list("v")))
+        .join(c, on="l")
+        .filter("size(l) > 0")
+        .select("k", "l", x="get(l, 0)")
+    ),
+    "by lists": lambda a, b, w: (
+        a.distinct().group_by("k").agg(l=tm.list("v")).group_by("l").agg(n=tm.count(), h=tm.max("k"))
+    ),
     "shared": lambda a, b, w: (c := a.join(b, on="k").distinct()).concat(
         c.filter("v > 1"), c.select("v", "v_right", k="v")
     ),

@@ -99,6 +99,8 @@ def _fits(found: T.DataType, wanted: T.DataType) -> bool:
     whole = [T.ByteType, T.ShortType, T.IntegerType, T.LongType]
     if type(found) in whole and type(wanted) in whole:
         return whole.index(type(found)) <= whole.index(type(wanted))
+    if isinstance(wanted, T.ArrayType):
+        return isinstance(found, T.ArrayType) and _fits(found.elementType, wanted.elementType)
     if isinstance(wanted, T.StringType):
         return isinstance(found, (T.StringType, T.VarcharType, T.CharType))
     if isinstance(wanted, T.DecimalType):

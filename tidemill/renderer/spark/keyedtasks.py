@@ -126,7 +126,7 @@ class _Round:
             operator.run()
             for change in self._emitted:
                 yield from self._lines(MADE, change, inside)
-        for owed in operator.ports[1].waiting():
+        for owed in operator.ports[1].outstanding():
             yield from self._lines(DUE, np.concatenate((owed, np.ones((1, owed.shape[1]), np.int64))), keys)
         if self._task.keeps:
             yield from self._lines(GIVEN, consolidated(new), inside)
@@ -158,7 +158,7 @@ class _Round:
             )
             arranged = self._arrangement = ArrangeOperator(kept, self._region)
         operator = ReduceOperator(node, self._region, self._interner, arranged)
-        operator.ports[1].forget()  # what is owed comes with the table
+        operator.ports[1].refill(None)  # what is owed comes with the table
         return operator
 
     def _block(self, kind: int, names: list[str]) -> Block:

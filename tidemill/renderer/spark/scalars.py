@@ -154,6 +154,8 @@ def _is_native(bound: Bound) -> bool:
 
 
 def _has(call: BoundCall) -> bool:
+    if any(a.dtype.is_list for a in call.args):
+        return False
     if call.function == "cast":
         return call.args[0].dtype != STRING
     if call.function in ("add", "subtract") and not call.dtype.is_numeric:

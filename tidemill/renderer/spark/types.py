@@ -22,12 +22,18 @@ _TYPES: Final[dict[str, Callable[[DType], T.DataType]]] = {
     "date": lambda _: T.DateType(),
     "timestamp": lambda _: T.TimestampNTZType(),  # microseconds without a zone, whatever the session's is
     "decimal": lambda t: T.DecimalType(t.precision, t.scale),
+    "list": lambda t: T.ArrayType(spark_type(_element(t))),
 }
 
 
 def spark_type(dtype: DType) -> T.DataType:
     """Return the Spark type that holds a column of this type."""
     return _TYPES[dtype.name](dtype)
+
+
+def _element(dtype: DType) -> DType:
+    assert dtype.element is not None
+    return dtype.element
 
 
 def sql_type(dtype: DType) -> str:
