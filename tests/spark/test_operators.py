@@ -114,7 +114,7 @@ AGGREGATES = {
         (c := a.distinct().group_by("k").agg(l=tm.list("v")))
         .join(c, on="l")
         .filter("size(l) > 0")
-        .select("k", "l", x="get(l, 0)")
+        .select("k", "l", least="get(l, 0)")
     ),
     "by lists": lambda a, b, w: (
         a.distinct().group_by("k").agg(l=tm.list("v")).group_by("l").agg(n=tm.count(), h=tm.max("k"))
