@@ -112,7 +112,7 @@ from tidemill.collections.schema import Field, Schema
 from tidemill.collections.types import DType
 from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import TidemillError
-from tidemill.flow import Dataflow, load
+from tidemill.flow import Dataflow, load, local_spark, render
 from tidemill.renderer.embedded import Embedded
 from tidemill.renderer.reference import Reference
 from tidemill.renderer.steps import StepInfo
@@ -177,6 +177,7 @@ __all__ = [
     "lit",
     "ln",
     "load",
+    "local_spark",
     "locate",
     "log2",
     "log10",
@@ -195,6 +196,7 @@ __all__ = [
     "regexp_extract",
     "regexp_like",
     "regexp_replace",
+    "render",
     "repeat",
     "replace",
     "reverse",

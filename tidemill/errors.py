@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ClosedRunError",
+    "EngineError",
     "ExpressionError",
     "GraphError",
     "IterationLimitError",
@@ -68,6 +69,10 @@ class TimeError(TidemillError):
 
 class ClosedRunError(TidemillError):
     """The run was closed; it holds no state any more."""
+
+
+class EngineError(TidemillError):
+    """An engine that cannot be used as things are: a package is missing, or Java, or a session is set otherwise."""
 
 
 class StateError(TidemillError):

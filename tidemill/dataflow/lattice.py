@@ -119,6 +119,9 @@ class Antichain:
                     minimal.append(t)
         object.__setattr__(self, "elements", tuple(minimal))
 
+    def __reduce__(self) -> tuple[type[Antichain], tuple[Any]]:
+        return Antichain, (self.elements,)
+
     def __setattr__(self, name: str, value: object) -> None:
         msg = f"an Antichain is immutable; make a new one instead of setting {name!r}"
         raise AttributeError(msg)

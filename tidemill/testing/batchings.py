@@ -47,6 +47,12 @@ class Batching:
     actions: tuple[Feed | Move | Read, ...]
     keep: int = 0
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it feeds everything, closes the inputs, and only then reads: a whole history in one step."""
+        kinds = [type(a) for a in self.actions]
+        return kinds == [Feed] * (len(kinds) - 2) + [Move, Read] and self.actions[-2] == Move(None, Antichain())
+
 
 @attrs.frozen
 class Given:

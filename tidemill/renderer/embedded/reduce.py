@@ -13,7 +13,7 @@ from tidemill.dataflow.nodes import Reduce
 from tidemill.renderer.embedded.active import Active, SingleActive
 from tidemill.renderer.embedded.aggregates import AggregateLogic
 from tidemill.renderer.embedded.arrange import ArrangeOperator
-from tidemill.renderer.embedded.blocks import Block, Ints, consolidated, expand
+from tidemill.renderer.embedded.blocks import Block, Ints, consolidated, expand, grouped
 from tidemill.renderer.embedded.codec import Interner
 from tidemill.renderer.embedded.keyed import PENDING, KeyedOperator, Stored
 from tidemill.renderer.embedded.schedule import Region, Store
@@ -58,6 +58,7 @@ class ReduceOperator(KeyedOperator):
         self.schema: Schema = node.inputs[0].schema
         super().__init__(node, region, len(self.schema), node.keys)
         width = len(node.keys)
+        self._arranged = arranged
         self._logic: Logic
         if isinstance(node.logic, Aggregates):
             self._logic = AggregateLogic(node, self.schedule, self.since, interner)
@@ -67,17 +68,40 @@ class ReduceOperator(KeyedOperator):
             assert isinstance(node.logic, UserReduce)
             assert arranged is not None
             self._logic = UserLogic(node, arranged, interner)
-        self._dropped = 0 if self._logic.keyed_output else width
-        self._out_codes = self._dropped + len(node.schema)
+        self.dropped = 0 if self._logic.keyed_output else width
+        self._out_codes = self.dropped + len(node.schema)
         coordinates = node.scope.coordinates
         self._out = Spine(tuple(range(width)), self._out_codes, coordinates, 1, self.schedule, self.since)
         if node.scalar:  # its row is there from the least time on, so that is a time to look at
             self.ports[PENDING].defer(np.zeros((coordinates, 1), np.int64))
 
     def run(self) -> None:
+        change = self.changed()
+        if change.shape[1]:
+            self.emit(change[self.dropped :], self.region.now)
+
+    def load(self, given: Block, made: Block) -> None:
+        """Hold these updates of the input, and these of the output behind the key's codes, as from earlier steps."""
+        if given.shape[1]:
+            keys = given.take(self._columns, axis=0)
+            order, starts = grouped(keys)
+            owner = np.empty(given.shape[1], np.int64)
+            owner[order] = np.arange(len(starts)).repeat(np.diff(starts, append=given.shape[1]))
+            if self._arranged is not None:
+                self._arranged.spine.append(given)
+            self._logic.gather(keys.take(order.take(starts), axis=1), owner, given)
+        if made.shape[1]:
+            self._out.append(made)
+
+    def changed(self) -> Block:
+        """Do the work of the current round, and return what changes: updates of the output behind the key's codes.
+
+        The first ``dropped`` rows of the block are no columns of the output.
+        """
+        nothing = np.empty((self._out_codes + self._coordinates + 1, 0), np.int64)
         work = self.begin(consolidate=not self._logic.linear)
         if work is None:
-            return
+            return nothing
         keys = work.keys
         gathered = self._logic.gather(keys, work.new_owner, work.new)
         owner, given = self._out.find(keys)
@@ -87,7 +111,7 @@ class ReduceOperator(KeyedOperator):
         change = consolidated(self._change(keys, active, wanted, seen[-1]))
         if change.shape[1]:
             self._out.append(change)
-            self.emit(change[self._dropped :], self.region.now)
+        return change
 
     def _change(self, keys: Block, active: Active, wanted: Wanted, given: Stored) -> Block:
         """Return what is wanted less what was given, as updates at the active times."""
@@ -100,8 +124,8 @@ class ReduceOperator(KeyedOperator):
             at, factor = to.take(pair), coefficient.take(pair)
         codes, users = self._out_codes, self.schedule.users
         put_in = np.empty((codes + self._coordinates + 1, len(at)), np.int64)
-        put_in[: self._dropped] = keys[: self._dropped].take(active.keys.take(at), axis=1)
-        put_in[self._dropped : codes] = wanted.codes.take(row, axis=1)
+        put_in[: self.dropped] = keys[: self.dropped].take(active.keys.take(at), axis=1)
+        put_in[self.dropped : codes] = wanted.codes.take(row, axis=1)
         self.fill_times(put_in, codes, active, at)
         put_in[-1] = factor * wanted.counts.take(row)
         if not given.block.shape[1]:

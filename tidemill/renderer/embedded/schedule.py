@@ -272,6 +272,10 @@ class Port:
             if block is not None:
                 self.index.refill(block)
 
+    def outstanding(self) -> list[Block]:
+        """Return all that waits for a later round or a later step."""
+        return [*self.waiting.blocks(), *(block for blocks in self._later.values() for block in blocks)]
+
     def release(self) -> None:
         """Move into the current step what is no longer beyond the operator's frontier."""
         self._touch()

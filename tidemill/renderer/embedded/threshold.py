@@ -54,6 +54,13 @@ class ThresholdOperator(KeyedOperator):
             self._spine.append(stored)
         self.emit(out, self.region.now)
 
+    def load(self, given: Block, made: Block) -> None:
+        """Hold these updates of the input and of the output, as from earlier steps."""
+        nothing = np.zeros((1, made.shape[1]), np.int64)
+        stored = np.concatenate((_with_nothing_out(given), np.concatenate((made[:-1], nothing, made[-1:]))), axis=1)
+        if stored.shape[1]:
+            self._spine.append(stored)
+
     def wanted(self, keys: Block, active: Active, counts: Ints) -> Ints:
         """Return the new counts for these accumulated ones."""
         if self._user is None:

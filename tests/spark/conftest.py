@@ -1,0 +1,43 @@
+"""One Spark session for all tests that need one; without the extra they are skipped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.driver.memory": "2g",
+    "spark.log.level": "OFF",
+    "spark.sql.session.timeZone": "America/New_York",  # must not matter
+}
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have all these tests run in one process, so that there is one JVM; and first, since they take longest."""
+    ours = [item for item in items if "tests/spark/" in item.nodeid.replace("\\", "/")]
+    for item in ours:
+        item.add_marker(pytest.mark.xdist_group("spark"))
+        item.add_marker(pytest.mark.filterwarnings("default"))  # what Spark warns of is not for us to mend
+    items[:] = [*ours, *(item for item in items if item not in set(ours))]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    pytest.importorskip("pyspark", reason="needs tidemill[spark]")
+    import tidemill as tm
+
+    support = str(Path(__file__).parents[1] / "support")
+    with pytest.MonkeyPatch.context() as patch:  # for the processes in which functions of tests run
+        patch.setenv("PYTHONPATH", support, prepend=os.pathsep)
+        session = tm.local_spark("local[2]", **SETTINGS)
+    yield session
+    session.stop()

@@ -1,0 +1,230 @@
+"""What is wrong is said in the same words as by the other engines: node, row, the user's line; and only what is wrong."""
+
+import pytest
+from running import KV, new_flow
+
+import tidemill as tm
+from tidemill.errors import (
+    EngineError,
+    ExpressionError,
+    NegativeCountError,
+    RowError,
+    SchemaError,
+    TimeError,
+    UserFunctionError,
+)
+from tidemill.renderer.spark.boundary import updates_of
+from tidemill.testing import all_at_once, check_equivalent
+
+
+def frame(spark, flow, updates, name="a"):
+    node = flow.graph.inputs[name]
+    lines = [(*row, *(time if isinstance(time, tuple) else (time,)), diff) for row, time, diff in updates]
+    names = ("time",) if len(flow.graph.coordinates) == 1 else flow.graph.coordinates
+    return updates_of(spark, node, lines, [*names, "diff"])
+
+
+def render(spark, build, updates, *, schema=KV, coordinates=1, **options):
+    flow = new_flow(coordinates)
+    flow.output("out", build(flow.input("a", schema, **options)))
+    out = tm.render(flow, spark, {"a": frame(spark, flow, updates)})["out"]
+    return sorted(map(tuple, out.collect()), key=repr)
+
+
+def message(build, updates, **options):
+    """What the embedded engine says."""
+    flow = new_flow()
+    flow.output("out", build(flow.input("a", KV, **options)))
+    with flow.start() as run, pytest.raises(tm.TidemillError) as caught:
+        run.update("a", updates)
+        run.close_inputs()
+    return (
+        type(caught.value),
+        str(caught.value).partition(" (")[0],
+        str(caught.value).partition(":")[2].partition(",")[2],
+    )
+
+
+FAILING = {
+    "division by zero": (lambda a: a.select(x="k / v"), [((1, 0), 0, 1)]),
+    "in a filter": (lambda a: a.filter("k / v > 1"), [((1, 0), 0, 1), ((2, 1), 0, 1)]),
+    "overflow": (lambda a: a.select(x="k + v"), [((2**63 - 1, 1), 0, 1)]),
+    "-2**63": (lambda a: a.select(x="-k - 1"), [((2**63 - 1, 1), 0, 1)]),
+    "by kernel": (lambda a: a.select(x="date_from_unix_date(cast(v as int))"), [((1, 2**31 - 1), 0, 1)]),
+    "sum overflows": (lambda a: a.group_by("k").agg(s=tm.sum("v")), [((1, 2**63 - 1), 0, 1), ((1, 1), 0, 1)]),
+    "negative count": (lambda a: a.group_by("k").agg(s=tm.min("v")), [((1, 7), 0, -1)]),
+    "negative count in top_k": (lambda a: a.group_by("k").top_k(1, order_by="v"), [((1, 7), 0, -1)]),
+    "map_rows raises": (lambda a: a.map_rows(lambda r: (r.k, 1 // r.v), KV), [((1, 0), 0, 1)]),
+    "map_rows returns nonsense": (lambda a: a.map_rows(lambda r: (r.k, "x"), KV), [((1, 0), 0, 1)]),
+    "threshold": (lambda a: a.threshold(lambda row, n: 1), [((1, 0), 0, 1)]),
+    "reduce raises": (lambda a: a.group_by("k").reduce(lambda key, rows: rows[7], KV), [((1, 0), 0, 1)]),
+    "a loop that does not settle": (lambda a: a.iterate(lambda h: h.select("k", v="v + 1"), error_at=3), [((1, 0), 0, 1)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_errors_are_those_of_the_embedded_engine(spark, case):
+    build, updates = FAILING[case]
+    kind, beginning, _ = message(build, updates)
+    with pytest.raises(kind) as caught:
+        render(spark, build, updates)
+    assert type(caught.value) is kind
+    assert str(caught.value).startswith(beginning)
+    assert "test_errors.py:" in str(caught.value)
+
+
+def test_the_users_traceback_is_kept(spark):
+    def worked(row):
+        return (row.k, 1 // row.v)
+
+    with pytest.raises(UserFunctionError, match=r"'.*worked' raised ZeroDivisionError") as caught:
+        render(spark, lambda a: a.map_rows(worked, KV), [((1, 0), 0, 1)])
+    assert "return (row.k, 1 // row.v)" in str(caught.value.__cause__)
+
+
+GONE = [((1, 0), 0, 1), ((1, 0), 0, -1), ((4, 2), 0, 1)]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda a: a.select("k", x="k / v"),
+        lambda a: a.filter("k / v > 1").select("k", x="k / v"),
+        lambda a: a.map_rows(lambda r: (r.k, r.k // r.v), {"k": "int64", "x": "int64"}).select(
+            "k", x="cast(x as double)"
+        ),
+    ],
+)
+def test_what_is_taken_back_at_once_is_no_error(spark, build):
+    assert render(spark, build, GONE) == [(4, 2.0, 0, 1)]
+
+
+def test_what_no_row_needs_is_no_error(spark):
+    """Spark may compute a condition for rows that the join leaves out."""
+    flow = new_flow()
+    a, b = flow.input("a", KV), flow.input("b", KV)
+    flow.output("out", a.join(b, on="k").filter("10 / v > 1"))
+    given = {"a": [((1, 0), 0, 1), ((2, 5), 0, 1)], "b": [((2, 7), 0, 1)]}
+    check_equivalent(flow, given, engines=["embedded", "spark"], batchings=[all_at_once])
+
+
+def test_partial_sums_may_overflow(spark):
+    most = 2**63 - 1
+    updates = [((1, most), 0, 1), ((1, most), 0, 1), ((1, -most), 0, 1), ((1, -1), 0, 1)]
+    assert render(spark, lambda a: a.group_by("k").agg(s=tm.sum("v")), updates) == [(1, most - 1, 0, 1)]
+
+
+def test_means_of_large_sums_are_rounded_once(spark):
+    updates = [((1, 2**53 + 1), 0, 1), ((1, 2**53 + 2), 0, 1), ((1, 0), 0, 1)]
+    assert render(spark, lambda a: a.group_by("k").agg(x=tm.avg("v")), updates) == [(1, (2**54 + 3) / 3, 0, 1)]
+
+
+def test_counts_that_are_too_large(spark):
+    build = lambda a: a.concat(a).join(a, on="k").select("k")  # noqa: E731
+    with pytest.raises(tm.errors.StepError, match=r"Join.*beyond 2\*\*31"):
+        render(spark, build, [((1, 1), 0, 2**31)] * 2)
+
+
+@pytest.mark.parametrize("coordinates", [1, 2])
+def test_unique(spark, coordinates):
+    at = (lambda t: t) if coordinates == 1 else (lambda t: (t, 0))
+    fine = [((1, 1), at(0), 1), ((1, 1), at(2), -1), ((1, 1), at(3), 1)]
+    more = {"coordinates": coordinates, "unique": True}
+    assert len(render(spark, lambda a: a, fine, **more)) == 3
+    with pytest.raises(NegativeCountError, match=r"is unique, but row \(1, 1\) has the count 2"):
+        render(spark, lambda a: a, [*fine, ((1, 1), at(3), 1)], **more)
+
+
+# What comes in, and the session.
+
+
+@pytest.mark.parametrize(
+    ("schema", "updates", "error", "text"),
+    [
+        (KV, [((1, 1), -1, 1)], TimeError, r"Input 'a'.*a time is NULL or out of range.*'time': '-1'"),
+        (KV, [((1, 1), 0, 2**31 + 1)], RowError, r"a diff is NULL or beyond 2\*\*31"),
+        (KV, [((1, -(2**63)), 0, 1)], RowError, r"column v: int64 holds what is no int64 here: overflow"),
+        (
+            {"k": "int64 not null", "v": "int64"},
+            [((None, 1), 0, 1)],
+            RowError,
+            "column k: int64 not null is NULL.*in 1 of 1 rows",
+        ),
+    ],
+)
+def test_bad_rows(spark, schema, updates, error, text):
+    flow = new_flow()
+    flow.output("out", flow.input("a", schema))
+    given = (
+        frame(spark, flow, updates)
+        if None not in updates[0][0]
+        else spark.sql("SELECT CAST(NULL AS BIGINT) AS k, 1L AS v")
+    )
+    with pytest.raises(error, match=text):
+        tm.render(flow, spark, {"a": given})
+
+
+@pytest.mark.parametrize(
+    ("sql", "error", "text"),
+    [
+        ("SELECT 1L AS k, 2L AS w", RowError, "'v' is missing.*"),
+        ("SELECT 1L AS k, 2L AS v, 3 AS more", RowError, "too many: 'more'"),
+        (
+            "SELECT 1L AS k, '2' AS v",
+            RowError,
+            "column 'v' is of Spark's type string: expected bigint for v: int64; cast it",
+        ),
+        ("SELECT 1L AS k, 2L AS v, 1.5D AS time", RowError, "column 'time' is of Spark's type double: expected bigint"),
+    ],
+)
+def test_bad_columns(spark, sql, error, text):
+    flow = new_flow()
+    flow.output("out", flow.input("a", KV))
+    with pytest.raises(error, match=text):
+        tm.render(flow, spark, {"a": spark.sql(sql)})
+
+
+def test_names(spark):
+    flow = new_flow()
+    flow.output("out", flow.input("a", {"TIME": "int64", "k": "int64"}))
+    df = spark.sql("SELECT 2 AS k, 7L AS TIME, 3 AS epoch, 2 AS n")
+    out = tm.render(flow, spark, {"a": df}, time="epoch", diff="n")["out"]
+    assert out.columns == ["TIME", "k", "epoch", "n"]
+    assert [tuple(r) for r in out.collect()] == [(7, 2, 3, 2)]
+    with pytest.raises(
+        SchemaError, match=r"differ only in capitals, which spark.sql.caseSensitive=false does not tell apart"
+    ):
+        tm.render(flow, spark, {"a": df})
+    with pytest.raises(SchemaError, match="clash: rename them with time= and diff="):
+        tm.render(flow, spark, {"a": df}, time="k")
+    with pytest.raises(tm.errors.UnknownNameError, match="no input 'b'"):
+        tm.render(flow, spark, {"b": df})
+    with pytest.raises(tm.errors.UnknownNameError, match="no DataFrame for the input 'a'"):
+        tm.render(flow, spark, {})
+    with pytest.raises(RowError, match="list is not a Spark DataFrame"):
+        tm.render(flow, spark, {"a": [(1, 2)]}, time="epoch")
+
+
+def test_two_coordinates_by_name(spark):
+    flow = new_flow(2)
+    flow.output("out", flow.input("a", {"k": "int64"}).distinct())
+    out = tm.render(flow, spark, {"a": spark.sql("SELECT 1L AS k, 3 AS correction")})["out"]
+    assert out.columns == ["k", "event", "correction", "diff"]
+    assert [tuple(r) for r in out.collect()] == [(1, 0, 3, 1)]
+
+
+def test_a_session_with_other_settings(spark):
+    flow = new_flow()
+    flow.output("out", flow.input("a", KV))
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        with pytest.raises(EngineError, match=r"spark.sql.ansi.enabled=false: expected true, since overflow"):
+            tm.render(flow, spark, {"a": spark.sql("SELECT 1L AS k, 2L AS v")})
+        assert spark.conf.get("spark.sql.ansi.enabled") == "false"
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", "true")
+
+
+def test_expression_errors_say_what_failed(spark):
+    with pytest.raises(ExpressionError, match=r"Map 'map' .*, row \(1, 0\): division by zero in `k / v`"):
+        render(spark, lambda a: a.select(x="k / v"), [((1, 0), 0, 1)])

@@ -1,0 +1,132 @@
+"""Loops on Spark: rounds, nested rounds, several bindings, limits."""
+
+import random
+
+import pytest
+from running import KV, new_flow, traces
+
+import tidemill as tm
+
+
+def two_hops(a, b):
+    return a.join(b, on={"v": "k"}).select("k", v="v_right")
+
+
+def parity(a, b):
+    with a.builder.letrec() as block:
+        odd, even = block.declare("odd", KV), block.declare("even", KV)
+        block.define("odd", a.concat(two_hops(even, b)).distinct())
+        block.define("even", two_hops(odd, b).distinct())
+    return block["odd"].concat(block["even"].negate())
+
+
+def to_even(time):
+    return time + time % 2 if isinstance(time, int) else tuple(c + c % 2 for c in time)
+
+
+def distances(a, b):
+    def nearer(here):
+        moved = here.join(b.distinct(), on={"k": "k"}).select(k="v_right", v="v + 1")
+        return moved.concat(a.select("k", v="0")).group_by("k").agg(v=tm.min("v"))
+
+    return a.select("k", v="0").distinct().iterate(nearer, error_at=30)
+
+
+LOOPS = {
+    "reach": lambda a, b: a.distinct().iterate(lambda here: two_hops(here, b).concat(a).distinct(), error_at=50),
+    "parity": parity,
+    "least labels": lambda a, b: a.distinct().iterate(
+        lambda here: two_hops(here, b.distinct()).concat(a.distinct()).group_by("k").agg(v=tm.min("v")), return_at=4
+    ),
+    "closure": lambda a, b: b.distinct().iterate(lambda here: two_hops(here, here).concat(b).distinct(), error_at=50),
+    "halves": lambda a, b: a.iterate(lambda here: here.concat(b.negate()).threshold(lambda row, n: n // 2), return_at=3),
+    "user's reduce": lambda a, b: a.distinct().iterate(
+        lambda here: two_hops(here, b.distinct()).concat(a).distinct().group_by("k").reduce(
+            lambda key, rows: [((*key, rows[0][0][0]), 1)], KV), return_at=4
+    ),
+    "total in a loop": lambda a, b: a.iterate(lambda here: two_hops(here, b).agg(k=tm.count(), v=tm.sum("v")), return_at=3),
+    "delay in a loop": lambda a, b: a.iterate(lambda here: two_hops(here.delay(to_even), b).distinct(), return_at=3),
+    "linear": lambda a, b: a.iterate(lambda here: here.filter("v > 0").select("k", v="v - 1").concat(a)),
+    "loops in a loop": lambda a, b: a.distinct().iterate(
+        lambda here: here.iterate(lambda inner: two_hops(inner, b).concat(here).distinct(), error_at=50)
+        .filter("k <> 1").concat(a).distinct(), error_at=50
+    ),
+    "one loop after another": lambda a, b: parity(LOOPS["reach"](a, b), b),
+}  # fmt: skip
+CYCLIC = [
+    "reach", "parity", "least labels", "closure", "halves", "user's reduce", "total in a loop", "delay in a loop", "linear",
+    "loops in a loop",
+]  # fmt: skip
+
+
+def updates(coordinates, latest, seed, count):
+    dice, found = random.Random(seed), []
+    for _ in range(count):
+        row = (dice.randrange(4), dice.randrange(4))
+        time = tuple(dice.randrange(latest) for _ in range(coordinates))
+        after = tuple(c + dice.randrange(2) for c in time)  # counts are never negative, so that loops settle
+        changes = [(time, 1), (after, -1)] if dice.random() < 0.4 else [(time, 1)]
+        found += [(row, t[0] if coordinates == 1 else t, diff) for t, diff in changes]
+    return found
+
+
+TIMES = {"one time": (1, 1), "epochs": (1, 3), "two coordinates": (2, 2)}
+
+
+@pytest.fixture(scope="module", params=TIMES)
+def outcomes(request, spark):
+    coordinates, latest = TIMES[request.param]
+    given = {n: updates(coordinates, latest, i, 9) for i, n in enumerate("ab")}
+    build = lambda a, b: [LOOPS[name](a, b) for name in CYCLIC]  # noqa: E731
+    return {
+        engine: dict(zip(CYCLIC, traces(engine, build, given, coordinates=coordinates)))
+        for engine in ("embedded", "spark")
+    }
+
+
+@pytest.mark.parametrize("loop", CYCLIC)
+def test_loop(outcomes, loop):
+    assert outcomes["spark"][loop] == outcomes["embedded"][loop]
+    assert outcomes["embedded"][loop]
+
+
+def test_one_loop_after_another_and_distances(spark):
+    build = lambda a, b: [LOOPS["one loop after another"](a, b), distances(a, b.filter("k < v"))]  # noqa: E731
+    given = {
+        "a": [((0, 1), 0, 1), ((0, 1), 1, -1)],
+        "b": [((0, 1), 0, 1), ((1, 2), 1, 1), ((2, 3), 0, 1), ((3, 0), 1, 1)],
+    }
+    assert traces("spark", build, given) == traces("embedded", build, given)
+
+
+@pytest.mark.parametrize(("limit", "fine"), [(2, False), (3, True)])
+def test_limits(spark, limit, fine):
+    flow = new_flow()
+    one = flow.constant({"i": "int64"}, [(1,)])
+    flow.output(
+        "out", one.iterate(lambda here: here.filter("i < 3").select(i="i + 1").concat(one).distinct(), error_at=limit)
+    )
+    frames = {}
+    if fine:
+        assert sorted(r.i for r in tm.render(flow, spark, frames)["out"].collect()) == [1, 2, 3]
+    else:
+        with pytest.raises(tm.errors.IterationLimitError, match=r"error_at=2.*row \(3,\)"):
+            tm.render(flow, spark, frames)
+
+
+def test_a_hundred_epochs_cost_as_many_rounds_as_one(spark, monkeypatch):
+    from tidemill.renderer.spark import render
+
+    steps, kind = [], render.Step
+    monkeypatch.setattr(render, "Step", lambda *args, **more: steps.append(made := kind(*args, **more)) or made)
+    for epochs in (1, 20):
+        edges = [((i, i + 1), (i * 7) % epochs, 1) for i in range(4)]
+        traces("spark", lambda a: a.iterate(lambda here: two_hops(here, a).concat(a).distinct()), {"a": edges})
+    assert steps[0].rounds == steps[1].rounds
+
+
+def test_rounds_without_work_are_jumped_over(spark):
+    """The inner loop runs where something came in, and its later rounds where something is owed."""
+    build = lambda a: a.iterate(lambda x: x.iterate(lambda y: y.filter("v > 0").select("k", v="v - 1")).filter("k > 5"))  # noqa: E731
+    given = {"a": [((1, 2), 0, 1), ((2, 0), 1, 1)]}
+    assert traces("spark", build, given) == traces("embedded", build, given)

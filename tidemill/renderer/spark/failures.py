@@ -1,0 +1,80 @@
+"""How an error gets from an executor, as text in Spark's own error, back to the driver as an error of ours."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import re
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from tidemill import errors
+from tidemill.errors import ExpressionError, StepError, UserFunctionError
+
+__all__ = ["TOO_MANY", "TaskError", "in_task", "may_be_ours", "node_of", "sent"]
+
+TOO_MANY: Final = "tidemill: a count beyond 2**31 at node "
+"""What the check of counts raises in Catalyst, followed by the node's number."""
+
+_SENT: Final = re.compile(r"tidemill-error:([A-Za-z0-9+/=]+):")
+_COUNT: Final = re.compile(re.escape(TOO_MANY) + r"(\d+)")
+_OF_VALUES: Final = re.compile(
+    r"\[[A-Z_]*(?:OVERFLOW|BY_ZERO|CAST_|OUT_OF_RANGE|OUT_OF_BOUNDS|INVALID_|MALFORMED|RAISED|DATETIME)[A-Z_.]*\]"
+)
+
+Batches = Iterator[pa.RecordBatch]
+
+
+class TaskError(Exception):
+    """What a task raises for an error of ours, so that it can be read out of the text that the driver is given."""
+
+
+def in_task(function: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
+    """Return the function of a task, its errors written so that `sent` can read them."""
+
+    @functools.wraps(function)
+    def run(batches: Batches) -> Batches:
+        try:
+            yield from function(batches)
+        except StepError as error:
+            raise TaskError(_written(error)) from None
+
+    return run
+
+
+def sent(error: BaseException) -> StepError | None:
+    """Return the error of ours that a task raised, with the traceback of the user's function; None for any other."""
+    found = _SENT.search(str(error))
+    if found is None:
+        return None
+    content = json.loads(base64.b64decode(found[1]))
+    kind: type[StepError] = getattr(errors, content["kind"])
+    made = kind(*content["args"])
+    if content["cause"]:
+        made.__cause__ = TaskError(f"in an executor:\n{content['cause']}")
+    return made
+
+
+def node_of(error: BaseException) -> int | None:
+    """Return the number of the node at which counts became too large, where that is what failed."""
+    found = _COUNT.search(str(error))
+    return int(found[1]) if found else None
+
+
+def may_be_ours(error: BaseException) -> bool:
+    """Return whether a step that failed like this may succeed on consolidated updates, or say better what is wrong."""
+    ours = sent(error)
+    if ours is not None:
+        return isinstance(ours, (ExpressionError, UserFunctionError))
+    return bool(_OF_VALUES.search(str(error)))
+
+
+def _written(error: StepError) -> str:
+    cause: Any = error.__cause__
+    text = "".join(traceback.format_exception(cause)) if cause is not None else ""
+    content = {"kind": type(error).__name__, "args": list(error.args), "cause": text}
+    return f"{error}\ntidemill-error:{base64.b64encode(json.dumps(content, default=repr).encode()).decode()}:"

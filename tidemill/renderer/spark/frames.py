@@ -1,0 +1,109 @@
+"""Updates as a DataFrame: the row's columns ``c0, c1, ...``, the time's ``t0, t1, ...`` and ``d``, the diff.
+
+Columns go by position inside, so that no name of the user's can clash with another, or with ours, in whatever way the
+session compares names. What is known without a job is noted beside the DataFrame.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+
+from tidemill.dataflow.lattice import Time
+
+__all__ = [
+    "DIFF", "Frame", "columns", "consolidated", "is_small", "materialised", "names", "times", "united",
+]  # fmt: skip
+
+DIFF = "d"
+_SMALL_CELLS = 400_000
+"""Up to so many values a DataFrame is sent to every executor rather than shuffled with another one."""
+_ROWS_A_PARTITION = 100_000
+_SHALLOW = 4
+
+
+@attrs.frozen(eq=False)
+class Frame:
+    """Updates, and what is known of them."""
+
+    data: DataFrame
+    width: int
+    """How many columns a row has."""
+    coordinates: int
+    time: Time | None = None
+    """The user time at which all updates are, where it is known to be one."""
+    rows: int | None = None
+    """How many there are, where that is known."""
+    cheap: bool = False
+    """Whether computing them again costs no more than reading what they are made of."""
+    above: int | None = None
+    """How many projections they are above what was worked out and cut off from its past; None where nothing was."""
+    consolidated: bool = False
+
+    def of(self, data: DataFrame, **known: Any) -> Frame:
+        """Return other updates of as many columns, of which no more than the time and what is said is known."""
+        return attrs.evolve(Frame(data, self.width, self.coordinates, self.time), **known)
+
+    def projected(self, data: DataFrame, **changed: Any) -> Frame:
+        """Return the updates after a projection of each by itself: all that was known still holds."""
+        above = None if self.above is None else self.above + 1
+        return attrs.evolve(self, data=data, **{"above": above, **changed})
+
+
+def columns(width: int) -> list[str]:
+    """Return the names of a row's columns."""
+    return [f"c{i}" for i in range(width)]
+
+
+def times(coordinates: int) -> list[str]:
+    """Return the names of a time's columns."""
+    return [f"t{i}" for i in range(coordinates)]
+
+
+def names(width: int, coordinates: int) -> list[str]:
+    """Return the names of all columns of updates."""
+    return [*columns(width), *times(coordinates), DIFF]
+
+
+def consolidated(frame: Frame) -> Frame:
+    """Return the updates with the diffs of equal rows at equal times added up, less those that come to nothing."""
+    if frame.consolidated:
+        return frame
+    keys = names(frame.width, frame.coordinates)[:-1]
+    summed = frame.data.groupBy(*keys).agg(F.sum(DIFF).alias(DIFF))
+    return frame.of(summed.filter(F.col(DIFF) != 0), consolidated=True)
+
+
+def materialised(frame: Frame) -> Frame | None:
+    """Return the updates worked out, cut off from what they came from, and counted; None where there are none.
+
+    Counting and computing are one job.
+    """
+    if frame.rows is None or frame.above is None or frame.above > _SHALLOW:
+        seen = Observation()
+        data = frame.data.observe(seen, F.count(F.lit(1)).alias("rows")).localCheckpoint()
+        frame = attrs.evolve(frame, data=data, rows=seen.get["rows"], cheap=True, above=0)
+    return frame if frame.rows else None
+
+
+def united(frames: Sequence[Frame]) -> Frame | None:
+    """Return the sum of updates of as many columns; None of none."""
+    if len(frames) <= 1:
+        return frames[0] if frames else None
+    data = functools.reduce(DataFrame.union, [f.data for f in frames])
+    known = [f.rows for f in frames if f.rows is not None]
+    rows = sum(known) if len(known) == len(frames) else None
+    if rows is not None and all(f.above is not None for f in frames):  # many small pieces would be as many tasks
+        data = data.coalesce(1 + rows // _ROWS_A_PARTITION)
+    time = frames[0].time if all(f.time == frames[0].time for f in frames) else None
+    return Frame(data, frames[0].width, frames[0].coordinates, time, rows, cheap=all(f.cheap for f in frames))
+
+
+def is_small(frame: Frame) -> bool:
+    """Return whether the updates are known to be so few that every executor can be sent all of them."""
+    return frame.rows is not None and frame.rows * (frame.width + frame.coordinates + 1) <= _SMALL_CELLS

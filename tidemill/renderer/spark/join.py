@@ -1,0 +1,57 @@
+"""Join: pairs of updates with equal keys, as an equi-join of DataFrames."""
+
+from __future__ import annotations
+
+import functools
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+
+from tidemill.collections.validation import COUNT_LIMIT
+from tidemill.dataflow.nodes import Arrange, Enter, Join, Node
+from tidemill.renderer.spark.failures import TOO_MANY
+from tidemill.renderer.spark.frames import DIFF, Frame, is_small
+
+__all__ = ["arranged_keys", "counted", "joined"]
+
+_LARGE = 1 << 62
+
+
+def joined(node: Join, left: Frame, right: Frame) -> Frame:
+    """Return the pairs of updates of both sides: times joined, counts multiplied.
+
+    A side that is known to be small goes to the other one, wherever that lies; else Spark decides.
+    """
+    tables = [f.data.toDF(*(f"{side}_{name}" for name in f.data.columns)) for f, side in ((left, "l"), (right, "r"))]
+    if (smaller := min((left, right), key=lambda f: _LARGE if f.rows is None else f.rows)) and is_small(smaller):
+        tables[smaller is right] = F.broadcast(tables[smaller is right])
+    pairs = zip(arranged_keys(node.inputs[0]), arranged_keys(node.inputs[1]), strict=True)
+    conditions = [_equal(f"l_c{a}", f"r_c{b}", nulls_equal=node.nulls_equal) for a, b in pairs]
+    both = tables[0].join(tables[1], functools.reduce(Column.__and__, conditions, F.lit(True)))
+    picked = [f"l_c{i}" if i < left.width else f"r_c{i - left.width}" for i in node.output]
+    row = [F.col(name).alias(f"c{i}") for i, name in enumerate(picked)]
+    time = [F.greatest(f"l_t{i}", f"r_t{i}").alias(f"t{i}") for i in range(left.coordinates)]
+    diff = counted(node, f"l_{DIFF}") * counted(node, f"r_{DIFF}")
+    at = None
+    if left.time is not None and right.time is not None:
+        at = tuple(map(max, left.time, right.time))
+    return Frame(both.select(*row, *time, diff.alias(DIFF)), len(picked), left.coordinates, at)
+
+
+def _equal(left: str, right: str, *, nulls_equal: bool) -> Column:
+    return F.col(left).eqNullSafe(F.col(right)) if nulls_equal else F.col(left) == F.col(right)
+
+
+def counted(node: Node, name: str) -> Column:
+    """Return a column of counts, which raises for one so large that products of it could overflow."""
+    count = F.col(name)
+    fits = count.between(-COUNT_LIMIT, COUNT_LIMIT)
+    return F.when(fits, count).otherwise(F.raise_error(F.lit(f"{TOO_MANY}{node.id}")).cast("bigint"))
+
+
+def arranged_keys(node: Node) -> tuple[int, ...]:
+    """Return by which columns an arrangement is, however deep into loops it was brought."""
+    while isinstance(node, Enter):
+        (node,) = node.inputs
+    assert isinstance(node, Arrange)
+    return node.keys

@@ -1,0 +1,45 @@
+"""A local Spark session for those who have none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+
+from pyspark.sql import SparkSession
+
+from tidemill.renderer.spark.java import java_home
+
+__all__ = ["local_session"]
+
+
+def local_session(master: str, settings: Mapping[str, str]) -> SparkSession:
+    """Return the active session, or a new one with these settings. See ``tidemill.local_spark``."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    home = java_home()
+    # What Spark is started with; this process' own environment is as before once it runs.
+    environment = {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
+    if home is not None:
+        environment["JAVA_HOME"] = home
+    builder = SparkSession.builder.master(master).appName("tidemill")
+    for name, value in settings.items():
+        builder = builder.config(name.replace("_", ".") if "." not in name else name, value)
+    with _environment(environment):
+        return builder.getOrCreate()
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,204 @@
+"""Distinct and aggregates in Catalyst: where times are totally ordered and sums are exact.
+
+Where all updates are at one time this is a plain ``groupBy``. Over several times, the contents at a time are running
+sums over a window, and a change is what a group has at a time, less what it had at the one before. At one time distinct
+is native in loops as well, unless one is inside another: then iterations are totally ordered.
+
+Partial sums may overflow where the sum does not; as with every error of Spark's, the step is then taken again with the
+kernels, which know better.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+
+from tidemill.collections.aggregates import Aggregates, BoundAggregate
+from tidemill.collections.types import DType
+from tidemill.dataflow.nodes import Reduce
+from tidemill.renderer.spark.frames import DIFF, Frame, columns, is_small, times
+from tidemill.renderer.spark.join import counted
+from tidemill.renderer.spark.keyed import touched
+from tidemill.renderer.spark.types import spark_type
+
+__all__ = ["aggregated", "distinct", "distinct_in_round", "is_native"]
+
+_TOTALS: Final = frozenset(("count", "sum", "avg", "bool_or", "bool_and"))
+_EXACT: Final = 2**53
+_DIGITS: Final = 17
+"""Decimals of so many digits times a count still have room to be added up in 38."""
+
+
+def distinct(frame: Frame) -> Frame:
+    """Return each row once where its count is positive."""
+    row = columns(frame.width)
+    summed = _summed(frame, row, [F.sum(DIFF).alias("n")])
+    here = (F.col("n") > 0).cast("bigint")
+    if frame.time is not None:
+        data = _at(summed.filter(F.col("n") > 0), frame).select(*row, "t0", F.lit(1).cast("bigint").alias(DIFF))
+        return frame.of(data, consolidated=True)
+    before = F.lag(here, 1, 0).over(Window.partitionBy(*row).orderBy("t0"))
+    running = _running(summed, row, ["n"]).withColumn("change", here - before)
+    data = running.filter(F.col("change") != 0).select(*row, "t0", F.col("change").alias(DIFF))
+    return frame.of(data, consolidated=True)
+
+
+def distinct_in_round(new: Frame, stored: Sequence[Frame]) -> Frame:
+    """Return what a round of a loop changes, where all is at one user time. What is stored is of earlier rounds."""
+    row = columns(new.width)
+    keys = new.data.select(*row)
+    lines = [new.data.withColumn("before", F.lit(False))]
+    if stored:
+        lines.append(touched(stored, keys, row, few=is_small(new)).withColumn("before", F.lit(True)))
+    loops = times(new.coordinates)
+    summed = (
+        functools.reduce(DataFrame.union, lines)
+        .groupBy(*row)
+        .agg(
+            F.sum(DIFF).alias("now"),
+            F.sum(F.when(F.col("before"), F.col(DIFF)).otherwise(0)).alias("old"),
+            *(F.max(F.when(~F.col("before"), F.col(name))).alias(name) for name in loops),
+        )
+    )
+    change = (F.col("now") > 0).cast("bigint") - (F.col("old") > 0).cast("bigint")
+    return new.of(summed.select(*row, *loops, change.alias(DIFF)).filter(F.col(DIFF) != 0), consolidated=True)
+
+
+def is_native(node: Reduce, frame: Frame) -> bool:
+    """Return whether Catalyst aggregates exactly as the kernels do, at these times."""
+    logic = node.logic
+    if frame.coordinates != 1 or not isinstance(logic, Aggregates) or node.scalar:
+        return False
+    extremes = {a.column for a in logic.columns if a.function in ("min", "max")}
+    if extremes and (frame.time is None or len(extremes) > 1):
+        return False
+    return all(a.column in extremes or _adds_up(a) for a in logic.columns)
+
+
+def _adds_up(a: BoundAggregate) -> bool:
+    if a.function == "count":
+        return True
+    if a.function not in _TOTALS or a.input is None or a.input.name == "float64":
+        return False
+    return not a.input.is_decimal or (a.function == "sum" and a.input.precision <= _DIGITS)
+
+
+def aggregated(node: Reduce, frame: Frame) -> Frame:
+    """Return one row for each group and time at which it changes, as `is_native` allows."""
+    logic = node.logic
+    assert isinstance(logic, Aggregates)
+    keys = [f"c{k}" for k in node.keys]
+    totals = _totals(node, logic)
+    extremes = next((a.column for a in logic.columns if a.function in ("min", "max")), None)
+    if extremes is not None:
+        grouped = _extremes(node, frame, keys, extremes, totals)
+    else:
+        sums = [F.sum(value).alias(name) for name, value in totals.items()]
+        grouped = _summed(frame, keys, sums)
+        if frame.time is None:
+            grouped = _running(grouped, keys, list(totals))
+    values = [_value(a).alias(f"a{i}") for i, a in enumerate(logic.columns)]
+    wide = grouped.select(*keys, "t0", (F.col("n") != 0).alias("there"), *values) if frame.time is None else (
+        _at(grouped.filter(F.col("n") != 0), frame).select(*keys, "t0", F.lit(True).alias("there"), *values)
+    )  # fmt: skip
+    return _changes(node, frame, wide, keys, [f"a{i}" for i in range(len(values))])
+
+
+def _changes(node: Reduce, frame: Frame, wide: DataFrame, keys: list[str], made: list[str]) -> Frame:
+    """Return rows as updates: in where they are new, out where the group has another row."""
+    given = [*keys, *made]
+    out = [F.col(name).alias(f"c{i}") for i, name in enumerate(given)]
+    width = len(node.schema)
+    if frame.time is not None:
+        data = wide.select(*out, "t0", F.lit(1).cast("bigint").alias(DIFF))
+        return Frame(data, width, 1, frame.time, consolidated=True)
+    window = Window.partitionBy(*keys).orderBy("t0")
+    now = F.struct("there", *made)
+    both = wide.withColumn("now", now).withColumn("old", F.lag("now").over(window))
+    both = both.filter(~F.col("now").eqNullSafe(F.col("old")))
+    sides = F.array(
+        F.struct(F.col("now").alias("row"), F.lit(1).cast("bigint").alias(DIFF)),
+        F.struct(F.col("old").alias("row"), F.lit(-1).cast("bigint").alias(DIFF)),
+    )
+    lines = both.select(*keys, "t0", F.explode(sides).alias("side")).filter(F.col("side.row.there"))
+    picked = [*(F.col(k).alias(f"c{i}") for i, k in enumerate(keys))]
+    picked += [F.col(f"side.row.{m}").alias(f"c{len(keys) + i}") for i, m in enumerate(made)]
+    return Frame(lines.select(*picked, "t0", F.col(f"side.{DIFF}").alias(DIFF)), width, 1, consolidated=True)
+
+
+def _totals(node: Reduce, logic: Aggregates) -> dict[str, Column]:
+    """Return what is added up: the group's count, and for columns their count and their sum."""
+    diff = counted(node, DIFF)
+    present = diff if logic.present is None else _counts(logic.present, diff)
+    totals = {"n": present, "rows": diff}
+    for a in logic.columns:
+        if a.column is not None and a.function not in ("min", "max"):
+            totals[f"n{a.column}"] = _counts(a.column, diff)
+        if a.column is not None and a.input is not None and a.function not in ("min", "max", "count"):
+            totals[f"s{a.column}"] = _times(a.column, a.input, diff)
+    return totals
+
+
+def _counts(column: int, diff: Column) -> Column:
+    return F.when(F.col(f"c{column}").isNull(), F.lit(0).cast("bigint")).otherwise(diff)
+
+
+def _times(column: int, dtype: DType, diff: Column) -> Column:
+    value = F.col(f"c{column}")
+    if dtype.is_decimal:
+        product = value * diff.cast("decimal(10,0)")
+    else:
+        product = (value.cast("int").cast("bigint") if dtype.name == "bool" else value.cast("bigint")) * diff
+    return F.coalesce(product, F.lit(0).cast("bigint"))
+
+
+def _value(a: BoundAggregate) -> Column:
+    """Return an aggregate, from the sums of its group."""
+    if a.function == "count":
+        return F.col("rows" if a.column is None else f"n{a.column}")
+    if a.function in ("min", "max"):
+        return F.col(f"{a.function}{a.column}")
+    count, total = F.col(f"n{a.column}"), F.col(f"s{a.column}")
+    if a.function == "sum":
+        if a.output.is_decimal:
+            value = total.cast(spark_type(a.output))
+        else:
+            value = total - F.lit(1).cast("bigint") + F.lit(1).cast("bigint")  # -2**63 is an overflow
+    elif a.function == "avg":
+        exact = F.when(F.abs(total) <= _EXACT, total).otherwise(F.raise_error(F.lit("tidemill: beyond 53 bits")))
+        value = exact.cast("double") / count.cast("double") + F.lit(0.0)
+    else:
+        value = total > 0 if a.function == "bool_or" else count - total <= 0
+    return F.when(count != 0, value)
+
+
+def _extremes(node: Reduce, frame: Frame, keys: list[str], column: int, totals: dict[str, Column]) -> DataFrame:
+    """Return the sums of groups and the least and greatest value of a column, for updates at one time."""
+    value = f"c{column}"
+    sums = [F.sum(amount).alias(name) for name, amount in totals.items()]
+    by_value = frame.data.groupBy(*dict.fromkeys([*keys, value])).agg(F.sum(counted(node, DIFF)).alias("of"), *sums)
+    negative = F.raise_error(F.lit("tidemill: RAISED a negative count")).cast(frame.data.schema[value].dataType)
+    some = F.when(F.col("of") > 0, F.col(value)).when(F.col("of") < 0, negative)
+    again = [F.sum(name).alias(name) for name in totals]
+    return by_value.groupBy(*keys).agg(F.min(some).alias(f"min{column}"), F.max(some).alias(f"max{column}"), *again)
+
+
+def _summed(frame: Frame, keys: list[str], sums: list[Column]) -> DataFrame:
+    """Return sums for each group; and each time, where there are several."""
+    return frame.data.groupBy(*keys, *([] if frame.time is not None else ["t0"])).agg(*sums)
+
+
+def _running(summed: DataFrame, keys: list[str], sums: list[str]) -> DataFrame:
+    """Return the sums up to each time instead of at it."""
+    window = Window.partitionBy(*keys).orderBy("t0").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return summed.select(*keys, "t0", *(F.sum(name).over(window).alias(name) for name in sums))
+
+
+def _at(data: DataFrame, frame: Frame) -> DataFrame:
+    """Return the rows with the one time of all updates."""
+    assert frame.time is not None
+    return data.withColumn("t0", F.lit(frame.time[0]).cast("bigint"))

@@ -1,0 +1,62 @@
+"""What a graph says before it is run: which nodes are needed, how often read, and whether later rounds ask again."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import TypeVar
+
+import networkx as nx
+
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.nodes import Join, Leave, Node, Output, Variable
+from tidemill.dataflow.scopes import Scope
+
+__all__ = ["Needs"]
+
+N = TypeVar("N", bound=Node)
+
+
+class Needs:
+    """What outputs need of a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        outputs = [n.id for n in graph.nodes if isinstance(n, Output)]
+        self._needed = set(outputs).union(*(nx.ancestors(graph.digraph, i) for i in outputs))
+        self._changing: set[int] = set()
+        for node in graph.nodes:
+            if isinstance(node, Variable) or any(i.id in self._changing for i in node.inputs):
+                self._changing.add(node.id)
+        self._kept = {n.id for n in self._asked_again()}
+
+    def needed(self, node: Node) -> bool:
+        """Return whether an output depends on a node."""
+        return node.id in self._needed
+
+    def kept(self, node: Node) -> bool:
+        """Return whether later rounds ask for a node's updates: a join meets them with what comes then."""
+        return node.id in self._kept
+
+    @functools.cache  # noqa: B019 - lives as long as a step
+    def readers(self, node: Node) -> int:
+        """Return how often a node is read, by nodes that are needed."""
+        return sum(1 for reader, _ in self._graph.consumers(node) if self.needed(reader))
+
+    @functools.cache  # noqa: B019
+    def of(self, scope: Scope, kind: type[N]) -> list[N]:
+        """Return the nodes of a kind in a scope that are needed."""
+        return [n for n in self._graph.nodes if n.scope is scope and isinstance(n, kind) and self.needed(n)]
+
+    @functools.cache  # noqa: B019
+    def leaving(self, scope: Scope) -> list[Leave]:
+        """Return the nodes that take something out of a scope."""
+        return [n for n in self._graph.nodes if isinstance(n, Leave) and n.inputs[0].scope is scope and self.needed(n)]
+
+    def _asked_again(self) -> Iterable[Node]:
+        """Return the sides of joins in loops whose other side changes after the first round."""
+        for node in self._graph.nodes:
+            if isinstance(node, Join) and node.scope.parent is not None and self.needed(node):
+                left, right = node.inputs
+                yield from [left] if right.id in self._changing else []
+                yield from [right] if left.id in self._changing else []

@@ -1,0 +1,91 @@
+"""A whole history at once: DataFrames of updates in, DataFrames of updates out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.collections.schema import Field, Schema
+from tidemill.collections.types import INT64
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.nodes import Input, Output
+from tidemill.errors import UnknownNameError, did_you_mean
+from tidemill.renderer import failures
+from tidemill.renderer.run import schema_of
+from tidemill.renderer.spark.boundary import Names, given, taken
+from tidemill.renderer.spark.failures import may_be_ours, node_of, sent
+from tidemill.renderer.spark.frames import Frame, consolidated, materialised, names
+from tidemill.renderer.spark.session import check_session
+from tidemill.renderer.spark.step import Step
+from tidemill.renderer.spark.types import struct
+from tidemill.renderer.spark.unique import check_unique
+
+__all__ = ["render"]
+
+
+def render(
+    graph: Graph, spark: SparkSession, frames: Mapping[str, Any], time: str | None, diff: str
+) -> dict[str, DataFrame]:
+    """Return each output's consolidated updates. See ``tidemill.render``."""
+    check_session(spark)
+    for name in frames:
+        if name not in graph.inputs:
+            msg = f"no input {name!r}: {did_you_mean(name, graph.inputs)}"
+            raise UnknownNameError(msg)
+    for name in graph.inputs:
+        if name not in frames:
+            msg = f"no DataFrame for the input {name!r}: frames has {list(frames)}; give an empty one if need be"
+            raise UnknownNameError(msg)
+    by = Names.of(graph.coordinates, time, diff)
+    sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    for node in (*graph.inputs.values(), *graph.outputs.values()):
+        by.check(schema_of(node), node.where, sensitive=sensitive)
+    inputs = taken({node: given(node, frames[name], by) for name, node in graph.inputs.items()}, by)
+    outputs = _computed(spark, graph, inputs)
+    return {node.name: _named(spark, node, frame, by) for node, frame in outputs.items()}
+
+
+def _computed(spark: SparkSession, graph: Graph, inputs: dict[Input, Frame | None]) -> dict[Output, Frame | None]:
+    """Take the step; and take it again with care where Spark raised what may be no error, or what we can say better."""
+    try:
+        return _step(spark, graph, inputs, carefully=False)
+    except Exception as error:
+        if (ours := sent(error)) is not None and not may_be_ours(error):
+            raise ours from ours.__cause__
+        if not may_be_ours(error):
+            raise
+    try:
+        return _step(spark, graph, inputs, carefully=True)
+    except Exception as error:
+        if (ours := sent(error)) is not None:
+            raise ours from ours.__cause__
+        if (place := node_of(error)) is not None:
+            raise failures.too_many(graph.nodes[place]) from None
+        raise
+
+
+def _step(
+    spark: SparkSession, graph: Graph, inputs: dict[Input, Frame | None], *, carefully: bool
+) -> dict[Output, Frame | None]:
+    for node, frame in inputs.items():
+        if node.unique and frame is not None:
+            check_unique(node, frame)
+    step = Step(spark, graph, inputs, carefully=carefully)
+    step.run()
+    found = {}
+    for output in graph.outputs.values():
+        change = step.deltas[output]
+        found[output] = materialised(consolidated(change)) if change is not None else None
+    return found
+
+
+def _named(spark: SparkSession, node: Output, frame: Frame | None, by: Names) -> DataFrame:
+    schema = schema_of(node)
+    wanted = [*schema.names, *by.times, by.diff]
+    if frame is None:
+        whole = Schema((*schema, *(Field(name, INT64) for name in (*by.times, by.diff))))
+        return spark.createDataFrame([], struct(whole))
+    inside = names(frame.width, frame.coordinates)
+    return frame.data.select(*inside).toDF(*wanted)

@@ -1,0 +1,184 @@
+"""Scalar expressions as Spark SQL, where Spark's functions mean what ours do; elsewhere the embedded engine's are used.
+
+An error that no value depends on may go unnoticed: Catalyst does not compute columns that nobody reads, nor the second
+operand of AND where the first decides, nor what stands beside a NULL. It may also compute what no row that matters
+needs; so an error of Spark's is never the last word, but has the step taken again with care.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from tidemill.collections.binding import Bound, BoundCall, BoundColumn, BoundLiteral
+from tidemill.collections.intervals import INTERVALS
+from tidemill.collections.types import FLOAT64, INT64, STRING
+from tidemill.renderer.spark.frames import columns
+from tidemill.renderer.spark.types import sql_type
+
+__all__ = ["NATIVE", "native_sql"]
+
+NATIVE: Final = frozenset(
+    (
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "int_divide",
+        "modulo",
+        "negate",
+        "abs",
+        "round",
+        "floor",
+        "ceil",
+        "sign",
+        "sqrt",
+        "exp",
+        "ln",
+        "log10",
+        "log2",
+        "power",
+        "isnan",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "eq_null_safe",
+        "in",
+        "and",
+        "or",
+        "not",
+        "is_null",
+        "case",
+        "coalesce",
+        "least",
+        "greatest",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "bit_not",
+        "shift_left",
+        "shift_right",
+        "shift_right_unsigned",
+        "length",
+        "concat",
+        "concat_ws",
+        "substring",
+        "left",
+        "right",
+        "replace",
+        "translate",
+        "split_part",
+        "locate",
+        "repeat",
+        "reverse",
+        "lpad",
+        "rpad",
+        "trim",
+        "ltrim",
+        "rtrim",
+        "upper",
+        "lower",
+        "ascii",
+        "chr",
+        "like",
+        "contains",
+        "starts_with",
+        "ends_with",
+        "year",
+        "quarter",
+        "month",
+        "day",
+        "dayofweek",
+        "weekday",
+        "dayofyear",
+        "weekofyear",
+        "hour",
+        "minute",
+        "second",
+        "datediff",
+        "unix_date",
+        "last_day",
+        "trunc",
+        "date_trunc",
+        "timestampdiff",
+        "unix_seconds",
+        "unix_millis",
+        "unix_micros",
+        "xxhash64",
+    )
+)  # fmt: skip
+"""Functions that Spark computes as the embedded engine does; tests compare them value by value."""
+
+_NEGATED: Final = 34
+
+_MAY_BE_LEAST: Final = frozenset(
+    [
+        "add",
+        "subtract",
+        "multiply",
+        "int_divide",
+        "bit_and",
+        "bit_xor",
+        "bit_not",
+        "shift_left",
+        "floor",
+        "ceil",
+        "cast",
+    ]
+)
+"""Functions that may give -2**63, which is an overflow here: it stands for NULL in the engines."""
+
+
+def native_sql(bound: Bound) -> str | None:
+    """Return an expression over ``c0, c1, ...`` as Spark SQL; None where Spark has not got exactly that."""
+    if isinstance(bound, BoundColumn):
+        return columns(bound.index + 1)[-1]
+    if not _is_native(bound):
+        return None
+    text = _guarded(bound).sql(explicit=True)
+    if bound.dtype == FLOAT64:
+        text = f"({text}) + 0D"  # 0.0 for -0.0
+    return f"CAST({text} AS {sql_type(bound.dtype)})"
+
+
+def _is_native(bound: Bound) -> bool:
+    if isinstance(bound, BoundColumn):
+        return True
+    if isinstance(bound, BoundLiteral):
+        return bound.dtype not in INTERVALS
+    return _has(bound) and all(_is_native(a) for a in bound.args)
+
+
+def _has(call: BoundCall) -> bool:
+    if any(a.dtype.is_list for a in call.args):
+        return False
+    if call.function == "cast":
+        return call.args[0].dtype != STRING
+    if call.function in ("add", "subtract") and not call.dtype.is_numeric:
+        return False  # Spark moves dates beyond the year 9999 without an error
+    if call.function == "negate" and call.dtype.precision > _NEGATED:
+        return False  # Spark rounds
+    return call.function in NATIVE
+
+
+def _guarded(bound: Bound) -> Bound:
+    """Return the expression over our columns' names, with -2**63 made an overflow wherever it may come up."""
+    if isinstance(bound, BoundColumn):
+        return attrs.evolve(bound, name=columns(bound.index + 1)[-1])
+    if isinstance(bound, BoundLiteral):
+        return bound
+    call = attrs.evolve(bound, args=tuple(_guarded(a) for a in bound.args))
+    if call.dtype != INT64:
+        return call
+    if call.function == "xxhash64":
+        least = BoundLiteral(-(2**63) + 1, INT64)
+        return BoundCall("greatest", (call, least), INT64, call.nullable)
+    if call.function not in _MAY_BE_LEAST or (call.function == "cast" and bound.args[0].dtype.is_integer):
+        return call
+    one = BoundLiteral(1, INT64)
+    less = BoundCall("subtract", (call, one), INT64, call.nullable)  # overflows for exactly that value
+    return BoundCall("add", (less, one), INT64, call.nullable)

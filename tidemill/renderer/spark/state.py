@@ -1,0 +1,87 @@
+"""What stateful operators keep between rounds: batches of updates, each noted with the rounds it is of.
+
+Rounds are on record beside the batches, since the driver knows them: all updates of a batch of one round are at that
+iteration of each loop. Batches are united geometrically, so that their number grows with the logarithm of the rounds.
+"""
+
+from __future__ import annotations
+
+import attrs
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+
+from tidemill.renderer.spark.frames import Frame, materialised, united
+
+__all__ = ["Loops", "Trace"]
+
+Loops = tuple[int, ...]
+_RATIO = 2
+_MANY = 8
+
+
+@attrs.frozen(eq=False)
+class _Batch:
+    frame: Frame
+    rounds: frozenset[Loops]
+
+
+class Trace:
+    """The batches of one collection, or of what one operator keeps, in a loop."""
+
+    def __init__(self, users: int) -> None:
+        self._users = users
+        self._batches: list[_Batch] = []
+
+    def append(self, frame: Frame, now: Loops) -> None:
+        """Keep a materialised batch of this round."""
+        self._batches.append(_Batch(frame, frozenset([now])))
+
+    def compact(self) -> None:
+        """Unite neighbours of similar size, where there are many. Each uniting costs a job, and saves later ones."""
+        if len(self._batches) <= _MANY:
+            return
+        batches: list[_Batch] = []
+        for batch in self._batches:
+            run = [batch]
+            while batches and _size(batches[-1]) <= _RATIO * sum(map(_size, run)):
+                run.insert(0, batches.pop())
+            batches.append(batch if len(run) == 1 else _merged(run))
+        self._batches = batches
+
+    def before(self, now: Loops) -> list[Frame]:
+        """Return what earlier rounds left that is visible in this one: at or before it in every loop."""
+        return [f for b in self._batches if (f := self._part(b, now, visible=True)) is not None]
+
+    def later(self, now: Loops) -> list[Frame]:
+        """Return what earlier rounds left that is not: at a later iteration of an inner loop."""
+        return [f for b in self._batches if (f := self._part(b, now, visible=False)) is not None]
+
+    def everything(self) -> list[Frame]:
+        """Return all that earlier rounds left."""
+        return [b.frame for b in self._batches]
+
+    def _part(self, batch: _Batch, now: Loops, *, visible: bool) -> Frame | None:
+        rounds = {r for r in batch.rounds if r != now and _visible(r, now) == visible}
+        if not rounds:
+            return None
+        if rounds == batch.rounds:
+            return batch.frame
+        here = F.lit(True)
+        for i, iteration in enumerate(now):
+            here &= F.col(f"t{self._users + i}") <= iteration
+        return batch.frame.of(batch.frame.data.filter(here if visible else ~here), cheap=True)
+
+
+def _visible(earlier: Loops, now: Loops) -> bool:
+    return all(a <= b for a, b in zip(earlier, now, strict=True))
+
+
+def _size(batch: _Batch) -> int:
+    return batch.frame.rows or 0
+
+
+def _merged(batches: list[_Batch]) -> _Batch:
+    frame = united([b.frame for b in batches])
+    assert frame is not None
+    merged = materialised(frame)
+    assert merged is not None
+    return _Batch(merged, frozenset().union(*(b.rounds for b in batches)))
