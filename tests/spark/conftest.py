@@ -20,14 +20,11 @@ SETTINGS = {
 }
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have all these tests run in one process, so that there is one JVM; and first, since they take longest."""
-    ours = [item for item in items if "tests/spark/" in item.nodeid.replace("\\", "/")]
-    for item in ours:
-        item.add_marker(pytest.mark.xdist_group("spark"))
-        item.add_marker(pytest.mark.filterwarnings("default"))  # what Spark warns of is not for us to mend
-    items[:] = [*ours, *(item for item in items if item not in set(ours))]
+    """What Spark warns of is not for us to mend."""
+    for item in items:
+        if "tests/spark/" in item.nodeid.replace("\\", "/"):
+            item.add_marker(pytest.mark.filterwarnings("default"))
 
 
 @pytest.fixture(scope="session")
