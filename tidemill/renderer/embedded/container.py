@@ -20,7 +20,7 @@ import numpy as np
 
 from tidemill.errors import StateError
 
-__all__ = ["read", "write"]
+__all__ = ["read", "sync_folder", "write"]
 
 FORMAT: Final = "tidemill state"
 VERSION: Final = 2
@@ -36,7 +36,7 @@ def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> N
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     finally:
         with contextlib.suppress(FileNotFoundError):
             beside.unlink()
@@ -88,7 +88,7 @@ def _array(path: Path, name: str, content: bytes, digest: str) -> Any:
     return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Have the move itself reach the disk, where the system lets us."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
