@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import random
 import resource
 import signal
 import subprocess
@@ -93,6 +94,27 @@ def test_damage(state, start, message, damage):
     with pytest.raises(StateError, match=message) as caught:
         counts().start(Durable(state))
     assert start in str(caught.value)
+    path.write_bytes(whole)
+    is_whole(state)
+
+
+@pytest.mark.parametrize("start", ["checkpoint-", "step-0000000004"])
+def test_whatever_byte_is_changed(state, start):
+    """It is said to be damaged, or it did not matter: dates of files, and the like."""
+    path = only(state, start)
+    whole = path.read_bytes()
+    rng, refused = random.Random(7), 0
+    # Among them the method of compression, which is no method then, and the flag of encryption.
+    special = [whole.index(b"PK\1\2") + offset for offset in (8, 10)]
+    for at in [*special, *rng.choices(range(len(whole)), k=40)]:
+        changed = bytearray(whole)
+        changed[at] ^= 1 << rng.randrange(8) if at not in special else 1
+        path.write_bytes(changed)
+        try:
+            is_whole(state)
+        except StateError:
+            refused += 1
+    assert refused > 30
     path.write_bytes(whole)
     is_whole(state)
 

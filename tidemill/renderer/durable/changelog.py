@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
+from urllib.parse import quote
 
 import attrs
 
@@ -40,7 +41,7 @@ class Changelog:
         owner = self.folder / _OWNER
         try:
             for output in self.outputs:
-                (self.folder / output).mkdir(parents=True, exist_ok=True)
+                self._of(output).mkdir(parents=True, exist_ok=True)
             if not owner.exists():
                 owner.write_text(json.dumps({"state": state}), encoding="utf-8")
             found = json.loads(owner.read_text(encoding="utf-8")).get("state")
@@ -61,7 +62,7 @@ class Changelog:
         for output in self.outputs:
             if not len(updates[output]):
                 continue
-            shown = self.folder / output / f"step-{step:010}.parquet"
+            shown = self._of(output) / f"step-{step:010}.parquet"
             hidden = shown.with_name(f".{shown.name}.pending")
             with hidden.open("wb") as file:
                 pq.write_table(updates[output].to_arrow(), file)
@@ -75,8 +76,11 @@ class Changelog:
         """Remove what a process left that died before it could commit it."""
         for output in self.outputs:
             with contextlib.suppress(OSError):
-                for hidden in (self.folder / output).glob(".step-*.parquet.pending"):
+                for hidden in self._of(output).glob(".step-*.parquet.pending"):
                     hidden.unlink()
+
+    def _of(self, output: str) -> Path:
+        return self.folder / quote(output, safe=" ")  # a name may be anything, and stays within the folder
 
     @classmethod
     def all_of(cls, changelogs: Mapping[str, Sequence[str]]) -> dict[str, Changelog]:

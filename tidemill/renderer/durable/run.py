@@ -72,7 +72,7 @@ class DurableRun(EmbeddedRun):
             if batch <= self._sources.get(source, -1):
                 return False
             before, taken = self._waiting(), self._steps
-            self._delivering = (source, batch)
+            self._delivering = (source, int(batch))
             try:
                 self._put(put)
                 if advance_to is None:

@@ -12,6 +12,7 @@ import io
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,8 @@ __all__ = ["read", "sync_folder", "write"]
 FORMAT: Final = "tidemill state"
 VERSION: Final = 2
 _MANIFEST: Final = "manifest.json"
+_DAMAGED: Final = (zipfile.BadZipFile, zlib.error, KeyError, EOFError, ValueError, RuntimeError)
+"""What reading a zip raises where some byte of it is not what it was."""
 
 
 def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
@@ -52,7 +55,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
                 name: _array(path, name, archive.read(f"{name}.npy"), digest)
                 for name, digest in manifest["arrays"].items()
             }
-    except (zipfile.BadZipFile, KeyError, EOFError, json.JSONDecodeError) as error:
+    except _DAMAGED as error:
         msg = f"{path} is not a whole saved state ({error}): it was cut off or changed; use an earlier save"
         raise StateError(msg) from error
 
