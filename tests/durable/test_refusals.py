@@ -58,6 +58,20 @@ def test_another_keep(state):
     is_whole(state)
 
 
+def test_other_passes(state):
+    with pytest.raises(StateError, match=r"as the passes .*fuse_linear.* leave it: start it with these"):
+        counts().start(Durable(state), passes=False)
+    with counts().start(Durable(state), passes=True) as run:
+        names = list(run.passes)
+    with counts().start(Durable(state), passes=names):
+        pass
+    other = state.parent / "as built"
+    with counts().start(Durable(other), passes=False) as run:
+        assert run.passes == ()
+    with counts().start(Durable(other)) as run:  # all that there were when it was begun: none
+        assert run.passes == ()
+
+
 def test_another_version(state):
     path = only(state, "manifest-0000000005")
     manifest = json.loads(path.read_text())

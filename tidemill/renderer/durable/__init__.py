@@ -9,6 +9,7 @@ import os
 
 import attrs
 
+from tidemill.collections.passes import Passes
 from tidemill.dataflow.graph import Graph
 from tidemill.renderer.run import Run
 
@@ -22,10 +23,12 @@ class Durable:
     state: str | os.PathLike[str]
     checkpoint_every: int = attrs.field(default=1000, kw_only=True)
 
-    takes_passes = True
-
     def start(self, graph: Graph, keep: int) -> Run:
         """Return a run of the graph, which goes on where the last one on this folder committed."""
+        return self.start_after(graph, keep, passes=False)
+
+    def start_after(self, graph: Graph, keep: int, passes: Passes) -> Run:
+        """Return a run of the graph after these passes, or all: then, of a state that is there, after its own."""
         from tidemill.renderer.durable.run import DurableRun  # noqa: PLC0415 - its kernels cost more than all the rest
 
-        return DurableRun(graph, keep, self.state, self.checkpoint_every)
+        return DurableRun(graph, keep, passes, self.state, self.checkpoint_every)

@@ -33,9 +33,13 @@ _OURS: Final = re.compile(r"manifest-\d{10}\.json|(step|checkpoint)-\d{10}-\w+|\
 class StepLog:
     """The state of one dataflow in one folder, which this process owns until it is closed."""
 
-    def __init__(self, folder: Path, graph: Graph, keep: int) -> None:
+    last: Manifest
+    base: Manifest
+
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._graph = graph
+        self.passes: tuple[str, ...] | None = None
+        """The passes of the graph whose state is there; None where there is none."""
         self._owner = uuid.uuid4().hex[:8]
         self.lost: str | None = None
         """Why this process is not the owner any more, or not sure whether the last commit is there."""
@@ -46,25 +50,36 @@ class StepLog:
             msg = f"{folder} cannot be used for state ({error}): expected a folder in which this process may write"
             raise StateError(msg) from error
         try:
-            self._open(keep)
+            numbers = self._numbers()
+            if numbers:
+                self.last = Manifest.read(self._path(max(numbers)))
+                self.base = self.last if self.last.is_base else Manifest.read(self._path(self.last.base))
+                self.passes = self.base.passes
         except BaseException:
             self.close()
             raise
 
-    def _open(self, keep: int) -> None:
-        numbers = self._numbers()
-        if not numbers:
-            nothing = Manifest(uuid.uuid4().hex, 0, 0, 0, None, keep, fingerprint(self._graph), (), {}, {}, ())
-            self.last = self.base = attrs.evolve(nothing, graph=tuple(describe(self._graph)))
-            self._writing("nothing was begun", lambda: self._put(self.last))
+    def begin(self, graph: Graph, keep: int, passes: tuple[str, ...]) -> None:
+        """Begin with nothing, or go on from what is there, if it is of this graph after these passes."""
+        if self.passes is None:
+            description = tuple(describe(graph))
+            nothing = Manifest(
+                uuid.uuid4().hex, 0, 0, 0, None, keep, passes, fingerprint(graph), description, {}, {}, ()
+            )
+            self.last = self.base = nothing
+            self._writing("nothing was begun", lambda: self._put(nothing))
             return
-        self.last = Manifest.read(self._path(max(numbers)))
-        self.base = self.last if self.last.is_base else Manifest.read(self._path(self.last.base))
-        different = difference(self.base.graph, self._graph)
+        if passes != self.passes:
+            msg = (
+                f"{self.folder} holds the state of the graph as the passes {', '.join(self.passes) or '(none)'} leave "
+                "it: start it with these, or without passes="
+            )
+            raise StateError(msg)
+        different = difference(self.base.graph, graph)
         if different is not None:
             msg = (
-                f"{self.folder} holds the state of another dataflow: {different}; start it with the flow (and the "
-                "passes) it was made with, or give this one another folder"
+                f"{self.folder} holds the state of another dataflow: {different}; start it with the flow it was "
+                "made with, or give this one another folder"
             )
             raise StateError(msg)
         if self.last.keep != keep:
@@ -118,8 +133,7 @@ class StepLog:
         """Have the state saved to a file, from which on there are no steps."""
         number = self.last.number + 1
         name = self._name("checkpoint", number)
-        graph = tuple(describe(self._graph))
-        manifest = attrs.evolve(self.last, number=number, base=number, file=name, graph=graph, shown=())
+        manifest = attrs.evolve(self.last, number=number, base=number, file=name, graph=self.base.graph, shown=())
 
         def write() -> None:
             save(self.folder / name)

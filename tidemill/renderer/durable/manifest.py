@@ -33,6 +33,8 @@ class Manifest:
     file: str | None
     """The step's record, or the base's checkpoint; None where nothing has been done."""
     keep: int
+    passes: tuple[str, ...]
+    """The passes that the graph went through."""
     fingerprint: str
     graph: tuple[str, ...]
     """The description of the dataflow, in bases alone."""
@@ -73,8 +75,9 @@ class Manifest:
         if not isinstance(body, str) or _digest(body) != around.get("sha256"):
             raise _not_whole(path, "its checksum is wrong")
         fields = json.loads(body)
-        graph, shown = tuple(fields.pop("graph")), tuple((hidden, there) for hidden, there in fields.pop("shown"))
-        return cls(**fields, graph=graph, shown=shown)
+        fields |= {"graph": tuple(fields["graph"]), "passes": tuple(fields["passes"])}
+        fields["shown"] = tuple((hidden, there) for hidden, there in fields["shown"])
+        return cls(**fields)
 
 
 def _digest(body: str) -> str:

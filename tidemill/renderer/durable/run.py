@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
+from tidemill.collections.passes import Passes, optimised, passes_named
 from tidemill.collections.results import Updates
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
@@ -35,27 +36,36 @@ class DurableRun(EmbeddedRun):
     `to_changelog`. A step that cannot be written down is not taken (``StateError``), and may be tried again.
     """
 
-    def __init__(self, graph: Graph, keep: int, state: str | os.PathLike[str] | None, checkpoint_every: int) -> None:
+    def __init__(
+        self, graph: Graph, keep: int, passes: Passes, state: str | os.PathLike[str] | None, checkpoint_every: int
+    ) -> None:
         self._log: StepLog | None = None
+        """None until the run is where the log ends, too: what is repeated is not written down again."""
+        self._journal = Journal()
+        self._after: Mapping[Input, Antichain] = {}
         self._sources: dict[str, int] = {}
         self._delivering: tuple[str, int] | None = None
-        super().__init__(graph, keep)
-        self._journal = Journal()
         self._putting = False
         self._deliveries = threading.RLock()
         self._changelogs: dict[str, Changelog] = {}
         self._moves: Moves = ()
         self._checkpoint_every = checkpoint_every
         self._rows_since = 0
-        if state is not None:
-            self._upserts = {node: JournalledUpserts(node, self._journal) for node in self._upserts}
-            log = StepLog(_local(state), graph, keep)
-            try:
+        names = [p.__name__ for p in passes_named(passes)]
+        log = None if state is None else StepLog(_local(state))
+        try:
+            if log is not None and log.passes is not None and passes is True:
+                names = list(log.passes)  # all there were when it was begun
+            super().__init__(optimised(graph, names), keep, names)
+            if log is not None:
+                self._upserts = {node: JournalledUpserts(node, self._journal) for node in self._upserts}
+                log.begin(self.graph, keep, self.passes)
                 self._recover(log)
-            except BaseException:
+        except BaseException:
+            if log is not None:
                 log.close()
-                raise
-            self._log = log
+            raise
+        self._log = log
 
     # -- what there is more than in other runs -----------------------------------------------------------------------
 
@@ -145,6 +155,7 @@ class DurableRun(EmbeddedRun):
             msg = "what puts in a delivered batch may not take a step: deliver() does, once for the batch"
             raise StepError(msg)
         taken = self._steps
+        self._after = {**self._frontiers, **moved}
         try:
             super()._move(moved)
         except BaseException:
@@ -152,13 +163,13 @@ class DurableRun(EmbeddedRun):
             raise
         self._checkpoint_at_times()
 
-    def _write_down(self, frontiers: Mapping[Input, Antichain]) -> None:
+    def _write_down(self) -> None:
         sources = self._sources if self._delivering is None else self._sources | dict([self._delivering])
         if self._log is not None:
-            self._commit(self._log, frontiers, sources)
+            self._commit(self._log, sources)
         self._sources = sources
 
-    def _commit(self, log: StepLog, frontiers: Mapping[Input, Antichain], sources: Mapping[str, int]) -> None:
+    def _commit(self, log: StepLog, sources: Mapping[str, int]) -> None:
         step = log.last.step + 1
         try:
             show(self._moves)  # what could not be shown before: readers see the steps in their order
@@ -171,7 +182,7 @@ class DurableRun(EmbeddedRun):
         log.commit(
             events,
             arrays,
-            {node.name: frontier.elements for node, frontier in frontiers.items()},
+            {node.name: frontier.elements for node, frontier in self._after.items()},
             sources=sources,
             changelogs={path: list(c.outputs) for path, c in self._changelogs.items()},
             shown=moves,
@@ -257,15 +268,13 @@ class DurableRun(EmbeddedRun):
             self._putting = False
 
     def _waiting(self) -> tuple[Any, ...]:
-        ports = {operator: operator.ports[0].deferred[:] for operator in self.compiled.inputs.values()}
+        ports = {o.ports[0]: o.ports[0].waiting.state for o in self.compiled.inputs.values()}
         return ports, {node: upserts.waiting() for node, upserts in self._upserts.items()}, self._journal.mark()
 
     def _put_back(self, waiting: tuple[Any, ...]) -> None:
         ports, writes, mark = waiting
-        for operator, blocks in ports.items():
-            operator.discard()
-            for block in blocks:
-                operator.ports[0].defer(block)
+        for port, state in ports.items():
+            port.go_back(state)
         for node, of_node in writes.items():
             self._upserts[node].put_back(of_node)
         self._journal.put_back(mark)

@@ -14,8 +14,6 @@ __all__ = ["Embedded"]
 class Embedded:
     """The engine that ``flow.start()`` uses unless told otherwise."""
 
-    takes_passes = True
-
     def start(self, graph: Graph, keep: int) -> Run:
         """Return a run of the graph in this process."""
         from tidemill.renderer.embedded.run import EmbeddedRun  # noqa: PLC0415 - its kernels cost more than all the rest

@@ -111,7 +111,7 @@ class EmbeddedRun(Run):
             for port in list(schedule.waiting):
                 port.release()
             self.compiled.root.drain()
-            self._write_down(frontiers)
+            self._write_down()
         except BaseException:
             self._undo()
             raise
@@ -129,7 +129,7 @@ class EmbeddedRun(Run):
         if ended:
             self._drop_ended()
 
-    def _write_down(self, frontiers: Mapping[Input, Antichain]) -> None:
+    def _write_down(self) -> None:
         """Do what has to be done for a step to count as taken, its work being done. On an error the step is undone."""
 
     def _drop_ended(self) -> None:

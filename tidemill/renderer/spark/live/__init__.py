@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tidemill.collections.passes import Passes
 from tidemill.dataflow.graph import Graph
 
 if TYPE_CHECKING:
@@ -33,10 +34,12 @@ class Spark:
     state: str | os.PathLike[str] | None = None
     checkpoint_every: int = attrs.field(default=1000, kw_only=True)
 
-    takes_passes = True
-
     def start(self, graph: Graph, keep: int) -> SparkRun:
         """Return a run of the graph, which goes on where the last one on the folder ``state`` committed."""
+        return self.start_after(graph, keep, passes=False)
+
+    def start_after(self, graph: Graph, keep: int, passes: Passes) -> SparkRun:
+        """Return a run of the graph after these passes, or all: then, of a state that is there, after its own."""
         from tidemill.renderer.spark.live.run import SparkRun  # noqa: PLC0415 - its kernels cost more than all the rest
 
-        return SparkRun(graph, keep, self.spark, self.state, self.checkpoint_every)
+        return SparkRun(graph, keep, passes, self.spark, self.state, self.checkpoint_every)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tidemill.collections.passes import Passes
 from tidemill.collections.results import Rows, Updates
 from tidemill.collections.schema import Schema
 from tidemill.dataflow.graph import Graph
@@ -24,16 +25,17 @@ __all__ = ["SparkRun"]
 class SparkRun(DurableRun):
     """See `Run` and `DurableRun`. Made by ``flow.start(tm.Spark(spark, state="folder/"))``."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - made by its engine alone
         self,
         graph: Graph,
         keep: int,
+        passes: Passes,
         spark: SparkSession,
         state: str | os.PathLike[str] | None,
         checkpoint_every: int,
     ) -> None:
         self._spark = spark
-        super().__init__(graph, keep, state, checkpoint_every)
+        super().__init__(graph, keep, passes, state, checkpoint_every)
 
     def foreach_batch(
         self, name: str, *, source: str | None = None, op: str | None = None
