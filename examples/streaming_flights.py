@@ -19,7 +19,7 @@ def build() -> tm.Dataflow:
     """Return the dataflow: flights in; how many from each airport, and how late, out."""
     flow = tm.Dataflow("streaming flights")
     flights = flow.input("flights", {"origin": "string", "delay": "int64"})
-    flow.output("by_origin", flights.group_by("origin").agg(n=tm.count(), late=tm.avg("delay")))
+    flow.output("by_origin", flights.group_by("origin").agg(n=tm.count(), late=tm.avg("delay")), changes=False)
     return flow
 
 

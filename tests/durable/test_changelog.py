@@ -89,6 +89,8 @@ def test_what_was_committed_and_not_shown_is_shown_later(tmp_path, monkeypatch):
                 run.insert("x", [("b", 8)])
                 run.advance()
                 assert [line[0] for line in logged(log, "big")] == ["a", "b"]
+            else:
+                run.checkpoint()
     with flow.start(Durable(tmp_path / "state")):
         assert [line[0] for line in logged(log, "big")] == ["a", "b", "a"]
     assert not list((log / "big").glob(".*"))

@@ -133,7 +133,7 @@ class StepLog:
         """Have the state saved to a file, from which on there are no steps."""
         number = self.last.number + 1
         name = self._name("checkpoint", number)
-        manifest = attrs.evolve(self.last, number=number, base=number, file=name, graph=self.base.graph, shown=())
+        manifest = attrs.evolve(self.last, number=number, base=number, file=name, graph=self.base.graph)
 
         def write() -> None:
             save(self.folder / name)

@@ -106,7 +106,8 @@ class DurableRun(EmbeddedRun):
         without being told again. ``outputs=[]`` ends it. The folder belongs to this run's state: ``StateError`` where
         it is another's.
 
-        Cost: a file and its way to the disk for each step and output that changes.
+        Cost: a file and its way to the disk for each step and output that changes. An output whose changes nobody reads
+        in other ways had better be declared with ``changes=False``: they are kept in memory until they are read.
         """
         self._check_open()
         log = self._need_log("to_changelog")
@@ -126,14 +127,15 @@ class DurableRun(EmbeddedRun):
     def checkpoint(self) -> None:
         """Write the whole state, so that the next run on this folder need not repeat the steps before.
 
-        This is done by itself after many steps or rows. Not while updates are queued that no step has taken yet.
-        Cost: the size of the state.
+        This is done by itself after many steps or rows. Not while updates are queued that no step has taken yet. The
+        state is compacted first, so what nobody can ask about is given up, in memory too. Cost: the size of the state.
         """
         self._check_open()
         log = self._need_log("checkpoint")
         if self._journal.rows:
             msg = "updates are queued that no step has taken yet: advance (or discard) before the checkpoint"
             raise StateError(msg)
+        self.compact()
         log.checkpoint(lambda path: save(self, path))
         self._journal.clear()
         self._rows_since = 0
