@@ -115,6 +115,7 @@ from tidemill.errors import TidemillError
 from tidemill.flow import Dataflow, load, local_spark, render
 from tidemill.renderer.embedded import Embedded
 from tidemill.renderer.reference import Reference
+from tidemill.renderer.spark.live import Spark
 from tidemill.renderer.steps import StepInfo
 
 __version__ = "0.1.0"
@@ -129,6 +130,7 @@ __all__ = [
     "Reference",
     "Rows",
     "Schema",
+    "Spark",
     "StepInfo",
     "TidemillError",
     "Updates",

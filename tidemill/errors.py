@@ -76,7 +76,7 @@ class EngineError(TidemillError):
 
 
 class StateError(TidemillError):
-    """A saved state that cannot be read, is not whole, or is of another dataflow."""
+    """A saved state that cannot be read or written, is not whole, is of another dataflow, or in use elsewhere."""
 
 
 class StepError(TidemillError):

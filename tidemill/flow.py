@@ -12,13 +12,15 @@ from tidemill.collections.passes import Passes, optimised, passes_named
 from tidemill.dataflow.explain import explain
 from tidemill.errors import EngineError, TimeError
 from tidemill.renderer.embedded import Embedded
-from tidemill.renderer.run import Engine, Run
+from tidemill.renderer.run import Engine, PassingEngine, Run
+from tidemill.renderer.spark.live import Spark
 
 if TYPE_CHECKING:
     import networkx as nx
     from pyspark.sql import DataFrame, SparkSession
 
     from tidemill.renderer.embedded.run import EmbeddedRun
+    from tidemill.renderer.spark.live.run import SparkRun
 
 __all__ = ["Dataflow", "load", "local_spark", "render"]
 
@@ -48,6 +50,8 @@ class Dataflow(Builder):
     @overload
     def start(self, engine: None = None, *, keep: int = 0, passes: Passes = True) -> EmbeddedRun: ...
     @overload
+    def start(self, engine: Spark, *, keep: int = 0, passes: Passes = True) -> SparkRun: ...
+    @overload
     def start(self, engine: Engine, *, keep: int = 0, passes: Passes = True) -> Run: ...
     def start(self, engine: Engine | None = None, *, keep: int = 0, passes: Passes = True) -> Run:
         """Return a run of this dataflow: on the embedded engine, or on the one given. Freezes the graph.
@@ -55,9 +59,9 @@ class Dataflow(Builder):
         ``keep`` says how many complete times before the last one stay distinguishable for ``snapshot(at=...)`` and
         ``changes(since=...)``.
 
-        The embedded engine runs the graph as the passes leave it (see `explain`): all of them, or those whose names are
-        given; with ``passes=False`` it runs the graph as it was built, as all other engines do. What comes out is the
-        same, but for errors of what nobody asks for.
+        The embedded engine and Spark run the graph as the passes leave it (see `explain`): all of them, or those whose
+        names are given; with ``passes=False`` they run the graph as it was built, as the reference engine does. What
+        comes out is the same, but for errors of what nobody asks for.
         """
         if not isinstance(keep, int) or isinstance(keep, bool) or keep < 0:
             msg = f"keep={keep!r}: expected a number of times, 0 or more"
@@ -68,6 +72,8 @@ class Dataflow(Builder):
 
             names = [p.__name__ for p in passes_named(passes)]
             return EmbeddedRun(optimised(self.graph, names), keep, names)
+        if isinstance(engine, PassingEngine):
+            return engine.start_after(self.graph, keep, passes)
         return engine.start(self.graph, keep)
 
     def explain(self, *, passes: Passes = False) -> str:

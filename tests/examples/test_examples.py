@@ -20,6 +20,8 @@ import tidemill as tm
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+ON_SPARK = ["streaming_flights"]
+"""Those that are run with the tests of Spark, where there is a session."""
 LATEST = 3
 """The last time of the random updates."""
 
@@ -67,7 +69,7 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in ON_SPARK])
 def test_it_runs_and_shows_a_result_and_a_change(name, capsys):
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     printed = capsys.readouterr().out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +16,7 @@ from tidemill.collections.schema import Schema
 from tidemill.collections.types import is_arrow_list
 from tidemill.collections.validation import python_rows
 from tidemill.dataflow.lattice import Antichain, Time, shown
-from tidemill.errors import SchemaError
+from tidemill.errors import EngineError, SchemaError
 
 __all__ = ["Rows", "Updates", "arrow_table"]
 
@@ -38,6 +38,8 @@ class _Table:
         self._table = table
         self._times = times
         self._counts = counts
+        self.to_frame: Callable[[Schema, pa.Table], Any] | None = None
+        """How the engine makes a DataFrame of Arrow columns, the first of them the schema's; None: it does not."""
         self._sorted = len(counts) < 2  # noqa: PLR2004 - nothing to sort
 
     def __len__(self) -> int:
@@ -93,6 +95,13 @@ class _Table:
         import polars as pl  # noqa: PLC0415 - only for those who have it
 
         return pl.from_arrow(self.to_arrow())
+
+    def to_spark(self) -> Any:
+        """Return a Spark DataFrame of what ``to_arrow`` gives, in the session of the run; for runs on `tm.Spark`."""
+        if self.to_frame is None:
+            msg = "to_spark is for runs on tm.Spark; with another, spark.createDataFrame(x.to_arrow()) does it"
+            raise EngineError(msg)
+        return self.to_frame(self.schema, self.to_arrow())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return what ``to_arrow`` gives, for ``pa.table(x)``, ``pl.DataFrame(x)`` or DuckDB's ``from x``."""

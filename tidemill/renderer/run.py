@@ -6,11 +6,12 @@ import abc
 from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import attrs
 
 from tidemill.collections.feeds import Feed
+from tidemill.collections.passes import Passes
 from tidemill.collections.results import Rows, Updates
 from tidemill.collections.schema import Schema
 from tidemill.collections.validation import COUNT_LIMIT, Batch, checked_batch, checked_rows
@@ -26,7 +27,7 @@ from tidemill.renderer.upserts import Upserts
 if TYPE_CHECKING:
     from tidemill.renderer.live import Live
 
-__all__ = ["Engine", "Queued", "Run"]
+__all__ = ["Engine", "PassingEngine", "Queued", "Run"]
 
 
 class Engine(Protocol):
@@ -34,6 +35,15 @@ class Engine(Protocol):
 
     def start(self, graph: Graph, keep: int) -> Run:
         """Return a run of a frozen graph, before any input; ``keep`` as for ``flow.start``."""
+        ...
+
+
+@runtime_checkable
+class PassingEngine(Protocol):
+    """An engine that runs a graph as passes leave it, and says which: the state that it goes on from may have some."""
+
+    def start_after(self, graph: Graph, keep: int, passes: Passes) -> Run:
+        """Return a run of a frozen graph after these passes."""
         ...
 
 

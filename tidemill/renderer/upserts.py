@@ -96,6 +96,15 @@ class Upserts:
         self._writes.clear()
         self._resolved = ([], {})
 
+    def waiting(self) -> dict[Time, dict[Row, Row | None]]:
+        """Return a copy of the writes of times not closed yet."""
+        return {time: dict(of_time) for time, of_time in self._writes.items()}
+
+    def put_back(self, waiting: dict[Time, dict[Row, Row | None]]) -> None:
+        """Have these writes wait, and no others."""
+        self._writes = waiting
+        self._resolved = ([], {})
+
     def everything(self) -> tuple[list[Row], list[tuple[Time, Row, Row | None]]]:
         """Return the current rows, and the writes that wait as time, key and row (None to delete)."""
         writes = [(time, key, row) for time, of_time in self._writes.items() for key, row in of_time.items()]

@@ -25,6 +25,7 @@ ENGINES: Final = {
     "reference": ("tidemill.renderer.reference", "Reference"),
     "embedded": ("tidemill.renderer.embedded", "Embedded"),
     "spark": ("tidemill.testing.histories", "SparkHistories"),
+    "spark-live": ("tidemill.testing.livespark", "SparkLive"),
 }
 """Where each engine is; it is imported when it is used."""
 DEFAULT_BATCHINGS: tuple[Plan, ...] = (all_at_once, time_by_time, shuffled(0), shuffled(1))

@@ -12,6 +12,7 @@ import io
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -20,11 +21,13 @@ import numpy as np
 
 from tidemill.errors import StateError
 
-__all__ = ["read", "write"]
+__all__ = ["read", "sync_folder", "write"]
 
 FORMAT: Final = "tidemill state"
 VERSION: Final = 2
 _MANIFEST: Final = "manifest.json"
+_DAMAGED: Final = (zipfile.BadZipFile, zlib.error, KeyError, EOFError, ValueError, RuntimeError)
+"""What reading a zip raises where some byte of it is not what it was."""
 
 
 def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
@@ -36,7 +39,7 @@ def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> N
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     finally:
         with contextlib.suppress(FileNotFoundError):
             beside.unlink()
@@ -52,7 +55,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
                 name: _array(path, name, archive.read(f"{name}.npy"), digest)
                 for name, digest in manifest["arrays"].items()
             }
-    except (zipfile.BadZipFile, KeyError, EOFError, json.JSONDecodeError) as error:
+    except _DAMAGED as error:
         msg = f"{path} is not a whole saved state ({error}): it was cut off or changed; use an earlier save"
         raise StateError(msg) from error
 
@@ -88,7 +91,7 @@ def _array(path: Path, name: str, content: bytes, digest: str) -> Any:
     return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Have the move itself reach the disk, where the system lets us."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)

@@ -56,7 +56,7 @@ class InputOperator(Operator):
 
 
 class OutputOperator(Operator):
-    """Output: keeps the contents, and the updates that were not read yet."""
+    """Output: keeps the contents, the updates that were not read yet, and, where told to, those of the current step."""
 
     def __init__(self, node: Output, region: Region) -> None:
         self.schema: Schema = node.schema
@@ -68,6 +68,8 @@ class OutputOperator(Operator):
         self.spine = Spine(columns, k, self.schedule.users, 1, self.schedule, lambda: self.kept)
         self._changes = node.changes
         self.unread: list[Block] = []
+        self.followed = False
+        self._fresh: list[Block] = []
         self._mark: int | None = None
         self._room = int(node.changes)
 
@@ -77,26 +79,37 @@ class OutputOperator(Operator):
             return
         self.spine.append(block)
         self.records_out += block.shape[1]
+        if self._mark is None and (self.followed or self._changes is not False):
+            self._mark = len(self.unread)
+            self.schedule.touched.append(self)
         if self._changes is not False:
-            if self._mark is None:
-                self._mark = len(self.unread)
-                self.schedule.touched.append(self)
             self.unread.append(block)
+        if self.followed:
+            self._fresh.append(block)
 
     def take_unread(self) -> Block:
         """Return the updates that were not read yet; from now on they are."""
         unread, self.unread = self.unread, []
-        if not unread:
+        return self._together(unread)
+
+    def fresh(self) -> Block:
+        """Return the updates of the current step, where they are followed."""
+        return self._together(self._fresh)
+
+    def _together(self, blocks: list[Block]) -> Block:
+        if not blocks:
             return np.empty((len(self.schema) + self.schedule.users + 1, 0), np.int64)
-        return unread[0] if len(unread) == 1 else consolidated(stacked(unread))
+        return blocks[0] if len(blocks) == 1 else consolidated(stacked(blocks))
 
     def commit(self) -> None:
         self._mark = None
+        self._fresh = []
         if self._changes is not True and sum(b.shape[1] for b in self.unread) > self._room:
             self.unread = [self._folded(stacked(self.unread))]
             self._room = max(int(self._changes), 2 * self.unread[0].shape[1])  # what did not fold is not tried again
 
     def rollback(self) -> None:
+        self._fresh = []
         if self._mark is not None:
             del self.unread[self._mark :]
             self._mark = None

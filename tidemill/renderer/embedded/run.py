@@ -111,6 +111,7 @@ class EmbeddedRun(Run):
             for port in list(schedule.waiting):
                 port.release()
             self.compiled.root.drain()
+            self._write_down()
         except BaseException:
             self._undo()
             raise
@@ -127,6 +128,9 @@ class EmbeddedRun(Run):
             stateful.commit()
         if ended:
             self._drop_ended()
+
+    def _write_down(self) -> None:
+        """Do what has to be done for a step to count as taken, its work being done. On an error the step is undone."""
 
     def _drop_ended(self) -> None:
         """Give up the state of operators to which nothing can come any more, and which none that reads them needs."""

@@ -307,9 +307,14 @@ class Port:
 
     def rollback(self) -> None:
         if self._mark is not None:
-            self.waiting.state, self._mark = self._mark, None
-            if self.waiting:
-                self.operator.schedule.waiting[self] = None
+            self.go_back(self._mark)
+            self._mark = None
+
+    def go_back(self, state: State) -> None:
+        """Have wait for a later step what did when this was the state."""
+        self.waiting.state = state
+        if self.waiting:
+            self.operator.schedule.waiting[self] = None
 
     def clear(self) -> None:
         self._now = []

@@ -66,6 +66,11 @@ def load(path: Path, graph: Graph, passes: Passes | None) -> EmbeddedRun:
     return run
 
 
+def restore(run: EmbeddedRun, path: Path) -> None:
+    """Bring a run that was just started to a saved state of the same graph."""
+    _restore(run, path, *container.read(path))
+
+
 def _listed(passes: list[str]) -> str:
     return ", ".join(passes) or "(none)"
 

@@ -1,0 +1,150 @@
+"""Killed again and again, does a durable run lose or double anything? ``python -m benchmarks.kills --json kills.json``.
+
+A run of so many steps (50) is taken by a process that is sent SIGKILL at random moments and started again, so many
+times (20). In the end its changelog has to be that of an undisturbed run, file by file, and its contents too. The
+dataflow has what state there is: a join, sums, a loop, a keyed input, updates that wait for later steps.
+"""
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+import tidemill as tm
+from tidemill.renderer.durable import Durable
+
+NODES = 12
+
+
+def build() -> tm.Dataflow:
+    flow = tm.Dataflow("killed")
+    edges = flow.input("edges", {"a": "int64", "b": "int64"})
+    names = flow.input("names", {"node": "int64", "name": "string"}, key="node")
+    reach = (
+        edges.iterate(lambda r: r.join(edges, on={"b": "a"}).select("a", b="b_right").concat(edges).distinct())
+        .group_by("a")
+        .agg(n=tm.count())
+    )
+    flow.output("reach", reach)
+    flow.output("named", reach.join(names, on={"a": "node"}))
+    flow.output("sums", names.group_by("name").agg(s=tm.sum("node"), n=tm.count()))
+    return flow
+
+
+def put(run: Any, step: int) -> None:
+    """Put in what belongs to a step: the same whoever does it."""
+    rng = random.Random(step)
+    there = [(i % NODES, (i * 5 + 1) % NODES) for i in range(step)]
+    run.insert("edges", [(step % NODES, (step * 5 + 1) % NODES)])
+    run.insert("edges", [(rng.randrange(NODES), NODES + step)], time=step + rng.randrange(4))
+    if there and rng.random() < 0.5:
+        run.delete("edges", [there[rng.randrange(len(there))]])
+    run.upsert("names", [(rng.randrange(NODES), f"name {rng.randrange(5)}") for _ in range(3)])
+    if rng.random() < 0.3:
+        run.upsert("names", [(rng.randrange(NODES), "later")], time=step + 2)
+
+
+def work(folder: Path, steps: int, checkpoint_every: int) -> None:
+    """Take the steps that are still to be taken, saying so."""
+    print("opening", flush=True)
+    with build().start(Durable(folder / "state", checkpoint_every=checkpoint_every)) as run:
+        run.to_changelog(folder / "log")
+        for step in range(next(iter(run.frontier("edges"))), steps):
+            put(run, step)
+            run.advance()
+            print(step, flush=True)
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """Return all that is seen from outside: the files of changes, in order, and the contents."""
+    files = {
+        str(path.relative_to(folder)): pq.read_table(path).to_pylist()
+        for path in sorted((folder / "log").rglob("*"))
+        if path.is_file() and path.name != "_tidemill.json"
+    }
+    with build().start(Durable(folder / "state")) as run:
+        contents = {name: [list(row) for row in run.snapshot(name)] for name in ("reach", "named", "sums")}
+        return {"files": files, "contents": contents, "frontier": str(run.frontier("edges"))}
+
+
+def disturbed(folder: Path, steps: int, kills: int, checkpoint_every: int, seed: int) -> list[dict[str, Any]]:
+    """Have the work done by processes that are killed; return for each what it had said last, and what was seen."""
+    rng = random.Random(seed)
+    told = []
+    at = -1
+    while True:
+        command = [sys.executable, __file__, "--worker", str(folder), "--steps", str(steps)]
+        command += ["--checkpoint-every", str(checkpoint_every)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            if len(told) == kills:
+                assert process.wait() == 0
+                return told
+            # Some while it recovers, most between any two of the steps that are left for this one.
+            lines = rng.randrange(0, max(2, 2 * (steps - at) // (kills - len(told) + 1)))
+            for _ in range(lines + 1):
+                at = _said(process.stdout.readline(), at)
+            time.sleep(rng.random() * 0.05)
+            process.kill()
+            for line in process.stdout.read().splitlines(keepends=True):
+                at = _said(line, at)
+            told.append({"after_step": at, "finished": process.wait() == 0})
+
+
+def _said(line: str, at: int) -> int:
+    return int(line) if line.strip().isdigit() and line.endswith("\n") else at
+
+
+def compare(steps: int, kills: int, checkpoint_every: int, seed: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        start = time.perf_counter()
+        told = disturbed(Path(one), steps, kills, checkpoint_every, seed)
+        seconds = time.perf_counter() - start
+        work(Path(other), steps, checkpoint_every)
+        killed, undisturbed = outcome(Path(one)), outcome(Path(other))
+    updates = [update for file in undisturbed["files"].values() for update in file]
+    return {
+        "steps": steps,
+        "kills": kills,
+        "killed_while_running": sum(not t["finished"] for t in told),
+        "killed_after_step": [t["after_step"] for t in told],
+        "checkpoint_every": checkpoint_every,
+        "seed": seed,
+        "seconds": round(seconds, 1),
+        "files": len(undisturbed["files"]),
+        "updates": len(updates),
+        "same_files": killed["files"] == undisturbed["files"],
+        "same_contents": killed["contents"] == undisturbed["contents"],
+        "same_frontier": killed["frontier"] == undisturbed["frontier"],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.kills", description=__doc__)
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--checkpoint-every", type=int, default=7)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        work(options.worker, options.steps, options.checkpoint_every)
+        return
+    found = compare(options.steps, options.kills, options.checkpoint_every, options.seed)
+    text = json.dumps(found, indent=2)
+    if options.json:
+        options.json.write_text(text + "\n", encoding="utf-8")
+    print(text)
+    sys.exit(not (found["same_files"] and found["same_contents"] and found["same_frontier"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Updates of outputs as Parquet files, one for each step and output that has any, each written exactly once.
+
+A step's files are written before it is committed, under names that readers pass over, and moved to where they are seen
+once it is. Their names follow from the step. Where the process dies in between, the manifest tells the next one what to
+move.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias
+from urllib.parse import quote
+
+import attrs
+
+from tidemill.collections.results import Updates
+from tidemill.errors import StateError
+from tidemill.renderer.embedded.container import sync_folder
+
+__all__ = ["Changelog", "Moves", "show"]
+
+Moves: TypeAlias = "tuple[tuple[str, str], ...]"
+"""Where files are, and where they have to be."""
+
+_OWNER: Final = "_tidemill.json"
+
+
+@attrs.frozen
+class Changelog:
+    """A folder with one for each of some outputs, in which there is a file for each step that changed the output."""
+
+    folder: Path
+    outputs: tuple[str, ...]
+
+    def claim(self, state: str) -> None:
+        """Make the folders, or go on in those of the same state; `StateError` where they are another's."""
+        owner = self.folder / _OWNER
+        try:
+            for output in self.outputs:
+                self._of(output).mkdir(parents=True, exist_ok=True)
+            if not owner.exists():
+                owner.write_text(json.dumps({"state": state}), encoding="utf-8")
+            found = json.loads(owner.read_text(encoding="utf-8")).get("state")
+        except (OSError, ValueError) as error:
+            msg = (
+                f"{self.folder} cannot be used for changes ({error}): expected a folder to write in, new or this run's"
+            )
+            raise StateError(msg) from error
+        if found != state:
+            msg = f"{self.folder} holds the changes of another run's state: give this one another folder"
+            raise StateError(msg)
+
+    def write(self, step: int, updates: Mapping[str, Updates]) -> Moves:
+        """Write a step's updates where nobody sees them yet; return where they are to go."""
+        import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
+
+        moves = []
+        for output in self.outputs:
+            if not len(updates[output]):
+                continue
+            shown = self._of(output) / f"step-{step:010}.parquet"
+            hidden = shown.with_name(f".{shown.name}.pending")
+            with hidden.open("wb") as file:
+                pq.write_table(updates[output].to_arrow(), file)
+                file.flush()
+                os.fsync(file.fileno())
+            sync_folder(hidden.parent)
+            moves.append((str(hidden), str(shown)))
+        return tuple(moves)
+
+    def sweep(self) -> None:
+        """Remove what a process left that died before it could commit it."""
+        for output in self.outputs:
+            with contextlib.suppress(OSError):
+                for hidden in self._of(output).glob(".step-*.parquet.pending"):
+                    hidden.unlink()
+
+    def _of(self, output: str) -> Path:
+        return self.folder / quote(output, safe=" ")  # a name may be anything, and stays within the folder
+
+    @classmethod
+    def all_of(cls, changelogs: Mapping[str, Sequence[str]]) -> dict[str, Changelog]:
+        """Return what a manifest names."""
+        return {path: cls(Path(path), tuple(outputs)) for path, outputs in changelogs.items()}
+
+
+def show(moves: Iterable[tuple[str, str]]) -> None:
+    """Move files to where they are seen; those that have been are left alone."""
+    for hidden, shown in moves:
+        with contextlib.suppress(FileNotFoundError):
+            Path(hidden).replace(shown)
+            sync_folder(Path(shown).parent)

@@ -1,0 +1,324 @@
+"""A run on the embedded engine that survives its process: each step is written down before it counts as taken."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tidemill.collections.passes import Passes, optimised, passes_named
+from tidemill.collections.results import Updates
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Input
+from tidemill.errors import ClosedRunError, StateError, StepError, UnknownNameError, did_you_mean
+from tidemill.renderer.durable.changelog import Changelog, Moves, show
+from tidemill.renderer.durable.journal import Journal, JournalledUpserts, Write, replay
+from tidemill.renderer.durable.log import StepLog
+from tidemill.renderer.embedded.run import EmbeddedRun
+from tidemill.renderer.embedded.state import restore, save
+from tidemill.renderer.run import Queued
+
+__all__ = ["DurableRun"]
+
+_ROWS: Final = 1_000_000
+"""Rows to be taken in again after a crash, at most: beyond it there is a checkpoint, if the state is not larger."""
+
+
+class DurableRun(EmbeddedRun):
+    """See `Run`. With a folder for state, a step is taken when what was put in for it is on the disk.
+
+    A run on the same folder goes on after the last step that was taken: with what was put in before that step, at times
+    still open too, and without what was put in later. ``changes`` begin there; what must not miss any is written by
+    `to_changelog`. A step that cannot be written down is not taken (``StateError``), and may be tried again.
+    """
+
+    def __init__(
+        self, graph: Graph, keep: int, passes: Passes, state: str | os.PathLike[str] | None, checkpoint_every: int
+    ) -> None:
+        self._log: StepLog | None = None
+        """None until the run is where the log ends, too: what is repeated is not written down again."""
+        self._journal = Journal()
+        self._after: Mapping[Input, Antichain] = {}
+        self._sources: dict[str, int] = {}
+        self._delivering: tuple[str, int] | None = None
+        self._putting = False
+        self._deliveries = threading.RLock()
+        self._changelogs: dict[str, Changelog] = {}
+        self._moves: Moves = ()
+        self._checkpoint_every = checkpoint_every
+        self._rows_since = 0
+        names = [p.__name__ for p in passes_named(passes)]
+        log = None if state is None else StepLog(_local(state))
+        try:
+            if log is not None and log.passes is not None and passes is True:
+                names = list(log.passes)  # all there were when it was begun
+            super().__init__(optimised(graph, names), keep, names)
+            if log is not None:
+                self._upserts = {node: JournalledUpserts(node, self._journal) for node in self._upserts}
+                log.begin(self.graph, keep, self.passes)
+                self._recover(log)
+        except BaseException:
+            if log is not None:
+                log.close()
+            raise
+        self._log = log
+
+    # -- what there is more than in other runs -----------------------------------------------------------------------
+
+    def deliver(self, source: str, batch: int, put: Callable[[Self], object], *, advance_to: Any = None) -> bool:
+        """Take a numbered batch of a source exactly once: call ``put(run)``, which puts it in, and take a step.
+
+        For sources that deliver again what may have got lost: their batches have numbers that grow, and the step
+        commits the batch with its number. Returns False, and does nothing, where this number or a later one of the
+        source has been committed. Where anything fails, what ``put`` put in is taken back. The step is ``advance()``,
+        or ``advance_to(advance_to)``.
+        """
+        with self._deliveries:
+            self._check_open()
+            if batch <= self._sources.get(source, -1):
+                return False
+            before, taken = self._waiting(), self._steps
+            self._delivering = (source, int(batch))
+            try:
+                self._put(put)
+                if advance_to is None:
+                    self.advance()
+                else:
+                    self.advance_to(advance_to)
+            except BaseException:
+                if self._steps == taken and not self._closed:
+                    self._put_back(before)
+                raise
+            finally:
+                self._delivering = None
+            return True
+
+    def to_changelog(self, path: str | os.PathLike[str], *, outputs: Sequence[str] | None = None) -> None:
+        """Write the updates of outputs (all, or those named) to Parquet files from now on, each exactly once.
+
+        A folder for each output, in it a file for each step that changes it, ``step-0000000012.parquet`` by the number
+        of the step, with the columns of ``run.changes(name).to_arrow()``. Files appear whole, and only when their step
+        is committed; a run that goes on after a crash shows what was committed and not shown yet, and goes on writing
+        without being told again. ``outputs=[]`` ends it. The folder belongs to this run's state: ``StateError`` where
+        it is another's.
+
+        Cost: a file and its way to the disk for each step and output that changes. An output whose changes nobody reads
+        in other ways had better be declared with ``changes=False``: they are kept in memory until they are read.
+        """
+        self._check_open()
+        log = self._need_log("to_changelog")
+        names = list(self._outputs) if outputs is None else list(outputs)
+        for name in names:
+            if name not in self._outputs:
+                msg = f"no output {name!r}: {did_you_mean(name, self._outputs)}"
+                raise UnknownNameError(msg)
+            self._updates_of(name).to_arrow()  # where columns clash with those of time and diff, it is said at once
+        key = str(Path(path).resolve())
+        changelog = Changelog(Path(key), tuple(names))
+        if names:
+            changelog.claim(log.last.id)
+        changelogs = {**self._changelogs, key: changelog}
+        self._follow({k: c for k, c in changelogs.items() if c.outputs})
+
+    def checkpoint(self) -> None:
+        """Write the whole state, so that the next run on this folder need not repeat the steps before.
+
+        This is done by itself after many steps or rows. Not while updates are queued that no step has taken yet. The
+        state is compacted first, so what nobody can ask about is given up, in memory too. Cost: the size of the state.
+        """
+        self._check_open()
+        log = self._need_log("checkpoint")
+        if self._journal.rows:
+            msg = "updates are queued that no step has taken yet: advance (or discard) before the checkpoint"
+            raise StateError(msg)
+        self.compact()
+        log.checkpoint(lambda path: save(self, path))
+        self._journal.clear()
+        self._rows_since = 0
+
+    # -- taking a step ----------------------------------------------------------------------------------------------
+
+    def _queue(self, node: Input, queued: Queued) -> None:
+        super()._queue(node, queued)
+        if self._log is not None:
+            self._journal.queued(node, queued)
+
+    def _discard(self) -> None:
+        super()._discard()
+        if self._log is not None:
+            self._journal.discarded()
+
+    def _move(self, moved: Mapping[Input, Antichain]) -> None:
+        if self._putting:
+            msg = "what puts in a delivered batch may not take a step: deliver() does, once for the batch"
+            raise StepError(msg)
+        taken = self._steps
+        self._after = {**self._frontiers, **moved}
+        try:
+            super()._move(moved)
+        except BaseException:
+            self._check_owner(taken)
+            raise
+        self._checkpoint_at_times()
+
+    def _write_down(self) -> None:
+        sources = self._sources if self._delivering is None else self._sources | dict([self._delivering])
+        if self._log is not None:
+            self._commit(self._log, sources)
+        self._sources = sources
+
+    def _commit(self, log: StepLog, sources: Mapping[str, int]) -> None:
+        step = log.last.step + 1
+        try:
+            show(self._moves)  # what could not be shown before: readers see the steps in their order
+            updates = {n: self._updates_of(n) for c in self._changelogs.values() for n in c.outputs}
+            moves = tuple(m for c in self._changelogs.values() for m in c.write(step, updates))
+        except OSError as error:
+            msg = f"the changes of step {step} could not be written ({error}): it was not taken and is queued still"
+            raise StateError(msg) from error
+        events, arrays = self._journal.record()
+        log.commit(
+            events,
+            arrays,
+            {node.name: frontier.elements for node, frontier in self._after.items()},
+            sources=sources,
+            changelogs={path: list(c.outputs) for path, c in self._changelogs.items()},
+            shown=moves,
+        )
+        self._rows_since += self._journal.rows
+        self._journal.clear()
+        self._moves = moves
+        try:
+            show(moves)
+            self._moves = ()
+        except OSError as error:  # committed all the same: tried again with the next step, or by the next run
+            warnings.warn(f"changes of step {step} are not shown yet: {error}", RuntimeWarning, stacklevel=2)
+
+    def _check_owner(self, taken: int) -> None:
+        """Close the run where what it holds may not be what was committed."""
+        log = self._log
+        if log is not None and (log.lost is not None or (log.last.step > self._steps == taken)):
+            self._stepping = False
+            self.close()
+
+    def _checkpoint_at_times(self) -> None:
+        log = self._log
+        if log is None or self._closed or self._journal.rows:
+            return
+        steps = log.last.step - log.base.step
+        rows = self._rows_since
+        if steps < self._checkpoint_every and (rows <= _ROWS or rows <= self.metrics().state_rows):
+            return
+        try:
+            self.checkpoint()
+        except StateError as error:  # the step was taken, and the next one tries again
+            warnings.warn(f"no checkpoint: {error}", RuntimeWarning, stacklevel=3)
+
+    # -- going on ---------------------------------------------------------------------------------------------------
+
+    def _recover(self, log: StepLog) -> None:
+        """Come to where the log ends."""
+        if log.checkpoint_file is not None:
+            restore(self, log.checkpoint_file)
+        self._steps = log.base.step
+        for step, header, arrays in log.records():
+            try:
+                replay(header["events"], arrays, self._inputs, _Again(self))
+                self._move({self._inputs[n]: Antichain(map(tuple, f)) for n, f in header["frontiers"].items()})
+            except StepError as error:
+                msg = (
+                    f"{log.folder}: step {step} was taken and cannot be repeated ({error}): a function of the "
+                    "dataflow is not what it was, or gives something else each time"
+                )
+                raise StateError(msg) from error
+            self._rows_since += sum(event["rows"] for event in header["events"])
+        self._journal.clear()
+        for output, operator in self.compiled.outputs.items():
+            operator.take_unread()
+            self._read[output] = self._output_frontier(output)
+        self._sources = dict(log.last.sources)
+        show(log.last.shown)
+        changelogs = Changelog.all_of(log.last.changelogs)
+        for changelog in changelogs.values():
+            changelog.claim(log.last.id)
+            changelog.sweep()
+        self._follow(changelogs)
+
+    def _follow(self, changelogs: dict[str, Changelog]) -> None:
+        self._changelogs = changelogs
+        followed = {name for c in changelogs.values() for name in c.outputs}
+        for output, operator in self.compiled.outputs.items():
+            operator.followed = output.name in followed
+
+    def _updates_of(self, name: str) -> Updates:
+        """Return the updates of an output in the current step."""
+        node = self._outputs[name]
+        operator = self.compiled.outputs[node]
+        return self._updates(operator.schema, operator.fresh(), operator.frontier.settled, operator.frontier.upper)
+
+    # -- putting in, or not -------------------------------------------------------------------------------------------
+
+    def _put(self, put: Callable[[Self], object]) -> None:
+        self._putting = True
+        try:
+            put(self)
+        finally:
+            self._putting = False
+
+    def _waiting(self) -> tuple[Any, ...]:
+        ports = {o.ports[0]: o.ports[0].waiting.state for o in self.compiled.inputs.values()}
+        return ports, {node: upserts.waiting() for node, upserts in self._upserts.items()}, self._journal.mark()
+
+    def _put_back(self, waiting: tuple[Any, ...]) -> None:
+        ports, writes, mark = waiting
+        for port, state in ports.items():
+            port.go_back(state)
+        for node, of_node in writes.items():
+            self._upserts[node].put_back(of_node)
+        self._journal.put_back(mark)
+
+    def _need_log(self, what: str) -> StepLog:
+        if self._log is None:
+            msg = f"{what} needs durable state: start the run with state='folder/'"
+            raise StateError(msg)
+        return self._log
+
+    def _check_open(self) -> None:
+        if self._closed and self._log is not None and self._log.lost is not None:
+            msg = f"this run of {self.graph.name!r} was closed: {self._log.lost}; start another on {self._log.folder}"
+            raise ClosedRunError(msg)
+        super()._check_open()
+
+    def _release(self) -> None:
+        super()._release()
+        if self._log is not None:
+            self._log.close()
+
+
+class _Again:
+    """What puts into a run again what its journal held."""
+
+    def __init__(self, run: DurableRun) -> None:
+        self._run = run
+
+    def again_queued(self, name: str, queued: Queued) -> None:
+        self._run._queue(self._run._inputs[name], queued)  # noqa: SLF001 - the same module
+
+    def again_written(self, name: str, writes: list[Write]) -> None:
+        self._run._upserts[self._run._inputs[name]].write(writes)  # noqa: SLF001
+
+    def again_discarded(self) -> None:
+        self._run.discard()
+
+
+def _local(state: str | os.PathLike[str]) -> Path:
+    text = os.fspath(state)
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme != "file":
+        msg = f"state={text!r}: expected a folder of this machine, which the driver can lock and write"
+        raise StateError(msg)
+    return Path(rest if separator else text)

@@ -1,0 +1,45 @@
+"""Live runs on Spark: kept up to date step by step, durable, DataFrames in and out."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import attrs
+
+from tidemill.collections.passes import Passes
+from tidemill.dataflow.graph import Graph
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidemill.renderer.spark.live.run import SparkRun
+
+__all__ = ["Spark"]
+
+
+@attrs.frozen
+class Spark:
+    """The engine for runs beside Spark: `flow.start(tm.Spark(spark, state="folder/"))`.
+
+    Small changes are computed in the driver, where a step costs milliseconds; the session is used for what comes as a
+    DataFrame and goes out as one, and not touched otherwise.
+
+    With ``state``, a folder of the driver's machine, a run is durable: a step is taken when what was put in for it is
+    on the disk, and a run on the same folder, in this process or a later one, goes on after the last step that was
+    taken. After ``checkpoint_every`` steps the whole state is written, so that going on repeats no more than these.
+    """
+
+    spark: SparkSession
+    state: str | os.PathLike[str] | None = None
+    checkpoint_every: int = attrs.field(default=1000, kw_only=True)
+
+    def start(self, graph: Graph, keep: int) -> SparkRun:
+        """Return a run of the graph, which goes on where the last one on the folder ``state`` committed."""
+        return self.start_after(graph, keep, passes=False)
+
+    def start_after(self, graph: Graph, keep: int, passes: Passes) -> SparkRun:
+        """Return a run of the graph after these passes, or all: then, of a state that is there, after its own."""
+        from tidemill.renderer.spark.live.run import SparkRun  # noqa: PLC0415 - its kernels cost more than all the rest
+
+        return SparkRun(graph, keep, passes, self.spark, self.state, self.checkpoint_every)

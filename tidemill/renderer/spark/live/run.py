@@ -1,0 +1,96 @@
+"""A durable run beside a Spark session: results as DataFrames, and batches of Structured Streaming exactly once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tidemill.collections.passes import Passes
+from tidemill.collections.results import Rows, Updates
+from tidemill.collections.schema import Schema
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import Antichain, Time
+from tidemill.dataflow.nodes import Output
+from tidemill.renderer.durable.run import DurableRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["SparkRun"]
+
+
+class SparkRun(DurableRun):
+    """See `Run` and `DurableRun`. Made by ``flow.start(tm.Spark(spark, state="folder/"))``."""
+
+    def __init__(  # noqa: PLR0917 - made by its engine alone
+        self,
+        graph: Graph,
+        keep: int,
+        passes: Passes,
+        spark: SparkSession,
+        state: str | os.PathLike[str] | None,
+        checkpoint_every: int,
+    ) -> None:
+        self._spark = spark
+        super().__init__(graph, keep, passes, state, checkpoint_every)
+
+    def foreach_batch(
+        self, name: str, *, source: str | None = None, op: str | None = None
+    ) -> Callable[[DataFrame, int], None]:
+        """Return the function for Structured Streaming's ``foreachBatch`` that makes each batch an epoch of an input.
+
+        The batch is collected to the driver, inserted (on an input with a key: upserted; with ``op`` applied as a
+        change feed, see `apply`), and the epoch is closed. With durable state each batch counts exactly once, however
+        often Spark delivers it: its number is committed with the step.
+
+        ``source`` names the query, the input's name if nothing is said. Spark counts a query's batches from 0 where its
+        ``checkpointLocation`` is new, and batches whose numbers were committed are passed over: a query with a new
+        ``checkpointLocation`` needs a new name. The query calls it from a thread of its own: read the run in `on_step`,
+        or when the query has stopped. Not over Spark Connect, which runs it in another process.
+
+        .. code-block:: python
+
+            run = flow.start(tm.Spark(spark, state="state/"))
+            query = arriving.writeStream.foreachBatch(run.foreach_batch("flights"))
+            query.option("checkpointLocation", "checkpoint/").start()
+        """
+        self._input(name)
+        known = name if source is None else source
+
+        def take(frame: DataFrame, batch: int) -> None:
+            def put(run: SparkRun) -> None:
+                if op is None:
+                    run.insert(name, frame)
+                else:
+                    run.apply(name, frame.toArrow(), op=op)
+
+            self.deliver(known, batch, put)
+
+        return take
+
+    def _contents(self, node: Output, at: Time | None) -> Rows:
+        found = super()._contents(node, at)
+        found.to_frame = self._frame
+        return found
+
+    def _unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
+        found = super()._unread(node, lower, upper)
+        found.to_frame = self._frame
+        return found
+
+    def _changed_since(self, node: Output, time: Time, upper: Antichain) -> Updates:
+        found = super()._changed_since(node, time, upper)
+        found.to_frame = self._frame
+        return found
+
+    def _frame(self, schema: Schema, table: pa.Table) -> Any:
+        """Return Arrow columns as a DataFrame: the schema's, then those of times and diffs."""
+        from pyspark.sql import types as T  # noqa: N812, PLC0415 - what everybody calls it
+
+        from tidemill.renderer.spark.types import struct  # noqa: PLC0415 - imports pyspark
+
+        more = [T.StructField(name, T.LongType(), False) for name in table.column_names[len(schema) :]]
+        return self._spark.createDataFrame(table, schema=T.StructType([*struct(schema).fields, *more]))

@@ -1,0 +1,39 @@
+"""Live runs on Spark among the engines that `check_equivalent` compares: durable, each in a folder of its own."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+
+import attrs
+
+from tidemill.collections.passes import Passes
+from tidemill.dataflow.graph import Graph
+from tidemill.renderer.run import Run
+from tidemill.renderer.spark.live import Spark
+
+__all__ = ["SparkLive"]
+
+
+@attrs.frozen
+class SparkLive:
+    """An engine of durable runs on the active session, whose state goes with them; checkpoints come often."""
+
+    def start(self, graph: Graph, keep: int) -> Run:
+        """Return a run with a new folder for its state."""
+        return self.start_after(graph, keep, passes=False)
+
+    def start_after(self, graph: Graph, keep: int, passes: Passes) -> Run:
+        """Return such a run after passes."""
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - only those who test with Spark have it
+
+        session = SparkSession.getActiveSession()
+        folder = tempfile.mkdtemp(prefix="tidemill-live-")
+        try:
+            run = Spark(session, folder, checkpoint_every=3).start_after(graph, keep, passes)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        weakref.finalize(run, shutil.rmtree, folder, ignore_errors=True)
+        return run
