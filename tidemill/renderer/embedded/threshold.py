@@ -7,10 +7,10 @@ import numpy as np
 from tidemill.collections.schema import Schema
 from tidemill.dataflow.nodes import Input, Node, Threshold
 from tidemill.renderer import failures, functions
-from tidemill.renderer.embedded.active import Active
+from tidemill.renderer.embedded.active import Active, SingleActive
 from tidemill.renderer.embedded.blocks import Block, Bools, Ints
 from tidemill.renderer.embedded.codec import Interner, decode_rows
-from tidemill.renderer.embedded.keyed import KeyedOperator, Stored
+from tidemill.renderer.embedded.keyed import KeyedOperator, Stored, Work
 from tidemill.renderer.embedded.schedule import Region, Store
 from tidemill.renderer.embedded.spine import Spine
 
@@ -41,23 +41,24 @@ class ThresholdOperator(KeyedOperator):
         came = np.concatenate((new[-1], seen.block[-2]))
         counts = active.sums(visible_keys, times, came[None])[0]
         given = active.given(seen.owner, seen.block[users], seen.block[-1])
-        self._finish(keys, active, active.change(self.wanted(keys, active, counts)) - given, new)
-
-    def _finish(self, keys: Block, active: Active, change: Ints, new: Block) -> None:
+        change = active.change(self.wanted(keys, active, counts)) - given
         changed = change.nonzero()[0]
-        out = self.at_active(keys, active, changed, change[changed])
-        stored = _with_nothing_out(new)
-        if len(changed):
-            zeros = np.zeros((1, len(changed)), np.int64)
-            stored = np.concatenate((stored, np.concatenate((out[:-1], zeros, out[-1:]))), axis=1)
+        out = self.at_active(keys, active, changed, change.take(changed))
+        stored = self._both(work, active, change) if isinstance(active, SingleActive) else _side_by_side(new, out)
         if stored.shape[1]:
             self._spine.append(stored)
         self.emit(out, self.region.now)
 
+    def _both(self, work: Work, active: SingleActive, change: Ints) -> Block:
+        """Return what came and what went as one update for each row: all is at one time, and a row came once."""
+        came = np.zeros(len(change), np.int64)
+        came[work.new_owner] = work.new[-1]
+        some = np.bitwise_or(came, change).nonzero()[0]
+        return np.concatenate((self.at_active(work.keys, active, some, came.take(some)), change.take(some)[None]))
+
     def load(self, given: Block, made: Block) -> None:
         """Hold these updates of the input and of the output, as from earlier steps."""
-        nothing = np.zeros((1, made.shape[1]), np.int64)
-        stored = np.concatenate((_with_nothing_out(given), np.concatenate((made[:-1], nothing, made[-1:]))), axis=1)
+        stored = _side_by_side(given, made)
         if stored.shape[1]:
             self._spine.append(stored)
 
@@ -88,6 +89,10 @@ class UniqueCheck(ThresholdOperator):
         return counts
 
 
-def _with_nothing_out(new: Block) -> Block:
-    """Return updates with a second weight, for what went out at them: nothing."""
-    return np.concatenate((new, np.zeros((1, new.shape[1]), np.int64)))
+def _side_by_side(came: Block, went: Block) -> Block:
+    """Return updates that came and updates that went as updates of two weights."""
+    stored = np.zeros((len(came) + 1, came.shape[1] + went.shape[1]), np.int64)
+    stored[:-1, : came.shape[1]] = came
+    stored[:-2, came.shape[1] :] = went[:-1]
+    stored[-1, came.shape[1] :] = went[-1]
+    return stored
