@@ -22,6 +22,7 @@ class Durable:
 
     state: str | os.PathLike[str]
     checkpoint_every: int = attrs.field(default=1000, kw_only=True)
+    in_memory: int = attrs.field(default=20_000_000, kw_only=True)
 
     def start(self, graph: Graph, keep: int) -> Run:
         """Return a run of the graph, which goes on where the last one on this folder committed."""
@@ -31,4 +32,4 @@ class Durable:
         """Return a run of the graph after these passes, or all: then, of a state that is there, after its own."""
         from tidemill.renderer.durable.run import DurableRun  # noqa: PLC0415 - its kernels cost more than all the rest
 
-        return DurableRun(graph, keep, passes, self.state, self.checkpoint_every)
+        return DurableRun(graph, keep, passes, self.state, self.checkpoint_every, self.in_memory)

@@ -18,6 +18,7 @@ from tidemill.errors import ClosedRunError, StateError, StepError, UnknownNameEr
 from tidemill.renderer.durable.changelog import Changelog, Moves, show
 from tidemill.renderer.durable.journal import Journal, JournalledUpserts, Write, replay
 from tidemill.renderer.durable.log import StepLog
+from tidemill.renderer.durable.memory import Memory
 from tidemill.renderer.embedded.run import EmbeddedRun
 from tidemill.renderer.embedded.state import restore, save
 from tidemill.renderer.run import Queued
@@ -36,8 +37,14 @@ class DurableRun(EmbeddedRun):
     `to_changelog`. A step that cannot be written down is not taken (``StateError``), and may be tried again.
     """
 
-    def __init__(
-        self, graph: Graph, keep: int, passes: Passes, state: str | os.PathLike[str] | None, checkpoint_every: int
+    def __init__(  # noqa: PLR0917 - made by its engine alone
+        self,
+        graph: Graph,
+        keep: int,
+        passes: Passes,
+        state: str | os.PathLike[str] | None,
+        checkpoint_every: int,
+        in_memory: int,
     ) -> None:
         self._log: StepLog | None = None
         """None until the run is where the log ends, too: what is repeated is not written down again."""
@@ -57,6 +64,7 @@ class DurableRun(EmbeddedRun):
             if log is not None and log.passes is not None and passes is True:
                 names = list(log.passes)  # all there were when it was begun
             super().__init__(optimised(graph, names), keep, names)
+            self._memory = Memory(self, in_memory, None if log is None else log.folder)
             if log is not None:
                 self._upserts = {node: JournalledUpserts(node, self._journal) for node in self._upserts}
                 log.begin(self.graph, keep, self.passes)
@@ -136,9 +144,22 @@ class DurableRun(EmbeddedRun):
             msg = "updates are queued that no step has taken yet: advance (or discard) before the checkpoint"
             raise StateError(msg)
         self.compact()
-        log.checkpoint(lambda path: save(self, path))
+        log.checkpoint(lambda path: save(self, path, cold=self._memory.listing()))
+        self._memory.sweep()
         self._journal.clear()
         self._rows_since = 0
+
+    def spill(self) -> None:
+        """Write all state that is in memory to the disk, from where it is read again by key.
+
+        This is done by itself where more updates than ``in_memory`` are held. Cost: the size of what is in memory.
+        """
+        self._check_open()
+        try:
+            self._memory.spill()
+        except OSError as error:
+            msg = f"the state could not be written ({error}): all of it is in memory still; make room on the disk"
+            raise StateError(msg) from error
 
     # -- taking a step ----------------------------------------------------------------------------------------------
 
@@ -163,6 +184,7 @@ class DurableRun(EmbeddedRun):
         except BaseException:
             self._check_owner(taken)
             raise
+        self._memory.make_room()
         self._checkpoint_at_times()
 
     def _write_down(self) -> None:
@@ -223,7 +245,8 @@ class DurableRun(EmbeddedRun):
     def _recover(self, log: StepLog) -> None:
         """Come to where the log ends."""
         if log.checkpoint_file is not None:
-            restore(self, log.checkpoint_file)
+            header = restore(self, log.checkpoint_file)
+            self._memory.restore(header["cold"])
         self._steps = log.base.step
         for step, header, arrays in log.records():
             try:
@@ -295,6 +318,7 @@ class DurableRun(EmbeddedRun):
 
     def _release(self) -> None:
         super()._release()
+        self._memory.close()
         if self._log is not None:
             self._log.close()
 

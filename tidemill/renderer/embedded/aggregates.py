@@ -22,7 +22,8 @@ from tidemill.renderer.embedded.exactsum import LEAST
 from tidemill.renderer.embedded.keyed import Stored
 from tidemill.renderer.embedded.orderedvalues import OrderedValues
 from tidemill.renderer.embedded.parts import FloatSums, Groups, Part, Shape, Since, SquareSums
-from tidemill.renderer.embedded.schedule import Schedule, Store
+from tidemill.renderer.embedded.schedule import Schedule
+from tidemill.renderer.embedded.spine import Spine
 from tidemill.renderer.embedded.values import Values
 from tidemill.renderer.embedded.wholesums import WholeSums
 
@@ -70,7 +71,7 @@ class AggregateLogic:
         self.linear = not others
         self._parts: list[Part] = [self._whole, *others]
 
-    def stores(self) -> dict[str, Store]:
+    def stores(self) -> dict[str, Spine]:
         return {f"part{i}": part.spine for i, part in enumerate(self._parts)}
 
     def refilled(self) -> None:

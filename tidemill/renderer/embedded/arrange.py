@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidemill.collections.schema import Schema
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Arrange
-from tidemill.renderer.embedded.schedule import Operator, Region, Store
+from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.spine import Spine
 
 __all__ = ["ArrangeOperator"]
@@ -18,7 +18,14 @@ class ArrangeOperator(Operator):
         self.schema: Schema = node.schema
         super().__init__(node, region, (len(self.schema),))
         self.keys = node.keys
-        self.spine = Spine(node.keys, len(self.schema), node.scope.coordinates, 1, region.schedule, self.since)
+        self.spine = Spine(
+            node.keys,
+            [f.dtype for f in self.schema],
+            node.scope.coordinates,
+            1,
+            region.schedule,
+            self.since,
+        )
         self.before = self.spine.view
         """What the spine held before the latest updates."""
         self.readers: list[Operator] = []
@@ -36,5 +43,5 @@ class ArrangeOperator(Operator):
             since = since.meet(reader.frontier.settled)
         return since
 
-    def stores(self) -> dict[str, Store]:
+    def stores(self) -> dict[str, Spine]:
         return {"spine": self.spine}

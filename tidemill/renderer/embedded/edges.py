@@ -9,7 +9,7 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.renderer.embedded.blocks import Block, consolidated, stacked
 from tidemill.renderer.embedded.codec import Interner, encode
-from tidemill.renderer.embedded.schedule import Operator, Region, Store
+from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.spine import Spine
 from tidemill.renderer.embedded.times import advance
 from tidemill.renderer.run import Queued
@@ -63,9 +63,9 @@ class OutputOperator(Operator):
         super().__init__(node, region, (len(self.schema),))
         self.kept = self.frontier.settled
         """From where on times stay distinguishable for those who read the output."""
-        k = len(self.schema)
-        columns = tuple(range(k))
-        self.spine = Spine(columns, k, self.schedule.users, 1, self.schedule, lambda: self.kept)
+        types = [f.dtype for f in self.schema]
+        columns = tuple(range(len(types)))
+        self.spine = Spine(columns, types, self.schedule.users, 1, self.schedule, lambda: self.kept)
         self._changes = node.changes
         self.unread: list[Block] = []
         self.followed = False
@@ -120,5 +120,5 @@ class OutputOperator(Operator):
     def since(self) -> Antichain:
         return self.kept
 
-    def stores(self) -> dict[str, Store]:
+    def stores(self) -> dict[str, Spine]:
         return {"spine": self.spine}

@@ -43,7 +43,7 @@ class GroupRows(Part):
         condition: int | None = None,
         shown: Sequence[int] | None = None,
     ) -> None:
-        super().__init__(shape, len(columns), 1)
+        super().__init__(shape, [shape.node.inputs[0].schema.fields[c].dtype for c in columns], 1)
         self.columns = list(columns)
         self._input = given
         self._condition = condition

@@ -81,7 +81,8 @@ class JoinOperator(Operator):
 
     def _index(self, side: int, schedule: Schedule) -> Spine:
         """Return a spine for updates of one side."""
-        return Spine(self._sides[side].keys, self._codes[side], self._coordinates, 1, schedule, self.since)
+        of = self._sides[side]
+        return Spine(of.keys, [f.dtype for f in of.schema], self._coordinates, 1, schedule, self.since)
 
     def _meet(self, new: Block, side: int, spine: Spine, view: View | None, found: list[Block]) -> None:
         """Add what new updates of one side make with the other side's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from typing import Any, NamedTuple, TypeAlias
 
@@ -76,18 +76,23 @@ class Shape(NamedTuple):
     since: Since
     node: Node
 
+    @property
+    def key_types(self) -> list[DType]:
+        """The types of the key columns."""
+        return [f.dtype for f in self.node.inputs[0].schema.fields[: self.width]]
+
 
 class Part:
     """A spine of what is kept for each key."""
 
-    def __init__(self, shape: Shape, more_codes: int, weights: int) -> None:
+    def __init__(self, shape: Shape, more: Sequence[DType | None], weights: int) -> None:
         self.node = shape.node
         self.width = shape.width
-        self.codes = shape.width + more_codes
+        self.codes = shape.width + len(more)
         self.users = shape.schedule.users
         self.weights = weights
         keys = tuple(range(shape.width))
-        self.spine = Spine(keys, self.codes, shape.coordinates, weights, shape.schedule, shape.since)
+        self.spine = Spine(keys, (*shape.key_types, *more), shape.coordinates, weights, shape.schedule, shape.since)
 
     def project(self, owner: Ints, new: Block) -> tuple[Ints, Block]:
         """Return what of new updates is kept, and the numbers of their keys."""
@@ -142,7 +147,7 @@ class LimbSums(Part):
     """Exact sums of something worked out of each value of a column, as limbs by place, which add up like integers."""
 
     def __init__(self, column: int, given: int, shape: Shape) -> None:
-        super().__init__(shape, 1, 1)
+        super().__init__(shape, [None], 1)
         self._column = column
         self._input = given
 

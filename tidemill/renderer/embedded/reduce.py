@@ -16,7 +16,7 @@ from tidemill.renderer.embedded.arrange import ArrangeOperator
 from tidemill.renderer.embedded.blocks import Block, Ints, consolidated, expand, grouped
 from tidemill.renderer.embedded.codec import Interner
 from tidemill.renderer.embedded.keyed import PENDING, KeyedOperator, Stored
-from tidemill.renderer.embedded.schedule import Region, Store
+from tidemill.renderer.embedded.schedule import Region
 from tidemill.renderer.embedded.spine import Spine
 from tidemill.renderer.embedded.topk import TopKLogic
 from tidemill.renderer.embedded.userreduce import UserLogic
@@ -46,7 +46,7 @@ class Logic(Protocol):
     def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
         """Return the rows that should be there at each active time."""
 
-    def stores(self) -> dict[str, Store]: ...
+    def stores(self) -> dict[str, Spine]: ...
 
     def refilled(self) -> None: ...
 
@@ -71,7 +71,9 @@ class ReduceOperator(KeyedOperator):
         self.dropped = 0 if self._logic.keyed_output else width
         self._out_codes = self.dropped + len(node.schema)
         coordinates = node.scope.coordinates
-        self._out = Spine(tuple(range(width)), self._out_codes, coordinates, 1, self.schedule, self.since)
+        keys = [self.schema.fields[k] for k in node.keys[: self.dropped]]
+        types = [f.dtype for f in (*keys, *node.schema)]
+        self._out = Spine(tuple(range(width)), types, coordinates, 1, self.schedule, self.since)
         if node.scalar:  # its row is there from the least time on, so that is a time to look at
             self.ports[PENDING].defer(np.zeros((coordinates, 1), np.int64))
 
@@ -139,5 +141,5 @@ class ReduceOperator(KeyedOperator):
     def refilled(self) -> None:
         self._logic.refilled()
 
-    def stores(self) -> dict[str, Store]:
+    def stores(self) -> dict[str, Spine]:
         return {"out": self._out, **self._logic.stores()}

@@ -91,7 +91,9 @@ class EmbeddedRun(Run):
         for operator in operators_of(self.compiled.root):
             for store in operator.stores().values():
                 store.exert()
-                yield store.everything()
+                yield store.held()
+                if store.below is not None:
+                    yield store.below.held()
             for port in operator.ports:
                 yield from port.waiting.blocks()
                 if port.index is not None:

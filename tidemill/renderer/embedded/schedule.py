@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tidemill.dataflow.nodes import Node
     from tidemill.renderer.embedded.spine import Spine
 
-__all__ = ["Frontier", "Loops", "Operator", "Port", "Region", "Schedule", "Stateful", "Store"]
+__all__ = ["Frontier", "Loops", "Operator", "Port", "Region", "Schedule", "Stateful"]
 
 Loops: TypeAlias = tuple[int, ...]
 """The iteration of each loop around an operator, outermost first."""
@@ -37,25 +37,6 @@ class Stateful(Protocol):
     def commit(self) -> None: ...
 
     def rollback(self) -> None: ...
-
-
-class Store(Protocol):
-    """What an operator holds from step to step: updates or rows."""
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def batches(self) -> int: ...
-
-    def everything(self) -> Block: ...
-
-    def refill(self, block: Block) -> None: ...
-
-    def clear(self) -> None: ...
-
-    def exert(self) -> bool:
-        """Bring what is held into its smallest form; return whether there was anything to do."""
 
 
 class Schedule:
@@ -362,7 +343,7 @@ class Operator:
         """Return from where on this operator asks about times."""
         return self.frontier.settled
 
-    def stores(self) -> dict[str, Store]:
+    def stores(self) -> dict[str, Spine]:
         """Return the operator's state, by name."""
         return {}
 

@@ -9,7 +9,7 @@ back to the view before it.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,11 +18,12 @@ from tidemill.renderer.embedded.blocks import Block, Ints, consolidated_by, expa
 from tidemill.renderer.embedded.times import advance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from tidemill.collections.types import DType
     from tidemill.renderer.embedded.schedule import Schedule
 
-__all__ = ["Batch", "Spine", "View"]
+__all__ = ["Batch", "Below", "Spine", "View"]
 
 TAIL: Final = 256
 """Updates in the tail at most: comparing a key with all of them costs about as much as two binary searches."""
@@ -54,6 +55,29 @@ class Batch(NamedTuple):
         return self.block[:, : len(self.keys)]
 
 
+class Below(Protocol):
+    """Updates that belong to a spine and are not in its hands: older ones, kept elsewhere, and got by key."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def batches(self) -> int: ...
+
+    def find(self, keys: Block) -> tuple[Ints, Block]:
+        """Return all updates with one of these keys, as a spine does."""
+
+    def count(self, keys: Block) -> Ints:
+        """Return about how many updates each key has."""
+
+    def everything(self) -> Block: ...
+
+    def held(self) -> Block:
+        """Return those that were got and are still in memory."""
+
+    def clear(self) -> None: ...
+
+
 class View(NamedTuple):
     """What a spine holds at a moment."""
 
@@ -76,17 +100,28 @@ class Spine:
     schedule keeps what a step touched it enters itself when first appended to, to be committed or rolled back.
     """
 
-    __slots__ = ("_codes", "_keys", "_mark", "_others", "_rows", "_since", "_touched", "_users", "_weights", "view")
+    __slots__ = (
+        "_codes", "_keys", "_mark", "_others", "_rows", "_touched", "_users", "below", "coordinates", "keys", "since",
+        "types", "view", "weights",
+    )  # fmt: skip
 
     def __init__(  # noqa: PLR0917 - the shape of its updates, in their order
         self,
         keys: tuple[int, ...],
-        codes: int,
+        types: Sequence[DType | None],
         coordinates: int,
         weights: int,
         schedule: Schedule,
         since: Callable[[], Antichain],
     ) -> None:
+        self.keys = keys
+        self.types = tuple(types)
+        """What the codes of its updates stand for; None for plain numbers."""
+        self.coordinates = coordinates
+        self.weights = weights
+        self.since = since
+        self.below: Below | None = None
+        codes = len(self.types)
         self._touched = schedule.touched
         first = keys[0] if keys else 0
         adjacent = keys == tuple(range(first, first + len(keys)))
@@ -94,10 +129,8 @@ class Spine:
         others = [row for row in range(codes + coordinates) if row not in keys]
         self._others = slice(others[0], others[-1] + 1) if others[-1] - others[0] < len(others) else others
         self._codes = codes
-        self._weights = weights
         self._rows = codes + coordinates + weights
         self._users = schedule.users
-        self._since = since
         self.view = View((), _empty_tail(self._rows), 0)
         self._mark: View | None = None
 
@@ -152,6 +185,16 @@ class Spine:
 
         The keys are columns of codes, which may repeat. Cost: a binary search for each key in each batch.
         """
+        owner, block = self._held(keys, view)
+        if self.below is None:
+            return owner, block
+        deeper, under = self.below.find(keys)
+        if not len(deeper):
+            return owner, block
+        return np.concatenate((owner, deeper)), stacked([block, under])
+
+    def _held(self, keys: Block, view: View | None) -> tuple[Ints, Block]:
+        """Return what is held here of these keys."""
         view = self.view if view is None else view
         count = keys.shape[1]
         if count * view.tail_size > SCAN:
@@ -181,29 +224,40 @@ class Spine:
         counts = np.zeros(len(hashes), np.int64)
         for batch in self.view.batches:
             counts += batch.keys.searchsorted(hashes, "right") - batch.keys.searchsorted(hashes)
-        return counts
+        return counts if self.below is None else counts + self.below.count(keys)
 
     def everything(self) -> Block:
         """Return all updates."""
+        return self.held() if self.below is None else stacked([self.held(), self.below.everything()])
+
+    def held(self) -> Block:
+        """Return the updates that are held here, without those below."""
         view = self.view
         return stacked([*(b.updates for b in view.batches), view.tail.block[:, : view.tail_size]])
 
     def clear(self) -> None:
-        """Hold nothing."""
+        """Hold nothing, here and below."""
+        self.let_go()
+        if self.below is not None:
+            self.below.clear()
+
+    def let_go(self) -> None:
+        """Hold nothing here: what was held is below."""
         self.view = View((), _empty_tail(self._rows), 0)
         self._mark = None
 
     def refill(self, block: Block) -> None:
-        """Hold these updates, and no others."""
+        """Hold these updates here, and no others; what is below stays."""
         self.view = View((self._sorted(block),), _empty_tail(self._rows), 0)
 
     @property
     def size(self) -> int:
-        return self.view.size
+        return self.view.size + (0 if self.below is None else self.below.size)
 
     @property
     def batches(self) -> int:
-        return len(self.view.batches) + (self.view.tail_size > 0)
+        here = len(self.view.batches) + (self.view.tail_size > 0)
+        return here + (0 if self.below is None else self.below.batches)
 
     def _find_sorted(self, batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints], found: list[Block]) -> None:
         if len(hashes) == 1:
@@ -267,9 +321,9 @@ class Spine:
 
     def _compacted(self, block: Block, keys: Ints | None = None) -> Batch:
         """Return updates as a batch, consolidated at compacted times. ``keys`` are their hashes, where known."""
-        block = advance(block, self._codes, self._users, self._since())
+        block = advance(block, self._codes, self._users, self.since())
         keys = hashed(block[self._keys]) if keys is None else keys
-        return Batch(*consolidated_by(keys, block, self._others, self._weights))
+        return Batch(*consolidated_by(keys, block, self._others, self.weights))
 
     def _sorted(self, block: Block) -> Batch:
         keys = hashed(block[self._keys])

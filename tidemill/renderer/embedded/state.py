@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,21 +18,25 @@ from tidemill.renderer.embedded import container
 from tidemill.renderer.embedded.blocks import Block, stacked
 from tidemill.renderer.embedded.codec import Interner, decode_rows, encode
 from tidemill.renderer.embedded.schedule import Operator, Region
+from tidemill.renderer.embedded.spine import Spine
 
 if TYPE_CHECKING:
     from tidemill.renderer.embedded.run import EmbeddedRun
     from tidemill.renderer.upserts import Upserts
 
-__all__ = ["load", "operators_of", "save"]
+__all__ = ["load", "operators_of", "restore", "save", "spines_of"]
 
 _KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "d": decimal.Decimal, "l": tuple, "-": type(None)}
 
 
-def save(run: EmbeddedRun, path: Path) -> None:
-    """Write the state of a run between two steps to a file, atomically."""
+def save(run: EmbeddedRun, path: Path, *, cold: Mapping[str, Any] | None = None) -> None:
+    """Write the state of a run between two steps to a file, atomically.
+
+    With ``cold`` that is what it holds in memory, and this about where the rest is.
+    """
     arrays: dict[str, Any] = {}
     for operator in operators_of(run.compiled.root):
-        for name, array in _dump(operator).items():
+        for name, array in _dump(operator, whole=cold is None).items():
             arrays[f"operators/{operator.place}/{name}"] = array
     for node, upserts in run.upserts.items():
         arrays |= {f"upserts/{node.id}/{name}": a for name, a in _dump_upserts(upserts, run.compiled.interner).items()}
@@ -43,6 +47,7 @@ def save(run: EmbeddedRun, path: Path) -> None:
         "keep": run.keep,
         "frontiers": {n.name: f.elements for n, f in run.input_frontiers.items()},
         "since": {n.name: f.elements for n, f in run.since.items()},
+        "cold": cold or {},
     }
     container.write(path, header, arrays)
 
@@ -66,9 +71,17 @@ def load(path: Path, graph: Graph, passes: Passes | None) -> EmbeddedRun:
     return run
 
 
-def restore(run: EmbeddedRun, path: Path) -> None:
-    """Bring a run that was just started to a saved state of the same graph."""
-    _restore(run, path, *container.read(path))
+def restore(run: EmbeddedRun, path: Path) -> dict[str, Any]:
+    """Bring a run that was just started to a saved state of the same graph, and return the header of the file."""
+    header, arrays = container.read(path)
+    _restore(run, path, header, arrays)
+    return header
+
+
+def spines_of(run: EmbeddedRun) -> dict[str, tuple[Operator, Spine]]:
+    """Return all arrangements of a run, and whose they are, by names that stay."""
+    operators = list(operators_of(run.compiled.root))
+    return {f"{o.place}/{name}": (o, spine) for o in operators for name, spine in o.stores().items()}
 
 
 def _listed(passes: list[str]) -> str:
@@ -108,8 +121,8 @@ def operators_of(region: Region) -> Iterator[Operator]:
             yield from operators_of(item)
 
 
-def _dump(operator: Operator) -> dict[str, Block]:
-    found = {name: store.everything() for name, store in operator.stores().items()}
+def _dump(operator: Operator, *, whole: bool) -> dict[str, Block]:
+    found = {name: s.everything() if whole else s.held() for name, s in operator.stores().items()}
     for i, port in enumerate(operator.ports):
         if port.waiting:
             found[f"port{i}"] = stacked(port.waiting.blocks())

@@ -11,7 +11,7 @@ from tidemill.renderer.embedded.active import Active, SingleActive
 from tidemill.renderer.embedded.blocks import Block, Bools, Ints
 from tidemill.renderer.embedded.codec import Interner, decode_rows
 from tidemill.renderer.embedded.keyed import KeyedOperator, Stored, Work
-from tidemill.renderer.embedded.schedule import Region, Store
+from tidemill.renderer.embedded.schedule import Region
 from tidemill.renderer.embedded.spine import Spine
 
 __all__ = ["ThresholdOperator", "UniqueCheck"]
@@ -25,7 +25,7 @@ class ThresholdOperator(KeyedOperator):
         super().__init__(node, region, len(self.schema), tuple(range(len(self.schema))))
         self.interner = interner
         columns = tuple(range(len(self.schema)))
-        self._spine = Spine(columns, len(columns), self._coordinates, 2, self.schedule, self.since)
+        self._spine = Spine(columns, [f.dtype for f in self.schema], self._coordinates, 2, self.schedule, self.since)
         self._user = node if isinstance(node, Threshold) and node.function is not None else None
 
     def run(self) -> None:
@@ -72,7 +72,7 @@ class ThresholdOperator(KeyedOperator):
         pairs = zip(active.keys.tolist(), counts.tolist(), strict=True)
         return np.array([functions.thresholded(self._user, rows[key], n) if n else 0 for key, n in pairs], np.int64)
 
-    def stores(self) -> dict[str, Store]:
+    def stores(self) -> dict[str, Spine]:
         return {"spine": self._spine}
 
 

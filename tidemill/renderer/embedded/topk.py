@@ -16,7 +16,8 @@ from tidemill.renderer.embedded.grouprows import GroupRows
 from tidemill.renderer.embedded.keyed import Stored
 from tidemill.renderer.embedded.ordered import SortColumn, sort_order
 from tidemill.renderer.embedded.parts import Groups, Shape, Since
-from tidemill.renderer.embedded.schedule import Schedule, Store
+from tidemill.renderer.embedded.schedule import Schedule
+from tidemill.renderer.embedded.spine import Spine
 
 if TYPE_CHECKING:
     from tidemill.renderer.embedded.reduce import Wanted
@@ -43,7 +44,7 @@ class TopKLogic:
         shape = Shape(width, node.scope.coordinates, schedule, since, node)
         self._rows = GroupRows(range(width, len(schema)), self._order, len(schema), shape, interner)
 
-    def stores(self) -> dict[str, Store]:
+    def stores(self) -> dict[str, Spine]:
         return {"rows": self._rows.spine}
 
     def refilled(self) -> None:

@@ -14,7 +14,7 @@ from tidemill.renderer.embedded.arrange import ArrangeOperator
 from tidemill.renderer.embedded.blocks import Block, Ints, consolidated
 from tidemill.renderer.embedded.codec import Interner, decode_rows, encode, order_ranks
 from tidemill.renderer.embedded.keyed import Stored
-from tidemill.renderer.embedded.schedule import Store
+from tidemill.renderer.embedded.spine import Spine
 
 if TYPE_CHECKING:
     from tidemill.renderer.embedded.reduce import Wanted
@@ -43,7 +43,7 @@ class UserLogic:
     def refilled(self) -> None:
         """Nothing is worked out of the arrangement."""
 
-    def stores(self) -> dict[str, Store]:
+    def stores(self) -> dict[str, Spine]:
         return {}
 
     def gather(self, keys: Block, owner: Ints, new: Block) -> list[Stored]:

@@ -57,7 +57,7 @@ class WholeSums(Part):
                 self._limbs[a.column] = (rows, 4 if long else 2)
                 self._types[a.column] = a.input
                 rows += 4 if long else 2
-        super().__init__(shape, 0, rows)
+        super().__init__(shape, (), rows)
 
     def project(self, owner: Ints, new: Block) -> tuple[Ints, Block]:
         diffs = new[-1]

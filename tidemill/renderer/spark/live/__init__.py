@@ -28,11 +28,15 @@ class Spark:
     With ``state``, a folder of the driver's machine, a run is durable: a step is taken when what was put in for it is
     on the disk, and a run on the same folder, in this process or a later one, goes on after the last step that was
     taken. After ``checkpoint_every`` steps the whole state is written, so that going on repeats no more than these.
+
+    At most ``in_memory`` updates of state, or so, are held in memory (of 8 bytes for each value, time and count). The
+    rest is on the disk, in ``state`` or a temporary folder, in sorted Parquet files that are read by key, page by page.
     """
 
     spark: SparkSession
     state: str | os.PathLike[str] | None = None
     checkpoint_every: int = attrs.field(default=1000, kw_only=True)
+    in_memory: int = attrs.field(default=20_000_000, kw_only=True)
 
     def start(self, graph: Graph, keep: int) -> SparkRun:
         """Return a run of the graph, which goes on where the last one on the folder ``state`` committed."""
@@ -42,4 +46,4 @@ class Spark:
         """Return a run of the graph after these passes, or all: then, of a state that is there, after its own."""
         from tidemill.renderer.spark.live.run import SparkRun  # noqa: PLC0415 - its kernels cost more than all the rest
 
-        return SparkRun(graph, keep, passes, self.spark, self.state, self.checkpoint_every)
+        return SparkRun(graph, keep, passes, self.spark, self.state, self.checkpoint_every, self.in_memory)

@@ -33,9 +33,10 @@ class SparkRun(DurableRun):
         spark: SparkSession,
         state: str | os.PathLike[str] | None,
         checkpoint_every: int,
+        in_memory: int,
     ) -> None:
         self._spark = spark
-        super().__init__(graph, keep, passes, state, checkpoint_every)
+        super().__init__(graph, keep, passes, state, checkpoint_every, in_memory)
 
     def foreach_batch(
         self, name: str, *, source: str | None = None, op: str | None = None

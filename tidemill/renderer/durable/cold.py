@@ -1,0 +1,241 @@
+"""What of a run's state is not in memory: cold batches below its spines, on the disk, got page by page.
+
+A spine whose updates were spilled has its older ones here. What is asked for by key is read, with the page it is on,
+and stays in memory until room is needed. So the memory of a run is bounded, and a step costs what it touches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from tidemill.collections.types import INT64
+from tidemill.renderer.durable.coldfiles import (
+    ColdBatch,
+    ColdFile,
+    Layout,
+    Page,
+    Pages,
+    merged,
+    sorted_file,
+    write_block,
+)
+from tidemill.renderer.embedded.blocks import Block, Ints, stacked
+from tidemill.renderer.embedded.codec import Interner, decode_column
+from tidemill.renderer.embedded.schedule import Frontier, Schedule
+from tidemill.renderer.embedded.spine import Spine
+
+__all__ = ["Cold", "ColdStore"]
+
+_RATIO: Final = 4
+"""A cold batch is merged with the next older one when that is less than this many times its size."""
+
+
+class ColdStore:
+    """The cold batches of a run, in a folder of their own."""
+
+    def __init__(self, folder: Path, users: int, interner: Interner) -> None:
+        self.folder = folder
+        self.users = users
+        self.interner = interner
+        self.colds: dict[str, Cold] = {}
+        """By the name of the spine that they are below."""
+        self._owner = uuid.uuid4().hex[:8]
+        self._numbers = itertools.count()
+
+    def below(self, name: str, spine: Spine) -> Cold:
+        """Return what is below a spine."""
+        if name not in self.colds:
+            self.colds[name] = spine.below = Cold(self, name, spine)
+        return self.colds[name]
+
+    def spill(self, name: str, spine: Spine) -> None:
+        """Write what a spine holds in memory below it, and let go of it."""
+        spine.exert()
+        block = spine.held()
+        if block.shape[1]:
+            self.below(name, spine).push(block)
+            spine.let_go()
+
+    @property
+    def in_memory(self) -> int:
+        """How many updates were read and are still in memory."""
+        return sum(cold.in_memory for cold in self.colds.values())
+
+    def forget(self) -> None:
+        """Let go of all that was read."""
+        for cold in self.colds.values():
+            cold.forget()
+
+    def listing(self) -> dict[str, Any]:
+        """Return what there is, to be written down with a checkpoint."""
+        return {
+            name: [[[f.name, f.rows, f.sorted] for f in batch.files] for batch in cold.cold_batches]
+            for name, cold in self.colds.items()
+            if cold.cold_batches
+        }
+
+    def restore(self, listing: Mapping[str, Any], spines: Mapping[str, Spine]) -> None:
+        """Have below the spines what was written down."""
+        for name, batches in listing.items():
+            found = [ColdBatch(tuple(ColdFile(*file) for file in files)) for files in batches]
+            self.below(name, spines[name]).cold_batches = found
+
+    def sweep(self) -> None:
+        """Remove files that nothing refers to. Only when a checkpoint says so: a crash goes back to the last one."""
+        needed = {f.name for cold in self.colds.values() for b in cold.cold_batches for f in b.files}
+        if self.folder.exists():
+            with contextlib.suppress(OSError):  # there will be another opportunity
+                for path in self.folder.iterdir():
+                    if path.name not in needed:
+                        path.unlink()
+
+    def new_path(self, name: str) -> Path:
+        """Return a path for a file of a spine that no other file has."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self.folder / f"{name.replace('/', '-')}-{next(self._numbers):06}-{self._owner}.parquet"
+
+
+class Cold:
+    """What is below one spine. See `Below`."""
+
+    def __init__(self, store: ColdStore, name: str, spine: Spine) -> None:
+        self.cold_batches: list[ColdBatch] = []
+        """Oldest first."""
+        self.layout = Layout(spine.keys, spine.types, store.users, spine.coordinates, spine.weights)
+        self._store = store
+        self._name = name
+        self._since = spine.since
+        self._pages: dict[str, Pages] = {}
+        self._schedule = Schedule(store.users, lambda _: Frontier(spine.since()))
+        self._read = self._empty()
+        self._loaded: set[Page] = set()
+        self._known: set[Any] = set()
+        """The keys of which every page is loaded."""
+
+    # -- see Below --------------------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        return sum(batch.rows for batch in self.cold_batches)
+
+    @property
+    def batches(self) -> int:
+        return len(self.cold_batches)
+
+    def find(self, keys: Block) -> tuple[Ints, Block]:
+        self._load(keys)
+        return self._read.find(keys)
+
+    def count(self, keys: Block) -> Ints:
+        self._load(keys)
+        return self._read.count(keys)
+
+    def everything(self) -> Block:
+        tables = [pq.read_table(self._path(f)) for b in self.cold_batches for f in b.files]
+        blocks = [self.layout.encoded(table, self._store.interner) for table in tables]
+        return stacked(blocks) if blocks else self._read.held()[:, :0]
+
+    def held(self) -> Block:
+        return self._read.held()
+
+    def clear(self) -> None:
+        self.cold_batches = []
+        self.forget()
+
+    # -- in and out of memory -----------------------------------------------------------------------------------------
+
+    @property
+    def in_memory(self) -> int:
+        return self._read.size
+
+    def forget(self) -> None:
+        """Let go of what was read."""
+        self._read = self._empty()
+        self._loaded.clear()
+        self._known.clear()
+        self._pages.clear()
+
+    def push(self, block: Block) -> None:
+        """Write updates as the newest batch."""
+        file = write_block(self._store.new_path(self._name), self.layout, block, self._store.interner)
+        self.add(ColdBatch((file,)))
+
+    def add(self, batch: ColdBatch) -> None:
+        """Have this as the newest batch, and merge those that have become similar in size."""
+        self.cold_batches.append(batch)
+        self._known.clear()
+        while len(self.cold_batches) > 1 and self.cold_batches[-2].rows < _RATIO * self.cold_batches[-1].rows:
+            if not all(f.sorted for b in self.cold_batches[-2:] for f in b.files):
+                break  # nobody has asked for a key yet
+            self._merge()
+
+    def _merge(self) -> None:
+        newer, older = self.cold_batches.pop(), self.cold_batches.pop()
+        files = [*older.files, *newer.files]
+        found = merged(
+            self._store.new_path(self._name),
+            self.layout,
+            [self._of(f.name) for f in files],
+            older.rows + newer.rows,
+            self._since(),
+        )
+        if found is not None:
+            self.cold_batches.append(ColdBatch((found,)))
+        self.forget()
+
+    def _empty(self) -> Spine:
+        layout = self.layout
+        return Spine(layout.keys, layout.types, layout.coordinates, layout.weights, self._schedule, self._since)
+
+    def _load(self, keys: Block) -> None:
+        """Have all pages in memory that may have one of these keys."""
+        if not self.cold_batches:
+            return
+        codes = keys[0].tolist() if len(keys) == 1 else list(zip(*keys.tolist(), strict=True)) or [()] * keys.shape[1]
+        new = [i for i, key in enumerate(codes) if key not in self._known]
+        if not new:
+            return
+        self._sort()
+        wanted = keys.take(new, axis=1)
+        types = [self.layout.types[k] or INT64 for k in self.layout.keys]
+        columns = [decode_column(c, t, self._store.interner) for c, t in zip(wanted, types, strict=True)]
+        hashes = np.unique(self.layout.key_hashes(columns, len(new)))
+        for batch in self.cold_batches:
+            for file in batch.files:
+                self._load_pages(file.name, hashes)
+        self._known.update(codes[i] for i in new)
+
+    def _load_pages(self, name: str, hashes: Ints) -> None:
+        pages = self._of(name)
+        missing = [p for p in pages.of(hashes) if (name, p) not in self._loaded]
+        if missing:
+            self._read.append(self.layout.encoded(pages.read(missing), self._store.interner))
+            self._read.commit()
+            self._schedule.touched.clear()
+            self._loaded.update((name, p) for p in missing)
+
+    def _sort(self) -> None:
+        """Sort what large loads left unsorted, now that it is asked for by key."""
+        for i, batch in enumerate(self.cold_batches):
+            if not all(f.sorted for f in batch.files):
+                files = [f if f.sorted else self._sorted(f) for f in batch.files]
+                self.cold_batches[i] = ColdBatch(tuple(files))
+
+    def _sorted(self, file: ColdFile) -> ColdFile:
+        return sorted_file(self._store.new_path(self._name), self.layout, self._path(file))
+
+    def _of(self, name: str) -> Pages:
+        if name not in self._pages:
+            self._pages[name] = Pages(self._store.folder / name)
+        return self._pages[name]
+
+    def _path(self, file: ColdFile) -> Path:
+        return self._store.folder / file.name
