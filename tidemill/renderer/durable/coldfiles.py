@@ -190,6 +190,8 @@ def _write_sorted(path: Path, layout: Layout, tables: Iterator[pa.Table]) -> Col
     with path.open("xb") as file:
         with pq.ParquetWriter(file, schema, write_statistics=[HASH]) as writer:
             for table in tables:
+                if not len(table):  # a page of nothing would have no least hash
+                    continue
                 hashes = layout.hashes(table)
                 order = pa.array(hashes.argsort(kind="stable"))
                 columns = [pa.array(hashes), *(table.column(name).cast(t.arrow) for name, t in layout.fields)]

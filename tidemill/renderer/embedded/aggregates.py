@@ -74,6 +74,15 @@ class AggregateLogic:
     def stores(self) -> dict[str, Spine]:
         return {f"part{i}": part.spine for i, part in enumerate(self._parts)}
 
+    @property
+    def sums(self) -> WholeSums | None:
+        """What is kept, where that is sums of whole numbers alone."""
+        return self._whole if self.linear else None
+
+    def take_sums(self, sums: Block) -> None:
+        """Have the next updates, one for each of these sums, stand for them."""
+        self._whole.ready = sums
+
     def refilled(self) -> None:
         for part in self._parts:
             part.refilled()

@@ -13,7 +13,7 @@ from tidemill.dataflow.nodes import Reduce
 from tidemill.renderer.embedded.active import Active, SingleActive
 from tidemill.renderer.embedded.aggregates import AggregateLogic
 from tidemill.renderer.embedded.arrange import ArrangeOperator
-from tidemill.renderer.embedded.blocks import Block, Ints, consolidated, expand, grouped
+from tidemill.renderer.embedded.blocks import Block, Ints, consolidated, expand
 from tidemill.renderer.embedded.codec import Interner
 from tidemill.renderer.embedded.keyed import PENDING, KeyedOperator, Stored
 from tidemill.renderer.embedded.schedule import Region
@@ -58,17 +58,16 @@ class ReduceOperator(KeyedOperator):
         self.schema: Schema = node.inputs[0].schema
         super().__init__(node, region, len(self.schema), node.keys)
         width = len(node.keys)
-        self._arranged = arranged
-        self._logic: Logic
+        self.logic: Logic
         if isinstance(node.logic, Aggregates):
-            self._logic = AggregateLogic(node, self.schedule, self.since, interner)
+            self.logic = AggregateLogic(node, self.schedule, self.since, interner)
         elif isinstance(node.logic, TopK):
-            self._logic = TopKLogic(node, self.schedule, self.since, interner)
+            self.logic = TopKLogic(node, self.schedule, self.since, interner)
         else:
             assert isinstance(node.logic, UserReduce)
             assert arranged is not None
-            self._logic = UserLogic(node, arranged, interner)
-        self.dropped = 0 if self._logic.keyed_output else width
+            self.logic = UserLogic(node, arranged, interner)
+        self.dropped = 0 if self.logic.keyed_output else width
         self._out_codes = self.dropped + len(node.schema)
         coordinates = node.scope.coordinates
         keys = [self.schema.fields[k] for k in node.keys[: self.dropped]]
@@ -78,38 +77,25 @@ class ReduceOperator(KeyedOperator):
             self.ports[PENDING].defer(np.zeros((coordinates, 1), np.int64))
 
     def run(self) -> None:
-        change = self.changed()
+        change = self._changed()
         if change.shape[1]:
             self.emit(change[self.dropped :], self.region.now)
 
-    def load(self, given: Block, made: Block) -> None:
-        """Hold these updates of the input, and these of the output behind the key's codes, as from earlier steps."""
-        if given.shape[1]:
-            keys = given.take(self._columns, axis=0)
-            order, starts = grouped(keys)
-            owner = np.empty(given.shape[1], np.int64)
-            owner[order] = np.arange(len(starts)).repeat(np.diff(starts, append=given.shape[1]))
-            if self._arranged is not None:
-                self._arranged.spine.append(given)
-            self._logic.gather(keys.take(order.take(starts), axis=1), owner, given)
-        if made.shape[1]:
-            self._out.append(made)
-
-    def changed(self) -> Block:
+    def _changed(self) -> Block:
         """Do the work of the current round, and return what changes: updates of the output behind the key's codes.
 
         The first ``dropped`` rows of the block are no columns of the output.
         """
         nothing = np.empty((self._out_codes + self._coordinates + 1, 0), np.int64)
-        work = self.begin(consolidate=not self._logic.linear)
+        work = self.begin(consolidate=not self.logic.linear)
         if work is None:
             return nothing
         keys = work.keys
-        gathered = self._logic.gather(keys, work.new_owner, work.new)
+        gathered = self.logic.gather(keys, work.new_owner, work.new)
         owner, given = self._out.find(keys)
         stored = [*gathered, Stored(owner, given, self._out_codes)]
         active, seen = self.activate(work, stored)
-        wanted = self._logic.wanted(keys, active, seen[:-1])
+        wanted = self.logic.wanted(keys, active, seen[:-1])
         change = consolidated(self._change(keys, active, wanted, seen[-1]))
         if change.shape[1]:
             self._out.append(change)
@@ -139,7 +125,7 @@ class ReduceOperator(KeyedOperator):
         return np.concatenate((put_in, taken_out), axis=1)
 
     def refilled(self) -> None:
-        self._logic.refilled()
+        self.logic.refilled()
 
     def stores(self) -> dict[str, Spine]:
-        return {"out": self._out, **self._logic.stores()}
+        return {"out": self._out, **self.logic.stores()}

@@ -101,8 +101,8 @@ class Spine:
     """
 
     __slots__ = (
-        "_codes", "_keys", "_mark", "_others", "_rows", "_touched", "_users", "below", "coordinates", "keys", "since",
-        "types", "view", "weights",
+        "_codes", "_keys", "_mark", "_others", "_rows", "_touched", "below", "coordinates", "keys", "since",
+        "types", "users", "view", "weights",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917 - the shape of its updates, in their order
@@ -130,7 +130,7 @@ class Spine:
         self._others = slice(others[0], others[-1] + 1) if others[-1] - others[0] < len(others) else others
         self._codes = codes
         self._rows = codes + coordinates + weights
-        self._users = schedule.users
+        self.users = schedule.users
         self.view = View((), _empty_tail(self._rows), 0)
         self._mark: View | None = None
 
@@ -321,7 +321,7 @@ class Spine:
 
     def _compacted(self, block: Block, keys: Ints | None = None) -> Batch:
         """Return updates as a batch, consolidated at compacted times. ``keys`` are their hashes, where known."""
-        block = advance(block, self._codes, self._users, self.since())
+        block = advance(block, self._codes, self.users, self.since())
         keys = hashed(block[self._keys]) if keys is None else keys
         return Batch(*consolidated_by(keys, block, self._others, self.weights))
 

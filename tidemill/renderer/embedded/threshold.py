@@ -56,12 +56,6 @@ class ThresholdOperator(KeyedOperator):
         some = np.bitwise_or(came, change).nonzero()[0]
         return np.concatenate((self.at_active(work.keys, active, some, came.take(some)), change.take(some)[None]))
 
-    def load(self, given: Block, made: Block) -> None:
-        """Hold these updates of the input and of the output, as from earlier steps."""
-        stored = _side_by_side(given, made)
-        if stored.shape[1]:
-            self._spine.append(stored)
-
     def wanted(self, keys: Block, active: Active, counts: Ints) -> Ints:
         """Return the new counts for these accumulated ones."""
         if self._user is None:

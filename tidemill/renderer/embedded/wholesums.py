@@ -57,9 +57,14 @@ class WholeSums(Part):
                 self._limbs[a.column] = (rows, 4 if long else 2)
                 self._types[a.column] = a.input
                 rows += 4 if long else 2
+        self.ready: Block | None = None
+        """What the next updates come to, where that has been worked out before."""
         super().__init__(shape, (), rows)
 
     def project(self, owner: Ints, new: Block) -> tuple[Ints, Block]:
+        if self.ready is not None:
+            ready, self.ready = self.ready, None
+            return owner, ready
         diffs = new[-1]
         width = self.width
         kept = np.empty((width + len(new) - 1 - self._input + self.weights, new.shape[1]), np.int64)

@@ -1,7 +1,7 @@
 """Threshold, Reduce and the check of unique inputs by the embedded engine's kernels, a partition of keys at a time.
 
-One round: the new updates, the stored ones of the keys they touch and the times owed meet in one table, partitioned by
-key; `KeyedTask` does the rest. State is not shuffled but for the touched keys.
+One round: the new updates, what the operator's arrangements hold of the keys they touch and the times owed meet in one
+table, partitioned by key; `KeyedTask` does the rest. State is not shuffled but for the touched keys.
 """
 
 from __future__ import annotations
@@ -13,25 +13,16 @@ import attrs
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from tidemill.collections.schema import Field, Schema
-from tidemill.collections.types import INT32, INT64
+from tidemill.collections.schema import Schema
 from tidemill.dataflow.lattice import Antichain
-from tidemill.dataflow.nodes import Node, Reduce
+from tidemill.dataflow.nodes import Node
 from tidemill.renderer.spark.failures import in_task
-from tidemill.renderer.spark.frames import DIFF, Frame, columns, consolidated, is_small, materialised, names, times
-from tidemill.renderer.spark.keyedtasks import DUE, GIVEN, KIND, MADE, NEW, KeyedTask, Layout
+from tidemill.renderer.spark.frames import DIFF, Frame, consolidated, is_small, materialised, times
+from tidemill.renderer.spark.keyedtasks import DUE, KIND, NEW, STORE, KeyedTask, Layout, layout_of
 from tidemill.renderer.spark.state import Loops
 from tidemill.renderer.spark.types import spark_type, struct
 
-__all__ = ["Keyed", "KeyedRound", "due_line", "layout_of", "touched"]
-
-
-def layout_of(node: Node) -> Layout:
-    """Return the columns of a keyed operator's tables."""
-    given: Schema = node.inputs[0].schema if node.inputs else node.schema
-    if isinstance(node, Reduce):
-        return Layout(given, node.schema, node.keys, node.scope.coordinates)
-    return Layout(given, Schema(()), tuple(range(len(given))), node.scope.coordinates)
+__all__ = ["Keyed", "KeyedRound", "due_line", "lines_of", "touched"]
 
 
 @attrs.frozen(eq=False)
@@ -52,88 +43,98 @@ class KeyedRound:
     now: Loops
     lower: Antichain
     upper: Antichain
+    layout: Layout = attrs.field()
+
+    @layout.default
+    def _layout(self) -> Layout:
+        return layout_of(self.node)
 
     def once(self, delta: Frame | None, due: DataFrame | None) -> Keyed:
         """Return what new updates come to where nothing is stored and nothing will be: not worked out yet."""
-        lines = [self._lines(NEW, delta.data)] if delta is not None else []
+        lines = [self._new(delta.data)] if delta is not None else []
         found = self._found([*lines, *([due] if due is not None else [])], keeps=False)
         time = delta.time if delta is not None else (0,) * self.users
         return Keyed(self._change(found, rows=None, time=time))
 
-    def step(self, delta: Frame | None, stored: Sequence[Frame], due: DataFrame | None) -> Keyed:
-        """Return what new updates, those stored and times owed come to, worked out."""
-        new = materialised(consolidated(delta)) if delta is not None else None
-        if new is None and due is None:
+    def step(
+        self, delta: Frame | None, stored: Sequence[Frame], due: DataFrame | None, sums: DataFrame | None = None
+    ) -> Keyed:
+        """Return what new updates, those stored and times owed come to, worked out.
+
+        ``sums`` are lines of what the new updates come to in the operator's only arrangement, in their place.
+        """
+        new = materialised(consolidated(delta)) if delta is not None and sums is None else None
+        if new is None and due is None and sums is None:
             return Keyed(None)
-        lines = [self._lines(NEW, new.data)] if new is not None else []
-        lines += [due] if due is not None else []
+        lines = [self._new(new.data)] if new is not None else []
+        lines += [one for one in (due, sums) if one is not None]
         if stored:
             keys = functools.reduce(DataFrame.union, [line.select(*self._keys) for line in lines]).distinct()
             few = due is None and new is not None and is_small(new)
             lines.append(touched(stored, keys, self._keys, few=few))
-        return self._counted(self._found(lines, keeps=True), new)
+        return self._counted(self._found(lines, keeps=True, summed=sums is not None), delta)
 
-    def _counted(self, found: DataFrame, new: Frame | None) -> Keyed:
+    def _counted(self, found: DataFrame, delta: Frame | None) -> Keyed:
         seen = Observation()
-        kinds = {"made": MADE, "owed": DUE, "kept": GIVEN}
-        sums = [F.count(F.when(F.col(KIND) == kind, 1)).alias(name) for name, kind in kinds.items()]
+        kinds = {"made": self._is_made(), "owed": F.col(KIND) == DUE, "kept": F.col(KIND) >= STORE}
+        sums = [F.count(F.when(is_kind, 1)).alias(name) for name, is_kind in kinds.items()]
         data = found.observe(seen, *sums).localCheckpoint()
         counts = seen.get
         owed = data.filter(F.col(KIND) == DUE) if counts["owed"] else None
-        time = new.time if new is not None else None
+        time = delta.time if delta is not None else None
         change = self._change(data, rows=counts["made"], time=time) if counts["made"] else None
-        layout = layout_of(self.node)
         stays = data if owed is None else data.filter(F.col(KIND) != DUE)
-        rows = counts["made"] + counts["kept"]
-        kept = Frame(stays, len(layout.fields), 0, rows=rows, cheap=True, above=0) if rows else None
+        width = len(self.layout.fields)
+        kept = Frame(stays, width, 0, rows=counts["kept"], cheap=True, above=0) if counts["kept"] else None
         return Keyed(change, owed, kept)
 
     @property
     def _keys(self) -> list[str]:
-        return [f"c{k}" for k in layout_of(self.node).keys]
+        return [f"c{k}" for k in self.layout.keys]
 
-    def _found(self, lines: list[DataFrame], *, keeps: bool) -> DataFrame:
-        layout = layout_of(self.node)
+    def _found(self, lines: list[DataFrame], *, keeps: bool, summed: bool = False) -> DataFrame:
         table = functools.reduce(DataFrame.union, lines)
         table = table.repartition(*self._keys) if self._keys else table.coalesce(1)
-        fields = {"users": self.users, "now": self.now, "lower": self.lower, "upper": self.upper, "keeps": keeps}
-        task = KeyedTask.of(self.node, layout=layout, **fields)
-        schema = Schema((Field(KIND, INT32), *layout.fields, Field(DIFF, INT64)))
-        return table.mapInArrow(in_task(task.run), struct(schema))
+        around = {"users": self.users, "now": self.now, "lower": self.lower, "upper": self.upper}
+        task = KeyedTask.of(self.node, layout=self.layout, keeps=keeps, summed=summed, **around)
+        return table.mapInArrow(in_task(task.run), struct(Schema(tuple(self.layout.fields))))
 
-    def _lines(self, kind: int, data: DataFrame) -> DataFrame:
+    def _new(self, data: DataFrame) -> DataFrame:
         """Return updates of the input as lines of the table."""
-        layout = layout_of(self.node)
-        made = [F.lit(None).cast(spark_type(f.dtype)).alias(f"o{i}") for i, f in enumerate(layout.made)]
-        row = [F.col(name) for name in columns(len(layout.given))]
-        rest = [F.col(name) for name in [*times(layout.coordinates), DIFF]]
-        return data.select(F.lit(kind).alias(KIND), *row, *made, *rest)
+        columns = [f"c{i}" for i in range(len(self.layout.given))]
+        return lines_of(self.layout, NEW, data, [*columns, *times(self.layout.coordinates)], {DIFF: "w0"})
+
+    def _is_made(self) -> Column:
+        """Return which lines change the output."""
+        last = F.col(KIND) == STORE + len(self.layout.stores) - 1
+        return last & (F.col(f"w{self.layout.made_weight}") != 0)
 
     def _change(self, found: DataFrame, rows: int | None, time: tuple[int, ...] | None) -> Frame:
         """Return the updates of the output among the lines that the task gave."""
-        layout = layout_of(self.node)
-        width = len(self.node.schema)
-        row = [F.col(f"o{i}").alias(f"c{i}") for i in range(width)] if layout.made else map(F.col, columns(width))
-        rest = [F.col(name) for name in names(width, layout.coordinates)[width:]]
-        data = found.filter(F.col(KIND) == MADE).select(*row, *rest)
-        return Frame(
-            data,
-            width,
-            layout.coordinates,
-            time,
-            rows,
-            rows is not None,
-            None if rows is None else 0,
-            consolidated=True,
-        )
+        row = [F.col(name).alias(f"c{i}") for i, name in enumerate(self.layout.made)]
+        diff = F.col(f"w{self.layout.made_weight}").alias(DIFF)
+        data = found.filter(self._is_made()).select(*row, *times(self.layout.coordinates), diff)
+        known = rows is not None
+        above = 0 if known else None
+        return Frame(data, len(row), self.layout.coordinates, time, rows, known, above, consolidated=True)
+
+
+def lines_of(
+    layout: Layout, kind: int, data: DataFrame, same: Sequence[str], renamed: dict[str, str] | None = None
+) -> DataFrame:
+    """Return a table as lines of a kind: some of its columns have their names there, others get them."""
+    found = {name: F.col(name) for name in same} | {new: F.col(old) for old, new in (renamed or {}).items()}
+    found[KIND] = F.lit(kind)
+    empty = {f.name: F.lit(None).cast(spark_type(f.dtype)) for f in layout.fields if f.name not in found}
+    return data.select(*({**found, **empty}[f.name].alias(f.name) for f in layout.fields))
 
 
 def due_line(spark: SparkSession, node: Node) -> DataFrame:
     """Return a line that says to look at a group without keys at the least time."""
     layout = layout_of(node)
-    empty = [F.lit(None).cast(spark_type(f.dtype)).alias(f.name) for f in layout.fields[: -layout.coordinates]]
-    time = [F.lit(0).cast("bigint").alias(name) for name in times(layout.coordinates)]
-    return spark.range(1).select(F.lit(DUE).alias(KIND), *empty, *time, F.lit(1).cast("bigint").alias(DIFF))
+    time = {name: F.lit(0).cast("bigint") for name in times(layout.coordinates)}
+    data = spark.range(1).select(*(value.alias(name) for name, value in time.items()))
+    return lines_of(layout, DUE, data, list(time))
 
 
 def touched(batches: Sequence[Frame], keys: DataFrame, names_of_keys: list[str], *, few: bool) -> DataFrame:

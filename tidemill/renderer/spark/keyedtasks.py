@@ -1,13 +1,14 @@
 """What runs in executors on whole partitions of keys: the embedded engine's own operators for Threshold and Reduce.
 
-A partition has all updates of its keys, as one table whose column ``kind`` says what each line is: a new update, an
-update of the input or the output from earlier rounds, or a time that is owed. What comes out has the same columns: the
-change of the output, times owed to later rounds, and, where there will be a next round, the new updates of the input to
-be kept. So Python is called once for a partition, and the kernels are those of a step of the embedded engine.
+A partition has all updates of its keys, as one table whose column ``kind`` says what each line is: a new update, a
+time that is owed, or an update that one of the operator's arrangements held before. What comes out has the same
+columns: what the arrangements hold more, which says how the output changes, and times owed to later rounds. So Python
+is called once for a partition, and the kernels are those of a step of the embedded engine.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -17,44 +18,85 @@ import pyarrow as pa
 
 from tidemill.collections.aggregates import UserReduce
 from tidemill.collections.schema import Field, Schema
-from tidemill.collections.types import INT64
+from tidemill.collections.types import INT32, INT64, DType
 from tidemill.dataflow.lattice import Antichain
-from tidemill.dataflow.nodes import Arrange, Input, Reduce
+from tidemill.dataflow.nodes import Arrange, Input, Node, Reduce
+from tidemill.renderer.embedded.aggregates import AggregateLogic
 from tidemill.renderer.embedded.arrange import ArrangeOperator
-from tidemill.renderer.embedded.blocks import Block, consolidated
+from tidemill.renderer.embedded.blocks import NULL, Block, consolidated
 from tidemill.renderer.embedded.codec import Interner, decode_column, encode_column
+from tidemill.renderer.embedded.keyed import KeyedOperator
 from tidemill.renderer.embedded.reduce import ReduceOperator
-from tidemill.renderer.embedded.schedule import Frontier, Loops, Operator, Region, Schedule
+from tidemill.renderer.embedded.schedule import Frontier, Loops, Region, Schedule
+from tidemill.renderer.embedded.spine import Spine
 from tidemill.renderer.embedded.threshold import ThresholdOperator, UniqueCheck
 from tidemill.renderer.spark.rowtasks import detached
 
-__all__ = ["DUE", "GIVEN", "KIND", "MADE", "NEW", "KeyedTask", "Layout"]
+__all__ = ["ARRANGED", "DUE", "KIND", "NEW", "STORE", "Kept", "KeyedTask", "Layout", "layout_of"]
 
 KIND: Final = "kind"
-NEW, GIVEN, MADE, DUE = 0, 1, 2, 3
-"""A new update of the input; one of the input or the output from an earlier round; a key and time to look at."""
+NEW, DUE, STORE = 0, 1, 2
+"""A new update of the input; a key and time to look at; from here on, updates of each arrangement, in their order."""
+ARRANGED: Final = "arranged"
+"""The name of the arrangement that a user's function is given groups of."""
 
 Batches = Iterator[pa.RecordBatch]
 
 
 @attrs.frozen
-class Layout:
-    """The columns of what such a task takes and gives: kind, the input's row, the output's row, the time, the diff.
+class Kept:
+    """The lines of one arrangement: the columns that its values are in, their types, which are its key."""
 
-    A line has the columns of its kind; of the input's row, all have the key.
+    name: str
+    columns: tuple[str, ...]
+    types: tuple[DType, ...]
+    keys: tuple[int, ...]
+    weights: int
+
+
+@attrs.frozen
+class Layout:
+    """The columns of what such a task takes and gives: kind, the input's row, what arrangements add, times, weights.
+
+    A line has the columns of its kind; of the input's row, all have the key. The diff of a new update is weight 0.
     """
 
     given: Schema
-    made: Schema
     keys: tuple[int, ...]
     coordinates: int
+    stores: tuple[Kept, ...]
+    made: tuple[str, ...]
+    """The columns of the output's rows, in lines of the last arrangement."""
+    made_weight: int
+    """Which weight of these lines is the output's diff."""
 
     @property
     def fields(self) -> list[Field]:
-        """The columns between the kind and the diff, as they are named inside."""
-        given = [Field(f"c{i}", f.dtype) for i, f in enumerate(self.given)]
-        made = [Field(f"o{i}", f.dtype) for i, f in enumerate(self.made)]
-        return [*given, *made, *(Field(f"t{i}", INT64) for i in range(self.coordinates))]
+        """All columns, as they are named inside."""
+        values = {f"c{i}": f.dtype for i, f in enumerate(self.given)}
+        for store in self.stores:
+            values |= dict(zip(store.columns, store.types, strict=True))
+        return [Field(KIND, INT32), *(Field(n, t) for n, t in values.items()), *(Field(n, INT64) for n in self.numbers)]
+
+    @property
+    def numbers(self) -> list[str]:
+        """The columns of times and weights."""
+        weights = max([1, *(s.weights for s in self.stores)])
+        return [*(f"t{i}" for i in range(self.coordinates)), *(f"w{i}" for i in range(weights))]
+
+
+def layout_of(node: Node) -> Layout:
+    """Return the columns of a keyed operator's tables."""
+    operator, stores = _operator(detached(node), Region(_schedule(1, Antichain()), None, -1), Interner())
+    given: Schema = node.inputs[0].schema if node.inputs else node.schema
+    keys = node.keys if isinstance(node, Reduce) else tuple(range(len(given)))
+    kept = []
+    for number, (name, spine) in enumerate(stores.items()):
+        at = dict(zip(spine.keys, keys, strict=True)) if name != ARRANGED else {k: k for k in range(len(given))}
+        columns = tuple(f"c{at[i]}" if i in at else f"x{number}_{i}" for i in range(len(spine.types)))
+        kept.append(Kept(name, columns, tuple(t or INT64 for t in spine.types), spine.keys, spine.weights))
+    made = kept[-1].columns[operator.dropped if isinstance(operator, ReduceOperator) else 0 :]
+    return Layout(given, keys, node.scope.coordinates, tuple(kept), made, kept[-1].weights - 1)
 
 
 @attrs.frozen
@@ -68,7 +110,9 @@ class KeyedTask:
     lower: Antichain
     upper: Antichain
     keeps: bool
-    """Whether the new updates are wanted back, to be kept for later rounds."""
+    """Whether what the arrangements hold more is wanted, to be kept for later; else only what changes the output is."""
+    summed: bool
+    """Whether the new lines are sums for each key and time, as the operator's only arrangement keeps them."""
 
     @classmethod
     def of(cls, node: Any, **fields: Any) -> KeyedTask:
@@ -91,96 +135,115 @@ class _Round:
     def __init__(self, task: KeyedTask, table: pa.Table) -> None:
         self._task = task
         self._layout = task.layout
-        self._width = len(task.layout.given)
         self._interner = Interner()
-        self._codes = {KIND: table.column(KIND).to_numpy()}
-        for field in [*task.layout.fields, Field("d", INT64)]:
-            self._codes[field.name] = encode_column(table.column(field.name), field.dtype, self._interner)
-        schedule = Schedule(task.users, lambda _: Frontier(task.lower))
+        self._codes = {f.name: encode_column(table.column(f.name), f.dtype, self._interner) for f in self._fields}
+        schedule = _schedule(task.users, task.lower)
         schedule.watched = bool(task.upper.elements)
         self._region = _region(schedule, task.now)
-        self._operator = self._made_operator()
+        self._operator, self._stores = _operator(task.node, self._region, self._interner)
         self._operator.frontier.upper = task.upper
-        self._emitted: list[Block] = []
 
     def run(self) -> Iterator[pa.RecordBatch]:
-        inside = [f"c{i}" for i in range(self._width)]
-        outside = [f"o{i}" for i in range(len(self._layout.made))]
-        keys = [inside[k] for k in self._layout.keys]
-        new, due = self._block(NEW, inside), self._block(DUE, keys)[:-1]
-        operator = self._operator
-        if isinstance(operator, ReduceOperator):
-            operator.load(self._block(GIVEN, inside), self._block(MADE, keys[: operator.dropped] + outside))
-        else:
-            assert isinstance(operator, ThresholdOperator)
-            operator.load(self._block(GIVEN, inside), self._block(MADE, inside))
-        self._put(new, due)
-        if isinstance(operator, ReduceOperator):
-            change = operator.changed()
-            if operator.dropped:
-                yield from self._lines(MADE, change, [*keys, *outside])
-            else:
-                again = np.concatenate((change[: len(keys)], change))
-                yield from self._lines(MADE, again, [*keys, *outside])
-        else:
-            operator.run()
-            for change in self._emitted:
-                yield from self._lines(MADE, change, inside)
-        for owed in operator.ports[1].outstanding():
-            yield from self._lines(DUE, np.concatenate((owed, np.ones((1, owed.shape[1]), np.int64))), keys)
-        if self._task.keeps:
-            yield from self._lines(GIVEN, consolidated(new), inside)
+        layout = self._layout
+        keys = [f"c{k}" for k in layout.keys]
+        for number, (kept, spine) in enumerate(zip(layout.stores, self._stores.values(), strict=True)):
+            held = self._block(STORE + number, kept.columns, kept.weights)
+            if held.shape[1]:
+                spine.below = _like(spine)
+                spine.below.append(held)
+        self._put(keys)
+        self._operator.run()
+        for owed in self._operator.ports[1].outstanding():
+            yield from self._lines(DUE, owed, keys, 0)
+        for number, (kept, spine) in enumerate(zip(layout.stores, self._stores.values(), strict=True)):
+            if self._task.keeps or number == len(layout.stores) - 1:
+                yield from self._lines(
+                    STORE + number, consolidated(spine.held(), kept.weights), kept.columns, kept.weights
+                )
 
-    def accept(self, port: int, block: Block, at: Loops | None) -> None:
-        """Take what the operator emits."""
-        del port, at
-        self._emitted.append(block)
-
-    def _put(self, new: Block, due: Block) -> None:
+    def _put(self, keys: list[str]) -> None:
+        """Give the operator what is new and what is due."""
         operator, now = self._operator, self._region.now
-        operator.consumers.append((self, 0))  # type: ignore[arg-type]
-        if isinstance(operator, ReduceOperator) and isinstance(operator.node.logic, UserReduce):  # type: ignore[attr-defined]
+        if self._task.summed:
+            new = self._put_sums(keys)
+        else:
+            new = self._block(NEW, [f"c{i}" for i in range(len(self._layout.given))], 1)
+        if ARRANGED in self._stores:
             new = consolidated(new)
-            self._arrangement.spine.append(new)
+            self._stores[ARRANGED].append(new)
         operator.ports[0].put(new, now)
-        operator.ports[1].put(due, now)
+        operator.ports[1].put(self._block(DUE, keys, 0), now)
 
-    def _made_operator(self) -> Operator:
-        node, schema = self._task.node, self._layout.given
-        if isinstance(node, Input):
-            return UniqueCheck(node, self._region, self._interner)
-        if not isinstance(node, Reduce):
-            return ThresholdOperator(node, self._region, self._interner)
-        arranged = None
-        if isinstance(node.logic, UserReduce):
-            kept = Arrange(
-                id=node.id, name=node.name, scope=node.scope, schema=schema, site=node.site, keys=self._layout.keys
-            )
-            arranged = self._arrangement = ArrangeOperator(kept, self._region)
-        operator = ReduceOperator(node, self._region, self._interner, arranged)
-        operator.ports[1].refill(None)  # what is owed comes with the table
-        return operator
+    def _put_sums(self, keys: list[str]) -> Block:
+        """Have the operator take sums, and return as many updates with their keys and times."""
+        assert isinstance(self._operator, ReduceOperator)
+        logic = self._operator.logic
+        assert isinstance(logic, AggregateLogic)
+        sums = self._block(NEW, keys, self._layout.stores[0].weights)
+        logic.take_sums(sums)
+        new = np.full((len(self._layout.given) + self._layout.coordinates + 1, sums.shape[1]), NULL, np.int64)
+        new[list(self._layout.keys)] = sums[: len(keys)]
+        new[len(self._layout.given) : -1] = sums[len(keys) : len(keys) + self._layout.coordinates]
+        new[-1] = 1
+        return new
 
-    def _block(self, kind: int, names: list[str]) -> Block:
-        """Return the lines of a kind as a block of these columns, the time and the diff."""
+    @functools.cached_property
+    def _fields(self) -> list[Field]:
+        return self._layout.fields
+
+    def _block(self, kind: int, names: Any, weights: int) -> Block:
+        """Return the lines of a kind as a block of these columns, the time and some weights."""
         mask = self._codes[KIND] == kind
-        wanted = [*names, *(f"t{i}" for i in range(self._layout.coordinates)), "d"]
-        return np.stack([self._codes[name][mask] for name in wanted])
+        wanted = [*names, *self._layout.numbers[: self._layout.coordinates + weights]]
+        return np.array([self._codes[name][mask] for name in wanted], np.int64).reshape(len(wanted), -1)
 
-    def _lines(self, kind: int, block: Block, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """Give a block of these columns, the time and the diff as lines of a kind; what it has not is NULL."""
+    def _lines(self, kind: int, block: Block, names: Any, weights: int) -> Iterator[pa.RecordBatch]:
+        """Give a block of these columns, the time and some weights as lines of a kind; what it has not is NULL."""
         count = block.shape[1]
         if not count:
             return
-        wanted = [*names, *(f"t{i}" for i in range(self._layout.coordinates)), "d"]
+        wanted = [*names, *self._layout.numbers[: self._layout.coordinates + weights]]
         rows = dict(zip(wanted, block, strict=True))
-        columns = {KIND: pa.array(np.full(count, kind, np.int32))}
-        for field in [*self._layout.fields, Field("d", INT64)]:
-            if field.name in rows:
-                columns[field.name] = decode_column(rows[field.name], field.dtype, self._interner)
-            else:
-                columns[field.name] = pa.nulls(count, field.dtype.arrow)
+        rows[KIND] = np.full(count, kind, np.int64)
+        columns = {
+            f.name: decode_column(rows[f.name], f.dtype, self._interner)
+            if f.name in rows
+            else pa.nulls(count, f.dtype.arrow)
+            for f in self._fields
+        }
         yield from pa.table(columns).to_batches(max_chunksize=100_000)
+
+
+def _operator(node: Any, region: Region, interner: Interner) -> tuple[KeyedOperator, dict[str, Spine]]:
+    """Return a node's operator and its arrangements: the last one says what the output was."""
+    if isinstance(node, Input):
+        check = UniqueCheck(node, region, interner)
+        return check, check.stores()
+    if not isinstance(node, Reduce):
+        threshold = ThresholdOperator(node, region, interner)
+        return threshold, threshold.stores()
+    stores: dict[str, Spine] = {}
+    arranged = None
+    if isinstance(node.logic, UserReduce):
+        schema: Schema = node.inputs[0].schema
+        kept = Arrange(id=node.id, name=node.name, scope=node.scope, schema=schema, site=node.site, keys=node.keys)
+        arranged = ArrangeOperator(kept, region)
+        stores[ARRANGED] = arranged.spine
+    operator = ReduceOperator(node, region, interner, arranged)
+    operator.ports[1].refill(None)  # what is owed comes with the table
+    out, *parts = operator.stores().items()
+    stores |= dict([*parts, out])
+    return operator, stores
+
+
+def _like(spine: Spine) -> Spine:
+    """Return an empty spine for updates of the same shape."""
+    schedule = _schedule(spine.users, spine.since())
+    return Spine(spine.keys, spine.types, spine.coordinates, spine.weights, schedule, spine.since)
+
+
+def _schedule(users: int, lower: Antichain) -> Schedule:
+    return Schedule(users, lambda _: Frontier(lower))
 
 
 def _region(schedule: Schedule, now: Loops) -> Region:
