@@ -129,17 +129,25 @@ class StepLog:
 
         self._writing(f"step {step} was not taken and is queued still", write)
 
+    def commit_state(self, save: Callable[[Path], None], **rest: Any) -> None:
+        """Make a step permanent by having the state after it saved to a file."""
+        step = self.last.step + 1
+        self._save(save, f"step {step} was not taken and is queued still", step=step, **rest)
+
     def checkpoint(self, save: Callable[[Path], None]) -> None:
         """Have the state saved to a file, from which on there are no steps."""
+        self._save(save, "the checkpoint was not made, all steps are there")
+
+    def _save(self, save: Callable[[Path], None], failed: str, **rest: Any) -> None:
         number = self.last.number + 1
         name = self._name("checkpoint", number)
-        manifest = attrs.evolve(self.last, number=number, base=number, file=name, graph=self.base.graph)
+        manifest = attrs.evolve(self.last, number=number, base=number, file=name, graph=self.base.graph, **rest)
 
         def write() -> None:
             save(self.folder / name)
             self._put(manifest)
 
-        self._writing("the checkpoint was not made, all steps are there", write)
+        self._writing(failed, write)
         self.base = self.last
         self.sweep()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from tidemill.renderer.durable.cold import ColdStore
 from tidemill.renderer.embedded.run import EmbeddedRun
+from tidemill.renderer.embedded.spine import Spine
 from tidemill.renderer.embedded.state import spines_of
 
 __all__ = ["Memory"]
@@ -35,6 +36,11 @@ class Memory:
             folder = self._folder or Path(self._scratch.name if self._scratch else "")
             self._store = ColdStore(folder / "cold", len(self._run.graph.coordinates), self._run.compiled.interner)
         return self._store
+
+    @property
+    def spines(self) -> dict[str, Spine]:
+        """The run's arrangements, by name."""
+        return {name: spine for name, (_, spine) in self._spines.items()}
 
     @property
     def held(self) -> int:
@@ -74,7 +80,7 @@ class Memory:
     def restore(self, listing: Mapping[str, Any]) -> None:
         """Have on the disk what a checkpoint referred to."""
         if listing:
-            self.store.restore(listing, {name: spine for name, (_, spine) in self._spines.items()})
+            self.store.restore(listing, self.spines)
         if self._store is not None or (self._folder is not None and (self._folder / "cold").exists()):
             self.store.sweep()
 

@@ -202,16 +202,16 @@ class DurableRun(EmbeddedRun):
         except OSError as error:
             msg = f"the changes of step {step} could not be written ({error}): it was not taken and is queued still"
             raise StateError(msg) from error
-        events, arrays = self._journal.record()
-        log.commit(
-            events,
-            arrays,
-            {node.name: frontier.elements for node, frontier in self._after.items()},
-            sources=sources,
-            changelogs={path: list(c.outputs) for path, c in self._changelogs.items()},
-            shown=moves,
-        )
-        self._rows_since += self._journal.rows
+        listed = {path: list(c.outputs) for path, c in self._changelogs.items()}
+        rest = {"sources": sources, "changelogs": listed, "shown": moves}
+        if self._is_recorded():
+            events, arrays = self._journal.record()
+            frontiers = {node.name: frontier.elements for node, frontier in self._after.items()}
+            log.commit(events, arrays, frontiers, **rest)
+            self._rows_since += self._journal.rows
+        else:
+            log.commit_state(lambda path: save(self, path, cold=self._memory.listing(), at=self._after), **rest)
+            self._rows_since = 0
         self._journal.clear()
         self._moves = moves
         try:
@@ -219,6 +219,10 @@ class DurableRun(EmbeddedRun):
             self._moves = ()
         except OSError as error:  # committed all the same: tried again with the next step, or by the next run
             warnings.warn(f"changes of step {step} are not shown yet: {error}", RuntimeWarning, stacklevel=2)
+
+    def _is_recorded(self) -> bool:
+        """Return whether the current step can be repeated from what was put in; if not, the state itself is written."""
+        return True
 
     def _check_owner(self, taken: int) -> None:
         """Close the run where what it holds may not be what was committed."""

@@ -78,6 +78,10 @@ class OutputOperator(Operator):
         if block is None:
             return
         self.spine.append(block)
+        self.show(block)
+
+    def show(self, block: Block) -> None:
+        """Have these updates of the current step read by those who follow the output."""
         self.records_out += block.shape[1]
         if self._mark is None and (self.followed or self._changes is not False):
             self._mark = len(self.unread)

@@ -54,6 +54,10 @@ class EmbeddedRun(Run):
     def since(self) -> dict[Output, Antichain]:
         return self._since
 
+    def since_at(self, frontiers: Mapping[Input, Antichain]) -> dict[Output, Antichain]:
+        """Return the same for when the inputs have these frontiers."""
+        return {output: self._kept(output, frontiers) for output in self._since}
+
     @property
     def read(self) -> dict[Output, Antichain]:
         return self._read
@@ -112,7 +116,7 @@ class EmbeddedRun(Run):
                 self.compiled.inputs[node].take_now(queued)
             for port in list(schedule.waiting):
                 port.release()
-            self.compiled.root.drain()
+            self._work()
             self._write_down()
         except BaseException:
             self._undo()
@@ -130,6 +134,10 @@ class EmbeddedRun(Run):
             stateful.commit()
         if ended:
             self._drop_ended()
+
+    def _work(self) -> None:
+        """Work in what has come to the operators."""
+        self.compiled.root.drain()
 
     def _write_down(self) -> None:
         """Do what has to be done for a step to count as taken, its work being done. On an error the step is undone."""

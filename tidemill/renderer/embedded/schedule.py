@@ -213,6 +213,11 @@ class Port:
         self._now += self._later.pop(at)
         self.operator.region.wake(self.operator)
 
+    @property
+    def has_work(self) -> bool:
+        """Whether there is something for this step."""
+        return bool(self._now or self._later)
+
     def take(self) -> Block | None:
         """Return what is there for the operator's turn."""
         if not self._now:

@@ -13,6 +13,7 @@ from tidemill.collections.passes import Passes, optimised, passes_named
 from tidemill.dataflow.fingerprint import describe, difference
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Input
 from tidemill.errors import StateError
 from tidemill.renderer.embedded import container
 from tidemill.renderer.embedded.blocks import Block, stacked
@@ -29,11 +30,19 @@ __all__ = ["load", "operators_of", "restore", "save", "spines_of"]
 _KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "d": decimal.Decimal, "l": tuple, "-": type(None)}
 
 
-def save(run: EmbeddedRun, path: Path, *, cold: Mapping[str, Any] | None = None) -> None:
+def save(
+    run: EmbeddedRun,
+    path: Path,
+    *,
+    cold: Mapping[str, Any] | None = None,
+    at: Mapping[Input, Antichain] | None = None,
+) -> None:
     """Write the state of a run between two steps to a file, atomically.
 
-    With ``cold`` that is what it holds in memory, and this about where the rest is.
+    With ``cold`` that is what it holds in memory, and this about where the rest is; with ``at``, at the end of a step
+    that brings the inputs to these frontiers.
     """
+    frontiers = run.input_frontiers if at is None else at
     arrays: dict[str, Any] = {}
     for operator in operators_of(run.compiled.root):
         for name, array in _dump(operator, whole=cold is None).items():
@@ -45,8 +54,8 @@ def save(run: EmbeddedRun, path: Path, *, cold: Mapping[str, Any] | None = None)
         "graph": describe(run.graph),
         "passes": run.passes,
         "keep": run.keep,
-        "frontiers": {n.name: f.elements for n, f in run.input_frontiers.items()},
-        "since": {n.name: f.elements for n, f in run.since.items()},
+        "frontiers": {n.name: f.elements for n, f in frontiers.items()},
+        "since": {n.name: f.elements for n, f in run.since_at(frontiers).items()},
         "cold": cold or {},
     }
     container.write(path, header, arrays)

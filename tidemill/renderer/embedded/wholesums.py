@@ -84,6 +84,22 @@ class WholeSums(Part):
                 weights[row : row + limbs] = diffs * self._long_limbs(new[column], self._types[column])
         return owner, kept
 
+    @property
+    def described(self) -> list[tuple[str, int | None]] | None:
+        """What each weight is a sum of: rows, values that are there, low and high halves of a column's values.
+
+        None where there are limbs of long decimals among them.
+        """
+        found: list[tuple[str, int | None]] = [("rows", self._present)] * self.weights
+        for column, row in self.count_row.items():
+            if column is not None:
+                found[row] = ("count", column)
+        for column, (row, limbs) in self._limbs.items():
+            if limbs > 2:  # noqa: PLR2004 - low and high half
+                return None
+            found[row : row + 2] = [("low", column), ("high", column)]
+        return found
+
     def _long_limbs(self, codes: Ints, dtype: DType) -> Block:
         """Return the limbs of interned decimals."""
         distinct, inverse = np.unique(codes, return_inverse=True)

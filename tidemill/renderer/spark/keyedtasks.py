@@ -69,6 +69,8 @@ class Layout:
     """The columns of the output's rows, in lines of the last arrangement."""
     made_weight: int
     """Which weight of these lines is the output's diff."""
+    sums: list[tuple[str, int | None]] | None
+    """What is kept of the input, where that is sums of whole numbers alone; see `WholeSums.described`."""
 
     @property
     def fields(self) -> list[Field]:
@@ -96,7 +98,9 @@ def layout_of(node: Node) -> Layout:
         columns = tuple(f"c{at[i]}" if i in at else f"x{number}_{i}" for i in range(len(spine.types)))
         kept.append(Kept(name, columns, tuple(t or INT64 for t in spine.types), spine.keys, spine.weights))
     made = kept[-1].columns[operator.dropped if isinstance(operator, ReduceOperator) else 0 :]
-    return Layout(given, keys, node.scope.coordinates, tuple(kept), made, kept[-1].weights - 1)
+    logic = operator.logic if isinstance(operator, ReduceOperator) else None
+    sums = logic.sums.described if isinstance(logic, AggregateLogic) and logic.sums is not None else None
+    return Layout(given, keys, node.scope.coordinates, tuple(kept), made, kept[-1].weights - 1, sums)
 
 
 @attrs.frozen

@@ -19,16 +19,18 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.collections.aggregates import Aggregates, BoundAggregate
 from tidemill.collections.types import DType
-from tidemill.dataflow.nodes import Reduce
+from tidemill.dataflow.nodes import Node, Reduce
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, is_small, times
 from tidemill.renderer.spark.join import counted
-from tidemill.renderer.spark.keyed import touched
+from tidemill.renderer.spark.keyed import lines_of, touched
+from tidemill.renderer.spark.keyedtasks import NEW, Layout
 from tidemill.renderer.spark.types import spark_type
 
-__all__ = ["aggregated", "distinct", "distinct_in_round", "is_native"]
+__all__ = ["aggregated", "distinct", "distinct_in_round", "is_native", "summed"]
 
 _TOTALS: Final = frozenset(("count", "sum", "avg", "bool_or", "bool_and"))
 _EXACT: Final = 2**53
+_MASK: Final = (1 << 32) - 1
 _DIGITS: Final = 17
 """Decimals of so many digits times a count still have room to be added up in 38."""
 
@@ -66,6 +68,42 @@ def distinct_in_round(new: Frame, stored: Sequence[Frame]) -> Frame:
     )
     change = (F.col("now") > 0).cast("bigint") - (F.col("old") > 0).cast("bigint")
     return new.of(summed.select(*row, *loops, change.alias(DIFF)).filter(F.col(DIFF) != 0), consolidated=True)
+
+
+def summed(node: Node, frame: Frame, layout: Layout) -> DataFrame | None:
+    """Return what updates come to for each key and time, as lines of what a Reduce keeps; None where that is more.
+
+    The sums of the kernels: whole numbers in halves of 32 bits, which cannot overflow unless a count is too large.
+    """
+    if not isinstance(node, Reduce) or not isinstance(node.logic, Aggregates) or len(layout.stores) > 2:  # noqa: PLR2004
+        return None
+    described = layout.sums
+    if described is None:
+        return None
+    keys = [*(f"c{k}" for k in layout.keys), *times(layout.coordinates)]
+    weights = [F.sum(_weight(node, what, column)).alias(f"w{i}") for i, (what, column) in enumerate(described)]
+    some = functools.reduce(Column.__or__, [F.col(f"w{i}") != 0 for i in range(len(weights))])
+    grouped = frame.data.groupBy(*keys).agg(*weights).filter(some)
+    return lines_of(layout, NEW, grouped, [*keys, *(f"w{i}" for i in range(len(weights)))])
+
+
+def _weight(node: Reduce, what: str, column: int | None) -> Column:
+    diff = counted(node, DIFF)
+    if column is None:
+        return diff
+    value = F.col(f"c{column}")
+    if what in ("rows", "count"):
+        return _counts(column, diff)
+    code = _code(value, node.inputs[0].schema.fields[column].dtype)
+    half = code.bitwiseAND(F.lit(_MASK)) if what == "low" else F.shiftright(code, 32)
+    return F.coalesce(half * diff, F.lit(0).cast("bigint"))
+
+
+def _code(value: Column, dtype: DType) -> Column:
+    """Return the whole number that stands for a value."""
+    if dtype.is_decimal:
+        return (value * F.lit(10**dtype.scale).cast(f"decimal({dtype.scale + 1},0)")).cast("bigint")
+    return value.cast("int").cast("bigint") if dtype.name == "bool" else value.cast("bigint")
 
 
 def is_native(node: Reduce, frame: Frame) -> bool:

@@ -18,11 +18,11 @@ N = TypeVar("N", bound=Node)
 
 
 class Needs:
-    """What outputs need of a graph."""
+    """What outputs need of a graph; or, where operators keep state that goes on, all there is."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, whole: bool = False) -> None:
         self._graph = graph
-        outputs = [n.id for n in graph.nodes if isinstance(n, Output)]
+        outputs = [n.id for n in graph.nodes] if whole else [n.id for n in graph.nodes if isinstance(n, Output)]
         self._needed = set(outputs).union(*(nx.ancestors(graph.digraph, i) for i in outputs))
         self._changing: set[int] = set()
         for node in graph.nodes:

@@ -12,10 +12,9 @@ from tidemill.collections.types import INT64
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import UnknownNameError, did_you_mean
-from tidemill.renderer import failures
 from tidemill.renderer.run import schema_of
+from tidemill.renderer.spark.attempts import attempted
 from tidemill.renderer.spark.boundary import Names, given, taken
-from tidemill.renderer.spark.failures import may_be_ours, node_of, sent
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, names
 from tidemill.renderer.spark.session import check_session
 from tidemill.renderer.spark.step import Step
@@ -48,22 +47,7 @@ def render(
 
 
 def _computed(spark: SparkSession, graph: Graph, inputs: dict[Input, Frame | None]) -> dict[Output, Frame | None]:
-    """Take the step; and take it again with care where Spark raised what may be no error, or what we can say better."""
-    try:
-        return _step(spark, graph, inputs, carefully=False)
-    except Exception as error:
-        if (ours := sent(error)) is not None and not may_be_ours(error):
-            raise ours from ours.__cause__
-        if not may_be_ours(error):
-            raise
-    try:
-        return _step(spark, graph, inputs, carefully=True)
-    except Exception as error:
-        if (ours := sent(error)) is not None:
-            raise ours from ours.__cause__
-        if (place := node_of(error)) is not None:
-            raise failures.too_many(graph.nodes[place]) from None
-        raise
+    return attempted(graph, lambda carefully: _step(spark, graph, inputs, carefully=carefully))
 
 
 def _step(

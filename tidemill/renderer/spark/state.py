@@ -27,9 +27,11 @@ class _Batch:
 class Trace:
     """The batches of one collection, or of what one operator keeps, in a loop."""
 
-    def __init__(self, users: int) -> None:
+    def __init__(self, users: int, old: list[Frame] | None = None) -> None:
         self._users = users
         self._batches: list[_Batch] = []
+        self._old = old or []
+        """Of earlier steps, of any rounds."""
 
     def append(self, frame: Frame, now: Loops) -> None:
         """Keep a materialised batch of this round."""
@@ -49,15 +51,17 @@ class Trace:
 
     def before(self, now: Loops) -> list[Frame]:
         """Return what earlier rounds left that is visible in this one: at or before it in every loop."""
-        return [f for b in self._batches if (f := self._part(b, now, visible=True)) is not None]
+        old = [self._filtered(f, now, visible=True) for f in self._old]
+        return [*old, *(f for b in self._batches if (f := self._part(b, now, visible=True)) is not None)]
 
     def later(self, now: Loops) -> list[Frame]:
         """Return what earlier rounds left that is not: at a later iteration of an inner loop."""
-        return [f for b in self._batches if (f := self._part(b, now, visible=False)) is not None]
+        old = [self._filtered(f, now, visible=False) for f in self._old if now]
+        return [*old, *(f for b in self._batches if (f := self._part(b, now, visible=False)) is not None)]
 
     def everything(self) -> list[Frame]:
-        """Return all that earlier rounds left."""
-        return [b.frame for b in self._batches]
+        """Return all that earlier rounds and steps left."""
+        return [*self._old, *(b.frame for b in self._batches)]
 
     def _part(self, batch: _Batch, now: Loops, *, visible: bool) -> Frame | None:
         rounds = {r for r in batch.rounds if r != now and _visible(r, now) == visible}
@@ -65,10 +69,13 @@ class Trace:
             return None
         if rounds == batch.rounds:
             return batch.frame
+        return self._filtered(batch.frame, now, visible=visible)
+
+    def _filtered(self, frame: Frame, now: Loops, *, visible: bool) -> Frame:
         here = F.lit(True)
         for i, iteration in enumerate(now):
             here &= F.col(f"t{self._users + i}") <= iteration
-        return batch.frame.of(batch.frame.data.filter(here if visible else ~here), cheap=True)
+        return frame.of(frame.data.filter(here if visible else ~here), cheap=True) if now else frame
 
 
 def _visible(earlier: Loops, now: Loops) -> bool:

@@ -37,6 +37,9 @@ class Step:
     errors count: slower, and only done after Spark raised an error that may not.
     """
 
+    lives = False
+    """Whether there are steps after this one."""
+
     def __init__(
         self, spark: SparkSession, graph: Graph, given: Mapping[Input, Frame | None], *, carefully: bool = False
     ) -> None:
@@ -49,22 +52,32 @@ class Step:
         self._carefully = carefully
         self._users = len(graph.coordinates)
         self._lower, self._upper = Antichain.minimum(self._users), Antichain()
-        self._needs = Needs(graph)
+        self._needs = Needs(graph, whole=self.lives)
         self._one_time = self._is_at_one_time()
-        self._traces: dict[Node, Trace] = defaultdict(lambda: Trace(self._users))
+        self._traces: dict[Node, Trace] = {}
         self._work: dict[Scope, set[Loops]] = defaultdict(set)
         self._later: dict[tuple[Node, Loops], list[Frame]] = defaultdict(list)
         self._owed: dict[tuple[Node, Loops], list[DataFrame]] = defaultdict(list)
         self._left: dict[Node, list[Frame]] = defaultdict(list)
         self._running: dict[Scope, Loops] = {}
-        for node in graph.nodes:
-            if isinstance(node, Reduce) and node.scalar and self._needs.needed(node):  # its row is always there
-                least = (0,) * (node.scope.coordinates - self._users)
-                self._owe(node, least, due_line(spark, node))
 
     def run(self) -> None:
         """Go through the whole graph."""
+        self._begin()
         self._run(self._graph.root, ())
+
+    def _begin(self) -> None:
+        """Have looked at what has to be, whatever comes in."""
+        for node in self._graph.nodes:
+            if isinstance(node, Reduce) and node.scalar and self._needs.needed(node):  # its row is always there
+                least = (0,) * (node.scope.coordinates - self._users)
+                self._owe(node, least, due_line(self._spark, node))
+
+    def _trace(self, node: Node) -> Trace:
+        """Return what is kept of a node's updates, or for a node."""
+        if node not in self._traces:
+            self._traces[node] = Trace(self._users)
+        return self._traces[node]
 
     def _is_at_one_time(self) -> bool:
         """Return whether all updates in the whole graph are at the same user time."""
@@ -123,7 +136,7 @@ class Step:
 
     def _delta(self, node: Node, now: Loops) -> Frame | None:
         """Return a node's updates of a round; None where it is known that there are none."""
-        made = _RULES[type(node)](self, node, now)
+        made: Frame | None = getattr(self, _RULES[type(node)])(node, now)
         return united([f for f in (made, *self._later.pop((node, now), ())) if f is not None])
 
     def _shared(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
@@ -134,7 +147,7 @@ class Step:
         if (kept or self._needs.readers(node) > 1) and not frame.cheap:
             frame = materialised(frame)
         if kept and frame is not None and (frame := materialised(frame)) is not None:
-            self._traces[node].append(frame, now)
+            self._trace(node).append(frame, now)
         return frame
 
     def _inputs(self, node: Node) -> list[Frame | None]:
@@ -211,7 +224,7 @@ class Step:
         return self._keyed(node, frame, now)
 
     def _distinct(self, node: Threshold, frame: Frame, now: Loops) -> Frame | None:
-        new, trace = materialised(consolidated(frame)), self._traces[node]
+        new, trace = materialised(consolidated(frame)), self._trace(node)
         if new is None:
             return None
         trace.compact()
@@ -230,17 +243,22 @@ class Step:
     def _keyed(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
         around = KeyedRound(node, self._users, now, self._lower, self._upper)
         due = _united_data(self._owed.pop((node, now), []))
-        if not now:
+        if not now and not self.lives:
             return around.once(frame, due).change
-        trace = self._traces[node]
+        trace = self._trace(node)
         trace.compact()
-        came = around.step(frame, trace.everything(), due)
+        sums = native.summed(node, frame, around.layout) if frame is not None and not self._carefully else None
+        came = around.step(frame, trace.everything(), due, sums)
         if came.kept is not None:
             trace.append(came.kept, now)
+            self._keep(around, came.kept)
         if came.owed is not None:
             for at in _rounds_in(came.owed, self._users, node.scope.coordinates):
                 self._owe(node, at, _at(came.owed, self._users, at))
         return came.change
+
+    def _keep(self, around: KeyedRound, lines: Frame) -> None:
+        """Take note of what a keyed operator's arrangements hold more."""
 
     def of_linear(self, node: Node, _now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
@@ -289,19 +307,18 @@ _LINEAR: Final[dict[type[Node], _Linear]] = {
     nodes.Negate: lambda _node, frame, _carefully: linear.negated(frame),
 }
 
-_Rule = Callable[[Step, Any, Loops], "Frame | None"]
-_RULES: Final[dict[type[Node], _Rule]] = {
-    nodes.Input: Step.of_input,
-    nodes.Concat: Step.of_concat,
-    nodes.Join: Step.of_join,
-    nodes.Reduce: Step.of_reduce,
-    nodes.Threshold: Step.of_threshold,
-    nodes.Consolidate: Step.of_consolidated,
-    nodes.Output: Step.of_consolidated,
-    nodes.Arrange: Step.of_same,
-    nodes.Enter: Step.of_enter,
-    nodes.Leave: Step.of_leave,
-    nodes.Variable: Step.of_variable,
-    nodes.Feedback: Step.of_feedback,
-    **dict.fromkeys(_LINEAR, Step.of_linear),
+_RULES: Final[dict[type[Node], str]] = {
+    nodes.Input: "of_input",
+    nodes.Concat: "of_concat",
+    nodes.Join: "of_join",
+    nodes.Reduce: "of_reduce",
+    nodes.Threshold: "of_threshold",
+    nodes.Consolidate: "of_consolidated",
+    nodes.Output: "of_consolidated",
+    nodes.Arrange: "of_same",
+    nodes.Enter: "of_enter",
+    nodes.Leave: "of_leave",
+    nodes.Variable: "of_variable",
+    nodes.Feedback: "of_feedback",
+    **dict.fromkeys(_LINEAR, "of_linear"),
 }

@@ -31,12 +31,19 @@ class Spark:
 
     At most ``in_memory`` updates of state, or so, are held in memory (of 8 bytes for each value, time and count). The
     rest is on the disk, in ``state`` or a temporary folder, in sorted Parquet files that are read by key, page by page.
+
+    A DataFrame of more than ``in_driver`` rows that is inserted or deleted does not come to the driver: the step that
+    takes it is rendered onto DataFrames and runs on the executors, which read the state and write what there is more
+    of it; so the folder has to be one that they see. (This is for times of one coordinate, inputs without a key that
+    advance together, and dataflows without `delay`; with others the driver takes it all the same.) The DataFrame is
+    read several times, and has to be the same each time. With ``in_driver=0`` every step is taken so that can be.
     """
 
     spark: SparkSession
     state: str | os.PathLike[str] | None = None
     checkpoint_every: int = attrs.field(default=1000, kw_only=True)
     in_memory: int = attrs.field(default=20_000_000, kw_only=True)
+    in_driver: int = attrs.field(default=1_000_000, kw_only=True)
 
     def start(self, graph: Graph, keep: int) -> SparkRun:
         """Return a run of the graph, which goes on where the last one on the folder ``state`` committed."""
@@ -46,4 +53,6 @@ class Spark:
         """Return a run of the graph after these passes, or all: then, of a state that is there, after its own."""
         from tidemill.renderer.spark.live.run import SparkRun  # noqa: PLC0415 - its kernels cost more than all the rest
 
-        return SparkRun(graph, keep, passes, self.spark, self.state, self.checkpoint_every, self.in_memory)
+        return SparkRun(
+            graph, keep, passes, self.spark, self.state, self.checkpoint_every, self.in_memory, self.in_driver
+        )

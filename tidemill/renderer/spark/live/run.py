@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,8 +13,10 @@ from tidemill.collections.results import Rows, Updates
 from tidemill.collections.schema import Schema
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time
-from tidemill.dataflow.nodes import Output
+from tidemill.dataflow.nodes import Input, Output, Reduce
 from tidemill.renderer.durable.run import DurableRun
+from tidemill.renderer.run import Queued
+from tidemill.renderer.spark.live.large import LargeChange, LargeWork, collected, sorted_out
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,8 +36,16 @@ class SparkRun(DurableRun):
         state: str | os.PathLike[str] | None,
         checkpoint_every: int,
         in_memory: int,
+        in_driver: int,
     ) -> None:
         self._spark = spark
+        self._in_driver = in_driver
+        self._large: list[LargeChange] = []
+        """Large changes that no step has taken yet."""
+        self._taking: list[LargeChange] = []
+        """Those that the current step takes."""
+        self._on_executors = False
+        """Whether the current step is taken by the executors."""
         super().__init__(graph, keep, passes, state, checkpoint_every, in_memory)
 
     def foreach_batch(
@@ -71,6 +81,66 @@ class SparkRun(DurableRun):
             self.deliver(known, batch, put)
 
         return take
+
+    # -- large changes ------------------------------------------------------------------------------------------------
+
+    def _change(self, name: str, rows: Any, time: Any, sign: int) -> None:
+        node = self._input(name)
+        if not node.key and hasattr(rows, "localCheckpoint"):  # a Spark DataFrame
+            at = self._default_time(node) if time is None else self._open_time(node, time)
+            rows, frame = sorted_out(node, rows, self._in_driver)
+            if frame is not None:
+                self._large.append(LargeChange(node, frame, at, sign))
+                return
+        super()._change(name, rows, time, sign)
+
+    def _discard(self) -> None:
+        super()._discard()
+        self._large = []
+
+    def _waiting(self) -> tuple[Any, ...]:
+        return (*super()._waiting(), self._large[:])
+
+    def _put_back(self, waiting: tuple[Any, ...]) -> None:
+        *rest, self._large = waiting
+        super()._put_back(tuple(rest))
+
+    def _step(self, frontiers: Mapping[Input, Antichain], upserts: Mapping[Input, Queued]) -> None:
+        closing = [c for c in self._large if not frontiers[c.node].beyond(c.time)]
+        if closing or not self._in_driver:
+            self._on_executors = self._can_be_taken_by_executors(frontiers)
+        if closing and not self._on_executors:
+            for change in closing:
+                self._queue(change.node, Queued(collected(change), change.time, change.diff))
+            self._large = [c for c in self._large if c not in closing]
+            closing = []
+        self._taking = closing
+        try:
+            super()._step(frontiers, upserts)
+        finally:
+            self._taking, self._on_executors = [], False
+        self._large = [c for c in self._large if c not in closing]
+
+    def _can_be_taken_by_executors(self, frontiers: Mapping[Input, Antichain]) -> bool:
+        """Return whether all that comes closes with this step: then nothing has to wait inside the graph."""
+        same = len({*frontiers.values()}) == 1 and len({*self._needed.values()}) == 1 and frontiers != self._needed
+        waits = [p.operator.node for p in self.compiled.schedule.waiting]
+        scalars = all(isinstance(n, Input) or (isinstance(n, Reduce) and n.scalar) for n in waits)
+        return self._users == 1 and not self._retimes and same and scalars
+
+    def _work(self) -> None:
+        if not self._on_executors:
+            super()._work()
+            return
+        self._memory.spill()
+        work = LargeWork(self._spark, self.compiled, self._memory.store, self._memory.spines)
+        work.run(self._taking)
+        self.compiled.root.clear()
+
+    def _is_recorded(self) -> bool:
+        return not self._on_executors
+
+    # -- out ----------------------------------------------------------------------------------------------------------
 
     def _contents(self, node: Output, at: Time | None) -> Rows:
         found = super()._contents(node, at)

@@ -1,0 +1,206 @@
+"""Large changes of a live run: a step taken on the executors, its state read from the disk and written there."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+
+from tidemill.collections.schema import Field, Schema
+from tidemill.collections.types import INT64
+from tidemill.dataflow.lattice import Time
+from tidemill.dataflow.nodes import Input, Node, Output
+from tidemill.renderer.durable.cold import Cold, ColdStore
+from tidemill.renderer.durable.coldfiles import ColdBatch, ColdFile
+from tidemill.renderer.embedded.blocks import Block
+from tidemill.renderer.embedded.codec import decode_column
+from tidemill.renderer.embedded.compile import Compiled
+from tidemill.renderer.embedded.keyed import PENDING, KeyedOperator
+from tidemill.renderer.embedded.spine import Spine
+from tidemill.renderer.spark.attempts import attempted
+from tidemill.renderer.spark.boundary import Names, given, table_of, taken
+from tidemill.renderer.spark.frames import DIFF, Frame, names, united
+from tidemill.renderer.spark.live.largestep import LargeStep
+from tidemill.renderer.spark.types import struct
+
+__all__ = ["LargeChange", "LargeWork"]
+
+
+_FEW: Final = 10_000
+"""Rows of a DataFrame that are got to see whether there are more: one job instead of two."""
+
+
+@attrs.frozen(eq=False)
+class LargeChange:
+    """Checked rows of a DataFrame, all put into an input at one time with one diff."""
+
+    node: Input
+    frame: Frame
+    time: Time
+    diff: int
+
+    def updates(self) -> Frame:
+        """Return them as updates."""
+        whole = {f"t{i}": c for i, c in enumerate(self.time)} | {DIFF: self.diff}
+        data = self.frame.data
+        for name, value in whole.items():
+            data = data.withColumn(name, F.lit(value).cast("bigint"))
+        return self.frame.projected(data, time=self.time)
+
+
+def sorted_out(node: Input, data: Any, most: int) -> tuple[Any, Frame | None]:
+    """Return a DataFrame's rows as a table, where there are at most so many; else checked, and left where they are.
+
+    ``RowError`` where a row does not fit.
+    """
+    few = data.limit(min(most, _FEW) + 1).toArrow()
+    if len(few) <= min(most, _FEW):
+        return few, None
+    by = Names(("tidemill time",), "tidemill diff")
+    frame = taken({node: given(node, data, by)}, by)[node]
+    if frame is None or (frame.rows or 0) <= most:
+        return data.toArrow(), None
+    return None, frame
+
+
+def collected(change: LargeChange) -> pa.Table:
+    """Return the rows of a large change."""
+    schema: Schema = change.node.schema
+    return table_of(schema, change.frame.data, 0)[0]
+
+
+class LargeWork:
+    """The work of one step. Nothing of the run is changed but at the end, and that can be rolled back."""
+
+    def __init__(self, spark: SparkSession, compiled: Compiled, store: ColdStore, spines: Mapping[str, Spine]) -> None:
+        self._spark = spark
+        self._compiled = compiled
+        self._store = store
+        self._spines = spines
+
+    def run(self, changes: Sequence[LargeChange]) -> None:
+        """Take in large changes, and what waits in the inputs; everything else that operators hold is below them."""
+        graph = self._compiled.graph
+        frontier = next(iter(self._compiled.inputs.values())).frontier  # that of all: they advance together
+        due = self._due()
+        given = self._given(changes)
+
+        def take(carefully: bool) -> LargeStep:
+            step = LargeStep(self._spark, graph, given, self._held, frontier, due, carefully=carefully)
+            step.run()
+            return step
+
+        step = attempted(graph, take)
+        written = {name: self._written(name, frames) for name, frames in step.added.items()}
+        for name, files in written.items():
+            if files:
+                self._add(name, ColdBatch(tuple(files)))
+        for output in graph.outputs.values():
+            self._show(output, written.get(f"{output.id}/spine", []))
+        for node, frame in step.deltas.items():
+            if frame is not None and frame.rows is not None:
+                self._compiled.operators[node].records_out += frame.rows
+
+    # -- in -----------------------------------------------------------------------------------------------------------
+
+    def _given(self, changes: Sequence[LargeChange]) -> dict[Input, Frame | None]:
+        given: dict[Input, Frame | None] = {}
+        for node, operator in self._compiled.inputs.items():
+            frames = [change.updates() for change in changes if change.node is node]
+            block = operator.ports[0].take_consolidated()
+            if block is not None:
+                frames.append(self._frame(node, block))
+            given[node] = united(frames)
+        return given
+
+    def _due(self) -> set[Node]:
+        """Return the groups without keys that are to be looked at whatever comes in: in the first step, all of them."""
+        operators = self._compiled.operators.values()
+        return {o.node for o in operators if isinstance(o, KeyedOperator) and o.ports[PENDING].has_work}
+
+    def _frame(self, node: Input, block: Block) -> Frame:
+        """Return updates that wait in the driver as a DataFrame."""
+        schema: Schema = node.schema
+        users = self._compiled.schedule.users
+        inside = names(len(schema), users)
+        types = [*(f.dtype for f in schema), *[INT64] * (users + 1)]
+        arrays = [decode_column(c, t, self._compiled.interner) for c, t in zip(block, types, strict=True)]
+        fields = Schema(tuple(Field(n, t) for n, t in zip(inside, types, strict=True)))
+        data = self._spark.createDataFrame(pa.table(dict(zip(inside, arrays, strict=True))), schema=struct(fields))
+        return Frame(data, len(schema), users, rows=block.shape[1], cheap=True)
+
+    def _held(self, name: str) -> DataFrame | None:
+        """Return what an arrangement holds."""
+        cold = self._store.colds.get(name)
+        if cold is None or not cold.cold_batches:
+            return None
+        wanted = [name for name, _ in cold.layout.fields]
+        data = None
+        for is_sorted in (False, True):
+            files = [f for b in cold.cold_batches for f in b.files if f.sorted == is_sorted]
+            if files:
+                paths = [str(self._store.folder / f.name) for f in files]
+                some = self._spark.read.parquet(*paths).select(*wanted)
+                data = some if data is None else data.union(some)
+        return data
+
+    # -- out ----------------------------------------------------------------------------------------------------------
+
+    def _written(self, name: str, frames: Sequence[DataFrame]) -> list[ColdFile]:
+        """Write updates of an arrangement, in no order, and return the files."""
+        cold = self._store.below(name, self._spines[name])
+        data = frames[0]
+        for frame in frames[1:]:
+            data = data.union(frame)
+        wanted = [name for name, _ in cold.layout.fields]
+        self._store.folder.mkdir(parents=True, exist_ok=True)
+        folder = self._store.folder / f"writing-{uuid.uuid4().hex[:8]}"
+        try:
+            data.select(*wanted).write.parquet(str(folder))
+            return [f for part in sorted(folder.glob("part-*.parquet")) if (f := self._moved(name, part)).rows]
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _moved(self, name: str, part: Path) -> ColdFile:
+        path = self._store.new_path(name)
+        part.rename(path)
+        return ColdFile(path.name, pq.read_metadata(path).num_rows, sorted=False)
+
+    def _add(self, name: str, batch: ColdBatch) -> None:
+        cold = self._store.colds[name]
+        self._compiled.schedule.touched.append(_Added(cold, list(cold.cold_batches)))
+        cold.add(batch)
+
+    def _show(self, output: Output, files: Sequence[ColdFile]) -> None:
+        """Have those who read an output's changes read these."""
+        operator = self._compiled.outputs[output]
+        if not files or (output.changes is False and not operator.followed):
+            return
+        cold = self._store.colds[f"{output.id}/spine"]
+        tables = [pq.read_table(self._store.folder / f.name) for f in files]
+        operator.show(np.concatenate([cold.layout.encoded(t, self._store.interner) for t in tables], axis=1))
+
+
+class _Added:
+    """A batch that was added below a spine, which the step may have to take away again."""
+
+    def __init__(self, cold: Cold, before: list[ColdBatch]) -> None:
+        self._cold = cold
+        self._before = before
+
+    def commit(self) -> None:
+        """Keep it."""
+
+    def rollback(self) -> None:
+        """Have there what was there before."""
+        self._cold.clear()
+        self._cold.cold_batches = self._before
