@@ -90,6 +90,10 @@ class Compiled:
         assert isinstance(operator, ArrangeOperator)
         return operator
 
+    def region(self, scope: Scope) -> Region:
+        """Return a scope at work."""
+        return self._regions[scope]
+
     def uppers(self, frontiers: dict[Input, Antichain]) -> dict[Frontier, Antichain]:
         """Return where each frontier is when the inputs' are these.
 

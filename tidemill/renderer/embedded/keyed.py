@@ -11,7 +11,7 @@ from tidemill.renderer.embedded.active import Active, Seeds, find_active
 from tidemill.renderer.embedded.blocks import Block, Bools, Ints, expand, grouped
 from tidemill.renderer.embedded.schedule import Operator, Port, Region
 
-__all__ = ["PENDING", "KeyedOperator", "Stored", "Work", "next_rounds"]
+__all__ = ["NEW", "PENDING", "KeyedOperator", "Stored", "Work", "next_rounds"]
 
 NEW, PENDING = 0, 1
 

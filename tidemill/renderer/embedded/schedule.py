@@ -214,6 +214,11 @@ class Port:
         self.operator.region.wake(self.operator)
 
     @property
+    def size(self) -> int:
+        """How many updates are there for the operator's turn."""
+        return sum(block.shape[1] for block in self._now)
+
+    @property
     def has_work(self) -> bool:
         """Whether there is something for this step."""
         return bool(self._now or self._later)

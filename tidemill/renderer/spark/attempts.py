@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tidemill.dataflow.graph import Graph
+from tidemill.errors import TidemillError
 from tidemill.renderer import failures
 from tidemill.renderer.spark.failures import may_be_ours, node_of, sent
 
@@ -18,6 +19,8 @@ def attempted(graph: Graph, take: Callable[[bool], T]) -> T:
     """Return what a step gives; taken with care where Spark raised what may be no error, or what we can say better."""
     try:
         return take(False)
+    except TidemillError:
+        raise
     except Exception as error:
         if (ours := sent(error)) is not None and not may_be_ours(error):
             raise ours from ours.__cause__
@@ -25,6 +28,8 @@ def attempted(graph: Graph, take: Callable[[bool], T]) -> T:
             raise
     try:
         return take(True)
+    except TidemillError:
+        raise
     except Exception as error:
         if (ours := sent(error)) is not None:
             raise ours from ours.__cause__

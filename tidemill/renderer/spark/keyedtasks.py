@@ -32,7 +32,7 @@ from tidemill.renderer.embedded.spine import Spine
 from tidemill.renderer.embedded.threshold import ThresholdOperator, UniqueCheck
 from tidemill.renderer.spark.rowtasks import detached
 
-__all__ = ["ARRANGED", "DUE", "KIND", "NEW", "STORE", "Kept", "KeyedTask", "Layout", "layout_of"]
+__all__ = ["ARRANGED", "DUE", "KIND", "NEW", "STORE", "Kept", "KeyedTask", "Layout", "fed_sums", "layout_of"]
 
 KIND: Final = "kind"
 NEW, DUE, STORE = 0, 1, 2
@@ -167,9 +167,9 @@ class _Round:
 
     def _put(self, keys: list[str]) -> None:
         """Give the operator what is new and what is due."""
-        operator, now = self._operator, self._region.now
+        layout, operator, now = self._layout, self._operator, self._region.now
         if self._task.summed:
-            new = self._put_sums(keys)
+            new = fed_sums(layout, operator, self._block(NEW, keys, layout.stores[0].weights))
         else:
             new = self._block(NEW, [f"c{i}" for i in range(len(self._layout.given))], 1)
         if ARRANGED in self._stores:
@@ -177,19 +177,6 @@ class _Round:
             self._stores[ARRANGED].append(new)
         operator.ports[0].put(new, now)
         operator.ports[1].put(self._block(DUE, keys, 0), now)
-
-    def _put_sums(self, keys: list[str]) -> Block:
-        """Have the operator take sums, and return as many updates with their keys and times."""
-        assert isinstance(self._operator, ReduceOperator)
-        logic = self._operator.logic
-        assert isinstance(logic, AggregateLogic)
-        sums = self._block(NEW, keys, self._layout.stores[0].weights)
-        logic.take_sums(sums)
-        new = np.full((len(self._layout.given) + self._layout.coordinates + 1, sums.shape[1]), NULL, np.int64)
-        new[list(self._layout.keys)] = sums[: len(keys)]
-        new[len(self._layout.given) : -1] = sums[len(keys) : len(keys) + self._layout.coordinates]
-        new[-1] = 1
-        return new
 
     @functools.cached_property
     def _fields(self) -> list[Field]:
@@ -216,6 +203,19 @@ class _Round:
             for f in self._fields
         }
         yield from pa.table(columns).to_batches(max_chunksize=100_000)
+
+
+def fed_sums(layout: Layout, operator: KeyedOperator, sums: Block) -> Block:
+    """Have a Reduce take sums (keys, times, weights), and return as many updates, with their keys and times."""
+    assert isinstance(operator, ReduceOperator)
+    logic, width = operator.logic, len(layout.keys)
+    assert isinstance(logic, AggregateLogic)
+    logic.take_sums(sums)
+    new = np.full((len(layout.given) + layout.coordinates + 1, sums.shape[1]), NULL, np.int64)
+    new[list(layout.keys)] = sums[:width]
+    new[len(layout.given) : -1] = sums[width : width + layout.coordinates]
+    new[-1] = 1
+    return new
 
 
 def _operator(node: Any, region: Region, interner: Interner) -> tuple[KeyedOperator, dict[str, Spine]]:

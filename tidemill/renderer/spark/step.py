@@ -100,7 +100,7 @@ class Step:
 
     def _loop(self, scope: Scope, outside: Loops) -> None:
         """Run all rounds there are for the round of the scope around, and those that come up meanwhile."""
-        entering = [n for n in self._needs.of(scope, Enter) if self.deltas.get(n.inputs[0]) is not None]
+        entering = [n for n in self._needs.of(scope, Enter) if self._comes(n)]
         if entering:
             self._work[scope].add((*outside, 0))
         leaving = self._needs.leaving(scope)
@@ -116,6 +116,10 @@ class Step:
                 if delta is not None and (limit is None or now[-1] < limit):
                     self._left[node].append(linear.left(delta))
         self._running.pop(scope, None)
+
+    def _comes(self, node: Enter) -> bool:
+        """Return whether something comes into a loop here."""
+        return self.deltas.get(node.inputs[0]) is not None
 
     def _announce(self, scope: Scope, now: Loops) -> None:
         """Have a round run, and those of the loops around that it is in, as far out as they are not running."""

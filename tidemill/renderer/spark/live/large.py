@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
@@ -15,22 +16,16 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from tidemill.collections.schema import Field, Schema
-from tidemill.collections.types import INT64
+from tidemill.collections.schema import Schema
 from tidemill.dataflow.lattice import Time
-from tidemill.dataflow.nodes import Input, Node, Output
+from tidemill.dataflow.nodes import Input, Output
 from tidemill.renderer.durable.cold import Cold, ColdStore
 from tidemill.renderer.durable.coldfiles import ColdBatch, ColdFile
-from tidemill.renderer.embedded.blocks import Block
-from tidemill.renderer.embedded.codec import decode_column
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.embedded.keyed import PENDING, KeyedOperator
 from tidemill.renderer.embedded.spine import Spine
-from tidemill.renderer.spark.attempts import attempted
 from tidemill.renderer.spark.boundary import Names, given, table_of, taken
-from tidemill.renderer.spark.frames import DIFF, Frame, names, united
+from tidemill.renderer.spark.frames import DIFF, Frame
 from tidemill.renderer.spark.live.largestep import LargeStep
-from tidemill.renderer.spark.types import struct
 
 __all__ = ["LargeChange", "LargeWork"]
 
@@ -81,65 +76,42 @@ def collected(change: LargeChange) -> pa.Table:
 class LargeWork:
     """The work of one step. Nothing of the run is changed but at the end, and that can be rolled back."""
 
-    def __init__(self, spark: SparkSession, compiled: Compiled, store: ColdStore, spines: Mapping[str, Spine]) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        compiled: Compiled,
+        store: ColdStore,
+        spines: Mapping[str, Spine],
+        few: int,
+        *,
+        carefully: bool,
+    ) -> None:
         self._spark = spark
         self._compiled = compiled
         self._store = store
         self._spines = spines
+        self._few = few
+        self._carefully = carefully
 
-    def run(self, changes: Sequence[LargeChange]) -> None:
-        """Take in large changes, and what waits in the inputs; everything else that operators hold is below them."""
-        graph = self._compiled.graph
-        frontier = next(iter(self._compiled.inputs.values())).frontier  # that of all: they advance together
-        due = self._due()
-        given = self._given(changes)
-
-        def take(carefully: bool) -> LargeStep:
-            step = LargeStep(self._spark, graph, given, self._held, frontier, due, carefully=carefully)
-            step.run()
-            return step
-
-        step = attempted(graph, take)
+    def run(self, given: Mapping[Input, Frame | None]) -> None:
+        """Take in large changes, and what else came to the operators."""
+        held = functools.cache(self._held)
+        step = LargeStep(self._spark, self._compiled, given, held, self._few, carefully=self._carefully)
+        step.run()
         written = {name: self._written(name, frames) for name, frames in step.added.items()}
         for name, files in written.items():
             if files:
                 self._add(name, ColdBatch(tuple(files)))
-        for output in graph.outputs.values():
+        for output in self._compiled.outputs:
             self._show(output, written.get(f"{output.id}/spine", []))
         for node, frame in step.deltas.items():
             if frame is not None and frame.rows is not None:
                 self._compiled.operators[node].records_out += frame.rows
 
-    # -- in -----------------------------------------------------------------------------------------------------------
-
-    def _given(self, changes: Sequence[LargeChange]) -> dict[Input, Frame | None]:
-        given: dict[Input, Frame | None] = {}
-        for node, operator in self._compiled.inputs.items():
-            frames = [change.updates() for change in changes if change.node is node]
-            block = operator.ports[0].take_consolidated()
-            if block is not None:
-                frames.append(self._frame(node, block))
-            given[node] = united(frames)
-        return given
-
-    def _due(self) -> set[Node]:
-        """Return the groups without keys that are to be looked at whatever comes in: in the first step, all of them."""
-        operators = self._compiled.operators.values()
-        return {o.node for o in operators if isinstance(o, KeyedOperator) and o.ports[PENDING].has_work}
-
-    def _frame(self, node: Input, block: Block) -> Frame:
-        """Return updates that wait in the driver as a DataFrame."""
-        schema: Schema = node.schema
-        users = self._compiled.schedule.users
-        inside = names(len(schema), users)
-        types = [*(f.dtype for f in schema), *[INT64] * (users + 1)]
-        arrays = [decode_column(c, t, self._compiled.interner) for c, t in zip(block, types, strict=True)]
-        fields = Schema(tuple(Field(n, t) for n, t in zip(inside, types, strict=True)))
-        data = self._spark.createDataFrame(pa.table(dict(zip(inside, arrays, strict=True))), schema=struct(fields))
-        return Frame(data, len(schema), users, rows=block.shape[1], cheap=True)
-
     def _held(self, name: str) -> DataFrame | None:
-        """Return what an arrangement holds."""
+        """Return what an arrangement held before this step, all of it written to the disk."""
+        if self._spines[name].view.size:
+            self._store.spill(name, self._spines[name])
         cold = self._store.colds.get(name)
         if cold is None or not cold.cold_batches:
             return None

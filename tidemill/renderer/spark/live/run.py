@@ -15,8 +15,11 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Output, Reduce
 from tidemill.renderer.durable.run import DurableRun
-from tidemill.renderer.run import Queued
+from tidemill.renderer.run import Queued, schema_of
+from tidemill.renderer.spark.attempts import attempted
+from tidemill.renderer.spark.frames import Frame, united
 from tidemill.renderer.spark.live.large import LargeChange, LargeWork, collected, sorted_out
+from tidemill.renderer.spark.live.largestep import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,8 +47,8 @@ class SparkRun(DurableRun):
         """Large changes that no step has taken yet."""
         self._taking: list[LargeChange] = []
         """Those that the current step takes."""
-        self._on_executors = False
-        """Whether the current step is taken by the executors."""
+        self._can_be_large = self._is_large = self._carefully = False
+        """Of the current step."""
         super().__init__(graph, keep, passes, state, checkpoint_every, in_memory)
 
     def foreach_batch(
@@ -107,21 +110,25 @@ class SparkRun(DurableRun):
 
     def _step(self, frontiers: Mapping[Input, Antichain], upserts: Mapping[Input, Queued]) -> None:
         closing = [c for c in self._large if not frontiers[c.node].beyond(c.time)]
-        if closing or not self._in_driver:
-            self._on_executors = self._can_be_taken_by_executors(frontiers)
-        if closing and not self._on_executors:
+        self._can_be_large = self._closes_everything(frontiers)
+        if closing and not self._can_be_large:
             for change in closing:
                 self._queue(change.node, Queued(collected(change), change.time, change.diff))
             self._large = [c for c in self._large if c not in closing]
             closing = []
         self._taking = closing
+
+        def take(carefully: bool) -> None:
+            self._carefully = carefully
+            super(SparkRun, self)._step(frontiers, upserts)
+
         try:
-            super()._step(frontiers, upserts)
+            attempted(self.graph, take)
         finally:
-            self._taking, self._on_executors = [], False
+            self._taking, self._is_large = [], False
         self._large = [c for c in self._large if c not in closing]
 
-    def _can_be_taken_by_executors(self, frontiers: Mapping[Input, Antichain]) -> bool:
+    def _closes_everything(self, frontiers: Mapping[Input, Antichain]) -> bool:
         """Return whether all that comes closes with this step: then nothing has to wait inside the graph."""
         same = len({*frontiers.values()}) == 1 and len({*self._needed.values()}) == 1 and frontiers != self._needed
         waits = [p.operator.node for p in self.compiled.schedule.waiting]
@@ -129,16 +136,31 @@ class SparkRun(DurableRun):
         return self._users == 1 and not self._retimes and same and scalars
 
     def _work(self) -> None:
-        if not self._on_executors:
+        given = self._large_inputs() if self._can_be_large else {}
+        if not given:
             super()._work()
             return
-        self._memory.spill()
-        work = LargeWork(self._spark, self.compiled, self._memory.store, self._memory.spines)
-        work.run(self._taking)
+        self._is_large = True
+        store, spines = self._memory.store, self._memory.spines
+        work = LargeWork(self._spark, self.compiled, store, spines, self._in_driver, carefully=self._carefully)
+        work.run(given)
         self.compiled.root.clear()
 
+    def _large_inputs(self) -> dict[Input, Frame]:
+        """Return the changes of this step that are too large for the driver."""
+        found: dict[Input, list[Frame]] = {}
+        for change in self._taking:
+            found.setdefault(change.node, []).append(change.updates())
+        for node, operator in self.compiled.inputs.items():
+            if operator.ports[0].size > self._in_driver:
+                block = operator.ports[0].take_consolidated()
+                if block is not None:
+                    frame = frame_of(self._spark, self.compiled, schema_of(node), block)
+                    found.setdefault(node, []).append(frame)
+        return {node: whole for node, frames in found.items() if (whole := united(frames)) is not None}
+
     def _is_recorded(self) -> bool:
-        return not self._on_executors
+        return not self._is_large
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
