@@ -1,0 +1,192 @@
+"""State that is not in memory: spilled, read by key, merged, written down, swept; and the same results all the while."""
+
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from running import examples
+
+import tidemill as tm
+from tidemill.errors import StateError
+from tidemill.renderer.durable import Durable, coldfiles
+from tidemill.renderer.durable.cold import ColdStore
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch):
+    """Pages of two updates, merged three at a time: a few updates are what millions are otherwise."""
+    monkeypatch.setattr(coldfiles, "PAGE", 2)
+    monkeypatch.setattr(coldfiles, "_WINDOW", 3)
+
+
+class Spilling:
+    """Runs that hold nothing in memory from step to step, each in a folder of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.count = 0
+
+    def start(self, graph, keep):
+        self.count += 1
+        return Durable(self.folder / str(self.count), in_memory=0, checkpoint_every=3).start(graph, keep)
+
+
+@pytest.mark.parametrize("coordinates", [1, 2, 3])
+def test_nothing_in_memory_changes_nothing(tmp_path_factory, coordinates):
+    @examples(8)
+    @given(tm.testing.dataflows(coordinates=coordinates))
+    def check(case):
+        engines = ["embedded", Spilling(tmp_path_factory.mktemp("state"))]
+        tm.testing.check_equivalent(case.flow, case.updates, engines=engines)
+
+    check()
+
+
+def test_a_page_whose_updates_all_cancel_when_merged(tmp_path):
+    """Found by a random test: it was written as a page of nothing, which has no least hash."""
+    flow = tm.Dataflow("random")
+    wide = flow.input("wide", {"k": "int64", "s": "string", "b": "bool"})
+    first = wide.select("k", s2="s").group_by("k").agg(s=tm.list("s2", order_by="s2"))
+    second = wide.select("b", s2="s").group_by("b").agg(s=tm.list("s2", order_by="s2"))
+    flow.output("out", first.join(second, on="s"))
+    updates = [((0, "a", False), 0, 2), ((0, "a", False), 2, 1), ((0, "a", False), 3, 1), ((0, "a", True), 2, 1)]
+    tm.testing.check_equivalent(flow, {"wide": updates}, engines=["embedded", Spilling(tmp_path)])
+
+
+def joined():
+    flow = tm.Dataflow("joined")
+    left, right = flow.input("left", {"k": "int64", "v": "string"}), flow.input("right", {"k": "int64", "w": "int64"})
+    flow.output("pairs", left.join(right, on="k"), changes=True)
+    flow.output("sums", left.join(right, on="k").group_by("v").agg(n=tm.count(), s=tm.sum("w"), m=tm.max("w")))
+    return flow
+
+
+def test_a_key_costs_the_pages_it_is_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(coldfiles, "PAGE", 100)
+    pages = []
+    read = coldfiles.Pages.read
+    monkeypatch.setattr(coldfiles.Pages, "read", lambda self, some: pages.extend(some) or read(self, some))
+    with joined().start(Durable(tmp_path, in_memory=50_000)) as run:
+        run.insert("left", pa.table({"k": np.arange(20_000), "v": np.arange(20_000).astype(str)}))
+        run.insert("right", pa.table({"k": np.arange(20_000), "w": np.arange(20_000)}))
+        run.advance()
+        run.spill()
+        held = run.metrics().state_rows
+        pages.clear()
+        run.insert("left", [(77, "more")])
+        run.advance()
+        assert list(run.changes("pairs"))[-1] == ((77, "more", 77), 1, 1)
+        assert 1 <= len(pages) <= 6  # of the right side, the groups "more", and each where a batch is beneath another
+        pages.clear()
+        run.insert("left", [(77, "again")])
+        run.advance()
+        assert len(pages) <= 4  # the right side's page is in memory now
+        assert held < run.metrics().state_rows <= held + 20
+
+
+def test_a_run_goes_on_with_what_was_spilled(tmp_path):
+    def play(run, steps):
+        for step in steps:
+            run.insert("left", [(step % 5, f"v{step % 3}"), (step % 4, "x")])
+            run.insert("right", [(step % 5, step)])
+            if step > 5:
+                run.delete("right", [((step - 5) % 5, step - 5)])
+            run.advance()
+
+    with joined().start() as whole:
+        play(whole, range(30))
+        expected = {name: list(whole.snapshot(name)) for name in ("pairs", "sums")}
+    for low in range(0, 30, 7):
+        with joined().start(Durable(tmp_path, in_memory=10, checkpoint_every=4)) as run:
+            play(run, range(low, min(low + 7, 30)))
+    with joined().start(Durable(tmp_path, in_memory=10)) as run:
+        assert {name: list(run.snapshot(name)) for name in expected} == expected
+        run.checkpoint()
+        batches = {f.name for cold in run._memory.store.colds.values() for b in cold.cold_batches for f in b.files}
+        assert {p.name for p in (tmp_path / "cold").iterdir()} == batches
+        run.save(tmp_path / "saved")
+    with tm.load(tmp_path / "saved", joined()) as run:
+        assert {name: list(run.snapshot(name)) for name in expected} == expected
+        play(run, range(30, 33))
+        play(whole := joined().start(), range(33))
+        assert list(run.snapshot("sums")) == list(whole.snapshot("sums"))
+
+
+def test_compaction_leaves_what_was_read_as_it_was(tmp_path):
+    """Interned values that only pages in memory refer to must not be released."""
+    flow = tm.Dataflow()
+    x = flow.input("x", {"s": "string", "d": "decimal(30,2)", "l": "list<string>"})
+    flow.output("o", x.group_by("s").agg(d=tm.max("d"), n=tm.count(), l=tm.first("l", order_by="d")))
+    with flow.start(Durable(tmp_path, in_memory=10**6)) as run:
+        run.insert("x", [(f"s{i}", decimal.Decimal(i), (f"l{i}", "")) for i in range(20)])
+        run.advance()
+        run.spill()
+        for i in range(20):
+            run.delete("x", [(f"s{i}", decimal.Decimal(i), (f"l{i}", ""))])
+            run.insert("x", [(f"s{i}", decimal.Decimal(i + 1), (f"m{i}",))])
+            run.advance()
+            run.compact()
+        found = sorted(run.snapshot("o"))
+        assert found == sorted((f"s{i}", decimal.Decimal(i + 1), 1, (f"m{i}",)) for i in range(20))
+
+
+def test_without_a_folder_it_is_a_temporary_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    from tidemill.renderer.durable.run import DurableRun
+
+    run = DurableRun(joined().graph, 0, False, None, 1000, 0)
+    run.insert("left", [(1, "a")])
+    run.insert("right", [(1, 1)])
+    run.advance()
+    assert len(list(tmp_path.glob("tidemill-*/cold/*.parquet"))) > 3
+    assert list(run.snapshot("pairs")) == [(1, "a", 1)]
+    run.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_leaves_the_state_in_memory(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with joined().start(Durable(tmp_path, in_memory=2)) as run:
+        with monkeypatch.context() as patch:
+            patch.setattr(ColdStore, "new_path", full)
+            with pytest.warns(RuntimeWarning, match="stays in memory: it could not be written.*No space left"):
+                run.insert("left", [(1, "a"), (2, "b"), (3, "c")])
+                run.advance()
+            with pytest.raises(StateError, match="all of it is in memory still"):
+                run.spill()
+        run.insert("right", [(2, 7)])
+        run.advance()
+        assert run._memory.store.colds
+        assert list(run.snapshot("pairs")) == [(2, "b", 7)]
+
+
+@pytest.mark.parametrize("how", ["missing", "cut"])
+def test_a_damaged_file(tmp_path, how):
+    with joined().start(Durable(tmp_path, in_memory=0, checkpoint_every=1)) as run:
+        run.insert("left", [(i, "a") for i in range(9)])
+        run.advance()
+    for path in (tmp_path / "cold").iterdir():
+        if how == "missing":
+            path.unlink()
+        else:
+            path.write_bytes(path.read_bytes()[:-9])
+    said = "is missing, which was committed" if how == "missing" else "is not a whole file of state"
+    with joined().start(Durable(tmp_path)) as run:
+        run.insert("right", [(2, 7)])
+        with pytest.raises(StateError, match=said):
+            run.advance()
+        assert run.frontier("left") == tm.Antichain([1])
+
+
+def test_what_a_dead_process_left_is_swept_up(tmp_path):
+    with joined().start(Durable(tmp_path, in_memory=0, checkpoint_every=1)) as run:
+        run.insert("left", [(1, "a")])
+        run.advance()
+    before = sorted(p.name for p in (tmp_path / "cold").iterdir())
+    (tmp_path / "cold" / "3-spine-000000-dead.parquet").write_bytes(b"...")
+    with joined().start(Durable(tmp_path)):
+        assert sorted(p.name for p in (tmp_path / "cold").iterdir()) == before

@@ -1,0 +1,220 @@
+"""Steps of live runs taken on the executors: the same results, whoever takes what, whatever is refused in between."""
+
+import shutil
+
+import pytest
+from hypothesis import given
+from running import examples
+
+import tidemill as tm
+
+
+def sales():
+    flow = tm.Dataflow("sales")
+    sold = flow.input("sales", {"id": "int64", "item": "int64", "amount": "int64", "note": "string"})
+    items = flow.input("items", {"item": "int64", "category": "int64"})
+    priced = sold.join(items, on="item")
+    by_category = priced.group_by("category").agg(n=tm.count(), total=tm.sum("amount"), least=tm.min("amount"))
+    flow.output("sums", by_category)
+    flow.output("loners", priced.filter("amount > 990").select("category", "note").distinct())
+    flow.output("all", sold.agg(n=tm.count(), total=tm.sum("amount"), odd=tm.bool_or(tm.col("amount") % 2 == 1)))
+    flow.output("rich", by_category.filter("total > 9000").join(items, on="category").count("many"))
+    return flow
+
+
+def play(run, sold, items):
+    """Steps with large changes and small ones between them; all changes and the contents after them."""
+    found = []
+
+    def advance():
+        run.advance()
+        found.extend(sorted(map(repr, run.changes(name))) for name in run.graph.outputs)
+
+    run.insert("sales", sold)
+    run.insert("items", items)
+    advance()
+    run.insert("sales", [(1, 2, 3, "x")])
+    run.delete("items", [(5, 5)])
+    advance()
+    part = sold.filter("id % 7 = 0") if hasattr(sold, "localCheckpoint") else sold.filter(_seventh(sold))
+    run.delete("sales", part)
+    run.insert("items", [(5, 7)])
+    advance()
+    run.delete("sales", [(1, 2, 3, "x")])
+    run.delete("items", [(9, 9)])
+    advance()
+    return [*found, *(sorted(map(repr, run.snapshot(name))) for name in run.graph.outputs)]
+
+
+def _seventh(table):
+    import pyarrow as pa
+
+    return pa.array([i % 7 == 0 for i in table.column("id").to_pylist()])
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    sold = spark.sql(
+        "SELECT id, CAST(id * 7919 % 200 AS bigint) item, CAST(id * 31 % 1000 AS bigint) amount, concat('n', id % 3) note "
+        "FROM range(3000)"
+    )
+    return sold, spark.sql("SELECT id item, CAST(id % 20 AS bigint) category FROM range(200)")
+
+
+@pytest.mark.parametrize("in_driver", [0, 100])
+def test_large_changes_and_small_ones(spark, tmp_path, tables, in_driver):
+    """With 0 all is done by the executors; with 100 the sums, and what follows from them, by the driver."""
+    with sales().start() as run:
+        expected = play(run, *(t.toArrow() for t in tables))
+    with sales().start(tm.Spark(spark, tmp_path, in_driver=in_driver)) as run:
+        assert play(run, *tables) == expected
+        assert sum(o.records_out for o in run.metrics() if o.kind == "Output") > 50
+    with sales().start(tm.Spark(spark, tmp_path)) as run:
+        assert [sorted(map(repr, run.snapshot(name))) for name in run.graph.outputs] == expected[-4:]
+        run.insert("items", [(9, 9)])
+        run.advance()
+        assert run.changes("sums").to_arrow().num_rows > 0
+
+
+class Executors:
+    """Runs whose changes of more than so many rows are taken by the executors."""
+
+    def __init__(self, spark, folder, in_driver):
+        self.spark, self.folder, self.in_driver, self.count = spark, folder, in_driver, 0
+
+    def start(self, graph, keep):
+        self.count += 1
+        engine = tm.Spark(self.spark, self.folder / str(self.count), in_driver=self.in_driver, checkpoint_every=2)
+        return engine.start(graph, keep)
+
+
+@pytest.mark.parametrize("in_driver", [0, 2])
+def test_random_dataflows(spark, tmp_path_factory, in_driver):
+    @examples(3)
+    @given(tm.testing.dataflows(coordinates=1))
+    def check(case):
+        folder = tmp_path_factory.mktemp("state")
+        engines = ["embedded", Executors(spark, folder, in_driver)]
+        batchings = [tm.testing.all_at_once, tm.testing.time_by_time]
+        tm.testing.check_equivalent(case.flow, case.updates, engines=engines, batchings=batchings)
+        shutil.rmtree(folder)
+
+    check()
+
+
+def test_a_loop_that_some_of_enters_from_each(spark, tmp_path):
+    """Reachability where the graph comes in large and the start small, and the other way round."""
+    flow = tm.Dataflow("reach")
+    edges, start = flow.input("edges", {"a": "int64", "b": "int64"}), flow.input("start", {"node": "int64"})
+    reach = start.iterate(lambda here: here.join(edges, on={"node": "a"}).select(node="b").concat(start).distinct())
+    flow.output("reach", reach)
+    flow.output("counted", reach.join(edges, on={"node": "a"}).group_by("node").agg(n=tm.count()))
+    changes = [
+        {"edges": [((i, (i * 3 + 1) % 40), 1) for i in range(40)], "start": [((1,), 1)]},
+        {"edges": [((4, 13), -1)]},
+        {"edges": [], "start": [((n,), 1) for n in (2, 5, 7, 11)]},
+        {"edges": [((i, (i * 3 + 1) % 40), -1) for i in range(5, 25)] + [((1, 30), 1)], "start": [((2,), -1)]},
+    ]
+    found = []
+    for engine in (None, tm.Spark(spark, tmp_path, in_driver=3)):
+        with flow.start(engine) as run:
+            for epoch, change in enumerate(changes):
+                for name, updates in change.items():
+                    run.update(name, [(row, epoch, diff) for row, diff in updates])
+                run.advance()
+            found.append([sorted(map(repr, run.changes(name))) for name in ("reach", "counted")])
+    assert found[0] == found[1]
+
+
+def test_a_unique_input(spark, tmp_path):
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"i": "int64"}, unique=True).select(i="i * 2"))
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
+        run.insert("x", spark.range(10).toDF("i"))
+        run.advance()
+        run.insert("x", spark.range(9, 14).toDF("i"))
+        with pytest.raises(tm.errors.StepError, match=r"row \(9,\).*2 times|\(9,\)"):
+            run.advance()
+        run.discard()
+        run.delete("x", spark.range(5).toDF("i"))
+        run.insert("x", [(11,)])
+        run.advance()
+        assert sorted(run.snapshot("o")) == [(10,), (12,), (14,), (16,), (18,), (22,)]
+
+
+def test_a_step_that_fails_takes_nothing(spark, tmp_path):
+    flow = tm.Dataflow()
+    x = flow.input("x", {"i": "int64"})
+    flow.output("o", x.map_rows(lambda row: (row.i, 60 // row.i), {"i": "int64", "r": "int64"}).group_by("r").agg(n=tm.count()))
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
+        run.insert("x", [(4,)])
+        run.advance()
+        run.insert("x", spark.range(-3, 4).toDF("i"))
+        with pytest.raises(tm.errors.UserFunctionError, match=r"FlatMap.*lambda.*division") as caught:
+            run.advance()
+        assert "ZeroDivisionError" in repr(caught.value.__cause__) + str(caught.value)
+        assert run.frontier("x") == tm.Antichain([1])
+        assert list(run.snapshot("o")) == [(15, 1)]
+        run.discard()
+        run.insert("x", spark.range(1, 5).toDF("i"))
+        run.advance()
+        assert sorted(run.snapshot("o")) == [(15, 2), (20, 1), (30, 1), (60, 1)]
+
+
+def test_what_does_not_fit_is_refused_when_it_is_put_in(spark, tmp_path):
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"i": "int64 not null"}))
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
+        with pytest.raises(tm.errors.RowError, match="nulls are not allowed here"):
+            run.insert("x", spark.sql("SELECT IF(id = 7, NULL, id) AS i FROM range(10)"))
+        with pytest.raises(tm.errors.RowError, match="expected"):
+            run.insert("x", spark.sql("SELECT id AS wrong FROM range(10)"))
+        run.advance()
+        assert list(run.snapshot("o")) == []
+
+
+def test_what_the_executors_cannot_take_the_driver_takes(spark, tmp_path):
+    late = tm.Dataflow("late")
+    late.output("o", late.input("x", {"i": "int64"}).delay(1))
+    keyed = tm.Dataflow("keyed")
+    keyed.output("o", keyed.input("x", {"i": "int64"}, key="i"))
+    planes = tm.Dataflow("planes", time=("a", "b"))
+    planes.output("o", planes.input("x", {"i": "int64"}))
+    for number, (flow, to) in enumerate([(late, 5), (keyed, 5), (planes, (5, 5))]):
+        with flow.start(tm.Spark(spark, tmp_path / str(number), in_driver=2)) as run:
+            run.insert("x", spark.range(10).toDF("i"))
+            run.advance_to(to)
+            run.close_inputs()
+            assert sorted(run.snapshot("o")) == [(i,) for i in range(10)]
+
+
+def test_large_changes_wait_for_their_time(spark, tmp_path):
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"i": "int64"}))
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
+        run.insert("x", spark.range(4).toDF("i"), time=2)
+        run.insert("x", [(9,)])
+        run.advance()
+        assert list(run.snapshot("o")) == [(9,)]
+        with pytest.raises(ZeroDivisionError):
+            run.deliver("source", 1, lambda r: r.insert("x", spark.range(100, 200).toDF("i")) or 1 / 0)
+        run.advance_to(3)
+        assert sorted(run.snapshot("o")) == [(0,), (1,), (2,), (3,), (9,)]
+        run.deliver("source", 1, lambda r: r.insert("x", spark.range(20, 25).toDF("i")))
+        assert not run.deliver("source", 1, lambda r: r.insert("x", spark.range(20, 25).toDF("i")))
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
+        assert len(run.snapshot("o")) == 10
+        assert not run.deliver("source", 1, lambda r: r.insert("x", [(1,)]))
+
+
+def test_a_changelog_of_large_steps(spark, tmp_path):
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"i": "int64"}).select(k="i % 3").count("n"), changes=False)
+    with flow.start(tm.Spark(spark, tmp_path / "state", in_driver=2)) as run:
+        run.to_changelog(tmp_path / "log")
+        run.insert("x", spark.range(10).toDF("i"))
+        run.advance()
+        run.insert("x", [(1,)])
+        run.advance()
+    found = spark.read.parquet(str(tmp_path / "log" / "o")).collect()
+    assert sorted(map(tuple, found)) == [(0, 4, 0, 1), (1, 3, 0, 1), (1, 3, 1, -1), (1, 4, 1, 1), (2, 3, 0, 1)]
