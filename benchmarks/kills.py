@@ -1,8 +1,9 @@
 """Killed again and again, does a durable run lose or double anything? ``python -m benchmarks.kills --json kills.json``.
 
 A run of so many steps (50) is taken by a process that is sent SIGKILL at random moments and started again, so many
-times (20). In the end its changelog has to be that of an undisturbed run, file by file, and its contents too. The
-dataflow has what state there is: a join, sums, a loop, a keyed input, updates that wait for later steps.
+times (20), and that holds next to nothing of its state in memory. In the end its changelog has to be that of an
+undisturbed run, file by file, and its contents too. The dataflow has what state there is: a join, sums, a loop, a keyed
+input, updates that wait for later steps.
 """
 
 import argparse
@@ -51,10 +52,10 @@ def put(run: Any, step: int) -> None:
         run.upsert("names", [(rng.randrange(NODES), "later")], time=step + 2)
 
 
-def work(folder: Path, steps: int, checkpoint_every: int) -> None:
+def work(folder: Path, steps: int, checkpoint_every: int, in_memory: int) -> None:
     """Take the steps that are still to be taken, saying so."""
     print("opening", flush=True)
-    with build().start(Durable(folder / "state", checkpoint_every=checkpoint_every)) as run:
+    with build().start(Durable(folder / "state", checkpoint_every=checkpoint_every, in_memory=in_memory)) as run:
         run.to_changelog(folder / "log")
         for step in range(next(iter(run.frontier("edges"))), steps):
             put(run, step)
@@ -74,14 +75,16 @@ def outcome(folder: Path) -> dict[str, Any]:
         return {"files": files, "contents": contents, "frontier": str(run.frontier("edges"))}
 
 
-def disturbed(folder: Path, steps: int, kills: int, checkpoint_every: int, seed: int) -> list[dict[str, Any]]:
+def disturbed(  # noqa: PLR0917
+    folder: Path, steps: int, kills: int, checkpoint_every: int, in_memory: int, seed: int
+) -> list[dict[str, Any]]:
     """Have the work done by processes that are killed; return for each what it had said last, and what was seen."""
     rng = random.Random(seed)
     told = []
     at = -1
     while True:
         command = [sys.executable, __file__, "--worker", str(folder), "--steps", str(steps)]
-        command += ["--checkpoint-every", str(checkpoint_every)]
+        command += ["--checkpoint-every", str(checkpoint_every), "--in-memory", str(in_memory)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             if len(told) == kills:
@@ -102,12 +105,12 @@ def _said(line: str, at: int) -> int:
     return int(line) if line.strip().isdigit() and line.endswith("\n") else at
 
 
-def compare(steps: int, kills: int, checkpoint_every: int, seed: int) -> dict[str, Any]:
+def compare(steps: int, kills: int, checkpoint_every: int, in_memory: int, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         start = time.perf_counter()
-        told = disturbed(Path(one), steps, kills, checkpoint_every, seed)
+        told = disturbed(Path(one), steps, kills, checkpoint_every, in_memory, seed)
         seconds = time.perf_counter() - start
-        work(Path(other), steps, checkpoint_every)
+        work(Path(other), steps, checkpoint_every, 10**9)
         killed, undisturbed = outcome(Path(one)), outcome(Path(other))
     updates = [update for file in undisturbed["files"].values() for update in file]
     return {
@@ -116,6 +119,7 @@ def compare(steps: int, kills: int, checkpoint_every: int, seed: int) -> dict[st
         "killed_while_running": sum(not t["finished"] for t in told),
         "killed_after_step": [t["after_step"] for t in told],
         "checkpoint_every": checkpoint_every,
+        "in_memory": in_memory,
         "seed": seed,
         "seconds": round(seconds, 1),
         "files": len(undisturbed["files"]),
@@ -131,14 +135,15 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--checkpoint-every", type=int, default=7)
+    parser.add_argument("--in-memory", type=int, default=20, help="updates held, the rest is on the disk")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        work(options.worker, options.steps, options.checkpoint_every)
+        work(options.worker, options.steps, options.checkpoint_every, options.in_memory)
         return
-    found = compare(options.steps, options.kills, options.checkpoint_every, options.seed)
+    found = compare(options.steps, options.kills, options.checkpoint_every, options.in_memory, options.seed)
     text = json.dumps(found, indent=2)
     if options.json:
         options.json.write_text(text + "\n", encoding="utf-8")

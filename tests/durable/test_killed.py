@@ -10,7 +10,7 @@ def test_killed_three_times(capsys):
     spec = importlib.util.spec_from_file_location("kills", KILLS)
     kills = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(kills)
-    found = kills.compare(steps=10, kills=3, checkpoint_every=4, seed=5)
+    found = kills.compare(steps=10, kills=3, checkpoint_every=4, in_memory=20, seed=5)
     assert found["same_files"]
     assert found["same_contents"]
     assert found["same_frontier"]

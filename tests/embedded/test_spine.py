@@ -56,7 +56,7 @@ def test_a_spine_is_the_list_of_its_updates(small, keys):
     @given(actions)
     def check(script):
         since = [0]
-        s = Spine(keys, 2, 1, 1, Schedule(1, no_frontier), lambda: Antichain([since[0]]))
+        s = Spine(keys, [None] * 2, 1, 1, Schedule(1, no_frontier), lambda: Antichain([since[0]]))
         committed, model = [], []
         for action, what in script:
             if action == "append" and what:
@@ -83,7 +83,7 @@ def test_a_spine_is_the_list_of_its_updates(small, keys):
 
 
 def test_a_view_stays_what_it_was(small):
-    s = Spine((0,), 2, 1, 1, Schedule(1, no_frontier), lambda: Antichain([0]))
+    s = Spine((0,), [None] * 2, 1, 1, Schedule(1, no_frontier), lambda: Antichain([0]))
     s.append(np.array([(1, 1, 0, 1)], np.int64).T)
     before = s.append(np.array([(1, 2, 0, 1)], np.int64).T)
     for i in range(40):
@@ -94,7 +94,7 @@ def test_a_view_stays_what_it_was(small):
 
 def test_what_cancels_is_given_up():
     now = [0]
-    s = Spine((0,), 2, 1, 1, Schedule(1, no_frontier), lambda: Antichain([now[0]]))
+    s = Spine((0,), [None] * 2, 1, 1, Schedule(1, no_frontier), lambda: Antichain([now[0]]))
     s.append(np.array([(k, 0, 0, 1) for k in range(1000)], np.int64).T)
     sizes = []
     for epoch in range(5000):
@@ -107,7 +107,7 @@ def test_what_cancels_is_given_up():
 
 
 def test_batches_stay_few():
-    s = Spine((0,), 1, 1, 1, Schedule(1, no_frontier), lambda: Antichain([0]))
+    s = Spine((0,), [None], 1, 1, Schedule(1, no_frontier), lambda: Antichain([0]))
     for i in range(20_000):
         s.append(np.array([(i * 7919 % 20_011, 0, 1)], np.int64).T)
         s.commit()
@@ -118,7 +118,7 @@ def test_batches_stay_few():
 def test_batches_stay_few_while_large_ones_merge():
     """A merge that takes many steps does not keep those of smaller batches waiting. (It did: 54 batches.)"""
     rng = np.random.default_rng(1)
-    s = Spine((0, 1), 2, 1, 1, Schedule(1, no_frontier), lambda: Antichain([0]))
+    s = Spine((0, 1), [None] * 2, 1, 1, Schedule(1, no_frontier), lambda: Antichain([0]))
     most = 0
     for size in (100_000, *[300] * 200):
         rows = rng.integers(0, 1 << 40, (2, size))

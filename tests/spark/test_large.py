@@ -102,6 +102,18 @@ def test_random_dataflows(spark, tmp_path_factory, in_driver):
     check()
 
 
+def test_lists_of_nothing_but_nulls(spark, tmp_path):
+    """Found by a random test: Spark's own reader fails on them where the file has a dictionary for their values."""
+    flow = tm.Dataflow()
+    x = flow.input("x", {"k": "int64", "l": "list<float64>"})
+    flow.output("o", x.distinct())
+    flow.output("n", x.group_by("k").agg(n=tm.count_distinct("l")))
+    updates = [((0, (None,)), 0, 1), *(((i, (None,) * (i % 2)), 1, 1) for i in range(4))]
+    batchings = [tm.testing.time_by_time]
+    engines = ["embedded", Executors(spark, tmp_path, 2)]
+    tm.testing.check_equivalent(flow, {"x": updates}, engines=engines, batchings=batchings)
+
+
 def test_a_loop_that_some_of_enters_from_each(spark, tmp_path):
     """Reachability where the graph comes in large and the start small, and the other way round."""
     flow = tm.Dataflow("reach")
@@ -145,7 +157,9 @@ def test_a_unique_input(spark, tmp_path):
 def test_a_step_that_fails_takes_nothing(spark, tmp_path):
     flow = tm.Dataflow()
     x = flow.input("x", {"i": "int64"})
-    flow.output("o", x.map_rows(lambda row: (row.i, 60 // row.i), {"i": "int64", "r": "int64"}).group_by("r").agg(n=tm.count()))
+    flow.output(
+        "o", x.map_rows(lambda row: (row.i, 60 // row.i), {"i": "int64", "r": "int64"}).group_by("r").agg(n=tm.count())
+    )
     with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
         run.insert("x", [(4,)])
         run.advance()

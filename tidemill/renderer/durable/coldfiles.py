@@ -53,6 +53,11 @@ class Layout:
         rest = [*(f"t{i}" for i in range(self.coordinates)), *(f"w{i}" for i in range(self.weights))]
         return values + [(name, INT64) for name in rest]
 
+    @property
+    def has_lists(self) -> bool:
+        """Whether a column is of lists: Spark 4.3 cannot read them where they have a dictionary with nothing in it."""
+        return any(dtype.element is not None for _, dtype in self.fields)
+
     def decoded(self, block: Block, interner: Interner) -> pa.Table:
         """Return updates as a table, without the hash."""
         columns = [decode_column(codes, t, interner) for codes, (_, t) in zip(block, self.fields, strict=True)]
@@ -188,7 +193,8 @@ def _write_sorted(path: Path, layout: Layout, tables: Iterator[pa.Table]) -> Col
     schema = pa.schema([(HASH, pa.int64()), *((name, dtype.arrow) for name, dtype in layout.fields)])
     rows = 0
     with path.open("xb") as file:
-        with pq.ParquetWriter(file, schema, write_statistics=[HASH]) as writer:
+        plain = [name for name, dtype in layout.fields if dtype.element is None]  # see `Layout.has_lists`
+        with pq.ParquetWriter(file, schema, write_statistics=[HASH], use_dictionary=plain) as writer:
             for table in tables:
                 if not len(table):  # a page of nothing would have no least hash
                     continue

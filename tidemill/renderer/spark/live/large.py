@@ -137,7 +137,8 @@ class LargeWork:
         self._store.folder.mkdir(parents=True, exist_ok=True)
         folder = self._store.folder / f"writing-{uuid.uuid4().hex[:8]}"
         try:
-            data.select(*wanted).write.parquet(str(folder))
+            dictionary = "false" if cold.layout.has_lists else "true"
+            data.select(*wanted).write.option("parquet.enable.dictionary", dictionary).parquet(str(folder))
             return [f for part in sorted(folder.glob("part-*.parquet")) if (f := self._moved(name, part)).rows]
         finally:
             shutil.rmtree(folder, ignore_errors=True)
