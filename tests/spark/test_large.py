@@ -232,3 +232,38 @@ def test_a_changelog_of_large_steps(spark, tmp_path):
         run.advance()
     found = spark.read.parquet(str(tmp_path / "log" / "o")).collect()
     assert sorted(map(tuple, found)) == [(0, 4, 0, 1), (1, 3, 0, 1), (1, 3, 1, -1), (1, 4, 1, 1), (2, 3, 0, 1)]
+
+
+def test_large_outputs_are_read_from_the_disk(spark, tmp_path, monkeypatch):
+    """`to_spark` of many rows does not bring them to the driver; looking at them does, and both give the same."""
+    from tidemill.renderer.spark.live import ondisk
+
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"i": "int64", "s": "string"}).select(i="i div 2", s="s"))
+    rows = spark.sql("SELECT id i, concat('s', id % 2) s FROM range(20) UNION ALL SELECT 2L, 's0'")
+    got = []
+    updates = ondisk.Parts.updates
+    monkeypatch.setattr(ondisk.Parts, "updates", lambda self: got.append(1) or updates(self))
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=5, checkpoint_every=1)) as run:
+        run.insert("x", rows)
+        run.advance()
+        changes = run.changes("o")
+        run.insert("x", [(7, None)])
+        run.delete("x", [(18, "s0")])
+        run.advance()
+        contents = run.snapshot("o")
+        there = sorted(map(tuple, changes.to_spark().collect()))
+        assert len(there) == 20
+        assert (1, "s0", 0, 2) in there
+        in_spark = sorted(map(repr, contents.to_spark().collect()))
+        assert got == []
+        assert sorted((*row, time, diff) for row, time, diff in changes) == there
+        assert changes.to_spark().columns == ["i", "s", "time", "diff"]
+        assert len(contents) == 21
+        assert got == [1, 1]
+        assert sorted(map(repr, spark.createDataFrame(contents.to_arrow()).collect())) == in_spark
+        assert sorted((*row, time, diff) for row, time, diff in run.changes("o")) == [(3, None, 1, 1), (9, "s0", 1, -1)]
+        files = {p.name for p in (tmp_path / "cold").iterdir()}
+        del changes, contents
+        run.advance()
+        assert {p.name for p in (tmp_path / "cold").iterdir()} <= files

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import uuid
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ from tidemill.renderer.durable.coldfiles import (
 )
 from tidemill.renderer.embedded.blocks import Block, Ints, stacked
 from tidemill.renderer.embedded.codec import Interner, decode_column
+from tidemill.renderer.embedded.container import sync_folder
 from tidemill.renderer.embedded.schedule import Frontier, Schedule
 from tidemill.renderer.embedded.spine import Spine
 
@@ -47,6 +49,7 @@ class ColdStore:
         self.interner = interner
         self.colds: dict[str, Cold] = {}
         """By the name of the spine that they are below."""
+        self._pins: Counter[str] = Counter()
         self._owner = uuid.uuid4().hex[:8]
         self._numbers = itertools.count()
 
@@ -75,7 +78,9 @@ class ColdStore:
             cold.forget()
 
     def listing(self) -> dict[str, Any]:
-        """Return what there is, to be written down with a checkpoint."""
+        """Return what there is, all of it on the disk, to be written down with a checkpoint."""
+        if self.folder.exists():
+            sync_folder(self.folder)
         return {
             name: [[[f.name, f.rows, f.sorted] for f in batch.files] for batch in cold.cold_batches]
             for name, cold in self.colds.items()
@@ -90,12 +95,20 @@ class ColdStore:
 
     def sweep(self) -> None:
         """Remove files that nothing refers to. Only when a checkpoint says so: a crash goes back to the last one."""
-        needed = {f.name for cold in self.colds.values() for b in cold.cold_batches for f in b.files}
+        needed = {f.name for cold in self.colds.values() for b in cold.cold_batches for f in b.files} | set(self._pins)
         if self.folder.exists():
             with contextlib.suppress(OSError):  # there will be another opportunity
                 for path in self.folder.iterdir():
                     if path.name not in needed:
                         path.unlink()
+
+    def pin(self, names: Iterable[str]) -> None:
+        """Keep files, whether or not an arrangement refers to them."""
+        self._pins.update(names)
+
+    def unpin(self, names: Iterable[str]) -> None:
+        """Keep files once less."""
+        self._pins -= Counter(names)
 
     def new_path(self, name: str) -> Path:
         """Return a path for a file of a spine that no other file has."""

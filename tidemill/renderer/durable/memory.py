@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tidemill.renderer.durable.cold import ColdStore
+from tidemill.dataflow.nodes import Output
+from tidemill.renderer.durable.cold import Cold, ColdStore
 from tidemill.renderer.embedded.run import EmbeddedRun
 from tidemill.renderer.embedded.spine import Spine
 from tidemill.renderer.embedded.state import spines_of
@@ -41,6 +42,10 @@ class Memory:
     def spines(self) -> dict[str, Spine]:
         """The run's arrangements, by name."""
         return {name: spine for name, (_, spine) in self._spines.items()}
+
+    def cold(self, node: Output) -> Cold | None:
+        """Return what of an output's contents is on the disk; None of nothing."""
+        return None if self._store is None else self._store.colds.get(f"{node.id}/spine")
 
     @property
     def held(self) -> int:

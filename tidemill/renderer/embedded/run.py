@@ -170,12 +170,15 @@ class EmbeddedRun(Run):
 
     def _contents(self, node: Output, at: Time | None) -> Rows:
         operator = self.compiled.outputs[node]
-        block = operator.spine.everything()
-        k, users = len(operator.schema), len(self.graph.coordinates)
+        return self._rows(operator.schema, operator.spine.everything(), at)
+
+    def _rows(self, schema: Schema, block: Block, at: Time | None) -> Rows:
+        """Return what updates come to at a time, or after all times."""
+        k, users = len(schema), len(self.graph.coordinates)
         if at is not None:
             block = block.compress(_at_or_before(block[k : k + users], at), axis=1)
         rows = consolidated(np.concatenate((block[:k], block[-1:])))
-        return Rows(operator.schema, decode(operator.schema, rows[:k], self.compiled.interner), rows[-1], at)
+        return Rows(schema, decode(schema, rows[:k], self.compiled.interner), rows[-1], at)
 
     def _unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
         operator = self.compiled.outputs[node]

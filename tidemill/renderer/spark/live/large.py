@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from tidemill.collections.schema import Schema
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input, Output
+from tidemill.errors import StateError
 from tidemill.renderer.durable.cold import Cold, ColdStore
 from tidemill.renderer.durable.coldfiles import ColdBatch, ColdFile
 from tidemill.renderer.embedded.compile import Compiled
@@ -26,6 +28,7 @@ from tidemill.renderer.embedded.spine import Spine
 from tidemill.renderer.spark.boundary import Names, given, table_of, taken
 from tidemill.renderer.spark.frames import DIFF, Frame
 from tidemill.renderer.spark.live.largestep import LargeStep
+from tidemill.renderer.spark.live.ondisk import read_cold
 
 __all__ = ["LargeChange", "LargeWork"]
 
@@ -92,6 +95,8 @@ class LargeWork:
         self._spines = spines
         self._few = few
         self._carefully = carefully
+        self.unread: dict[Output, tuple[ColdFile, ...]] = {}
+        """Changes of outputs that stay on the disk until they are read."""
 
     def run(self, given: Mapping[Input, Frame | None]) -> None:
         """Take in large changes, and what else came to the operators."""
@@ -115,15 +120,8 @@ class LargeWork:
         cold = self._store.colds.get(name)
         if cold is None or not cold.cold_batches:
             return None
-        wanted = [name for name, _ in cold.layout.fields]
-        data = None
-        for is_sorted in (False, True):
-            files = [f for b in cold.cold_batches for f in b.files if f.sorted == is_sorted]
-            if files:
-                paths = [str(self._store.folder / f.name) for f in files]
-                some = self._spark.read.parquet(*paths).select(*wanted)
-                data = some if data is None else data.union(some)
-        return data
+        files = [f for batch in cold.cold_batches for f in batch.files]
+        return read_cold(self._spark, self._store, cold.layout, files)
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
@@ -140,12 +138,17 @@ class LargeWork:
             dictionary = "false" if cold.layout.has_lists else "true"
             data.select(*wanted).write.option("parquet.enable.dictionary", dictionary).parquet(str(folder))
             return [f for part in sorted(folder.glob("part-*.parquet")) if (f := self._moved(name, part)).rows]
+        except OSError as error:
+            msg = f"{self._store.folder} could not be written ({error}): the step was not taken and is queued still"
+            raise StateError(msg) from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _moved(self, name: str, part: Path) -> ColdFile:
         path = self._store.new_path(name)
         part.rename(path)
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
         return ColdFile(path.name, pq.read_metadata(path).num_rows, sorted=False)
 
     def _add(self, name: str, batch: ColdBatch) -> None:
@@ -154,9 +157,12 @@ class LargeWork:
         cold.add(batch)
 
     def _show(self, output: Output, files: Sequence[ColdFile]) -> None:
-        """Have those who read an output's changes read these."""
+        """Have those who read an output's changes read these: from the disk, where they are many."""
         operator = self._compiled.outputs[output]
         if not files or (output.changes is False and not operator.followed):
+            return
+        if sum(f.rows for f in files) > self._few and not operator.followed:
+            self.unread[output] = tuple(files)
             return
         cold = self._store.colds[f"{output.id}/spine"]
         tables = [pq.read_table(self._store.folder / f.name) for f in files]

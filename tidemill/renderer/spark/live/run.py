@@ -14,12 +14,16 @@ from tidemill.collections.schema import Schema
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Output, Reduce
+from tidemill.renderer.durable.cold import Cold
+from tidemill.renderer.durable.coldfiles import ColdFile
 from tidemill.renderer.durable.run import DurableRun
 from tidemill.renderer.run import Queued, schema_of
 from tidemill.renderer.spark.attempts import attempted
+from tidemill.renderer.spark.boundary import Names
 from tidemill.renderer.spark.frames import Frame, united
 from tidemill.renderer.spark.live.large import LargeChange, LargeWork, collected, sorted_out
 from tidemill.renderer.spark.live.largestep import frame_of
+from tidemill.renderer.spark.live.ondisk import DiskRows, DiskUpdates, Parts, contents, summed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,6 +53,9 @@ class SparkRun(DurableRun):
         """Those that the current step takes."""
         self._can_be_large = self._is_large = self._carefully = False
         """Of the current step."""
+        self._shown: dict[Output, tuple[ColdFile, ...]] = {}
+        self._unread_files: dict[Output, tuple[ColdFile, ...]] = {}
+        """Changes of outputs on the disk: of the current step, and those that were not read yet."""
         super().__init__(graph, keep, passes, state, checkpoint_every, in_memory)
 
     def foreach_batch(
@@ -119,13 +126,17 @@ class SparkRun(DurableRun):
         self._taking = closing
 
         def take(carefully: bool) -> None:
-            self._carefully = carefully
+            self._carefully, self._shown = carefully, {}
             super(SparkRun, self)._step(frontiers, upserts)
 
         try:
             attempted(self.graph, take)
         finally:
             self._taking, self._is_large = [], False
+        for output, files in self._shown.items():
+            self._unread_files[output] = (*self._unread_files.get(output, ()), *files)
+            self._memory.store.pin(f.name for f in files)
+        self._shown = {}
         self._large = [c for c in self._large if c not in closing]
 
     def _closes_everything(self, frontiers: Mapping[Input, Antichain]) -> bool:
@@ -144,6 +155,7 @@ class SparkRun(DurableRun):
         store, spines = self._memory.store, self._memory.spines
         work = LargeWork(self._spark, self.compiled, store, spines, self._in_driver, carefully=self._carefully)
         work.run(given)
+        self._shown = work.unread
         self.compiled.root.clear()
 
     def _large_inputs(self) -> dict[Input, Frame]:
@@ -165,13 +177,51 @@ class SparkRun(DurableRun):
     # -- out ----------------------------------------------------------------------------------------------------------
 
     def _contents(self, node: Output, at: Time | None) -> Rows:
+        cold = self._memory.cold(node)
+        if cold is not None and cold.size > self._in_driver:
+            return self._contents_on_disk(node, at, cold)
         found = super()._contents(node, at)
         found.to_frame = self._frame
         return found
 
+    def _contents_on_disk(self, node: Output, at: Time | None, cold: Cold) -> Rows:
+        schema, operator = schema_of(node), self.compiled.outputs[node]
+        files = tuple(f for batch in cold.cold_batches for f in batch.files)
+        parts = Parts(self._spark, self._memory.store, cold, files, operator.spine.held())
+        names = list(schema.names)
+        found = DiskRows(
+            schema,
+            at,
+            lambda: self._rows(schema, parts.updates(), at),
+            lambda: contents(parts.frame(), len(schema), at).toDF(*names),
+        )
+        parts.pinned(found)
+        return found
+
     def _unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
+        files = self._unread_files.pop(node, ())
+        if files:
+            return self._unread_on_disk(node, lower, upper, files)
         found = super()._unread(node, lower, upper)
         found.to_frame = self._frame
+        return found
+
+    def _unread_on_disk(self, node: Output, lower: Antichain, upper: Antichain, files: tuple[ColdFile, ...]) -> Updates:
+        schema, store = schema_of(node), self._memory.store
+        cold = self._memory.cold(node)
+        assert cold is not None
+        parts = Parts(self._spark, store, cold, files, self.compiled.outputs[node].take_unread())
+        names = [*schema.names, *Names.of(self.graph.coordinates, None, "diff").times, "diff"]
+        found = DiskUpdates(
+            schema,
+            self.graph.coordinates,
+            lower,
+            upper,
+            lambda: self._updates(schema, parts.updates(), lower, upper),
+            lambda: summed(parts.frame(), len(schema), self._users).toDF(*names),
+        )
+        parts.pinned(found)
+        store.unpin(f.name for f in files)
         return found
 
     def _changed_since(self, node: Output, time: Time, upper: Antichain) -> Updates:

@@ -1,0 +1,137 @@
+"""Contents and changes of outputs that are on the disk, and come to the driver only when they are looked at."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+
+from tidemill.collections.results import Rows, Updates
+from tidemill.collections.schema import Field, Schema
+from tidemill.dataflow.lattice import Antichain, Time
+from tidemill.renderer.durable.cold import Cold, ColdStore
+from tidemill.renderer.durable.coldfiles import ColdFile, Layout
+from tidemill.renderer.embedded.blocks import Block, consolidated, stacked
+from tidemill.renderer.spark.types import struct
+
+__all__ = ["DiskRows", "DiskUpdates", "Parts", "contents", "read_cold", "summed"]
+
+
+class _OnDisk:
+    """What `Rows` and `Updates` hold is got by ``load`` when it is first asked for; ``frame`` goes without it."""
+
+    _load: Callable[[], Any]
+    _frame: Callable[[], DataFrame]
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("_table", "_times", "_counts"):
+            raise AttributeError(name)
+        found = self._load()
+        self._table, self._times, self._counts = found._table, found._times, found._counts  # noqa: SLF001 - its like
+        return getattr(self, name)
+
+    def to_spark(self) -> DataFrame:
+        """Return a DataFrame of what ``to_arrow`` gives, in no order, which reads the run's files itself.
+
+        The files are there as long as this object is.
+        """
+        return self._frame()
+
+
+class DiskRows(_OnDisk, Rows):
+    """See `Rows`."""
+
+    def __init__(
+        self, schema: Schema, time: Time | None, load: Callable[[], Rows], frame: Callable[[], DataFrame]
+    ) -> None:
+        super().__init__(schema, pa.table({}), np.empty(0, np.int64), time)
+        _made_lazy(self, load, frame)
+
+
+class DiskUpdates(_OnDisk, Updates):
+    """See `Updates`."""
+
+    def __init__(  # noqa: PLR0917 - as Updates
+        self,
+        schema: Schema,
+        coordinates: Sequence[str],
+        lower: Antichain,
+        upper: Antichain,
+        load: Callable[[], Updates],
+        frame: Callable[[], DataFrame],
+    ) -> None:
+        none = np.empty((len(coordinates), 0), np.int64)
+        super().__init__(schema, coordinates, pa.table({}), none, none[0], lower, upper)
+        _made_lazy(self, load, frame)
+
+
+def _made_lazy(of: Any, load: Callable[[], Any], frame: Callable[[], DataFrame]) -> None:
+    del of._table, of._times, of._counts  # noqa: SLF001 - its own
+    of._sorted = False  # noqa: SLF001
+    of._load, of._frame = load, frame  # noqa: SLF001
+
+
+@attrs.frozen
+class Parts:
+    """Updates of an output: some in files, and some in the driver."""
+
+    spark: SparkSession
+    store: ColdStore
+    cold: Cold
+    files: tuple[ColdFile, ...]
+    block: Block
+
+    def updates(self) -> Block:
+        """Return them all, in the driver."""
+        layout, interner = self.cold.layout, self.store.interner
+        tables = [pq.read_table(self.store.folder / f.name) for f in self.files]
+        return consolidated(stacked([*(layout.encoded(t, interner) for t in tables), self.block]))
+
+    def frame(self) -> DataFrame:
+        """Return them all as a DataFrame ``v0, ...``, ``t0, ...``, ``w0``."""
+        layout = self.cold.layout
+        data = read_cold(self.spark, self.store, layout, self.files)
+        here = layout.decoded(self.block, self.store.interner)
+        schema = Schema(tuple(Field(name, dtype) for name, dtype in layout.fields))
+        return data.union(self.spark.createDataFrame(here, schema=struct(schema)))
+
+    def pinned(self, by: object) -> None:
+        """Keep the files as long as an object is there."""
+        names = [f.name for f in self.files]
+        self.store.pin(names)
+        weakref.finalize(by, self.store.unpin, names)
+
+
+def read_cold(spark: SparkSession, store: ColdStore, layout: Layout, files: Sequence[ColdFile]) -> DataFrame:
+    """Return what cold files hold as a DataFrame. Those that are sorted have a column more."""
+    wanted = [name for name, _ in layout.fields]
+    found = []
+    for is_sorted in (False, True):
+        paths = [str(store.folder / f.name) for f in files if f.sorted == is_sorted]
+        if paths:
+            found.append(spark.read.parquet(*paths).select(*wanted))
+    return functools.reduce(DataFrame.union, found)
+
+
+def contents(data: DataFrame, width: int, at: Time | None) -> DataFrame:
+    """Return the rows of updates ``v0, ...``, ``t0, ...``, ``w0`` up to a time, each as often as its count."""
+    row = [f"v{i}" for i in range(width)]
+    for i, last in enumerate(at or ()):
+        data = data.filter(F.col(f"t{i}") <= last)
+    counted = data.groupBy(*row).agg(F.sum("w0").cast("int").alias("n")).filter(F.col("n") > 0)
+    copies = F.explode(F.array_repeat(F.lit(0), F.col("n"))).alias("copy")
+    return counted.select(*row, copies).select(*row)
+
+
+def summed(data: DataFrame, width: int, coordinates: int) -> DataFrame:
+    """Return updates with equal rows at equal times added up, less those that come to nothing."""
+    keys = [*(f"v{i}" for i in range(width)), *(f"t{i}" for i in range(coordinates))]
+    return data.groupBy(*keys).agg(F.sum("w0").alias("w0")).filter(F.col("w0") != 0)
