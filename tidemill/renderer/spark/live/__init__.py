@@ -35,8 +35,8 @@ class Spark:
     A DataFrame of more than ``in_driver`` rows that is inserted or deleted does not come to the driver: the step that
     takes it is rendered onto DataFrames and runs on the executors, which read the state and write what there is more
     of it; so the folder has to be one that they see. (This is for times of one coordinate, inputs without a key that
-    advance together, and dataflows without `delay`; with others the driver takes it all the same.) The DataFrame is
-    read several times, and has to be the same each time. With ``in_driver=0`` every step is taken so that can be.
+    advance together, and dataflows without `delay`; with others the driver takes it all the same.) It is
+    computed once, when it is put in. With ``in_driver=0`` every step is taken so that can be.
     """
 
     spark: SparkSession

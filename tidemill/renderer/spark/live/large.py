@@ -22,58 +22,104 @@ from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import StateError
 from tidemill.renderer.durable.cold import Cold, ColdStore
-from tidemill.renderer.durable.coldfiles import ColdBatch, ColdFile
+from tidemill.renderer.durable.coldfiles import ColdBatch, ColdFile, Layout
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.spine import Spine
-from tidemill.renderer.spark.boundary import Names, given, table_of, taken
-from tidemill.renderer.spark.frames import DIFF, Frame
+from tidemill.renderer.run import Queued
+from tidemill.renderer.spark.boundary import Names, given, watched
+from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
 from tidemill.renderer.spark.live.largestep import LargeStep
-from tidemill.renderer.spark.live.ondisk import read_cold
+from tidemill.renderer.spark.live.ondisk import pin, read_cold
 
-__all__ = ["LargeChange", "LargeWork"]
+__all__ = ["LargeChange", "LargeWork", "few_of", "put_down"]
 
 
-_FEW: Final = 10_000
+_FEW: Final = 100_000
 """Rows of a DataFrame that are got to see whether there are more: one job instead of two."""
 
 
 @attrs.frozen(eq=False)
 class LargeChange:
-    """Checked rows of a DataFrame, all put into an input at one time with one diff."""
+    """Checked updates, all put into an input at one time with one diff, in files of our own."""
 
     node: Input
-    frame: Frame
     time: Time
-    diff: int
+    files: tuple[ColdFile, ...]
+    frame: Frame
 
-    def updates(self) -> Frame:
-        """Return them as updates."""
-        whole = {f"t{i}": c for i, c in enumerate(self.time)} | {DIFF: self.diff}
-        data = self.frame.data
-        for name, value in whole.items():
-            data = data.withColumn(name, F.lit(value).cast("bigint"))
-        return self.frame.projected(data, time=self.time)
+    def collected(self, store: ColdStore) -> Queued:
+        """Return them in the driver."""
+        tables = [pq.read_table(store.folder / f.name) for f in self.files]
+        table = pa.concat_tables(tables)
+        schema: Schema = self.node.schema
+        columns = [table.column(f"v{i}").cast(f.dtype.arrow) for i, f in enumerate(schema)]
+        diff = table.column("w0")[0].as_py()
+        return Queued(pa.Table.from_arrays(columns, names=list(schema.names)), self.time, diff)
 
 
-def sorted_out(node: Input, data: Any, most: int) -> tuple[Any, Frame | None]:
-    """Return a DataFrame's rows as a table, where there are at most so many; else checked, and left where they are.
+def few_of(data: Any, most: int) -> pa.Table | None:
+    """Return a DataFrame's rows as a table, where there are few."""
+    most = min(most, _FEW)
+    table = data.limit(most + 1).toArrow()
+    return table if len(table) <= most else None
 
-    ``RowError`` where a row does not fit.
+
+def put_down(  # noqa: PLR0917 - made in one place
+    store: ColdStore, spark: SparkSession, node: Input, data: Any, time: Time, diff: int
+) -> LargeChange | None:
+    """Check a DataFrame's rows and write them to files in one go; None where there are none.
+
+    ``RowError`` where a row does not fit. So the DataFrame is computed once, whatever it comes from, and an arrangement
+    of the input needs not write it again.
     """
-    few = data.limit(min(most, _FEW) + 1).toArrow()
-    if len(few) <= min(most, _FEW):
-        return few, None
-    by = Names(("tidemill time",), "tidemill diff")
-    frame = taken({node: given(node, data, by)}, by)[node]
-    if frame is None or (frame.rows or 0) <= most:
-        return data.toArrow(), None
-    return None, frame
+    schema: Schema = node.schema
+    by = Names(tuple(f"tidemill time {i}" for i in range(len(time))), "tidemill diff")
+    updates, noted = watched(node, given(node, data, by), by)
+    row = [F.col(name).alias(f"v{i}") for i, name in enumerate(columns(len(schema)))]
+    rest = {f"t{i}": c for i, c in enumerate(time)} | {"w0": diff}
+    layout = Layout((), tuple(f.dtype for f in schema), len(time), len(time), 1)
+    whole = updates.select(*row, *(F.lit(value).cast("bigint").alias(name) for name, value in rest.items()))
+    files = written(store, f"{node.id}/input", layout, whole)
+    try:
+        found = noted(_as_given(read_cold(spark, store, layout, files), len(schema), len(time)) if files else data)
+    except BaseException:
+        for file in files:
+            (store.folder / file.name).unlink(missing_ok=True)
+        raise
+    if found is None:
+        return None
+    change = LargeChange(node, time, tuple(files), attrs.evolve(found, time=time))
+    pin(store, files, change)
+    return change
 
 
-def collected(change: LargeChange) -> pa.Table:
-    """Return the rows of a large change."""
-    schema: Schema = change.node.schema
-    return table_of(schema, change.frame.data, 0)[0]
+def _as_given(data: DataFrame, width: int, coordinates: int) -> DataFrame:
+    row = [F.col(f"v{i}").alias(name) for i, name in enumerate(columns(width))]
+    return data.select(*row, *times(coordinates), F.col("w0").alias(DIFF))
+
+
+def written(store: ColdStore, name: str, layout: Layout, data: DataFrame) -> list[ColdFile]:
+    """Write updates ``v0, ...``, ``t0, ...``, ``w0, ...``, in no order, and return the files."""
+    wanted = [name for name, _ in layout.fields]
+    folder = store.folder / f"writing-{uuid.uuid4().hex[:8]}"
+    dictionary = "false" if layout.has_lists else "true"
+    try:
+        store.folder.mkdir(parents=True, exist_ok=True)
+        data.select(*wanted).write.option("parquet.enable.dictionary", dictionary).parquet(str(folder))
+        return [f for part in sorted(folder.glob("part-*.parquet")) if (f := _moved(store, name, part)).rows]
+    except OSError as error:
+        msg = f"{store.folder} could not be written ({error}): nothing was taken; make room or mend what is wrong"
+        raise StateError(msg) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _moved(store: ColdStore, name: str, part: Path) -> ColdFile:
+    path = store.new_path(name)
+    part.rename(path)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    return ColdFile(path.name, pq.read_metadata(path).num_rows, sorted=False)
 
 
 class LargeWork:
@@ -98,17 +144,25 @@ class LargeWork:
         self.unread: dict[Output, tuple[ColdFile, ...]] = {}
         """Changes of outputs that stay on the disk until they are read."""
 
-    def run(self, given: Mapping[Input, Frame | None]) -> None:
-        """Take in large changes, and what else came to the operators."""
+    def run(self, given: Mapping[Input, Frame | None], files: Mapping[Input, Sequence[ColdFile]]) -> None:
+        """Take in large changes, and what else came to the operators; some inputs' changes are what is in files."""
         held = functools.cache(self._held)
         step = LargeStep(self._spark, self._compiled, given, held, self._few, carefully=self._carefully)
         step.run()
-        written = {name: self._written(name, frames) for name, frames in step.added.items()}
-        for name, files in written.items():
-            if files:
-                self._add(name, ColdBatch(tuple(files)))
+        added = {name: self._written(name, frames) for name, frames in step.added.items()}
+        for name, source in step.same.items():
+            if source in files:
+                self._store.below(name, self._spines[name])
+                added[name] = list(files[source])
+            else:
+                frame = given[source]
+                assert frame is not None
+                added[name] = self._written(name, [step.values_of(frame)])
+        for name, of_name in added.items():
+            if of_name:
+                self._add(name, ColdBatch(tuple(of_name)))
         for output in self._compiled.outputs:
-            self._show(output, written.get(f"{output.id}/spine", []))
+            self._show(output, added.get(f"{output.id}/spine", []))
         for node, frame in step.deltas.items():
             if frame is not None and frame.rows is not None:
                 self._compiled.operators[node].records_out += frame.rows
@@ -126,30 +180,9 @@ class LargeWork:
     # -- out ----------------------------------------------------------------------------------------------------------
 
     def _written(self, name: str, frames: Sequence[DataFrame]) -> list[ColdFile]:
-        """Write updates of an arrangement, in no order, and return the files."""
+        """Write what an arrangement holds more, and return the files."""
         cold = self._store.below(name, self._spines[name])
-        data = frames[0]
-        for frame in frames[1:]:
-            data = data.union(frame)
-        wanted = [name for name, _ in cold.layout.fields]
-        self._store.folder.mkdir(parents=True, exist_ok=True)
-        folder = self._store.folder / f"writing-{uuid.uuid4().hex[:8]}"
-        try:
-            dictionary = "false" if cold.layout.has_lists else "true"
-            data.select(*wanted).write.option("parquet.enable.dictionary", dictionary).parquet(str(folder))
-            return [f for part in sorted(folder.glob("part-*.parquet")) if (f := self._moved(name, part)).rows]
-        except OSError as error:
-            msg = f"{self._store.folder} could not be written ({error}): the step was not taken and is queued still"
-            raise StateError(msg) from error
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def _moved(self, name: str, part: Path) -> ColdFile:
-        path = self._store.new_path(name)
-        part.rename(path)
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-        return ColdFile(path.name, pq.read_metadata(path).num_rows, sorted=False)
+        return written(self._store, name, cold.layout, functools.reduce(DataFrame.union, frames))
 
     def _add(self, name: str, batch: ColdBatch) -> None:
         cold = self._store.colds[name]

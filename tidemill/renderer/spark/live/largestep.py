@@ -62,6 +62,8 @@ class LargeStep(Step):
         super().__init__(spark, compiled.graph, given, carefully=carefully)
         self.added: dict[str, list[DataFrame]] = defaultdict(list)
         """What arrangements hold more on the disk, by their names."""
+        self.same: dict[str, Input] = {}
+        """Arrangements that hold just what came to an input more."""
         self._compiled = compiled
         self._held = held
         self._few = few
@@ -236,11 +238,18 @@ class LargeStep(Step):
         if frame is not None and isinstance(node, (Arrange, Output)):
             if not frame.cheap or isinstance(node, Output):
                 frame = materialised(frame)
-            if frame is not None and not self._arrange_here(node, frame, now):
-                row = [F.col(name).alias(f"v{i}") for i, name in enumerate(columns(frame.width))]
-                data = frame.data.select(*row, *times(frame.coordinates), F.col(DIFF).alias("w0"))
-                self.added[f"{node.id}/spine"].append(data)
+            source = node.inputs[0]
+            if isinstance(source, Input) and frame is not None and frame is self._given.get(source):
+                self.same[f"{node.id}/spine"] = source
+            elif frame is not None and not self._arrange_here(node, frame, now):
+                self.added[f"{node.id}/spine"].append(self.values_of(frame))
         return super()._shared(node, frame, now)
+
+    @staticmethod
+    def values_of(frame: Frame) -> DataFrame:
+        """Return updates as arrangements on the disk have them."""
+        row = [F.col(name).alias(f"v{i}") for i, name in enumerate(columns(frame.width))]
+        return frame.data.select(*row, *times(frame.coordinates), F.col(DIFF).alias("w0"))
 
     def _arrange_here(self, node: Node, frame: Frame, now: Loops) -> bool:
         """Have the driver take in a small change of an arrangement or output, unless that is in a loop."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -22,7 +22,7 @@ from tidemill.renderer.durable.coldfiles import ColdFile, Layout
 from tidemill.renderer.embedded.blocks import Block, consolidated, stacked
 from tidemill.renderer.spark.types import struct
 
-__all__ = ["DiskRows", "DiskUpdates", "Parts", "contents", "read_cold", "summed"]
+__all__ = ["DiskRows", "DiskUpdates", "Parts", "contents", "pin", "read_cold", "summed"]
 
 
 class _OnDisk:
@@ -103,11 +103,12 @@ class Parts:
         schema = Schema(tuple(Field(name, dtype) for name, dtype in layout.fields))
         return data.union(self.spark.createDataFrame(here, schema=struct(schema)))
 
-    def pinned(self, by: object) -> None:
-        """Keep the files as long as an object is there."""
-        names = [f.name for f in self.files]
-        self.store.pin(names)
-        weakref.finalize(by, self.store.unpin, names)
+
+def pin(store: ColdStore, files: Iterable[ColdFile], by: object) -> None:
+    """Keep files as long as an object is there."""
+    names = [f.name for f in files]
+    store.pin(names)
+    weakref.finalize(by, store.unpin, names)
 
 
 def read_cold(spark: SparkSession, store: ColdStore, layout: Layout, files: Sequence[ColdFile]) -> DataFrame:

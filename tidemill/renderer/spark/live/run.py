@@ -21,9 +21,9 @@ from tidemill.renderer.run import Queued, schema_of
 from tidemill.renderer.spark.attempts import attempted
 from tidemill.renderer.spark.boundary import Names
 from tidemill.renderer.spark.frames import Frame, united
-from tidemill.renderer.spark.live.large import LargeChange, LargeWork, collected, sorted_out
+from tidemill.renderer.spark.live.large import LargeChange, LargeWork, few_of, put_down
 from tidemill.renderer.spark.live.largestep import frame_of
-from tidemill.renderer.spark.live.ondisk import DiskRows, DiskUpdates, Parts, contents, summed
+from tidemill.renderer.spark.live.ondisk import DiskRows, DiskUpdates, Parts, contents, pin, summed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -98,11 +98,23 @@ class SparkRun(DurableRun):
         node = self._input(name)
         if not node.key and hasattr(rows, "localCheckpoint"):  # a Spark DataFrame
             at = self._default_time(node) if time is None else self._open_time(node, time)
-            rows, frame = sorted_out(node, rows, self._in_driver)
-            if frame is not None:
-                self._large.append(LargeChange(node, frame, at, sign))
+            table = few_of(rows, self._in_driver)
+            if table is None:
+                self._put_down(node, rows, at, sign)
                 return
+            rows = table
         super()._change(name, rows, time, sign)
+
+    def _put_down(self, node: Input, rows: Any, at: Time, sign: int) -> None:
+        """Have a DataFrame of many rows in files, and in the driver after all where it is not that many."""
+        store = self._memory.store
+        change = put_down(store, self._spark, node, rows, at, sign)
+        if change is None:
+            return
+        if (change.frame.rows or 0) > self._in_driver:
+            self._large.append(change)
+        else:
+            self._queue(node, change.collected(store))
 
     def _discard(self) -> None:
         super()._discard()
@@ -120,7 +132,7 @@ class SparkRun(DurableRun):
         self._can_be_large = self._closes_everything(frontiers)
         if closing and not self._can_be_large:
             for change in closing:
-                self._queue(change.node, Queued(collected(change), change.time, change.diff))
+                self._queue(change.node, change.collected(self._memory.store))
             self._large = [c for c in self._large if c not in closing]
             closing = []
         self._taking = closing
@@ -147,29 +159,32 @@ class SparkRun(DurableRun):
         return self._users == 1 and not self._retimes and same and scalars
 
     def _work(self) -> None:
-        given = self._large_inputs() if self._can_be_large else {}
+        given, files = self._large_inputs() if self._can_be_large else ({}, {})
         if not given:
             super()._work()
             return
         self._is_large = True
         store, spines = self._memory.store, self._memory.spines
         work = LargeWork(self._spark, self.compiled, store, spines, self._in_driver, carefully=self._carefully)
-        work.run(given)
+        work.run(given, files)
         self._shown = work.unread
         self.compiled.root.clear()
 
-    def _large_inputs(self) -> dict[Input, Frame]:
-        """Return the changes of this step that are too large for the driver."""
+    def _large_inputs(self) -> tuple[dict[Input, Frame], dict[Input, list[ColdFile]]]:
+        """Return the changes of this step that are too large for the driver, and which are just what is in files."""
         found: dict[Input, list[Frame]] = {}
+        files: dict[Input, list[ColdFile]] = {}
         for change in self._taking:
-            found.setdefault(change.node, []).append(change.updates())
+            found.setdefault(change.node, []).append(change.frame)
+            files.setdefault(change.node, []).extend(change.files)
         for node, operator in self.compiled.inputs.items():
             if operator.ports[0].size > self._in_driver:
                 block = operator.ports[0].take_consolidated()
                 if block is not None:
                     frame = frame_of(self._spark, self.compiled, schema_of(node), block)
                     found.setdefault(node, []).append(frame)
-        return {node: whole for node, frames in found.items() if (whole := united(frames)) is not None}
+                    files.pop(node, None)
+        return {node: whole for node, frames in found.items() if (whole := united(frames)) is not None}, files
 
     def _is_recorded(self) -> bool:
         return not self._is_large
@@ -195,7 +210,7 @@ class SparkRun(DurableRun):
             lambda: self._rows(schema, parts.updates(), at),
             lambda: contents(parts.frame(), len(schema), at).toDF(*names),
         )
-        parts.pinned(found)
+        pin(self._memory.store, files, found)
         return found
 
     def _unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
@@ -220,7 +235,7 @@ class SparkRun(DurableRun):
             lambda: self._updates(schema, parts.updates(), lower, upper),
             lambda: summed(parts.frame(), len(schema), self._users).toDF(*names),
         )
-        parts.pinned(found)
+        pin(self._memory.store, files, found)
         store.unpin(f.name for f in files)
         return found
 
