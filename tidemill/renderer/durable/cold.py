@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from tidemill.collections.types import INT64
 from tidemill.renderer.durable.coldfiles import (
@@ -25,6 +24,7 @@ from tidemill.renderer.durable.coldfiles import (
     Page,
     Pages,
     merged,
+    read_file,
     sorted_file,
     write_block,
 )
@@ -82,7 +82,7 @@ class ColdStore:
         if self.folder.exists():
             sync_folder(self.folder)
         return {
-            name: [[[f.name, f.rows, f.sorted] for f in batch.files] for batch in cold.cold_batches]
+            name: [[[f.name, f.rows, f.sorted, f.columns] for f in batch.files] for batch in cold.cold_batches]
             for name, cold in self.colds.items()
             if cold.cold_batches
         }
@@ -90,7 +90,7 @@ class ColdStore:
     def restore(self, listing: Mapping[str, Any], spines: Mapping[str, Spine]) -> None:
         """Have below the spines what was written down."""
         for name, batches in listing.items():
-            found = [ColdBatch(tuple(ColdFile(*file) for file in files)) for files in batches]
+            found = [ColdBatch(tuple(_cold_file(*file) for file in files)) for files in batches]
             self.below(name, spines[name]).cold_batches = found
 
     def sweep(self) -> None:
@@ -114,6 +114,10 @@ class ColdStore:
         """Return a path for a file of a spine that no other file has."""
         self.folder.mkdir(parents=True, exist_ok=True)
         return self.folder / f"{name.replace('/', '-')}-{next(self._numbers):06}-{self._owner}.parquet"
+
+
+def _cold_file(name: str, rows: int, is_sorted: bool, columns: list[int] | None) -> ColdFile:
+    return ColdFile(name, rows, is_sorted, None if columns is None else tuple(columns))
 
 
 class Cold:
@@ -152,7 +156,8 @@ class Cold:
         return self._read.count(keys)
 
     def everything(self) -> Block:
-        tables = [pq.read_table(self._path(f)) for b in self.cold_batches for f in b.files]
+        folder = self._store.folder
+        tables = [read_file(folder, self.layout, f) for b in self.cold_batches for f in b.files]
         blocks = [self.layout.encoded(table, self._store.interner) for table in tables]
         return stacked(blocks) if blocks else self._read.held()[:, :0]
 
@@ -243,12 +248,9 @@ class Cold:
                 self.cold_batches[i] = ColdBatch(tuple(files))
 
     def _sorted(self, file: ColdFile) -> ColdFile:
-        return sorted_file(self._store.new_path(self._name), self.layout, self._path(file))
+        return sorted_file(self._store.new_path(self._name), self.layout, self._store.folder, file)
 
     def _of(self, name: str) -> Pages:
         if name not in self._pages:
             self._pages[name] = Pages(self._store.folder / name)
         return self._pages[name]
-
-    def _path(self, file: ColdFile) -> Path:
-        return self._store.folder / file.name

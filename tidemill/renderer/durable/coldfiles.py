@@ -26,7 +26,10 @@ from tidemill.renderer.embedded.codec import Interner, decode_column, encode_col
 from tidemill.renderer.embedded.times import advance
 from tidemill.renderer.embedded.xxhash import xxhash64_columns
 
-__all__ = ["HASH", "PAGE", "ColdBatch", "ColdFile", "Layout", "Page", "Pages", "merged", "sorted_file", "write_block"]
+__all__ = [
+    "HASH", "PAGE", "ColdBatch", "ColdFile", "Layout", "Page", "Pages", "merged", "read_file", "sorted_file",
+    "write_block",
+]  # fmt: skip
 
 HASH: Final = "h"
 PAGE: Final = 8192
@@ -86,6 +89,13 @@ class ColdFile:
     name: str
     rows: int
     sorted: bool
+    columns: tuple[int, ...] | None = None
+    """Which of the file's values are the arrangement's, where it was not written for it."""
+
+    @property
+    def values(self) -> dict[str, str]:
+        """Return what the columns of values are called in the file, where that is another name."""
+        return {f"v{i}": f"v{c}" for i, c in enumerate(self.columns or ()) if i != c}
 
 
 @attrs.frozen
@@ -147,13 +157,19 @@ def write_block(path: Path, layout: Layout, block: Block, interner: Interner) ->
     return _write_sorted(path, layout, iter([layout.decoded(block, interner)]))
 
 
-def sorted_file(path: Path, layout: Layout, unsorted: Path) -> ColdFile:
-    """Write a sorted file of what is in one that is not."""
+def read_file(folder: Path, layout: Layout, file: ColdFile) -> pa.Table:
+    """Return what is in a file."""
+    wanted = [name for name, _ in layout.fields]
     try:
-        table = pq.read_table(unsorted)
+        found = pq.read_table(folder / file.name, columns=[file.values.get(name, name) for name in wanted])
+        return found.select([file.values.get(name, name) for name in wanted]).rename_columns(wanted)
     except _UNREADABLE as error:
-        raise _damaged(unsorted, error) from error
-    return _write_sorted(path, layout, iter([table]))
+        raise _damaged(folder / file.name, error) from error
+
+
+def sorted_file(path: Path, layout: Layout, folder: Path, unsorted: ColdFile) -> ColdFile:
+    """Write a sorted file of what is in one that is not."""
+    return _write_sorted(path, layout, iter([read_file(folder, layout, unsorted)]))
 
 
 def merged(path: Path, layout: Layout, files: Sequence[Pages], rows: int, since: Any) -> ColdFile | None:

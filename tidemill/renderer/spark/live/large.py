@@ -22,7 +22,7 @@ from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import StateError
 from tidemill.renderer.durable.cold import Cold, ColdStore
-from tidemill.renderer.durable.coldfiles import ColdBatch, ColdFile, Layout
+from tidemill.renderer.durable.coldfiles import ColdBatch, ColdFile, Layout, read_file
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.spine import Spine
 from tidemill.renderer.run import Queued
@@ -147,17 +147,12 @@ class LargeWork:
     def run(self, given: Mapping[Input, Frame | None], files: Mapping[Input, Sequence[ColdFile]]) -> None:
         """Take in large changes, and what else came to the operators; some inputs' changes are what is in files."""
         held = functools.cache(self._held)
-        step = LargeStep(self._spark, self._compiled, given, held, self._few, carefully=self._carefully)
+        step = LargeStep(self._spark, self._compiled, given, held, self._few, set(files), carefully=self._carefully)
         step.run()
         added = {name: self._written(name, frames) for name, frames in step.added.items()}
-        for name, source in step.same.items():
-            if source in files:
-                self._store.below(name, self._spines[name])
-                added[name] = list(files[source])
-            else:
-                frame = given[source]
-                assert frame is not None
-                added[name] = self._written(name, [step.values_of(frame)])
+        for name, (source, picked) in step.same.items():
+            self._store.below(name, self._spines[name])
+            added[name] = [attrs.evolve(f, columns=picked) for f in files[source]]
         for name, of_name in added.items():
             if of_name:
                 self._add(name, ColdBatch(tuple(of_name)))
@@ -198,7 +193,7 @@ class LargeWork:
             self.unread[output] = tuple(files)
             return
         cold = self._store.colds[f"{output.id}/spine"]
-        tables = [pq.read_table(self._store.folder / f.name) for f in files]
+        tables = [read_file(self._store.folder, cold.layout, f) for f in files]
         operator.show(np.concatenate([cold.layout.encoded(t, self._store.interner) for t in tables], axis=1))
 
 

@@ -9,7 +9,7 @@ made small by Spark and put together in the driver. A loop is run as a whole, by
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Self, cast
 
 import networkx as nx
@@ -18,9 +18,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
+from tidemill.collections.binding import BoundColumn
 from tidemill.collections.schema import Field, Schema
 from tidemill.collections.types import INT64, DType
-from tidemill.dataflow.nodes import Arrange, Enter, Input, Join, Leave, Node, Output, Reduce, Threshold
+from tidemill.dataflow.nodes import Arrange, Enter, Input, Join, Leave, Map, Node, Output, Reduce, Threshold
 from tidemill.dataflow.scopes import Scope
 from tidemill.renderer.embedded.blocks import Block, stacked
 from tidemill.renderer.embedded.blocks import consolidated as consolidated_block
@@ -28,6 +29,7 @@ from tidemill.renderer.embedded.codec import decode_column, encode_column
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.keyed import NEW as NEW_PORT
 from tidemill.renderer.embedded.keyed import PENDING, KeyedOperator
+from tidemill.renderer.embedded.linear import is_projection
 from tidemill.renderer.embedded.schedule import Loops as Round
 from tidemill.renderer.embedded.schedule import Operator
 from tidemill.renderer.spark import linear, native
@@ -49,21 +51,23 @@ class LargeStep(Step):
 
     lives = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - made in one place
         self,
         spark: SparkSession,
         compiled: Compiled,
         given: Mapping[Input, Frame | None],
         held: Held,
         few: int,
+        in_files: Collection[Input],
         *,
         carefully: bool = False,
     ) -> None:
         super().__init__(spark, compiled.graph, given, carefully=carefully)
         self.added: dict[str, list[DataFrame]] = defaultdict(list)
         """What arrangements hold more on the disk, by their names."""
-        self.same: dict[str, Input] = {}
-        """Arrangements that hold just what came to an input more."""
+        self.same: dict[str, tuple[Input, tuple[int, ...]]] = {}
+        """Arrangements that hold just what came to an input more, and which of its columns."""
+        self._in_files = in_files
         self._compiled = compiled
         self._held = held
         self._few = few
@@ -238,9 +242,9 @@ class LargeStep(Step):
         if frame is not None and isinstance(node, (Arrange, Output)):
             if not frame.cheap or isinstance(node, Output):
                 frame = materialised(frame)
-            source = node.inputs[0]
-            if isinstance(source, Input) and frame is not None and frame is self._given.get(source):
-                self.same[f"{node.id}/spine"] = source
+            source, picked = _origin(node)
+            if isinstance(node, Arrange) and source in self._in_files and (source, 0) not in self._small:
+                self.same[f"{node.id}/spine"] = cast("Input", source), picked
             elif frame is not None and not self._arrange_here(node, frame, now):
                 self.added[f"{node.id}/spine"].append(self.values_of(frame))
         return super()._shared(node, frame, now)
@@ -349,6 +353,17 @@ class _Gate:
         """Hold back an update."""
         del port, at
         self.blocks.append(block)
+
+
+def _origin(node: Node) -> tuple[Node, tuple[int, ...]]:
+    """Return what a node shows some columns of, as it is, and which these are."""
+    picked = tuple(range(len(node.schema)))
+    source = node.inputs[0]
+    while isinstance(source, Map) and is_projection(source):
+        columns_of = [cast("BoundColumn", c).index for c in source.columns]
+        picked = tuple(columns_of[i] for i in picked)
+        (source,) = source.inputs
+    return source, picked
 
 
 def frame_of(spark: SparkSession, compiled: Compiled, schema: Schema, block: Block) -> Frame:

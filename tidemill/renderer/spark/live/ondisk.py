@@ -10,7 +10,6 @@ from typing import Any
 import attrs
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
@@ -18,7 +17,7 @@ from tidemill.collections.results import Rows, Updates
 from tidemill.collections.schema import Field, Schema
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.renderer.durable.cold import Cold, ColdStore
-from tidemill.renderer.durable.coldfiles import ColdFile, Layout
+from tidemill.renderer.durable.coldfiles import ColdFile, Layout, read_file
 from tidemill.renderer.embedded.blocks import Block, consolidated, stacked
 from tidemill.renderer.spark.types import struct
 
@@ -92,7 +91,7 @@ class Parts:
     def updates(self) -> Block:
         """Return them all, in the driver."""
         layout, interner = self.cold.layout, self.store.interner
-        tables = [pq.read_table(self.store.folder / f.name) for f in self.files]
+        tables = [read_file(self.store.folder, layout, f) for f in self.files]
         return consolidated(stacked([*(layout.encoded(t, interner) for t in tables), self.block]))
 
     def frame(self) -> DataFrame:
@@ -112,13 +111,15 @@ def pin(store: ColdStore, files: Iterable[ColdFile], by: object) -> None:
 
 
 def read_cold(spark: SparkSession, store: ColdStore, layout: Layout, files: Sequence[ColdFile]) -> DataFrame:
-    """Return what cold files hold as a DataFrame. Those that are sorted have a column more."""
-    wanted = [name for name, _ in layout.fields]
+    """Return what cold files hold as a DataFrame."""
+    alike: dict[Any, list[ColdFile]] = {}
+    for file in files:  # those that are sorted have a column more
+        alike.setdefault((file.sorted, file.columns), []).append(file)
     found = []
-    for is_sorted in (False, True):
-        paths = [str(store.folder / f.name) for f in files if f.sorted == is_sorted]
-        if paths:
-            found.append(spark.read.parquet(*paths).select(*wanted))
+    for some in alike.values():
+        data = spark.read.parquet(*(str(store.folder / f.name) for f in some))
+        names = some[0].values
+        found.append(data.select(*(F.col(names.get(name, name)).alias(name) for name, _ in layout.fields)))
     return functools.reduce(DataFrame.union, found)
 
 
