@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import shutil
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -99,7 +100,9 @@ class ColdStore:
         if self.folder.exists():
             with contextlib.suppress(OSError):  # there will be another opportunity
                 for path in self.folder.iterdir():
-                    if path.name not in needed:
+                    if path.is_dir():  # what a step wrote that was not taken
+                        shutil.rmtree(path, ignore_errors=True)
+                    elif path.name not in needed:
                         path.unlink()
 
     def pin(self, names: Iterable[str]) -> None:
