@@ -267,3 +267,19 @@ def test_large_outputs_are_read_from_the_disk(spark, tmp_path, monkeypatch):
         del changes, contents
         run.advance()
         assert {p.name for p in (tmp_path / "cold").iterdir()} <= files
+
+
+def test_a_folder_that_cannot_be_written(spark, tmp_path):
+    """Where a folder should be there is a file: neither the driver nor an executor can write."""
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"i": "int64"}).select(i="i + 1"))
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
+        (tmp_path / "cold").write_text("in the way")
+        with pytest.raises(tm.errors.StateError, match="cold could not be written"):
+            run.insert("x", spark.range(100_001).toDF("i"))
+        run.update("x", [((i,), 0, 1) for i in range(9)])
+        with pytest.raises(tm.errors.StateError, match="cold could not be written"):
+            run.advance()
+        (tmp_path / "cold").unlink()
+        run.advance()
+        assert len(run.snapshot("o")) == 9

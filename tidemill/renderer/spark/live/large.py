@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,12 @@ __all__ = ["LargeChange", "LargeWork", "few_of", "put_down"]
 
 _FEW: Final = 100_000
 """Rows of a DataFrame that are got to see whether there are more: one job instead of two."""
+
+
+_UNWRITABLE: Final = re.compile(
+    r"No space left on device|Mkdirs failed[^\n]*|Permission denied|Read-only file system|Disk quota exceeded"
+)
+"""How Spark says that it could not write."""
 
 
 @attrs.frozen(eq=False)
@@ -107,9 +114,12 @@ def written(store: ColdStore, name: str, layout: Layout, data: DataFrame) -> lis
         store.folder.mkdir(parents=True, exist_ok=True)
         data.select(*wanted).write.option("parquet.enable.dictionary", dictionary).parquet(str(folder))
         return [f for part in sorted(folder.glob("part-*.parquet")) if (f := _moved(store, name, part)).rows]
-    except OSError as error:
-        msg = f"{store.folder} could not be written ({error}): nothing was taken; make room or mend what is wrong"
-        raise StateError(msg) from error
+    except Exception as error:
+        if isinstance(error, OSError) or (found := _UNWRITABLE.search(str(error))):
+            what = error if isinstance(error, OSError) else found[0] if found else ""
+            msg = f"{store.folder} could not be written ({what}): nothing was taken; make room or mend what is wrong"
+            raise StateError(msg) from error
+        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
