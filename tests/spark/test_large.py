@@ -221,6 +221,32 @@ def test_large_changes_wait_for_their_time(spark, tmp_path):
         assert not run.deliver("source", 1, lambda r: r.insert("x", [(1,)]))
 
 
+@pytest.mark.parametrize("checkpoint_every", [1, 1000])
+def test_large_changes_that_wait_survive_the_run(spark, tmp_path, monkeypatch, checkpoint_every):
+    from tidemill.renderer.spark.live import large
+
+    monkeypatch.setattr(large, "_FEW", 2)
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"i": "int64"}))
+    engine = tm.Spark(spark, tmp_path, in_driver=2, checkpoint_every=checkpoint_every)
+    with flow.start(engine) as run:
+        run.insert("x", spark.range(4).toDF("i"), time=2)
+        run.insert("x", spark.range(10, 14).toDF("i"), time=3)
+        run.insert("x", [(9,)])
+        run.advance()
+        run.insert("x", spark.range(50, 60).toDF("i"))  # no step takes it
+    assert len(list((tmp_path / "cold").iterdir())) >= 3
+    with flow.start(engine) as run:
+        assert list(run.snapshot("o")) == [(9,)]
+        run.advance_to(3)
+        assert sorted(run.snapshot("o")) == [(0,), (1,), (2,), (3,), (9,)]
+    from tidemill.renderer.durable import Durable
+
+    with flow.start(Durable(tmp_path)) as run:
+        run.advance_to(4)
+        assert sorted(run.snapshot("o")) == [(0,), (1,), (2,), (3,), (9,), (10,), (11,), (12,), (13,)]
+
+
 def test_a_changelog_of_large_steps(spark, tmp_path):
     flow = tm.Dataflow()
     flow.output("o", flow.input("x", {"i": "int64"}).select(k="i % 3").count("n"), changes=False)

@@ -14,6 +14,7 @@ from tidemill.collections.schema import Schema
 from tidemill.collections.validation import Batch, python_rows
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
+from tidemill.renderer.durable.putdown import PutDown
 from tidemill.renderer.run import Queued, schema_of
 from tidemill.renderer.upserts import Upserts
 
@@ -32,6 +33,8 @@ class Replayed(Protocol):
     def again_queued(self, name: str, queued: Queued) -> None: ...
 
     def again_written(self, name: str, writes: list[Write]) -> None: ...
+
+    def again_put_down(self, change: PutDown) -> None: ...
 
     def again_discarded(self) -> None: ...
 
@@ -67,6 +70,10 @@ class Journal:
             "values": _packed(upserts.schema, values),
         }
         self._add(event, arrays)
+
+    def put_down(self, change: PutDown) -> None:
+        """Take down a large change, which is in files already."""
+        self._add({"kind": "put down", "rows": change.rows, **change.listing()}, {})
 
     def discarded(self) -> None:
         """Take down that all that waits was forgotten."""
@@ -126,6 +133,9 @@ def replay(
     for i, event in enumerate(events):
         if event["kind"] == "discarded":
             into.again_discarded()
+            continue
+        if event["kind"] == "put down":
+            into.again_put_down(PutDown.of(event, inputs))
             continue
         node, of_event = inputs[event["input"]], _Arrays(arrays, i)
         schema: Schema = schema_of(node)

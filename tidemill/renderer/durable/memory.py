@@ -86,13 +86,11 @@ class Memory:
         """Have on the disk what a checkpoint referred to."""
         if listing:
             self.store.restore(listing, self.spines)
-        if self._store is not None or (self._folder is not None and (self._folder / "cold").exists()):
-            self.store.sweep()
 
     def sweep(self) -> None:
-        """Remove what neither the last checkpoint nor the run refers to."""
-        if self._store is not None:
-            self._store.sweep()
+        """Remove what nothing refers to."""
+        if self._store is not None or (self._folder is not None and (self._folder / "cold").exists()):
+            self.store.sweep()
 
     def close(self) -> None:
         """Remove what was in a temporary folder."""

@@ -19,6 +19,7 @@ from tidemill.renderer.durable.changelog import Changelog, Moves, show
 from tidemill.renderer.durable.journal import Journal, JournalledUpserts, Write, replay
 from tidemill.renderer.durable.log import StepLog
 from tidemill.renderer.durable.memory import Memory
+from tidemill.renderer.durable.putdown import PutDown
 from tidemill.renderer.embedded.run import EmbeddedRun
 from tidemill.renderer.embedded.state import restore, save
 from tidemill.renderer.run import Queued
@@ -56,6 +57,10 @@ class DurableRun(EmbeddedRun):
         self._deliveries = threading.RLock()
         self._changelogs: dict[str, Changelog] = {}
         self._moves: Moves = ()
+        self._put_downs: list[PutDown] = []
+        """Large changes that no step has taken yet."""
+        self._logged: list[str] = []
+        """Files of large changes that the log refers to since its base."""
         self._checkpoint_every = checkpoint_every
         self._rows_since = 0
         names = [p.__name__ for p in passes_named(passes)]
@@ -144,8 +149,8 @@ class DurableRun(EmbeddedRun):
             msg = "updates are queued that no step has taken yet: advance (or discard) before the checkpoint"
             raise StateError(msg)
         self.compact()
-        log.checkpoint(lambda path: save(self, path, cold=self._memory.listing()))
-        self._memory.sweep()
+        log.checkpoint(lambda path: save(self, path, **self._on_disk()))
+        self._sweep()
         self._journal.clear()
         self._rows_since = 0
 
@@ -168,8 +173,29 @@ class DurableRun(EmbeddedRun):
         if self._log is not None:
             self._journal.queued(node, queued)
 
+    def _put_down(self, change: PutDown) -> None:
+        """Take a large change at an open time."""
+        self._put_downs.append(change)
+        names = [f.name for f in change.files]
+        self._logged += names
+        self._memory.store.pin(names)
+        if self._log is not None:
+            self._journal.put_down(change)
+
+    def _step(self, frontiers: Mapping[Input, Antichain], upserts: Mapping[Input, Queued]) -> None:
+        self._close_large([c for c in self._put_downs if not frontiers[c.node].beyond(c.time)], frontiers)
+        super()._step(frontiers, upserts)
+
+    def _close_large(self, changes: Sequence[PutDown], frontiers: Mapping[Input, Antichain]) -> None:
+        """Have large changes whose time closes wait in memory, as others do."""
+        del frontiers
+        for change in changes:
+            super()._queue(change.node, change.collected(self._memory.store.folder))
+            self._put_downs.remove(change)
+
     def _discard(self) -> None:
         super()._discard()
+        self._put_downs = []
         if self._log is not None:
             self._journal.discarded()
 
@@ -210,7 +236,7 @@ class DurableRun(EmbeddedRun):
             log.commit(events, arrays, frontiers, **rest)
             self._rows_since += self._journal.rows
         else:
-            log.commit_state(lambda path: save(self, path, cold=self._memory.listing(), at=self._after), **rest)
+            log.commit_state(lambda path: save(self, path, **self._on_disk(), at=self._after), **rest)
             self._rows_since = 0
         self._journal.clear()
         self._moves = moves
@@ -219,6 +245,21 @@ class DurableRun(EmbeddedRun):
             self._moves = ()
         except OSError as error:  # committed all the same: tried again with the next step, or by the next run
             warnings.warn(f"changes of step {step} are not shown yet: {error}", RuntimeWarning, stacklevel=2)
+
+    def _on_disk(self) -> dict[str, Any]:
+        """Return what a checkpoint has to say of the state that is in other files."""
+        return {"cold": self._memory.listing(), "put_down": [change.listing() for change in self._waiting_in_files()]}
+
+    def _waiting_in_files(self) -> list[PutDown]:
+        """Return the large changes that wait when the current step is taken."""
+        return self._put_downs
+
+    def _sweep(self) -> None:
+        """Remove the files that nothing refers to, now that the log begins anew."""
+        self._memory.store.unpin(self._logged)
+        self._logged = [f.name for change in self._put_downs for f in change.files]
+        self._memory.store.pin(self._logged)
+        self._memory.store.sweep()
 
     def _is_recorded(self) -> bool:
         """Return whether the current step can be repeated from what was put in; if not, the state itself is written."""
@@ -251,6 +292,10 @@ class DurableRun(EmbeddedRun):
         if log.checkpoint_file is not None:
             header = restore(self, log.checkpoint_file)
             self._memory.restore(header["cold"])
+            for listing in header["put_down"]:
+                self._put_down(PutDown.of(listing, self._inputs))
+        if log.last.number == log.base.number:  # else steps may refer to files that the base does not
+            self._memory.sweep()
         self._steps = log.base.step
         for step, header, arrays in log.records():
             try:
@@ -298,10 +343,11 @@ class DurableRun(EmbeddedRun):
 
     def _waiting(self) -> tuple[Any, ...]:
         ports = {o.ports[0]: o.ports[0].waiting.state for o in self.compiled.inputs.values()}
-        return ports, {node: upserts.waiting() for node, upserts in self._upserts.items()}, self._journal.mark()
+        writes = {node: upserts.waiting() for node, upserts in self._upserts.items()}
+        return ports, writes, self._journal.mark(), self._put_downs[:]
 
     def _put_back(self, waiting: tuple[Any, ...]) -> None:
-        ports, writes, mark = waiting
+        ports, writes, mark, self._put_downs = waiting
         for port, state in ports.items():
             port.go_back(state)
         for node, of_node in writes.items():
@@ -338,6 +384,9 @@ class _Again:
 
     def again_written(self, name: str, writes: list[Write]) -> None:
         self._run._upserts[self._run._inputs[name]].write(writes)  # noqa: SLF001
+
+    def again_put_down(self, change: PutDown) -> None:
+        self._run._put_down(change)  # noqa: SLF001
 
     def again_discarded(self) -> None:
         self._run.discard()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,12 +35,13 @@ def save(
     path: Path,
     *,
     cold: Mapping[str, Any] | None = None,
+    put_down: Sequence[Any] = (),
     at: Mapping[Input, Antichain] | None = None,
 ) -> None:
     """Write the state of a run between two steps to a file, atomically.
 
-    With ``cold`` that is what it holds in memory, and this about where the rest is; with ``at``, at the end of a step
-    that brings the inputs to these frontiers.
+    With ``cold`` that is what it holds in memory, and this and ``put_down`` about where the rest is; with ``at``, at
+    the end of a step that brings the inputs to these frontiers.
     """
     frontiers = run.input_frontiers if at is None else at
     arrays: dict[str, Any] = {}
@@ -57,6 +58,7 @@ def save(
         "frontiers": {n.name: f.elements for n, f in frontiers.items()},
         "since": {n.name: f.elements for n, f in run.since_at(frontiers).items()},
         "cold": cold or {},
+        "put_down": put_down,
     }
     container.write(path, header, arrays)
 

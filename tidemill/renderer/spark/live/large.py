@@ -24,15 +24,15 @@ from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import StateError
 from tidemill.renderer.durable.cold import Cold, ColdStore
 from tidemill.renderer.durable.coldfiles import ColdBatch, ColdFile, Layout, read_file
+from tidemill.renderer.durable.putdown import PutDown
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.spine import Spine
-from tidemill.renderer.run import Queued
 from tidemill.renderer.spark.boundary import Names, given, watched
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
 from tidemill.renderer.spark.live.largestep import LargeStep
-from tidemill.renderer.spark.live.ondisk import pin, read_cold
+from tidemill.renderer.spark.live.ondisk import read_cold
 
-__all__ = ["LargeChange", "LargeWork", "few_of", "put_down"]
+__all__ = ["LargeWork", "few_of", "frame_in_files", "put_down"]
 
 
 _FEW: Final = 100_000
@@ -45,25 +45,6 @@ _UNWRITABLE: Final = re.compile(
 """How Spark says that it could not write."""
 
 
-@attrs.frozen(eq=False)
-class LargeChange:
-    """Checked updates, all put into an input at one time with one diff, in files of our own."""
-
-    node: Input
-    time: Time
-    files: tuple[ColdFile, ...]
-    frame: Frame
-
-    def collected(self, store: ColdStore) -> Queued:
-        """Return them in the driver."""
-        tables = [pq.read_table(store.folder / f.name) for f in self.files]
-        table = pa.concat_tables(tables)
-        schema: Schema = self.node.schema
-        columns = [table.column(f"v{i}").cast(f.dtype.arrow) for i, f in enumerate(schema)]
-        diff = table.column("w0")[0].as_py()
-        return Queued(pa.Table.from_arrays(columns, names=list(schema.names)), self.time, diff)
-
-
 def few_of(data: Any, most: int) -> pa.Table | None:
     """Return a DataFrame's rows as a table, where there are few."""
     most = min(most, _FEW)
@@ -73,7 +54,7 @@ def few_of(data: Any, most: int) -> pa.Table | None:
 
 def put_down(  # noqa: PLR0917 - made in one place
     store: ColdStore, spark: SparkSession, node: Input, data: Any, time: Time, diff: int
-) -> LargeChange | None:
+) -> PutDown | None:
     """Check a DataFrame's rows and write them to files in one go; None where there are none.
 
     ``RowError`` where a row does not fit. So the DataFrame is computed once, whatever it comes from, and an arrangement
@@ -86,23 +67,23 @@ def put_down(  # noqa: PLR0917 - made in one place
     rest = {f"t{i}": c for i, c in enumerate(time)} | {"w0": diff}
     layout = Layout((), tuple(f.dtype for f in schema), len(time), len(time), 1)
     whole = updates.select(*row, *(F.lit(value).cast("bigint").alias(name) for name, value in rest.items()))
-    files = written(store, f"{node.id}/input", layout, whole)
+    change = PutDown(node, time, diff, tuple(written(store, f"{node.id}/input", layout, whole)))
     try:
-        found = noted(_as_given(read_cold(spark, store, layout, files), len(schema), len(time)) if files else data)
+        found = noted(frame_in_files(spark, store, change).data if change.files else data)
     except BaseException:
-        for file in files:
+        for file in change.files:
             (store.folder / file.name).unlink(missing_ok=True)
         raise
-    if found is None:
-        return None
-    change = LargeChange(node, time, tuple(files), attrs.evolve(found, time=time))
-    pin(store, files, change)
-    return change
+    return None if found is None else change
 
 
-def _as_given(data: DataFrame, width: int, coordinates: int) -> DataFrame:
+def frame_in_files(spark: SparkSession, store: ColdStore, change: PutDown) -> Frame:
+    """Return a large change as a DataFrame."""
+    width, coordinates = len(change.node.schema), len(change.time)
     row = [F.col(f"v{i}").alias(name) for i, name in enumerate(columns(width))]
-    return data.select(*row, *times(coordinates), F.col("w0").alias(DIFF))
+    data = read_cold(spark, store, change.layout, change.files)
+    data = data.select(*row, *times(coordinates), F.col("w0").alias(DIFF))
+    return Frame(data, width, coordinates, change.time, rows=change.rows, cheap=True)
 
 
 def written(store: ColdStore, name: str, layout: Layout, data: DataFrame) -> list[ColdFile]:

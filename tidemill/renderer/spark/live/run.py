@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,12 +16,13 @@ from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Output, Reduce
 from tidemill.renderer.durable.cold import Cold
 from tidemill.renderer.durable.coldfiles import ColdFile
+from tidemill.renderer.durable.putdown import PutDown
 from tidemill.renderer.durable.run import DurableRun
 from tidemill.renderer.run import Queued, schema_of
 from tidemill.renderer.spark.attempts import attempted
 from tidemill.renderer.spark.boundary import Names
 from tidemill.renderer.spark.frames import Frame, united
-from tidemill.renderer.spark.live.large import LargeChange, LargeWork, few_of, put_down
+from tidemill.renderer.spark.live.large import LargeWork, few_of, frame_in_files, put_down
 from tidemill.renderer.spark.live.largestep import frame_of
 from tidemill.renderer.spark.live.ondisk import DiskRows, DiskUpdates, Parts, contents, pin, summed
 
@@ -47,10 +48,8 @@ class SparkRun(DurableRun):
     ) -> None:
         self._spark = spark
         self._in_driver = in_driver
-        self._large: list[LargeChange] = []
-        """Large changes that no step has taken yet."""
-        self._taking: list[LargeChange] = []
-        """Those that the current step takes."""
+        self._taking: list[PutDown] = []
+        """The large changes that the current step takes."""
         self._can_be_large = self._is_large = self._carefully = False
         """Of the current step."""
         self._shown: dict[Output, tuple[ColdFile, ...]] = {}
@@ -100,56 +99,49 @@ class SparkRun(DurableRun):
             at = self._default_time(node) if time is None else self._open_time(node, time)
             table = few_of(rows, self._in_driver)
             if table is None:
-                self._put_down(node, rows, at, sign)
+                self._take_down(node, rows, at, sign)
                 return
             rows = table
         super()._change(name, rows, time, sign)
 
-    def _put_down(self, node: Input, rows: Any, at: Time, sign: int) -> None:
+    def _take_down(self, node: Input, rows: Any, at: Time, sign: int) -> None:
         """Have a DataFrame of many rows in files, and in the driver after all where it is not that many."""
         store = self._memory.store
         change = put_down(store, self._spark, node, rows, at, sign)
         if change is None:
             return
-        if (change.frame.rows or 0) > self._in_driver:
-            self._large.append(change)
+        if change.rows > self._in_driver:
+            self._put_down(change)
         else:
-            self._queue(node, change.collected(store))
-
-    def _discard(self) -> None:
-        super()._discard()
-        self._large = []
-
-    def _waiting(self) -> tuple[Any, ...]:
-        return (*super()._waiting(), self._large[:])
-
-    def _put_back(self, waiting: tuple[Any, ...]) -> None:
-        *rest, self._large = waiting
-        super()._put_back(tuple(rest))
+            self._queue(node, change.collected(store.folder))
 
     def _step(self, frontiers: Mapping[Input, Antichain], upserts: Mapping[Input, Queued]) -> None:
-        closing = [c for c in self._large if not frontiers[c.node].beyond(c.time)]
-        self._can_be_large = self._closes_everything(frontiers)
-        if closing and not self._can_be_large:
-            for change in closing:
-                self._queue(change.node, change.collected(self._memory.store))
-            self._large = [c for c in self._large if c not in closing]
-            closing = []
-        self._taking = closing
-
         def take(carefully: bool) -> None:
             self._carefully, self._shown = carefully, {}
             super(SparkRun, self)._step(frontiers, upserts)
 
         try:
             attempted(self.graph, take)
+            taken = self._taking
         finally:
             self._taking, self._is_large = [], False
         for output, files in self._shown.items():
             self._unread_files[output] = (*self._unread_files.get(output, ()), *files)
             self._memory.store.pin(f.name for f in files)
         self._shown = {}
-        self._large = [c for c in self._large if c not in closing]
+        if taken:
+            self._put_downs = [c for c in self._put_downs if c not in taken]
+            self._sweep()
+
+    def _close_large(self, changes: Sequence[PutDown], frontiers: Mapping[Input, Antichain]) -> None:
+        self._can_be_large = self._closes_everything(frontiers)
+        if self._can_be_large:
+            self._taking = list(changes)
+        else:
+            super()._close_large(changes, frontiers)
+
+    def _waiting_in_files(self) -> list[PutDown]:
+        return [c for c in self._put_downs if c not in self._taking]
 
     def _closes_everything(self, frontiers: Mapping[Input, Antichain]) -> bool:
         """Return whether all that comes closes with this step: then nothing has to wait inside the graph."""
@@ -175,7 +167,7 @@ class SparkRun(DurableRun):
         found: dict[Input, list[Frame]] = {}
         files: dict[Input, list[ColdFile]] = {}
         for change in self._taking:
-            found.setdefault(change.node, []).append(change.frame)
+            found.setdefault(change.node, []).append(frame_in_files(self._spark, self._memory.store, change))
             files.setdefault(change.node, []).extend(change.files)
         for node, operator in self.compiled.inputs.items():
             if operator.ports[0].size > self._in_driver:

@@ -1,0 +1,55 @@
+"""Large changes that wait for their time in files, and are part of a run's state there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+from tidemill.dataflow.lattice import Time
+from tidemill.dataflow.nodes import Input
+from tidemill.renderer.durable.coldfiles import ColdFile, Layout, read_file
+from tidemill.renderer.run import Queued, schema_of
+
+__all__ = ["PutDown"]
+
+
+@attrs.frozen(eq=False)
+class PutDown:
+    """Checked updates, all put into an input at one time with one diff, in files of our own."""
+
+    node: Input
+    time: Time
+    diff: int
+    files: tuple[ColdFile, ...]
+
+    @classmethod
+    def of(cls, listing: Mapping[str, Any], inputs: Mapping[str, Input]) -> PutDown:
+        """Return what was written down."""
+        files = tuple(ColdFile(name, rows, sorted=False) for name, rows in listing["files"])
+        return cls(inputs[listing["input"]], tuple(listing["time"]), listing["diff"], files)
+
+    def listing(self) -> dict[str, Any]:
+        """Return what is to be written down."""
+        files = [[f.name, f.rows] for f in self.files]
+        return {"input": self.node.name, "time": self.time, "diff": self.diff, "files": files}
+
+    @property
+    def rows(self) -> int:
+        return sum(f.rows for f in self.files)
+
+    @property
+    def layout(self) -> Layout:
+        """What the files look like."""
+        types = tuple(f.dtype for f in schema_of(self.node))
+        return Layout((), types, len(self.time), len(self.time), 1)
+
+    def collected(self, folder: Path) -> Queued:
+        """Return them in memory."""
+        table = pa.concat_tables([read_file(folder, self.layout, f) for f in self.files])
+        schema = schema_of(self.node)
+        columns = [table.column(f"v{i}").cast(f.dtype.arrow) for i, f in enumerate(schema)]
+        return Queued(pa.Table.from_arrays(columns, names=list(schema.names)), self.time, self.diff)
