@@ -59,10 +59,9 @@ def grouped(codes: Block) -> tuple[Ints, Ints]:
     new[0] = True
     np.not_equal(keys[1:], keys[:-1], out=new[1:])
     if len(codes) > 1:
-        inside = codes.take(order, axis=1)
-        differs = (inside[:, 1:] != inside[:, :-1]).any(axis=0)
-        if (differs & ~new[1:]).any():  # two different rows with one hash may lie interleaved: sort by the codes
-            order = np.lexsort(codes[::-1])
+        alike = (~new).nonzero()[0]
+        if len(alike) and not (codes.take(order.take(alike), axis=1) == codes.take(order.take(alike - 1), axis=1)).all():
+            order = np.lexsort(codes[::-1])  # two different rows with one hash may lie interleaved: sort by the codes
             inside = codes.take(order, axis=1)
             new[1:] = (inside[:, 1:] != inside[:, :-1]).any(axis=0)
     return order, new.nonzero()[0]
