@@ -8,7 +8,7 @@ which is what a step of one row costs.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -82,15 +82,19 @@ def consolidated(block: Block, weights: int = 1) -> Block:
     return block if kept.all() else block.compress(kept, axis=1)
 
 
-def consolidated_by(keys: Ints, block: Block, others: slice | list[int], weights: int) -> tuple[Ints, Block]:
+def consolidated_by(
+    keys: Ints, block: Block, others: slice | list[int], weights: int, *, runs: bool = False
+) -> tuple[Ints, Block]:
     """Return the block sorted by its keys' hashes, which it returns too, and consolidated.
 
-    ``others`` are the rows, weights aside, that tell updates of one key apart.
+    ``others`` are the rows, weights aside, that tell updates of one key apart. With ``runs`` it is expected to be a few
+    sorted blocks side by side, which are merged, several times faster than sorted.
     """
     if not len(keys):
         return keys, block
     n, top = len(keys), len(block) - weights
-    order, starts = _grouped_by(keys, block[:top], np.matmul(_MULTIPLIERS[: len(block[others])], block[others]))
+    minor = np.matmul(_MULTIPLIERS[: len(block[others])], block[others])
+    order, starts = _grouped_by(keys, block[:top], minor, "stable" if runs else "quicksort")
     sums = block[top:].take(order, axis=1)
     if len(starts) < n:
         sums = np.add.reduceat(sums, starts, axis=1)
@@ -104,11 +108,11 @@ def consolidated_by(keys: Ints, block: Block, others: slice | list[int], weights
     return keys.take(order), result
 
 
-def _grouped_by(keys: Ints, codes: Block, minor: Ints) -> tuple[Ints, Ints]:
+def _grouped_by(keys: Ints, codes: Block, minor: Ints, kind: Literal["quicksort", "stable"]) -> tuple[Ints, Ints]:
     """Return an order by key, with equal columns adjacent, and where in it each group of equal ones starts."""
     n = len(keys)
     both = _in_one(keys, minor)
-    order = both.argsort()
+    order = both.argsort(kind=kind)
     both = both.take(order)
     new = np.empty(n, np.bool_)
     new[0] = True

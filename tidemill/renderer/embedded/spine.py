@@ -320,10 +320,11 @@ class Spine:
         return View((*view.batches, tail), view.tail, 0)
 
     def _compacted(self, block: Block, keys: Ints | None = None) -> Batch:
-        """Return updates as a batch, consolidated at compacted times. ``keys`` are their hashes, where known."""
+        """Return updates as a batch, consolidated at compacted times. ``keys`` are their hashes, if of sorted runs."""
         block = advance(block, self._codes, self.users, self.since())
+        runs = keys is not None
         keys = hashed(block[self._keys]) if keys is None else keys
-        return Batch(*consolidated_by(keys, block, self._others, self.weights))
+        return Batch(*consolidated_by(keys, block, self._others, self.weights, runs=runs))
 
     def _sorted(self, block: Block) -> Batch:
         keys = hashed(block[self._keys])
