@@ -60,11 +60,16 @@ def grouped(codes: Block) -> tuple[Ints, Ints]:
     np.not_equal(keys[1:], keys[:-1], out=new[1:])
     if len(codes) > 1:
         alike = (~new).nonzero()[0]
-        if len(alike) and not (codes.take(order.take(alike), axis=1) == codes.take(order.take(alike - 1), axis=1)).all():
+        if len(alike) and not _same_as_before(codes, order, alike).all():
             order = np.lexsort(codes[::-1])  # two different rows with one hash may lie interleaved: sort by the codes
             inside = codes.take(order, axis=1)
             new[1:] = (inside[:, 1:] != inside[:, :-1]).any(axis=0)
     return order, new.nonzero()[0]
+
+
+def _same_as_before(codes: Block, order: Ints, places: Ints) -> Bools:
+    """Return at which of some places in an order the column is equal to the one before."""
+    return same(codes.take(order.take(places), axis=1), codes.take(order.take(places - 1), axis=1))
 
 
 def consolidated(block: Block, weights: int = 1) -> Block:
@@ -119,15 +124,13 @@ def _grouped_by(keys: Ints, codes: Block, minor: Ints, kind: Literal["quicksort"
     np.not_equal(both[1:], both[:-1], out=new[1:])
     alike = (~new).nonzero()[0]
     if len(alike):
-        unlike = alike.compress(~same(codes.take(order.take(alike), axis=1), codes.take(order.take(alike - 1), axis=1)))
+        unlike = alike.compress(~_same_as_before(codes, order, alike))
         if len(unlike):  # different columns with one hash may lie interleaved: sort them by the codes, too
             runs = new.cumsum()
             again = np.isin(runs, runs.take(unlike)).nonzero()[0]
             members = order.take(again)
             order[again] = members.take(np.lexsort((*codes.take(members, axis=1), runs.take(again))))
-            new[again[1:]] |= ~same(
-                codes.take(order.take(again[1:]), axis=1), codes.take(order.take(again[1:] - 1), axis=1)
-            )
+            new[again[1:]] |= ~_same_as_before(codes, order, again[1:])
     found = keys.take(order)
     if (found[1:] < found[:-1]).any():  # two keys' hashes that differ late
         order = np.lexsort((*codes, keys))
