@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "Below", "Spine", "View"]
 
-TAIL: Final = 256
-"""Updates in the tail at most: comparing a key with all of them costs about as much as two binary searches."""
+TAIL: Final = 512
+"""Updates in the tail at most: comparing a key with all of them costs about as much as a few binary searches."""
 RATIO: Final = 4
 """Neighbouring batches are merged when the older is less than this many times the size of the newer."""
 IDLE_FUEL: Final = 1024
@@ -36,7 +36,7 @@ PUSH_FUEL: Final = 16
 
 Enough for it to be done before the batches pushed meanwhile are as large as the newer of the two, so few pile up.
 """
-SCAN: Final = 1 << 14
+SCAN: Final = 1 << 12
 """Comparisons worth doing against an unsorted tail; beyond it, the tail is sorted first."""
 
 
@@ -316,8 +316,9 @@ class Spine:
         return tuple(found)
 
     def _without_tail(self, view: View) -> View:
-        tail = self._sorted(view.tail.block[:, : view.tail_size])
-        return View((*view.batches, tail), view.tail, 0)
+        keys, block = view.tail
+        order = keys[: view.tail_size].argsort()
+        return View((*view.batches, Batch(keys.take(order), block.take(order, axis=1))), view.tail, 0)
 
     def _compacted(self, block: Block, keys: Ints | None = None) -> Batch:
         """Return updates as a batch, consolidated at compacted times. ``keys`` are their hashes, if of sorted runs."""
