@@ -58,18 +58,23 @@ def grouped(codes: Block) -> tuple[Ints, Ints]:
     new = np.empty(n, np.bool_)
     new[0] = True
     np.not_equal(keys[1:], keys[:-1], out=new[1:])
-    if len(codes) > 1:
-        alike = (~new).nonzero()[0]
-        if len(alike) and not _same_as_before(codes, order, alike).all():
-            order = np.lexsort(codes[::-1])  # two different rows with one hash may lie interleaved: sort by the codes
-            inside = codes.take(order, axis=1)
-            new[1:] = (inside[:, 1:] != inside[:, :-1]).any(axis=0)
+    if len(codes) > 1 and len(_unlike(codes, order, new)):
+        order = np.lexsort(codes[::-1])  # two different rows with one hash may lie interleaved: sort by the codes
+        inside = codes.take(order, axis=1)
+        new[1:] = (inside[:, 1:] != inside[:, :-1]).any(axis=0)
     return order, new.nonzero()[0]
 
 
-def _same_as_before(codes: Block, order: Ints, places: Ints) -> Bools:
-    """Return at which of some places in an order the column is equal to the one before."""
-    return same(codes.take(order.take(places), axis=1), codes.take(order.take(places - 1), axis=1))
+def _unlike(codes: Block, order: Ints, new: Bools) -> Ints:
+    """Return where in an order a column differs from the one before it although it is not known to be new there."""
+    if 2 * np.count_nonzero(new) < len(new):
+        inside = codes.take(order, axis=1)
+        differs: Bools = (inside[:, 1:] != inside[:, :-1]).any(axis=0)
+        return (differs & ~new[1:]).nonzero()[0] + 1
+    alike = (~new).nonzero()[0]
+    if not len(alike):
+        return alike
+    return alike.compress(~same(codes.take(order.take(alike), axis=1), codes.take(order.take(alike - 1), axis=1)))
 
 
 def consolidated(block: Block, weights: int = 1) -> Block:
@@ -122,15 +127,14 @@ def _grouped_by(keys: Ints, codes: Block, minor: Ints, kind: Literal["quicksort"
     new = np.empty(n, np.bool_)
     new[0] = True
     np.not_equal(both[1:], both[:-1], out=new[1:])
-    alike = (~new).nonzero()[0]
-    if len(alike):
-        unlike = alike.compress(~_same_as_before(codes, order, alike))
-        if len(unlike):  # different columns with one hash may lie interleaved: sort them by the codes, too
-            runs = new.cumsum()
-            again = np.isin(runs, runs.take(unlike)).nonzero()[0]
-            members = order.take(again)
-            order[again] = members.take(np.lexsort((*codes.take(members, axis=1), runs.take(again))))
-            new[again[1:]] |= ~_same_as_before(codes, order, again[1:])
+    unlike = _unlike(codes, order, new)
+    if len(unlike):  # different columns with one hash may lie interleaved: sort them by the codes, too
+        runs = new.cumsum()
+        again = np.isin(runs, runs.take(unlike)).nonzero()[0]
+        members = order.take(again)
+        order[again] = members.take(np.lexsort((*codes.take(members, axis=1), runs.take(again))))
+        inside = codes.take(order.take(again), axis=1)
+        new[again[1:]] |= ~same(inside[:, 1:], inside[:, :-1])
     found = keys.take(order)
     if (found[1:] < found[:-1]).any():  # two keys' hashes that differ late
         order = np.lexsort((*codes, keys))
