@@ -104,22 +104,22 @@ def consolidated_by(
         return keys, block
     n, top = len(keys), len(block) - weights
     minor = np.matmul(_MULTIPLIERS[: len(block[others])], block[others])
-    order, starts = _grouped_by(keys, block[:top], minor, "stable" if runs else "quicksort")
+    keys, order, starts = _grouped_by(keys, block[:top], minor, "stable" if runs else "quicksort")
     sums = block[top:].take(order, axis=1)
     if len(starts) < n:
         sums = np.add.reduceat(sums, starts, axis=1)
-        order = order.take(starts)
+        order, keys = order.take(starts), keys.take(starts)
     kept = sums[0].astype(np.bool_) if weights == 1 else sums.any(axis=0)
     if not kept.all():
-        sums, order = sums.compress(kept, axis=1), order.compress(kept)
+        sums, order, keys = sums.compress(kept, axis=1), order.compress(kept), keys.compress(kept)
     result = np.empty((len(block), len(order)), np.int64)
     block[:top].take(order, axis=1, out=result[:top], mode="clip")  # with "raise" it would go through a buffer
     result[top:] = sums
-    return keys.take(order), result
+    return keys, result
 
 
-def _grouped_by(keys: Ints, codes: Block, minor: Ints, kind: Literal["quicksort", "stable"]) -> tuple[Ints, Ints]:
-    """Return an order by key, with equal columns adjacent, and where in it each group of equal ones starts."""
+def _grouped_by(keys: Ints, codes: Block, minor: Ints, kind: Literal["quicksort", "stable"]) -> tuple[Ints, Ints, Ints]:
+    """Return the keys sorted; their order, with equal columns adjacent; where in it each group of equal ones starts."""
     n = len(keys)
     both = _in_one(keys, minor)
     order = both.argsort(kind=kind)
@@ -138,9 +138,10 @@ def _grouped_by(keys: Ints, codes: Block, minor: Ints, kind: Literal["quicksort"
     found = keys.take(order)
     if (found[1:] < found[:-1]).any():  # two keys' hashes that differ late
         order = np.lexsort((*codes, keys))
+        found = keys.take(order)
         inside = codes.take(order, axis=1)
         np.any(inside[:, 1:] != inside[:, :-1], axis=0, out=new[1:])
-    return order, new.nonzero()[0]
+    return found, order, new.nonzero()[0]
 
 
 def _in_one(keys: Ints, minor: Ints) -> Ints:
