@@ -186,6 +186,4 @@ def expand(starts: Ints, counts: Ints) -> tuple[Ints, Ints]:
     (array([0, 0, 1]), array([5, 6, 9]))
     """
     owner = np.arange(len(counts)).repeat(counts)
-    ends = counts.cumsum()
-    total = int(ends[-1]) if len(ends) else 0
-    return owner, np.arange(total) + (starts - ends + counts).take(owner)
+    return owner, np.arange(len(owner)) + (starts - counts.cumsum() + counts).take(owner)
