@@ -284,6 +284,8 @@ class Port:
             return
         if self.consolidated:
             due = consolidated(due)
+            if not due.shape[1]:
+                return
         if self.index is not None:
             gone = due.copy()
             np.negative(due[-1], out=gone[-1])
