@@ -54,7 +54,8 @@ def test_consolidated(codes, weights, hashing):
 @pytest.mark.parametrize("keys", ["one code", "one hash for all", "far apart", "differing late", "with NULL"])
 @pytest.mark.parametrize("second", ["second hash", "no second hash"])
 @pytest.mark.parametrize("weights", [1, 2])
-def test_consolidated_by_key(keys, second, weights, monkeypatch):
+@pytest.mark.parametrize("runs", [False, True])
+def test_consolidated_by_key(keys, second, weights, runs, monkeypatch):
     """Sorted by key, each update once, whatever of the two hashes that one sort uses collides."""
     if second == "no second hash":
         monkeypatch.setattr(blocks, "_MULTIPLIERS", np.zeros(9, np.int64))
@@ -68,7 +69,7 @@ def test_consolidated_by_key(keys, second, weights, monkeypatch):
 
     @given(random_blocks(codes=3, weights=weights))
     def check(block):
-        found, result = blocks.consolidated_by(of_key(block[0]), block, slice(1, 3), weights)
+        found, result = blocks.consolidated_by(of_key(block[0]), block, slice(1, 3), weights, runs=runs)
         assert found.tolist() == sorted(of_key(block[0])[i] for i in _first_of_each(block, result))
         assert found.tolist() == of_key(result[0]).tolist()
         assert as_dict(result, weights) == as_dict(block, weights)

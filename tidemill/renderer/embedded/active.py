@@ -61,7 +61,7 @@ class ActiveTimes:
 class SingleActive(ActiveTimes):
     """One active time for each key, the same for all; every update is at or before it."""
 
-    def __init__(self, count: int, time: Ints) -> None:
+    def __init__(self, count: int, time: Block) -> None:
         self.keys = np.arange(count)
         self._time = time
 
@@ -71,7 +71,16 @@ class SingleActive(ActiveTimes):
     @property
     def times(self) -> Block:
         """The user time of each active time."""
-        return self._time[:, None].repeat(len(self.keys), axis=1)
+        return self._time.repeat(len(self.keys), axis=1)
+
+    def keys_at(self, which: Ints) -> Ints:
+        """Return the keys of some of the active times."""
+        return which
+
+    def times_at(self, which: Ints) -> Block:
+        """Return the user times of some of the active times; a single column where it is the same for all."""
+        del which
+        return self._time
 
     def sums(self, keys: Ints, times: Block, weights: Block) -> Block:
         """Return, for each active time, the sum of the weights of the key's updates up to it."""
@@ -103,16 +112,31 @@ class SingleActive(ActiveTimes):
         return keys, np.arange(len(keys)), np.ones(len(keys), np.int64)
 
 
-class TotalActive(ActiveTimes):
-    """Any number of active times for each key, of one user coordinate; sorted by key and time."""
+class SeveralActive(ActiveTimes):
+    """Any number of active times for each key; sorted by key and time."""
 
     def __init__(self, keys: Ints, times: Block) -> None:
         self.keys = keys
         self.times = times
-        self._first = np.concatenate(([True], keys[1:] != keys[:-1])) if len(keys) else np.empty(0, np.bool_)
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def keys_at(self, which: Ints) -> Ints:
+        """See `SingleActive.keys_at`."""
+        return self.keys.take(which)
+
+    def times_at(self, which: Ints) -> Block:
+        """See `SingleActive.times_at`."""
+        return self.times.take(which, axis=1)
+
+
+class TotalActive(SeveralActive):
+    """Active times of one user coordinate."""
+
+    def __init__(self, keys: Ints, times: Block) -> None:
+        super().__init__(keys, times)
+        self._first = np.concatenate(([True], keys[1:] != keys[:-1])) if len(keys) else np.empty(0, np.bool_)
 
     def _place(self, keys: Ints, times: Block) -> Ints:
         """Return for each update the first active time of its key at or after it; past the end where there is none."""
@@ -162,15 +186,8 @@ class TotalActive(ActiveTimes):
         return place.take(inside), inside, np.ones(len(inside), np.int64)
 
 
-class PartialActive(ActiveTimes):
-    """Any number of active times for each key, in any partial order; sorted by key and time."""
-
-    def __init__(self, keys: Ints, times: Block) -> None:
-        self.keys = keys
-        self.times = times
-
-    def __len__(self) -> int:
-        return len(self.keys)
+class PartialActive(SeveralActive):
+    """Active times in any partial order."""
 
     def sums(self, keys: Ints, times: Block, weights: Block) -> Block:
         """See `SingleActive.sums`."""
@@ -255,7 +272,7 @@ def find_active(seeds: Seeds, base_keys: Ints, base: Block, upper: Antichain) ->
     """
     nothing = (np.empty(0, np.int64), np.empty((len(base), 0), np.int64))
     if seeds.together and (base <= seeds.times[:, :1]).all():
-        return SingleActive(seeds.groups, seeds.times[:, 0]), *nothing
+        return SingleActive(seeds.groups, seeds.times[:, :1]), *nothing
     if len(base) == 1:
         keys, times = _total_closure(seeds.keys, seeds.times[0], base_keys, base[0])
         return TotalActive(keys, times[None]), *nothing

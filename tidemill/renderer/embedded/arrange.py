@@ -14,6 +14,8 @@ __all__ = ["ArrangeOperator"]
 class ArrangeOperator(Operator):
     """Arrange. Consolidates a round's updates, adds them to its spine and passes them on."""
 
+    consolidated = True
+
     def __init__(self, node: Arrange, region: Region) -> None:
         self.schema: Schema = node.schema
         super().__init__(node, region, (len(self.schema),))

@@ -8,7 +8,7 @@ which is what a step of one row costs.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -58,14 +58,23 @@ def grouped(codes: Block) -> tuple[Ints, Ints]:
     new = np.empty(n, np.bool_)
     new[0] = True
     np.not_equal(keys[1:], keys[:-1], out=new[1:])
-    if len(codes) > 1:
+    if len(codes) > 1 and len(_unlike(codes, order, new)):
+        order = np.lexsort(codes[::-1])  # two different rows with one hash may lie interleaved: sort by the codes
         inside = codes.take(order, axis=1)
-        differs = (inside[:, 1:] != inside[:, :-1]).any(axis=0)
-        if (differs & ~new[1:]).any():  # two different rows with one hash may lie interleaved: sort by the codes
-            order = np.lexsort(codes[::-1])
-            inside = codes.take(order, axis=1)
-            new[1:] = (inside[:, 1:] != inside[:, :-1]).any(axis=0)
+        new[1:] = (inside[:, 1:] != inside[:, :-1]).any(axis=0)
     return order, new.nonzero()[0]
+
+
+def _unlike(codes: Block, order: Ints, new: Bools) -> Ints:
+    """Return where in an order a column differs from the one before it although it is not known to be new there."""
+    if 2 * np.count_nonzero(new) < len(new):
+        inside = codes.take(order, axis=1)
+        differs: Bools = (inside[:, 1:] != inside[:, :-1]).any(axis=0)
+        return (differs & ~new[1:]).nonzero()[0] + 1
+    alike = (~new).nonzero()[0]
+    if not len(alike):
+        return alike
+    return alike.compress(~same(codes.take(order.take(alike), axis=1), codes.take(order.take(alike - 1), axis=1)))
 
 
 def consolidated(block: Block, weights: int = 1) -> Block:
@@ -83,54 +92,56 @@ def consolidated(block: Block, weights: int = 1) -> Block:
     return block if kept.all() else block.compress(kept, axis=1)
 
 
-def consolidated_by(keys: Ints, block: Block, others: slice | list[int], weights: int) -> tuple[Ints, Block]:
+def consolidated_by(
+    keys: Ints, block: Block, others: slice | list[int], weights: int, *, runs: bool = False
+) -> tuple[Ints, Block]:
     """Return the block sorted by its keys' hashes, which it returns too, and consolidated.
 
-    ``others`` are the rows, weights aside, that tell updates of one key apart.
+    ``others`` are the rows, weights aside, that tell updates of one key apart. With ``runs`` it is expected to be a few
+    sorted blocks side by side, which are merged, several times faster than sorted.
     """
     if not len(keys):
         return keys, block
     n, top = len(keys), len(block) - weights
-    order, starts = _grouped_by(keys, block[:top], np.matmul(_MULTIPLIERS[: len(block[others])], block[others]))
+    minor = np.matmul(_MULTIPLIERS[: len(block[others])], block[others])
+    keys, order, starts = _grouped_by(keys, block[:top], minor, "stable" if runs else "quicksort")
     sums = block[top:].take(order, axis=1)
     if len(starts) < n:
         sums = np.add.reduceat(sums, starts, axis=1)
-        order = order.take(starts)
+        order, keys = order.take(starts), keys.take(starts)
     kept = sums[0].astype(np.bool_) if weights == 1 else sums.any(axis=0)
     if not kept.all():
-        sums, order = sums.compress(kept, axis=1), order.compress(kept)
+        sums, order, keys = sums.compress(kept, axis=1), order.compress(kept), keys.compress(kept)
     result = np.empty((len(block), len(order)), np.int64)
     block[:top].take(order, axis=1, out=result[:top], mode="clip")  # with "raise" it would go through a buffer
     result[top:] = sums
-    return keys.take(order), result
+    return keys, result
 
 
-def _grouped_by(keys: Ints, codes: Block, minor: Ints) -> tuple[Ints, Ints]:
-    """Return an order by key, with equal columns adjacent, and where in it each group of equal ones starts."""
+def _grouped_by(keys: Ints, codes: Block, minor: Ints, kind: Literal["quicksort", "stable"]) -> tuple[Ints, Ints, Ints]:
+    """Return the keys sorted; their order, with equal columns adjacent; where in it each group of equal ones starts."""
     n = len(keys)
     both = _in_one(keys, minor)
-    order = both.argsort()
+    order = both.argsort(kind=kind)
     both = both.take(order)
     new = np.empty(n, np.bool_)
     new[0] = True
     np.not_equal(both[1:], both[:-1], out=new[1:])
-    alike = (~new).nonzero()[0]
-    if len(alike):
-        unlike = alike.compress(~same(codes.take(order.take(alike), axis=1), codes.take(order.take(alike - 1), axis=1)))
-        if len(unlike):  # different columns with one hash may lie interleaved: sort them by the codes, too
-            runs = new.cumsum()
-            again = np.isin(runs, runs.take(unlike)).nonzero()[0]
-            members = order.take(again)
-            order[again] = members.take(np.lexsort((*codes.take(members, axis=1), runs.take(again))))
-            new[again[1:]] |= ~same(
-                codes.take(order.take(again[1:]), axis=1), codes.take(order.take(again[1:] - 1), axis=1)
-            )
+    unlike = _unlike(codes, order, new)
+    if len(unlike):  # different columns with one hash may lie interleaved: sort them by the codes, too
+        runs = new.cumsum()
+        again = np.isin(runs, runs.take(unlike)).nonzero()[0]
+        members = order.take(again)
+        order[again] = members.take(np.lexsort((*codes.take(members, axis=1), runs.take(again))))
+        inside = codes.take(order.take(again), axis=1)
+        new[again[1:]] |= ~same(inside[:, 1:], inside[:, :-1])
     found = keys.take(order)
     if (found[1:] < found[:-1]).any():  # two keys' hashes that differ late
         order = np.lexsort((*codes, keys))
+        found = keys.take(order)
         inside = codes.take(order, axis=1)
         np.any(inside[:, 1:] != inside[:, :-1], axis=0, out=new[1:])
-    return order, new.nonzero()[0]
+    return found, order, new.nonzero()[0]
 
 
 def _in_one(keys: Ints, minor: Ints) -> Ints:
@@ -175,6 +186,4 @@ def expand(starts: Ints, counts: Ints) -> tuple[Ints, Ints]:
     (array([0, 0, 1]), array([5, 6, 9]))
     """
     owner = np.arange(len(counts)).repeat(counts)
-    ends = counts.cumsum()
-    total = int(ends[-1]) if len(ends) else 0
-    return owner, np.arange(total) + (starts - ends + counts).take(owner)
+    return owner, np.arange(len(owner)) + (starts - counts.cumsum() + counts).take(owner)

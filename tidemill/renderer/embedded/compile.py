@@ -155,10 +155,18 @@ class Compiled:
             operator.consumers += [(self.operators[reader], port) for reader, port in self.graph.consumers(node)]
             if isinstance(node, Feedback):
                 operator.consumers.append((self.operators[node.variable], 0))
+            if isinstance(node, _PASSING):  # a Variable has its Feedback alone, which consolidates
+                operator.consolidated = all(self.operators[source].consolidated for source in node.inputs)
+            for port, source in zip(operator.ports, node.inputs, strict=False):
+                port.consolidated = self.operators[source].consolidated
             if isinstance(node, (Join, Reduce)):
                 for source in node.inputs:
                     if _is_arrangement(source):
                         self.arrangement(source).readers.append(operator)
+
+
+_PASSING: Final = (Concat, Enter, Leave, Negate, Variable)
+"""Pass on each block as it is, but for a sign or a coordinate that is the same all over it."""
 
 
 def _user_part(summary: PathSummary, users: int) -> PathSummary:

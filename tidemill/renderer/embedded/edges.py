@@ -20,6 +20,8 @@ __all__ = ["InputOperator", "OutputOperator"]
 class InputOperator(Operator):
     """Input: updates wait here until their times close. A constant's are there from the start."""
 
+    consolidated = True
+
     def __init__(self, node: Input, region: Region, interner: Interner) -> None:
         self.schema: Schema = node.schema
         super().__init__(node, region, (len(self.schema),))

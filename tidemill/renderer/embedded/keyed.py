@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from tidemill.dataflow.nodes import Node
 from tidemill.renderer.embedded.active import Active, Seeds, find_active
-from tidemill.renderer.embedded.blocks import Block, Bools, Ints, expand, grouped
+from tidemill.renderer.embedded.blocks import Block, Bools, Ints, expand, grouped, stacked
 from tidemill.renderer.embedded.schedule import Operator, Port, Region
 
 __all__ = ["NEW", "PENDING", "KeyedOperator", "Stored", "Work", "next_rounds"]
 
 NEW, PENDING = 0, 1
+_NEVER: Final[int] = np.iinfo(np.int64).max
 
 
 class Stored(NamedTuple):
@@ -27,8 +28,8 @@ class Stored(NamedTuple):
 class Work(NamedTuple):
     """What a keyed operator has to do in a round.
 
-    Seeds are the times of the raw new batch, which come first and one for one, and the pending times that are due.
-    Consolidating the batch within itself makes fewer of them, and is a saving only.
+    Seeds are the times of the raw new batch, which come first and one for one, and the pending times that are due, of
+    which some may be there twice. Consolidating the batch within itself makes fewer of them, and is a saving only.
     """
 
     keys: Block
@@ -75,12 +76,10 @@ class KeyedOperator(Operator):
         keys = new[:width] if self._whole else new.take(self._columns, axis=0)
         times = new[self._width : self._width + users]
         if due is not None:
-            order, starts = grouped(due)  # what several rounds owed is one time to look at
-            due = due.take(order.take(starts), axis=1)
             keys = np.concatenate((keys, due[:width]), axis=1)
             times = np.concatenate((times, due[width : width + users]), axis=1)
         together = bool((times == times[:, :1]).all())
-        if due is None and self._whole and consolidate and together:
+        if due is None and self._whole and together and (consolidate or keys.shape[1] == 1):
             # Consolidated rows of one time are each there once.
             return Work(keys, np.arange(keys.shape[1]), times, new, together)
         order, starts = grouped(keys)
@@ -100,8 +99,8 @@ class KeyedOperator(Operator):
         visible = [self._visible(s) for s in stored]
         if any(len(v.owner) < len(s.owner) for v, s in zip(visible, stored, strict=True)):
             self._owe_rounds(work, stored)
-        base_keys = np.concatenate([s.owner for s in visible])
-        base = np.concatenate([s.block[s.codes : s.codes + users] for s in visible], axis=1)
+        base_keys = visible[0].owner if len(visible) == 1 else np.concatenate([v.owner for v in visible])
+        base = stacked([v.block[v.codes : v.codes + users] for v in visible])
         seeds = Seeds(work.keys.shape[1], work.owner, work.times, work.together)
         active, late_keys, late = find_active(seeds, base_keys, base, self.frontier.upper)
         if len(late_keys):
@@ -114,8 +113,12 @@ class KeyedOperator(Operator):
         loops = self._loops(stored.block, stored.codes)
         if not len(loops) or not stored.block.shape[1]:
             return stored
-        seen: Bools = np.less_equal(loops, np.array(self.region.now)[:, None]).all(axis=0)
-        return stored if seen.all() else Stored(stored.owner[seen], stored.block[:, seen], stored.codes)
+        before: Bools = loops <= np.array(self.region.now)[:, None]
+        seen: Bools = before[0] if len(before) == 1 else np.all(before, axis=0)
+        if seen.all():
+            return stored
+        which = seen.nonzero()[0]
+        return Stored(stored.owner.take(which), stored.block.take(which, axis=1), stored.codes)
 
     def _owe_rounds(self, work: Work, stored: list[Stored]) -> None:
         """Have each key looked at, at the times of its seeds, in the next rounds where they meet its stored updates.
@@ -124,8 +127,8 @@ class KeyedOperator(Operator):
         It is passed on to the least of these rounds only, which pass it on in turn. So a key whose trajectory goes on
         for many rounds owes one at a time, not all of them in each.
         """
-        owner = np.concatenate([s.owner for s in stored])
-        loops = np.concatenate([self._loops(s.block, s.codes) for s in stored], axis=1)
+        owner = stored[0].owner if len(stored) == 1 else np.concatenate([s.owner for s in stored])
+        loops = stacked([self._loops(s.block, s.codes) for s in stored])
         owner, rounds = next_rounds(owner, loops, self.region.now or ())
         if work.together:
             times = work.times[:, :1].repeat(len(owner), axis=1)
@@ -145,14 +148,14 @@ class KeyedOperator(Operator):
         """Return updates of keys at some of the active times, in this round."""
         out = np.empty((len(keys) + self._coordinates + 1, len(which)), np.int64)
         self.fill_times(out, len(keys), active, which)
-        out[: len(keys)] = keys.take(active.keys.take(which), axis=1)
+        out[: len(keys)] = keys.take(active.keys_at(which), axis=1)
         out[-1] = diffs
         return out
 
     def fill_times(self, out: Block, codes: int, active: Active, which: Ints) -> None:
         """Write the times of these active times into the time rows of a block."""
         users = self.schedule.users
-        out[codes : codes + users] = active.times.take(which, axis=1)
+        out[codes : codes + users] = active.times_at(which)
         for i, now in enumerate(self.region.now or ()):
             out[codes + users + i] = now
 
@@ -166,15 +169,17 @@ def next_rounds(owner: Ints, loops: Block, now: tuple[int, ...]) -> tuple[Ints, 
     Of several loops a round may have more than one to follow, incomparable ones, and in three or more some that others
     lead to as well, which does no harm.
     """
+    if len(loops) == 1:
+        later = (loops[0] > now[0]).nonzero()[0]
+        owner = owner.take(later)
+        least = np.full(int(owner.max(initial=-1)) + 1, _NEVER)
+        np.minimum.at(least, owner, loops[0].take(later))
+        some = (least != _NEVER).nonzero()[0]
+        return some, least.take(some)[None]
     here = np.array(now)[:, None]
     rounds = np.maximum(loops, here)
     later = (rounds != here).any(axis=0)
     owner, rounds = owner.compress(later), rounds.compress(later, axis=1)
-    if len(rounds) == 1:
-        least = np.full(int(owner.max(initial=-1)) + 1, np.iinfo(np.int64).max)
-        np.minimum.at(least, owner, rounds[0])
-        some = (least < np.iinfo(np.int64).max).nonzero()[0]
-        return some, least.take(some)[None]
     order = np.lexsort((*rounds[::-1], owner))
     owner, rounds = owner.take(order), rounds.take(order, axis=1)
     around = np.concatenate((owner[None], rounds[:-2]))

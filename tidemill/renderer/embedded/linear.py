@@ -273,6 +273,8 @@ class RetimeOperator(_ExpressionOperator):
 class ConsolidateOperator(Operator):
     """Consolidate."""
 
+    consolidated = True
+
     def __init__(self, node: Node, region: Region) -> None:
         super().__init__(node, region, (len(node.schema),))
 

@@ -13,6 +13,8 @@ __all__ = ["FeedbackOperator"]
 class FeedbackOperator(Operator):
     """Feedback. Consolidates a round's changes and sends what is left to its Variable, one iteration later."""
 
+    consolidated = True
+
     def __init__(self, node: Feedback, region: Region, interner: Interner) -> None:
         super().__init__(node, region, (len(node.schema),))
         self._feedback = node

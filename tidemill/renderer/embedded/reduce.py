@@ -68,6 +68,7 @@ class ReduceOperator(KeyedOperator):
             assert arranged is not None
             self.logic = UserLogic(node, arranged, interner)
         self.dropped = 0 if self.logic.keyed_output else width
+        self.consolidated = not self.dropped  # without their keys, rows of several groups may be equal
         self._out_codes = self.dropped + len(node.schema)
         coordinates = node.scope.coordinates
         keys = [self.schema.fields[k] for k in node.keys[: self.dropped]]

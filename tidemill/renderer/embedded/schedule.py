@@ -154,12 +154,14 @@ class Region:
 class Port:
     """Where updates to an operator wait: for its turn, for a later round, for a later step."""
 
-    __slots__ = ("_later", "_mark", "_now", "codes", "index", "operator", "waiting")
+    __slots__ = ("_later", "_mark", "_now", "codes", "consolidated", "index", "operator", "waiting")
 
     def __init__(self, operator: Operator, codes: int, weights: int = 1) -> None:
         self.operator = operator
         self.codes = codes
         """How many rows of codes its blocks have; those of the time follow."""
+        self.consolidated = False
+        """Whether each block that is put here is consolidated; several together need not be."""
         self._now: list[Block] = []
         self._later: dict[Loops, list[Block]] = {}
         self.waiting = Waiting(codes, operator.schedule.users, weights)
@@ -193,9 +195,12 @@ class Port:
         region = self.operator.region
         first = self.codes + self.operator.schedule.users
         order, starts = grouped(block[first : first + region.depth])
-        for group in np.split(order, starts[1:]):
-            at = tuple(block[first : first + region.depth, group[0]].tolist())
-            part = block if len(starts) == 1 else block.take(group, axis=1)
+        if len(starts) > 1:
+            block = block.take(order, axis=1)
+        rounds = block[first : first + region.depth].take(starts, axis=1).T.tolist()
+        ends = [*starts[1:].tolist(), len(order)]
+        for at, start, end in zip(map(tuple, rounds), starts.tolist(), ends, strict=True):
+            part = block[:, start:end]
             if at == region.now:
                 self._now.append(part)
                 region.wake(self.operator)
@@ -233,6 +238,8 @@ class Port:
 
     def take_consolidated(self) -> Block | None:
         """Return what is there for the operator's turn, consolidated; None where it came to nothing."""
+        if self.consolidated and len(self._now) == 1:
+            return self._now.pop()
         block = self.take()
         if block is None:
             return None
@@ -275,6 +282,10 @@ class Port:
             self.operator.schedule.waiting.pop(self, None)
         if due is None:
             return
+        if self.consolidated:
+            due = consolidated(due)
+            if not due.shape[1]:
+                return
         if self.index is not None:
             gone = due.copy()
             np.negative(due[-1], out=gone[-1])
@@ -314,6 +325,9 @@ class Port:
 
 class Operator:
     """A node at work. Subclasses take what is in their ports when they are run, and emit what follows from it."""
+
+    consolidated = False
+    """Whether each block it emits is consolidated, and all of one round."""
 
     def __init__(self, node: Node, region: Region, codes: tuple[int, ...]) -> None:
         self.node = node

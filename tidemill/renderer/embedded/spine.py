@@ -15,7 +15,7 @@ import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.blocks import Block, Ints, consolidated_by, expand, hashed, same, stacked
-from tidemill.renderer.embedded.times import advance
+from tidemill.renderer.embedded.times import advance_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "Below", "Spine", "View"]
 
-TAIL: Final = 256
-"""Updates in the tail at most: comparing a key with all of them costs about as much as two binary searches."""
+TAIL: Final = 512
+"""Updates in the tail at most: comparing a key with all of them costs about as much as a few binary searches."""
 RATIO: Final = 4
 """Neighbouring batches are merged when the older is less than this many times the size of the newer."""
 IDLE_FUEL: Final = 1024
 """Updates each merge under way gets on with at the end of a step."""
-PUSH_FUEL: Final = 16
+PUSH_FUEL: Final = 32
 """Updates each merge under way gets on with for each one that is pushed as a batch.
 
 Enough for it to be done before the batches pushed meanwhile are as large as the newer of the two, so few pile up.
 """
-SCAN: Final = 1 << 14
+SCAN: Final = 1 << 12
 """Comparisons worth doing against an unsorted tail; beyond it, the tail is sorted first."""
 
 
@@ -150,7 +150,7 @@ class Spine:
             keys[size : size + n] = hashed(block[self._keys])
             self.view = before._replace(tail_size=size + n)
         elif n <= TAIL:
-            self._push(self._compacted(stacked([before.tail.block[:, :size], block])))
+            self._push(self._compacted(np.concatenate((before.tail.block[:, :size], block), axis=1)))
         else:
             self._push(self._sorted(block), keep_tail=True)
         return before
@@ -174,7 +174,7 @@ class Spine:
         if len(view.batches) + (view.tail_size > 0) == 0 or (len(view.batches) == 1 and view.tail_size == 0):
             return False
         parts = [b.updates for b in view.batches] + [view.tail.block[:, : view.tail_size]]
-        merged = self._compacted(stacked(parts))
+        merged = self._compacted(np.concatenate(parts, axis=1))
         self.view = View((merged,) if len(merged.keys) else (), _empty_tail(self._rows), 0)
         return True
 
@@ -316,14 +316,19 @@ class Spine:
         return tuple(found)
 
     def _without_tail(self, view: View) -> View:
-        tail = self._sorted(view.tail.block[:, : view.tail_size])
-        return View((*view.batches, tail), view.tail, 0)
+        keys, block = view.tail
+        order = keys[: view.tail_size].argsort()
+        return View((*view.batches, Batch(keys.take(order), block.take(order, axis=1))), view.tail, 0)
 
     def _compacted(self, block: Block, keys: Ints | None = None) -> Batch:
-        """Return updates as a batch, consolidated at compacted times. ``keys`` are their hashes, where known."""
-        block = advance(block, self._codes, self.users, self.since())
+        """Return updates as a batch, consolidated at compacted times. ``keys`` are their hashes, if of sorted runs.
+
+        The block is the caller's to give: its times are overwritten.
+        """
+        advance_times(block[self._codes : self._codes + self.users], self.since())
+        runs = keys is not None
         keys = hashed(block[self._keys]) if keys is None else keys
-        return Batch(*consolidated_by(keys, block, self._others, self.weights))
+        return Batch(*consolidated_by(keys, block, self._others, self.weights, runs=runs))
 
     def _sorted(self, block: Block) -> Batch:
         keys = hashed(block[self._keys])
@@ -359,7 +364,7 @@ class _Merge:
             big, at = (older, i) if len(older.keys) - i >= len(newer.keys) - j else (newer, j)
             last = big.keys[min(at + max(fuel, 1), len(big.keys)) - 1]
             end_i, end_j = int(older.keys.searchsorted(last, "right")), int(newer.keys.searchsorted(last, "right"))
-        both = stacked([older.block[:, i:end_i], newer.block[:, j:end_j]])
+        both = np.concatenate((older.block[:, i:end_i], newer.block[:, j:end_j]), axis=1)
         part = self._spine._compacted(both, np.concatenate((older.keys[i:end_i], newer.keys[j:end_j])))  # noqa: SLF001 - the spine's other half
         self._at = (end_i, end_j)
         if self._keys is None and end_i + end_j == total:

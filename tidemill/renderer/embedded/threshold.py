@@ -20,41 +20,52 @@ __all__ = ["ThresholdOperator", "UniqueCheck"]
 class ThresholdOperator(KeyedOperator):
     """Threshold. The row is its own key; the state is what came in and what went out, as two weights of one spine."""
 
+    consolidated = True
+
     def __init__(self, node: Node, region: Region, interner: Interner) -> None:
         self.schema: Schema = node.schema
         super().__init__(node, region, len(self.schema), tuple(range(len(self.schema))))
         self.interner = interner
         columns = tuple(range(len(self.schema)))
         self._spine = Spine(columns, [f.dtype for f in self.schema], self._coordinates, 2, self.schedule, self.since)
+        self._went = np.array([*range(len(columns) + self._coordinates), -1])
+        """The rows of what is stored that make up what went out."""
         self._user = node if isinstance(node, Threshold) and node.function is not None else None
 
     def run(self) -> None:
-        work = self.begin()
+        work = self.begin(consolidate=False)
         if work is None:
             return
-        keys, new, k = work.keys, work.new, len(self.schema)
-        owner, stored = self._spine.find(keys)
-        active, (seen,) = self.activate(work, [Stored(owner, stored, k)])
-        visible_keys = np.concatenate((work.new_owner, seen.owner))
-        users = slice(k, k + self.schedule.users)
-        times = np.concatenate((new[users], seen.block[users]), axis=1)
-        came = np.concatenate((new[-1], seen.block[-2]))
-        counts = active.sums(visible_keys, times, came[None])[0]
-        given = active.given(seen.owner, seen.block[users], seen.block[-1])
-        change = active.change(self.wanted(keys, active, counts)) - given
-        changed = change.nonzero()[0]
-        out = self.at_active(keys, active, changed, change.take(changed))
-        stored = self._both(work, active, change) if isinstance(active, SingleActive) else _side_by_side(new, out)
+        owner, stored = self._spine.find(work.keys)
+        active, (seen,) = self.activate(work, [Stored(owner, stored, len(self.schema))])
+        given = self._at_once if isinstance(active, SingleActive) else self._at_times
+        stored, out = given(work, active, seen)
         if stored.shape[1]:
             self._spine.append(stored)
         self.emit(out, self.region.now)
 
-    def _both(self, work: Work, active: SingleActive, change: Ints) -> Block:
-        """Return what came and what went as one update for each row: all is at one time, and a row came once."""
-        came = np.zeros(len(change), np.int64)
-        came[work.new_owner] = work.new[-1]
+    def _at_once(self, work: Work, active: Active, seen: Stored) -> tuple[Block, Block]:
+        """Return what to store and what goes out where all is at one time: one update for each row in both."""
+        (came,) = active.sums(work.new_owner, work.times, work.new[-1:])
+        count, given = active.sums(seen.owner, work.times, seen.block[-2:])
+        change = self.wanted(work.keys, active, came + count) - given
         some = np.bitwise_or(came, change).nonzero()[0]
-        return np.concatenate((self.at_active(work.keys, active, some, came.take(some)), change.take(some)[None]))
+        change = change.take(some)
+        stored = np.concatenate((self.at_active(work.keys, active, some, came.take(some)), change[None]))
+        return stored, stored.compress(change, axis=1).take(self._went, axis=0)
+
+    def _at_times(self, work: Work, active: Active, seen: Stored) -> tuple[Block, Block]:
+        """Return what to store and what goes out."""
+        new, k = work.new, len(self.schema)
+        users = slice(k, k + self.schedule.users)
+        times = np.concatenate((new[users], seen.block[users]), axis=1)
+        came = np.concatenate((new[-1], seen.block[-2]))
+        counts = active.sums(np.concatenate((work.new_owner, seen.owner)), times, came[None])[0]
+        given = active.given(seen.owner, seen.block[users], seen.block[-1])
+        change = active.change(self.wanted(work.keys, active, counts)) - given
+        changed = change.nonzero()[0]
+        out = self.at_active(work.keys, active, changed, change.take(changed))
+        return _side_by_side(new, out), out
 
     def wanted(self, keys: Block, active: Active, counts: Ints) -> Ints:
         """Return the new counts for these accumulated ones."""

@@ -9,7 +9,7 @@ import numpy as np
 from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.blocks import Block, Bools
 
-__all__ = ["advance", "beyond"]
+__all__ = ["advance", "advance_times", "beyond"]
 
 
 def beyond(times: Block, frontier: Antichain) -> Bools:
@@ -21,17 +21,16 @@ def beyond(times: Block, frontier: Antichain) -> Bools:
 
 
 def advance(block: Block, first: int, users: int, frontier: Antichain) -> Block:
-    """Return the block with its user times, rows ``first`` on, replaced by their representatives for a frontier.
+    """Return the block with its user times, rows ``first`` on, replaced by their representatives for a frontier."""
+    result = block.copy()
+    advance_times(result[first : first + users], frontier)
+    return result
+
+
+def advance_times(times: Block, frontier: Antichain) -> None:
+    """Replace user times, in place, by their representatives for a frontier.
 
     The same as `Antichain.advance`, on all columns at once: the meet over f of ``t v f``.
     """
-    if not frontier.elements:
-        return block
-    times = block[first : first + users]
-    joined = [np.maximum(times, np.array(f)[:, None]) for f in frontier.elements]
-    advanced = reduce(np.minimum, joined)
-    if (advanced == times).all():
-        return block
-    result = block.copy()
-    result[first : first + users] = advanced
-    return result
+    if frontier.elements:
+        times[:] = reduce(np.minimum, [np.maximum(times, np.array(f)[:, None]) for f in frontier.elements])

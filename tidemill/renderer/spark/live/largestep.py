@@ -153,7 +153,7 @@ class LargeStep(Step):
             frame = materialised(frame)
         if frame is None or frame.rows is None or frame.rows > self._few:
             return frame
-        block = self._block(node.schema, frame)
+        block = consolidated_block(self._block(node.schema, frame))
         self._compiled.operators[node].emit(block, ())
         return None
 
@@ -262,7 +262,7 @@ class LargeStep(Step):
         operator = self._compiled.operators[node]
         consumers, operator.consumers = operator.consumers, []  # they get it as from any other
         try:
-            operator.ports[0].put(self._block(node.schema, frame), ())
+            operator.ports[0].put(consolidated_block(self._block(node.schema, frame)), ())
             self._run_here(operator)
         finally:
             operator.consumers = consumers
