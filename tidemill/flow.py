@@ -160,6 +160,9 @@ def render(
     of loops are plain Spark, what else needs the logic of times runs in Python on the executors, which need tidemill
     installed; a loop is some Spark jobs a round, whatever the number of epochs.
 
+    Where executors are lost on the way, and with them what was worked out, it begins anew, up to three times. What is
+    returned lies on the executors, as after Spark's ``localCheckpoint``: what is to outlive these has to be written.
+
     Errors as from a run: `StepError` where a step could not be taken. An error in what no output's value depends on may
     go unnoticed. `RowError` and `TimeError` for DataFrames that do not fit; `EngineError` for a session without ANSI
     mode, and where PySpark is missing.

@@ -228,3 +228,50 @@ def test_a_session_with_other_settings(spark):
 def test_expression_errors_say_what_failed(spark):
     with pytest.raises(ExpressionError, match=r"Map 'map' .*, row \(1, 0\): division by zero in `k / v`"):
         render(spark, lambda a: a.select(x="k / v"), [((1, 0), 0, 1)])
+
+
+# Executors that are lost.
+
+
+def cut_off(frame):
+    """A DataFrame cut off from its past, and how to lose what is kept of it, as with the executors that have it."""
+    cut = frame.localCheckpoint()
+    return cut, lambda: cut._jdf.queryExecution().logical().rdd().unpersist(True)
+
+
+def test_an_input_that_went_with_an_executor(spark):
+    flow = new_flow()
+    flow.output("out", flow.input("a", KV))
+    given, lose = cut_off(frame(spark, flow, [((1, 1), 0, 1)]))
+    assert tm.render(flow, spark, {"a": given})["out"].count() == 1
+    lose()
+    with pytest.raises(EngineError, match="executors went, .*an input's DataFrame.*make it anew") as caught:
+        tm.render(flow, spark, {"a": given})
+    assert "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize(("times", "fine"), [(2, True), (3, False)])
+def test_a_step_that_loses_executors_is_taken_again(spark, monkeypatch, times, fine):
+    """Each of the first attempts loses what its first round has worked out."""
+    from tidemill.renderer.spark import step
+
+    attempts, of_feedback = [], step.Step.of_feedback
+
+    def losing(self, node, now):
+        of_feedback(self, node, now)
+        if self not in attempts:
+            attempts.append(self)
+            if len(attempts) <= times:
+                for key, (sent, *_) in self._later.items():
+                    cut, lose = cut_off(sent.data)
+                    self._later[key] = [sent.of(cut, rows=sent.rows, above=0)]
+                    lose()
+
+    monkeypatch.setattr(step.Step, "of_feedback", losing)
+    build = lambda a: a.iterate(lambda here: here.filter("v > 0").select("k", v="v - 1").concat(a).distinct())  # noqa: E731
+    if fine:
+        assert render(spark, build, [((1, 1), 0, 1)]) == [(1, 0, 0, 1), (1, 1, 0, 1)]
+    else:
+        with pytest.raises(EngineError, match="in each of 3 attempts"):
+            render(spark, build, [((1, 1), 0, 1)])
+    assert len(attempts) == 3

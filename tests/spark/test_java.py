@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from elsewhere import tools_without_java
 
 from tidemill.errors import EngineError
 from tidemill.renderer.spark import java
@@ -89,7 +90,7 @@ def test_the_launcher_drops_one_argument_and_keeps_all_others(tmp_path):
 
 
 @posix
-def test_without_java_the_packaged_one_runs_a_dataflow():
+def test_without_java_the_packaged_one_runs_a_dataflow(tmp_path):
     code = """
 import tidemill as tm
 spark = tm.local_spark("local[1]", **{"spark.ui.enabled": "false", "spark.log.level": "OFF"})
@@ -103,25 +104,9 @@ spark.stop()
     environment = {
         k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "PATH", "PYSPARK_PYTHON", "SPARK_HOME")
     }
-    tools = [p for p in ("/bin", "/usr/bin") if not Path(p, "java").exists()]
-    if not tools:
-        environment["PATH"] = str(_tools_without_java())
-    else:
-        environment["PATH"] = os.pathsep.join(tools)
+    environment["PATH"] = tools_without_java(tmp_path / "tools")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     assert done.stdout.splitlines()[-2:] == ["[('a', 2, 0, 1), ('b', 1, 0, 1)]", "3"], done.stderr[-3000:]
-
-
-def _tools_without_java():
-    """A folder with links to the machine's tools, but for Java."""
-    import tempfile
-
-    folder = Path(tempfile.mkdtemp(prefix="tools-"))
-    for source in ("/usr/bin", "/bin"):
-        for tool in Path(source).iterdir():
-            if tool.name not in ("java", "javac") and not (folder / tool.name).exists():
-                (folder / tool.name).symlink_to(tool)
-    return folder
 
 
 def test_without_the_extra_it_is_said_how_to_get_it():

@@ -1,24 +1,52 @@
-"""Taking a step, and taking it again where Spark's first answer is not the last word."""
+"""Taking a step, and taking it again where Spark's first answer is not the last word, or executors went on the way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
 from tidemill.dataflow.graph import Graph
-from tidemill.errors import TidemillError
+from tidemill.errors import EngineError, TidemillError
 from tidemill.renderer import failures
-from tidemill.renderer.spark.failures import may_be_ours, node_of, sent
+from tidemill.renderer.spark.failures import blocks_lost, may_be_ours, node_of, sent
 
-__all__ = ["attempted"]
+__all__ = ["attempted", "in_our_words"]
 
 T = TypeVar("T")
+
+TRIES: Final = 3
+"""How often a step is taken before losing executors is an error."""
+
+_LOST: Final = (
+    "executors went, and with them what Spark's localCheckpoint kept there: where an input's DataFrame is one that was "
+    "cut off from its past like this, make it anew, or write and read it; else find out in Spark's logs why executors "
+    f"go, which they did in each of {TRIES} attempts"
+)
 
 
 def attempted(graph: Graph, take: Callable[[bool], T]) -> T:
     """Return what a step gives; taken with care where Spark raised what may be no error, or what we can say better."""
+    with in_our_words():
+        return _attempted(graph, take)
+
+
+@contextlib.contextmanager
+def in_our_words() -> Iterator[None]:
+    """Within the block, what Spark raises for want of what it takes to work is raised as `EngineError`."""
     try:
-        return take(False)
+        yield
+    except TidemillError:
+        raise
+    except Exception as error:
+        if blocks_lost(error):
+            raise EngineError(_LOST) from error
+        raise
+
+
+def _attempted(graph: Graph, take: Callable[[bool], T]) -> T:
+    try:
+        return _in_spite_of_losses(take, False)
     except TidemillError:
         raise
     except Exception as error:
@@ -27,7 +55,7 @@ def attempted(graph: Graph, take: Callable[[bool], T]) -> T:
         if not may_be_ours(error):
             raise
     try:
-        return take(True)
+        return _in_spite_of_losses(take, True)
     except TidemillError:
         raise
     except Exception as error:
@@ -36,3 +64,14 @@ def attempted(graph: Graph, take: Callable[[bool], T]) -> T:
         if (place := node_of(error)) is not None:
             raise failures.too_many(graph.nodes[place]) from None
         raise
+
+
+def _in_spite_of_losses(take: Callable[[bool], T], carefully: bool) -> T:
+    """Take a step; from its beginning again where an executor went with what had been worked out so far."""
+    for _ in range(TRIES - 1):
+        try:
+            return take(carefully)
+        except Exception as error:
+            if not blocks_lost(error):
+                raise
+    return take(carefully)

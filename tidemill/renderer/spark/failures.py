@@ -15,7 +15,7 @@ import pyarrow as pa
 from tidemill import errors
 from tidemill.errors import ExpressionError, StepError, UserFunctionError
 
-__all__ = ["TOO_MANY", "TaskError", "in_task", "may_be_ours", "node_of", "sent"]
+__all__ = ["TOO_MANY", "TaskError", "blocks_lost", "in_task", "may_be_ours", "node_of", "sent"]
 
 TOO_MANY: Final = "tidemill: a count beyond 2**31 at node "
 """What the check of counts raises in Catalyst, followed by the node's number."""
@@ -25,6 +25,7 @@ _COUNT: Final = re.compile(re.escape(TOO_MANY) + r"(\d+)")
 _OF_VALUES: Final = re.compile(
     r"\[[A-Z_]*(?:OVERFLOW|BY_ZERO|CAST_|OUT_OF_RANGE|OUT_OF_BOUNDS|INVALID_|MALFORMED|RAISED|DATETIME)[A-Z_.]*\]"
 )
+_LOST: Final = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND]"
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -63,6 +64,11 @@ def node_of(error: BaseException) -> int | None:
     """Return the number of the node at which counts became too large, where that is what failed."""
     found = _COUNT.search(str(error))
     return int(found[1]) if found else None
+
+
+def blocks_lost(error: BaseException) -> bool:
+    """Return whether a step failed since an executor went, and with it what it had of what was worked out before."""
+    return _LOST in str(error)
 
 
 def may_be_ours(error: BaseException) -> bool:

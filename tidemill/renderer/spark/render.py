@@ -13,7 +13,7 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import UnknownNameError, did_you_mean
 from tidemill.renderer.run import schema_of
-from tidemill.renderer.spark.attempts import attempted
+from tidemill.renderer.spark.attempts import attempted, in_our_words
 from tidemill.renderer.spark.boundary import Names, given, taken
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, names
 from tidemill.renderer.spark.session import check_session
@@ -41,7 +41,8 @@ def render(
     sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
     for node in (*graph.inputs.values(), *graph.outputs.values()):
         by.check(schema_of(node), node.where, sensitive=sensitive)
-    inputs = taken({node: given(node, frames[name], by) for name, node in graph.inputs.items()}, by)
+    with in_our_words():
+        inputs = taken({node: given(node, frames[name], by) for name, node in graph.inputs.items()}, by)
     outputs = _computed(spark, graph, inputs)
     return {node.name: _named(spark, node, frame, by) for node, frame in outputs.items()}
 

