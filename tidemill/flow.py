@@ -165,7 +165,7 @@ def render(
 
     Errors as from a run: `StepError` where a step could not be taken. An error in what no output's value depends on may
     go unnoticed. `RowError` and `TimeError` for DataFrames that do not fit; `EngineError` for a session without ANSI
-    mode, and where PySpark is missing.
+    mode, for executors whose Python has not got what is needed, and where PySpark is missing.
 
     .. code-block:: python
 
@@ -195,7 +195,9 @@ def local_spark(master: str = "local[*]", **settings: str) -> SparkSession:
 
 
 def _need_spark() -> None:
+    """Say what the extra would bring, where it is not there."""
     try:
+        import pandas  # noqa: F401, ICN001, PLC0415 - PySpark makes DataFrames with it
         import pyspark.sql  # noqa: F401, PLC0415
     except ImportError as error:
         msg = f'Spark is not there ({error}): pip install "tidemill[spark]"'

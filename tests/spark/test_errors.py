@@ -1,5 +1,7 @@
 """What is wrong is said in the same words as by the other engines: node, row, the user's line; and only what is wrong."""
 
+from types import SimpleNamespace
+
 import pytest
 from running import KV, new_flow
 
@@ -14,6 +16,7 @@ from tidemill.errors import (
     UserFunctionError,
 )
 from tidemill.renderer.spark.boundary import updates_of
+from tidemill.renderer.spark.session import check_session
 from tidemill.testing import all_at_once, check_equivalent
 
 
@@ -223,6 +226,20 @@ def test_a_session_with_other_settings(spark):
         assert spark.conf.get("spark.sql.ansi.enabled") == "false"
     finally:
         spark.conf.set("spark.sql.ansi.enabled", "true")
+
+
+def test_a_session_of_an_older_spark():
+    with pytest.raises(EngineError, match=r"the session has Spark 3.5.1: expected 4.0 or later"):
+        check_session(SimpleNamespace(version="3.5.1"))
+
+
+def test_executors_that_lack_a_module_of_the_users(spark, tmp_path, monkeypatch):
+    (tmp_path / "only_here.py").write_text("def same(row):\n    return row\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import only_here
+
+    with pytest.raises(EngineError, match="No module named 'only_here': the Python of Spark's executors"):
+        render(spark, lambda a: a.map_rows(only_here.same, KV), [((1, 1), 0, 1)])
 
 
 def test_expression_errors_say_what_failed(spark):

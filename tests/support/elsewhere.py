@@ -89,13 +89,13 @@ def tools_without_java(folder):
     return str(folder)
 
 
-def run_apart(program, *arguments, **environment):
+def run_apart(program, *arguments, path=None, **environment):
     """Run a program of tests/spark in a process of its own; return what it said."""
-    path = Path(__file__).parents[1] / "spark" / program
-    paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]  # for executors, too
+    file = Path(__file__).parents[1] / "spark" / program
+    paths = filter(None, [path, str(Path(__file__).parent), os.environ.get("PYTHONPATH")])  # for executors, too
     known = {k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "SPARK_HOME")}
     done = subprocess.run(
-        [sys.executable, str(path), *map(str, arguments)],
+        [sys.executable, str(file), *map(str, arguments)],
         env={**known, "PYTHONPATH": os.pathsep.join(paths), **environment},
         capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip

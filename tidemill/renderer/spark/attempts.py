@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
 from tidemill.dataflow.graph import Graph
 from tidemill.errors import EngineError, TidemillError
 from tidemill.renderer import failures
-from tidemill.renderer.spark.failures import blocks_lost, may_be_ours, node_of, sent
+from tidemill.renderer.spark.failures import blocks_lost, may_be_ours, node_of, sent, unfit
 
 __all__ = ["attempted", "in_our_words"]
 
@@ -18,6 +19,11 @@ T = TypeVar("T")
 TRIES: Final = 3
 """How often a step is taken before losing executors is an error."""
 
+_WORKERS: Final = (
+    "the Python of Spark's executors, in which your functions and tidemill's kernels run, has to have what is here: "
+    f"Python {sys.version_info.major}.{sys.version_info.minor}, tidemill with its dependencies, the modules that your "
+    "functions import. Install them there, over Spark Connect on the server's side; PYSPARK_PYTHON says which it is"
+)
 _LOST: Final = (
     "executors went, and with them what Spark's localCheckpoint kept there: where an input's DataFrame is one that was "
     "cut off from its past like this, make it anew, or write and read it; else find out in Spark's logs why executors "
@@ -41,6 +47,9 @@ def in_our_words() -> Iterator[None]:
     except Exception as error:
         if blocks_lost(error):
             raise EngineError(_LOST) from error
+        if (lack := unfit(error)) is not None:
+            msg = f"{lack}: {_WORKERS}"
+            raise EngineError(msg) from error
         raise
 
 

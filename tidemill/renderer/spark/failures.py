@@ -15,7 +15,7 @@ import pyarrow as pa
 from tidemill import errors
 from tidemill.errors import ExpressionError, StepError, UserFunctionError
 
-__all__ = ["TOO_MANY", "TaskError", "blocks_lost", "in_task", "may_be_ours", "node_of", "sent"]
+__all__ = ["TOO_MANY", "TaskError", "blocks_lost", "in_task", "may_be_ours", "node_of", "sent", "unfit"]
 
 TOO_MANY: Final = "tidemill: a count beyond 2**31 at node "
 """What the check of counts raises in Catalyst, followed by the node's number."""
@@ -24,6 +24,10 @@ _SENT: Final = re.compile(r"tidemill-error:([A-Za-z0-9+/=]+):")
 _COUNT: Final = re.compile(re.escape(TOO_MANY) + r"(\d+)")
 _OF_VALUES: Final = re.compile(
     r"\[[A-Z_]*(?:OVERFLOW|BY_ZERO|CAST_|OUT_OF_RANGE|OUT_OF_BOUNDS|INVALID_|MALFORMED|RAISED|DATETIME)[A-Z_.]*\]"
+)
+_UNFIT: Final = re.compile(
+    r"ModuleNotFoundError: (No module named '[\w.]+')"
+    r"|\[(?:PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION|PYTHON_VERSION_MISMATCH)\] (.+)"
 )
 _LOST: Final = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND]"
 
@@ -64,6 +68,12 @@ def node_of(error: BaseException) -> int | None:
     """Return the number of the node at which counts became too large, where that is what failed."""
     found = _COUNT.search(str(error))
     return int(found[1]) if found else None
+
+
+def unfit(error: BaseException) -> str | None:
+    """Return what the Python of the executors, or of this process, lacks, where that is why a step failed."""
+    found = _UNFIT.search(str(error))
+    return (found[1] or found[2]) if found is not None else None
 
 
 def blocks_lost(error: BaseException) -> bool:

@@ -7,17 +7,18 @@ session compares names. What is known without a job is noted beside the DataFram
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.lattice import Time
+from tidemill.renderer.spark.session import is_connected
 
 __all__ = [
-    "DIFF", "Frame", "columns", "consolidated", "is_small", "materialised", "names", "times", "united",
+    "DIFF", "Frame", "columns", "consolidated", "is_small", "materialised", "names", "times", "united", "worked_out",
 ]  # fmt: skip
 
 DIFF = "d"
@@ -25,6 +26,7 @@ _SMALL_CELLS = 400_000
 """Up to so many values a DataFrame is sent to every executor rather than shuffled with another one."""
 _ROWS_A_PARTITION = 100_000
 _SHALLOW = 4
+_SEEN = "tidemill"
 
 
 @attrs.frozen(eq=False)
@@ -85,10 +87,19 @@ def materialised(frame: Frame) -> Frame | None:
     Counting and computing are one job.
     """
     if frame.rows is None or frame.above is None or frame.above > _SHALLOW:
-        seen = Observation()
-        data = frame.data.observe(seen, F.count(F.lit(1)).alias("rows")).localCheckpoint()
-        frame = attrs.evolve(frame, data=data, rows=seen.get["rows"], cheap=True, above=0)
+        data, counts = worked_out(frame.data, F.count(F.lit(1)).alias("rows"))
+        frame = attrs.evolve(frame, data=data, rows=counts["rows"], cheap=True, above=0)
     return frame if frame.rows else None
+
+
+def worked_out(data: DataFrame, *counts: Column) -> tuple[DataFrame, Mapping[str, int]]:
+    """Return lines worked out and cut off from what they came from, and what aggregates say of them: one job."""
+    if is_connected(data):  # where an Observation is not told of checkpoints, but the execution has it on record
+        watched = data.observe(_SEEN, *counts)
+        return watched.localCheckpoint(), dict(watched.executionInfo.flows)[_SEEN]
+    seen = Observation()
+    data = data.observe(seen, *counts).localCheckpoint()
+    return data, seen.get
 
 
 def united(frames: Sequence[Frame]) -> Frame | None:

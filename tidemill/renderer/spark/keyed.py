@@ -10,14 +10,14 @@ import functools
 from collections.abc import Sequence
 
 import attrs
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.collections.schema import Schema
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Node
 from tidemill.renderer.spark.failures import in_task
-from tidemill.renderer.spark.frames import DIFF, Frame, consolidated, is_small, materialised, times
+from tidemill.renderer.spark.frames import DIFF, Frame, consolidated, is_small, materialised, times, worked_out
 from tidemill.renderer.spark.keyedtasks import DUE, KIND, NEW, STORE, KeyedTask, Layout, layout_of
 from tidemill.renderer.spark.state import Loops
 from tidemill.renderer.spark.types import spark_type, struct
@@ -75,11 +75,9 @@ class KeyedRound:
         return self._counted(self._found(lines, keeps=True, summed=sums is not None), delta)
 
     def _counted(self, found: DataFrame, delta: Frame | None) -> Keyed:
-        seen = Observation()
         kinds = {"made": self._is_made(), "owed": F.col(KIND) == DUE, "kept": F.col(KIND) >= STORE}
         sums = [F.count(F.when(is_kind, 1)).alias(name) for name, is_kind in kinds.items()]
-        data = found.observe(seen, *sums).localCheckpoint()
-        counts = seen.get
+        data, counts = worked_out(found, *sums)
         owed = data.filter(F.col(KIND) == DUE) if counts["owed"] else None
         time = delta.time if delta is not None else None
         change = self._change(data, rows=counts["made"], time=time) if counts["made"] else None

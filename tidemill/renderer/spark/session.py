@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pyspark.sql.utils import is_remote
+
 from tidemill.errors import EngineError
 
-__all__ = ["SETTINGS", "check_session"]
+__all__ = ["SETTINGS", "check_session", "is_connected"]
 
+LEAST: Final = 4
+"""The least version of Spark, whose API this is written to."""
 SETTINGS: Final = {
     "spark.sql.ansi.enabled": ("true", "overflow and division by zero are errors only then"),
     "spark.sql.parser.escapedStringLiterals": ("false", "backslashes in text would mean something else"),
@@ -17,7 +21,20 @@ SETTINGS: Final = {
 
 
 def check_session(spark: Any) -> None:
-    """Refuse a session with settings under which Spark means something else; they are not changed here."""
+    """Refuse a session of a Spark that is too old, or with settings under which it means something else.
+
+    Settings are not changed here.
+    """
+    if int(spark.version.partition(".")[0]) < LEAST:
+        server = "the server of Spark Connect" if is_connected(spark) else "the session"
+        msg = f"{server} has Spark {spark.version}: expected {LEAST}.0 or later"
+        raise EngineError(msg)
+    if is_connected(spark) and not is_remote():
+        msg = (
+            "a session of Spark Connect, but this process' PySpark is not set up for it: make the session by "
+            "SparkSession.builder.remote(...), before any other"
+        )
+        raise EngineError(msg)
     for name, (wanted, why) in SETTINGS.items():
         found = str(spark.conf.get(name, wanted)).lower()
         if found != wanted:
@@ -25,3 +42,8 @@ def check_session(spark: Any) -> None:
                 f"the session has {name}={found}: expected {wanted}, since {why}; spark.conf.set({name!r}, {wanted!r})"
             )
             raise EngineError(msg)
+
+
+def is_connected(what: Any) -> bool:
+    """Return whether a session, or a DataFrame of it, is one of Spark Connect, whose server is another process."""
+    return any(kind.__module__.startswith("pyspark.sql.connect.") for kind in type(what).__mro__)

@@ -14,6 +14,7 @@ from tidemill.collections.schema import Schema
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Output, Reduce
+from tidemill.errors import EngineError
 from tidemill.renderer.durable.cold import Cold
 from tidemill.renderer.durable.coldfiles import ColdFile
 from tidemill.renderer.durable.putdown import PutDown
@@ -25,6 +26,7 @@ from tidemill.renderer.spark.frames import Frame, united
 from tidemill.renderer.spark.live.large import LargeWork, few_of, frame_in_files, put_down
 from tidemill.renderer.spark.live.largestep import frame_of
 from tidemill.renderer.spark.live.ondisk import DiskRows, DiskUpdates, Parts, contents, pin, summed
+from tidemill.renderer.spark.session import is_connected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +71,7 @@ class SparkRun(DurableRun):
         ``source`` names the query, the input's name if nothing is said. Spark counts a query's batches from 0 where its
         ``checkpointLocation`` is new, and batches whose numbers were committed are passed over: a query with a new
         ``checkpointLocation`` needs a new name. The query calls it from a thread of its own: read the run in `on_step`,
-        or when the query has stopped. Not over Spark Connect, which runs it in another process.
+        or when the query has stopped. ``EngineError`` over Spark Connect, which runs it in another process.
 
         .. code-block:: python
 
@@ -78,6 +80,12 @@ class SparkRun(DurableRun):
             query.option("checkpointLocation", "checkpoint/").start()
         """
         self._input(name)
+        if is_connected(self._spark):
+            msg = (
+                "foreach_batch: Spark Connect calls the function in a process of its server, where this run is not: "
+                "use a session that is not remote, or number what comes and run.deliver(source, number, put)"
+            )
+            raise EngineError(msg)
         known = name if source is None else source
 
         def take(frame: DataFrame, batch: int) -> None:

@@ -1,0 +1,95 @@
+"""A program: tidemill over Spark Connect, whose server is a JVM of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+from elsewhere import SETTINGS, compared, say
+from pyspark.sql import SparkSession
+from running import KV, new_flow
+from test_errors import FAILING, message, render
+
+import tidemill as tm
+from tidemill.renderer.spark.java import java_home
+
+ERRORS = ["division by zero", "sum overflows", "negative count", "map_rows raises", "a loop that does not settle"]
+
+
+def connected():
+    """A session, on the packaged Java where there is none; sent to the server are the settings that it takes."""
+    os.environ.update({"JAVA_HOME": home} if (home := java_home()) else {})
+    builder = SparkSession.builder.remote("local[2]")
+    for name, value in SETTINGS.items():
+        if name.startswith("spark.sql."):
+            builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def raised(function, *arguments):
+    """The error that a call raises: its kind, its text, and what is said of its cause."""
+    try:
+        function(*arguments)
+    except tm.TidemillError as error:
+        return [type(error).__name__, str(error), "".join(traceback.format_exception(error))]
+    return ["", "nothing was raised", ""]
+
+
+def doubled(spark):
+    """A dataflow that needs Python on the executors, rendered."""
+    flow = new_flow()
+    flow.output("out", flow.input("a", KV).map_rows(lambda row: (row.k, 2 * row.v), KV))
+    return tm.render(flow, spark, {"a": spark.sql("SELECT 1L AS k, 2L AS v")})["out"]
+
+
+def live(spark, folder):
+    """A live run, DataFrames in and out, kept in a folder and gone on with."""
+    flow = new_flow()
+    flow.output("n", flow.input("a", KV).group_by("k").agg(n=tm.sum("v")))
+    engine = tm.Spark(spark, state=folder)
+    with flow.start(engine) as run:
+        run.insert("a", spark.sql("SELECT * FROM VALUES (1L, 2L), (1L, 3L), (2L, 4L) AS t(k, v)"))
+        run.advance()
+    with flow.start(engine) as run:
+        run.delete("a", spark.sql("SELECT 1L AS k, 3L AS v"))
+        run.advance()
+        changes, now = run.changes("n").to_spark(), run.snapshot("n").to_spark()
+        return {
+            "kind": type(now).__module__,
+            "changes": [changes.columns, sorted(map(list, changes.collect()))],
+            "now": sorted(map(list, now.collect())),
+            "foreach_batch": raised(run.foreach_batch, "a"),
+        }
+
+
+def not_in_connect_mode(spark):
+    mode = os.environ.pop("SPARK_CONNECT_MODE_ENABLED")
+    try:
+        return raised(doubled, spark)
+    finally:
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = mode
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    spark = connected()
+    (folder / "without tidemill").touch()  # see `without_tidemill` in test_connect
+    said = {"without tidemill": raised(doubled, spark)}
+    (folder / "without tidemill").unlink()
+    said |= {
+        "with it": sorted(map(list, doubled(spark).collect())),
+        "not in Connect mode": not_in_connect_mode(spark),
+        "one coordinate": compared(["reference", "spark"]),
+        "two coordinates": compared(["reference", "spark", "spark-live"], coordinates=2),
+        "live": live(spark, folder / "state"),
+    }
+    for name in ERRORS:
+        build, given = FAILING[name]
+        said[name] = [
+            raised(render, spark, build, given),
+            [message(build, given)[0].__name__, message(build, given)[1]],
+        ]
+    spark.stop()
+    say(said)

@@ -1,0 +1,85 @@
+"""Spark Connect: the same results and errors from a server that has neither this process nor its session."""
+
+import os
+import sys
+
+import pytest
+from elsewhere import OUTPUTS, run_apart
+
+pytest.importorskip("grpc_status", reason="needs tidemill[connect]")
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs a shell")
+
+WITHOUT_TIDEMILL = """
+import os, sys
+
+class WithoutTidemill:
+    def find_spec(self, name, path=None, target=None):
+        if name == "tidemill" and os.path.exists({file!r}):
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+if "pyspark.daemon" in sys.orig_argv:
+    sys.meta_path.insert(0, WithoutTidemill())
+"""
+
+
+def without_tidemill(folder):
+    """A folder for Python's path where executors have no tidemill as long as a file is there."""
+    (folder / "site").mkdir()
+    file = str(folder / "without tidemill")
+    (folder / "site" / "sitecustomize.py").write_text(WITHOUT_TIDEMILL.format(file=file))
+    return str(folder / "site")
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("connect")
+    return run_apart("on_connect.py", folder, path=without_tidemill(folder), PYSPARK_PYTHON=sys.executable)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_results_are_those_of_the_reference(said, output):
+    reference, spark = said["one coordinate"][output]
+    assert spark == reference != "[]"
+    reference, spark, live = said["two coordinates"][output]
+    assert spark == live == reference != "[]"
+
+
+def test_live_runs_take_dataframes_and_give_them(said):
+    live = said["live"]
+    assert live["kind"] == "pyspark.sql.connect.dataframe"
+    assert live["now"] == [[1, 2], [2, 4]]
+    assert live["changes"] == [["k", "n", "time", "diff"], [[1, 2, 1, 1], [1, 5, 1, -1]]]
+
+
+def test_what_needs_the_process_of_the_run_is_refused(said):
+    kind, text, _ = said["live"]["foreach_batch"]
+    assert kind == "EngineError"
+    assert "foreach_batch: Spark Connect calls the function in a process of its server" in text
+
+
+def test_executors_without_tidemill(said):
+    kind, text, cause = said["without tidemill"]
+    assert kind == "EngineError"
+    assert text.startswith("No module named 'tidemill': the Python of Spark's executors")
+    assert "over Spark Connect on the server's side" in text
+    assert "PythonException" in cause
+    assert said["with it"] == [[1, 4, 0, 1]]
+
+
+def test_a_process_that_is_not_set_up_for_it(said):
+    kind, text, _ = said["not in Connect mode"]
+    assert (kind, text.partition(":")[0]) == (
+        "EngineError", "a session of Spark Connect, but this process' PySpark is not set up for it",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [
+    "division by zero", "sum overflows", "negative count", "map_rows raises", "a loop that does not settle",
+])  # fmt: skip
+def test_errors_are_those_of_the_embedded_engine(said, case):
+    (kind, text, cause), (expected, beginning) = said[case]
+    assert kind == expected
+    assert text.startswith(beginning)
+    assert "test_errors.py:" in text
+    if case == "map_rows raises":
+        assert "ZeroDivisionError: integer division or modulo by zero" in cause
