@@ -37,7 +37,8 @@ def _parser() -> argparse.ArgumentParser:
         "demo",
         help="keep a year of New York's flights up to date, day by day, and check the results",
         description="Loads New York's flights of 2013 up to a day, plays the days that follow and some corrections as "
-        "epochs, and compares cost and results with computing everything anew. Needs: pip install 'tidemill[demo]'.",
+        "epochs, and compares cost and results with computing everything anew. With Spark all epochs "
+        "are also rendered at once. Needs: pip install 'tidemill[demo]', for Spark 'tidemill[demo,spark]'.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     demo.add_argument("--start-day", type=_day, default="2013-12-18", metavar="DATE", help="first day to play")
@@ -45,7 +46,8 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--history", type=_at_least_one, default=DAYS, metavar="N", help="days before to load at most")
     demo.add_argument("--seed", type=int, default=2013, help="for drawing the flights that are corrected")
     demo.add_argument("--recompute", type=_at_least_one, default=3, metavar="N", help="epochs to compute anew at")
-    demo.add_argument("--engine", choices=("embedded", "reference"), default="embedded", help="what keeps the results")
+    engines = ("embedded", "reference", "spark")
+    demo.add_argument("--engine", choices=engines, default="embedded", help="what keeps the results")
     return parser
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 import tidemill as tm
 from tidemill.demo.check import Check, Contents
 from tidemill.demo.data import Data
+from tidemill.demo.history import rendered
 from tidemill.demo.script import Change, Epoch, Script
 from tidemill.demo.sql import Warehouse
 from tidemill.renderer.run import Engine, Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["Play", "Played"]
 
@@ -49,7 +53,9 @@ class Play:
         self._history = script.history
         self._run = flow.start(engine)
         self._warehouse = Warehouse({"flights": script.history, **data.dimensions})
-        self._sums: dict[str, Contents] = {name: Counter() for name in flow.graph.outputs}
+        self._changes: list[Change] = []
+        self._updates: dict[str, Contents] = {name: Counter() for name in flow.graph.outputs}
+        """The changes of each output that were reported, as diffs by row and time."""
 
     def load(self) -> Played:
         """Load the history as epoch 0."""
@@ -75,8 +81,20 @@ class Play:
 
     def check_changes(self) -> None:
         """Check that all changes reported since the beginning add up to the results."""
-        sums = {name: Counter({row: n for row, n in c.items() if n}) for name, c in self._sums.items()}
+        sums: dict[str, Contents] = {name: Counter() for name in self._updates}
+        for name, updates in self._updates.items():
+            for (*row, _), diff in updates.items():
+                sums[name][tuple(row)] += diff
+        sums = {name: Counter({row: n for row, n in c.items() if n}) for name, c in sums.items()}
         self.check.compare("the sum of all changes", self._results(self._run), sums, "the last epoch")
+
+    def check_history(self, spark: SparkSession) -> float:
+        """Check that Spark, given the history and all epochs at once, finds the same changes; return its seconds."""
+        start = time.perf_counter()
+        there = rendered(self._flow, spark, self._dimensions, self._changes)
+        seconds = time.perf_counter() - start
+        self.check.compare("what Spark makes of all epochs at once", self._updates, there, "all epochs")
+        return seconds
 
     def result(self, name: str) -> list[tuple[Any, ...]]:
         """Return the rows of an output as they are now."""
@@ -98,11 +116,11 @@ class Play:
             self._run.delete("flights", change.deleted)
         self._run.insert("flights", change.inserted)
         self._run.advance()
-        updates = {name: self._run.changes(name) for name in self._sums}
+        updates = {name: self._run.changes(name) for name in self._updates}
         seconds = time.perf_counter() - start
-        for name, sums in self._sums.items():
-            for row, _, diff in updates[name]:
-                sums[row] += diff
+        self._changes.append(change)
+        for name, known in self._updates.items():
+            known.update({(*row, at): diff for row, at, diff in updates[name]})
         changed = {name: len(u) for name, u in updates.items()}
         return Played(label, len(change.inserted), len(change.deleted), changed, self.result("longest"), seconds)
 
@@ -121,7 +139,7 @@ class Play:
         return scratch, duckdb
 
     def _results(self, run: Run) -> dict[str, Contents]:
-        return {name: Counter(run.snapshot(name).counts()) for name in self._sums}
+        return {name: Counter(run.snapshot(name).counts()) for name in self._updates}
 
 
 def _insert(run: Run, tables: dict[str, Any]) -> None:

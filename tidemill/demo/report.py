@@ -42,6 +42,10 @@ were put in or taken out. The time, in ms, is from handing the flights in to hav
 of the {played} epochs everything was computed anew from all flights so far, and compared: by the same dataflow from \
 scratch, and by DuckDB (threads: {threads})."""
 
+AT_ONCE_TEXT: Final = """\
+In the end Spark was given the history and all epochs at once, as DataFrames with their times (tm.render), and its \
+updates of all results were compared with the changes above, time by time: {seconds:,.0f} s."""
+
 CHAINS_TEXT: Final = """\
 A departure is late from 15 minutes on. It continues a chain if the same aircraft's departure from New York before it, \
 on that day or the day before, was late too. Chains: {lengths}."""
@@ -76,9 +80,9 @@ class Report:
             begun = iter(range(steps))
             yield lambda what: bar.update(task, description=what, completed=next(begun, steps))
 
-    def epochs(self, loaded: Played, played: Sequence[Played], anew: int, threads: int) -> None:
+    def epochs(self, engine: str, loaded: Played, played: Sequence[Played], anew: int, threads: int) -> None:
         """Show the epochs as a table, what it means, and what it amounts to."""
-        table = Table(box=SIMPLE_HEAD, padding=0)
+        table = Table(box=SIMPLE_HEAD, padding=0, title=f"Kept up to date by {engine}", title_justify="left")
         for name in ("epoch", "flights", "totals", "routes", "chains", "longest", "ms", "scratch", "DuckDB"):
             table.add_column(name, justify="left" if name in ("epoch", "longest") else "right", no_wrap=True)
         for one in (loaded, *played):
@@ -87,6 +91,10 @@ class Report:
         self._text(EPOCHS_TEXT)
         self._text(TIMES_TEXT.format(anew=anew, played=len(played), threads=threads))
         self._text(_medians(played))
+
+    def at_once(self, seconds: float) -> None:
+        """Say what Spark took for all epochs at once."""
+        self._text(AT_ONCE_TEXT.format(seconds=seconds))
 
     def findings(self, results: Mapping[str, list[tuple[Any, ...]]]) -> None:
         """Show the results as they are in the end."""
