@@ -76,10 +76,14 @@ class Dataflow(Builder):
             return engine.start_after(self.graph, keep, passes)
         return engine.start(self.graph, keep)
 
-    def explain(self, *, passes: Passes = False) -> str:
+    def explain(self, *, passes: Passes | None = None, spark: SparkSession | None = None) -> str:
         """Return the graph as text: a line an operator, with what it reads, its schema and the user's line.
 
         With ``passes`` (True, or the names of some, as for `start`) as it was built and as these passes leave it.
+
+        With ``spark``, a session, also Spark's plans of the jobs that `render` runs once it has checked its inputs,
+        after these passes, or all if nothing is said. No job is run: inputs are taken to be large and to have several
+        times, and of a loop it is the plans of one round after the first.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow("late")
@@ -97,11 +101,17 @@ class Dataflow(Builder):
           #1 Filter [id > 0 AND delay > 15] <- #0  (id: int64, delay: int64)  [...]
           #2 Output 'late' <- #1  (id: int64, delay: int64)  [...]
         """
-        chosen = passes_named(passes)
-        if not chosen:
-            return explain(self.graph)
-        names = ", ".join(p.__name__ for p in chosen)
-        return f"{explain(self.graph)}\nafter {names}:\n{explain(optimised(self.graph, passes))}"
+        if passes is None:
+            passes = spark is not None
+        chosen, text = passes_named(passes), explain(self.graph)
+        if chosen:
+            text += f"\nafter {', '.join(p.__name__ for p in chosen)}:\n{explain(optimised(self.graph, passes))}"
+        if spark is None:
+            return text
+        _need_spark()
+        from tidemill.renderer.spark.explain import explain as plans  # noqa: PLC0415 - nothing else imports pyspark
+
+        return f"{text}\n{plans(optimised(self.graph, passes), spark)}"
 
     def to_networkx(self) -> nx.MultiDiGraph[int]:
         """Return a copy of the graph: nodes by id with the attribute ``node``, edges with ``port`` and ``feedback``."""

@@ -55,9 +55,11 @@ def live(spark, folder):
     with flow.start(engine) as run:
         run.delete("a", spark.sql("SELECT 1L AS k, 3L AS v"))
         run.advance()
+        plan = flow.explain(spark=spark)
         changes, now = run.changes("n").to_spark(), run.snapshot("n").to_spark()
         return {
             "kind": type(now).__module__,
+            "plan": plan[plan.index("Spark's plan") :],
             "changes": [changes.columns, sorted(map(list, changes.collect()))],
             "now": sorted(map(list, now.collect())),
             "foreach_batch": raised(run.foreach_batch, "a"),

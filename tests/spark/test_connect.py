@@ -51,6 +51,11 @@ def test_live_runs_take_dataframes_and_give_them(said):
     assert live["changes"] == [["k", "n", "time", "diff"], [[1, 2, 1, 1], [1, 5, 1, -1]]]
 
 
+def test_plans_are_shown(said):
+    assert "Output 'n':" in said["live"]["plan"]
+    assert "MapInArrow input_0(" in said["live"]["plan"]
+
+
 def test_what_needs_the_process_of_the_run_is_refused(said):
     kind, text, _ = said["live"]["foreach_batch"]
     assert kind == "EngineError"

@@ -1,0 +1,128 @@
+"""What Spark is asked to do for a graph, as text: the plan of each job of a rendering, without running any.
+
+The step is gone through as ever, but what it would have worked out is noted and replaced by a stand-in of ten million
+rows, so that Spark plans as it does for large data. Loops end after their second round, which has what every later one
+has: what came from the round before, and what earlier rounds left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.nodes import Feedback, Input, Node
+from tidemill.renderer.run import schema_of
+from tidemill.renderer.spark import linear
+from tidemill.renderer.spark.frames import Frame, consolidated, materialised, planning
+from tidemill.renderer.spark.session import check_session
+from tidemill.renderer.spark.state import Loops
+from tidemill.renderer.spark.step import Step
+
+__all__ = ["explain"]
+
+_ROWS: Final = 10_000_000
+_COUNTS: Final = {"rows": _ROWS, "made": _ROWS, "kept": _ROWS, "owed": 0}
+
+_HEAD: Final = f"""\
+Spark's plan of each job, for {_ROWS:,} rows at several times wherever something comes in. Columns: c0, c1, ... are
+those of a row, t0, ... of its time, d is its diff. MapInArrow is what comes in, as an input or from another job, by the
+number of the node; or Python in the executors: `task` on rows, `run` a kernel on whole groups."""
+
+
+def explain(graph: Graph, spark: SparkSession) -> str:
+    """Return the plans of the jobs that render a graph, each under the node it is for."""
+    check_session(spark)
+    jobs = _Jobs(spark)
+    given: dict[Input, Frame | None] = {}
+    for node in graph.inputs.values():
+        schema = linear.schema_of_updates(schema_of(node), len(graph.coordinates))
+        data = _stand_in(spark, f"input_{node.id}", schema)
+        given[node] = Frame(data, len(node.schema), len(graph.coordinates), rows=_ROWS, cheap=True)
+    with planning(jobs.noted):
+        step = _Planned(spark, graph, given, jobs)
+        step.run()
+        for output in graph.outputs.values():
+            jobs.at(output, ())
+            if (change := step.deltas[output]) is not None:
+                materialised(consolidated(change))
+    return "\n".join([_HEAD, *jobs.lines()])
+
+
+class _Jobs:
+    """The jobs there would be: for each node the plans of those of its latest round."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._plans: dict[tuple[Node, Loops], list[str]] = {}
+        self._at: tuple[Node, Loops] | None = None
+
+    def at(self, node: Node, now: Loops) -> None:
+        """Note for which node, in which round, the next jobs are."""
+        self._at = node, now
+
+    def noted(self, data: DataFrame) -> tuple[DataFrame, Mapping[str, int]]:
+        """Note a job, and return what stands for its outcome."""
+        assert self._at is not None
+        node, now = self._at
+        self._plans.setdefault(self._at, []).append(_plan(data))
+        stands = "_".join([node.kind.lower(), str(node.id), *(["round", *map(str, now)] if now else [])])
+        return _stand_in(self._spark, stands, data.schema), _COUNTS
+
+    def lines(self) -> Iterator[str]:
+        """Give the plans, each under its node."""
+        latest = {node: now for node, now in self._plans}  # noqa: C416 - of a node's rounds the last
+        for node, now in latest.items():
+            name = "" if node.name == node.kind.lower() else f" {node.name!r}"
+            which = "each later" if any(now) else "the first"
+            loop = f", in {which} round of {node.scope.name!r}" if now else ""
+            for plan in self._plans[node, now]:
+                yield f"#{node.id} {node.kind}{name}{loop}:"
+                yield textwrap.indent(plan, "  ")
+
+
+class _Planned(Step):
+    """A step that goes through two rounds of each loop, and through no others."""
+
+    def __init__(self, spark: SparkSession, graph: Graph, given: Mapping[Input, Frame | None], jobs: _Jobs) -> None:
+        self._jobs = jobs
+        super().__init__(spark, graph, given)
+
+    def _delta(self, node: Node, now: Loops) -> Frame | None:
+        self._jobs.at(node, now)
+        return super()._delta(node, now)
+
+    def of_feedback(self, node: Feedback, now: Loops) -> None:
+        """Send a round's changes to the second one, from the first."""
+        (frame,) = self._inputs(node)
+        change = materialised(consolidated(frame)) if frame is not None else None
+        if change is not None and now[-1] == 0:
+            self._send_later(node.variable, (*now[:-1], 1), linear.moved(change, node.scope.coordinates - 1, 1))
+
+    def _by_round(self, frame: Frame | None) -> list[tuple[Loops, Frame]]:
+        """Return nothing: of which rounds updates are is only known when they are there."""
+        del frame
+        return []
+
+
+def _stand_in(spark: SparkSession, name: str, schema: Any) -> DataFrame:
+    """Return a DataFrame that is never computed, which goes by a name in plans."""
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+
+    rows.__name__ = name
+    return spark.range(_ROWS).mapInArrow(rows, schema)
+
+
+def _plan(data: DataFrame) -> str:
+    """Return what Spark prints of a plan."""
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        data.explain()
+    return text.getvalue().replace("== Physical Plan ==", "").strip("\n")
