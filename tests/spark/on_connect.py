@@ -48,7 +48,7 @@ def live(spark, folder):
     """A live run, DataFrames in and out, kept in a folder and gone on with."""
     flow = new_flow()
     flow.output("n", flow.input("a", KV).group_by("k").agg(n=tm.sum("v")))
-    engine = tm.Spark(spark, state=folder)
+    engine = tm.Spark(spark, state=folder, in_driver=2)  # the server's executors take what is more
     with flow.start(engine) as run:
         run.insert("a", spark.sql("SELECT * FROM VALUES (1L, 2L), (1L, 3L), (2L, 4L) AS t(k, v)"))
         run.advance()

@@ -251,4 +251,5 @@ class SparkRun(DurableRun):
         from tidemill.renderer.spark.types import struct  # noqa: PLC0415 - imports pyspark
 
         more = [T.StructField(name, T.LongType(), False) for name in table.column_names[len(schema) :]]
-        return self._spark.createDataFrame(table, schema=T.StructType([*struct(schema).fields, *more]))
+        whole = T.StructType([*struct(schema).fields, *more])
+        return self._spark.createDataFrame(table.combine_chunks(), schema=whole)  # PySpark 4.3 ends at an empty chunk
