@@ -242,6 +242,49 @@ def test_executors_that_lack_a_module_of_the_users(spark, tmp_path, monkeypatch)
         render(spark, lambda a: a.map_rows(only_here.same, KV), [((1, 1), 0, 1)])
 
 
+def summed(spark, tmp_path):
+    """A run of which the executors take every step, and a DataFrame for it."""
+    flow = new_flow()
+    flow.output("out", flow.input("a", KV).group_by("k").agg(s=tm.sum("v")))
+    run = flow.start(tm.Spark(spark, tmp_path, in_driver=0))
+    return run, spark.sql("SELECT 1L AS k, id AS v FROM range(5)")
+
+
+def test_a_live_run_on_a_session_with_other_settings(spark, tmp_path):
+    """What the driver takes does not touch the session; what the executors take is refused until it is right."""
+    run, given = summed(spark, tmp_path)
+    run.insert("a", given)
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        with pytest.raises(EngineError, match=r"spark.sql.ansi.enabled=false: expected true"):
+            run.insert("a", given)
+        with pytest.raises(EngineError, match=r"spark.sql.ansi.enabled=false: expected true"):
+            run.advance()
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", "true")
+    run.advance()
+    assert list(run.snapshot("out")) == [(1, 10)]
+    run.close()
+
+
+def test_executors_that_write_to_other_disks(spark, tmp_path, monkeypatch):
+    from pyspark.sql.readwriter import DataFrameWriter
+
+    run, given = summed(spark, tmp_path / "state")
+    run.insert("a", given)
+    to = DataFrameWriter.parquet
+    with monkeypatch.context() as patch:
+        patch.setattr(DataFrameWriter, "parquet", lambda self, path: to(self, path.replace("state", "elsewhere")))
+        with pytest.raises(EngineError, match="what Spark wrote there is not there, so its executors have other disks"):
+            run.insert("a", given)
+        with pytest.raises(EngineError, match="give tm.Spark a state= on one that they share"):
+            run.advance()
+    assert list(tmp_path.glob("elsewhere/**/part-*.parquet"))
+    run.advance()
+    assert list(run.snapshot("out")) == [(1, 10)]
+    run.close()
+
+
 def test_expression_errors_say_what_failed(spark):
     with pytest.raises(ExpressionError, match=r"Map 'map' .*, row \(1, 0\): division by zero in `k / v`"):
         render(spark, lambda a: a.select(x="k / v"), [((1, 0), 0, 1)])

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from tidemill.collections.schema import Schema
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input, Output
-from tidemill.errors import StateError
+from tidemill.errors import EngineError, StateError
 from tidemill.renderer.durable.cold import Cold, ColdStore
 from tidemill.renderer.durable.coldfiles import ColdBatch, ColdFile, Layout, read_file
 from tidemill.renderer.durable.putdown import PutDown
@@ -94,7 +94,14 @@ def written(store: ColdStore, name: str, layout: Layout, data: DataFrame) -> lis
     try:
         store.folder.mkdir(parents=True, exist_ok=True)
         data.select(*wanted).write.option("parquet.enable.dictionary", dictionary).parquet(str(folder))
-        return [f for part in sorted(folder.glob("part-*.parquet")) if (f := _moved(store, name, part)).rows]
+        parts = sorted(folder.glob("part-*.parquet"))  # of nothing it is a file, too
+        if not parts:
+            msg = (
+                f"{folder}: what Spark wrote there is not there, so its executors have other disks: give tm.Spark a "
+                "state= on one that they share with this process, or an in_driver= that no change goes beyond"
+            )
+            raise EngineError(msg)
+        return [f for part in parts if (f := _moved(store, name, part)).rows]
     except Exception as error:
         if isinstance(error, OSError) or (found := _UNWRITABLE.search(str(error))):
             what = error if isinstance(error, OSError) else found[0] if found else ""

@@ -26,7 +26,7 @@ from tidemill.renderer.spark.frames import Frame, united
 from tidemill.renderer.spark.live.large import LargeWork, few_of, frame_in_files, put_down
 from tidemill.renderer.spark.live.largestep import frame_of
 from tidemill.renderer.spark.live.ondisk import DiskRows, DiskUpdates, Parts, contents, pin, summed
-from tidemill.renderer.spark.session import is_connected
+from tidemill.renderer.spark.session import check_session, is_connected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -114,6 +114,7 @@ class SparkRun(DurableRun):
 
     def _take_down(self, node: Input, rows: Any, at: Time, sign: int) -> None:
         """Have a DataFrame of many rows in files, and in the driver after all where it is not that many."""
+        check_session(self._spark)
         store = self._memory.store
         change = put_down(store, self._spark, node, rows, at, sign)
         if change is None:
@@ -163,6 +164,7 @@ class SparkRun(DurableRun):
         if not given:
             super()._work()
             return
+        check_session(self._spark)
         self._is_large = True
         store, spines = self._memory.store, self._memory.spines
         work = LargeWork(self._spark, self.compiled, store, spines, self._in_driver, carefully=self._carefully)
