@@ -14,6 +14,7 @@ from running import KV, traces
 
 import tidemill as tm
 from tidemill.renderer.spark import render
+from tidemill.renderer.spark.live import large
 
 
 def signalling(folder):
@@ -50,28 +51,31 @@ def parent(process):
     return int(status.partition("PPid:")[2].split()[0])
 
 
-def killed(folder):
-    """Lose an executor in the third round of a loop; return what came of it."""
-    said = {}
+def killed(folder, engine, module, kind):
+    """Lose an executor in the third round of a loop; return what came of it, and how many steps of the kind were made."""
+    folder.mkdir()
+    said, steps, true = {}, [], getattr(module, kind)
     threading.Thread(target=kill_what_works, args=(folder, said), daemon=True).start()
-    steps, kind = [], render.Step
-    render.Step = lambda *args, **more: steps.append(made := kind(*args, **more)) or made
+    setattr(module, kind, lambda *args, **more: steps.append(made := true(*args, **more)) or made)
     given = {"a": [((i, (i + 1) % 6), 0, 1) for i in range(6)]}
     function = signalling(folder)
     build = lambda a: a.iterate(lambda here: two_hops(here, a).map_rows(function, KV).concat(a).distinct())  # noqa: E731
-    said["found"] = repr(traces("spark", build, given))
+    said["found"] = repr(traces(engine, build, given))
     said["expected"] = repr(traces("reference", build, given))
     said["steps"] = len(steps)
     return said
 
 
 if __name__ == "__main__":
+    folder = Path(sys.argv[1])
     spark = tm.local_spark("local-cluster[2,1,1024]", **SETTINGS)
+    live = tm.Spark(spark, folder / "state", in_driver=0)  # of which executors take every step
     said = {
         "master": spark.sparkContext.master,
         "one coordinate": compared(["reference", "spark"]),
         "two coordinates": compared(["reference", "spark", "spark-live"], coordinates=2),
-        "killed": killed(Path(sys.argv[1])),
+        "render": killed(folder / "render", "spark", render, "Step"),
+        "live": killed(folder / "live", live, large, "LargeStep"),
     }
     spark.stop()
     say(said)

