@@ -94,14 +94,7 @@ def written(store: ColdStore, name: str, layout: Layout, data: DataFrame) -> lis
     try:
         store.folder.mkdir(parents=True, exist_ok=True)
         data.select(*wanted).write.option("parquet.enable.dictionary", dictionary).parquet(str(folder))
-        parts = sorted(folder.glob("part-*.parquet"))  # of nothing it is a file, too
-        if not parts:
-            msg = (
-                f"{folder}: what Spark wrote there is not there, so its executors have other disks: give tm.Spark a "
-                "state= on one that they share with this process, or an in_driver= that no change goes beyond"
-            )
-            raise EngineError(msg)
-        return [f for part in parts if (f := _moved(store, name, part)).rows]
+        return [f for part in _parts(folder) if (f := _moved(store, name, part)).rows]
     except Exception as error:
         if isinstance(error, OSError) or (found := _UNWRITABLE.search(str(error))):
             what = error if isinstance(error, OSError) else found[0] if found else ""
@@ -110,6 +103,18 @@ def written(store: ColdStore, name: str, layout: Layout, data: DataFrame) -> lis
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _parts(folder: Path) -> list[Path]:
+    """Return the files that Spark wrote; also of nothing it writes one."""
+    parts = sorted(folder.glob("part-*.parquet"))
+    if not parts:
+        msg = (
+            f"{folder}: what Spark wrote there is not there, so its executors have other disks: give tm.Spark a state= "
+            "on one that they share with this process, or an in_driver= that no change goes beyond"
+        )
+        raise EngineError(msg)
+    return parts
 
 
 def _moved(store: ColdStore, name: str, part: Path) -> ColdFile:
