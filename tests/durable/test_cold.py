@@ -190,3 +190,77 @@ def test_what_a_dead_process_left_is_swept_up(tmp_path):
     (tmp_path / "cold" / "3-spine-000000-dead.parquet").write_bytes(b"...")
     with joined().start(Durable(tmp_path)):
         assert sorted(p.name for p in (tmp_path / "cold").iterdir()) == before
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), StateError("damaged")])
+def test_a_merge_that_fails_loses_nothing(tmp_path, monkeypatch, error):
+    """Found by reading: the batches that were to be merged were gone before they were."""
+    from tidemill.renderer.durable import cold
+
+    def failing(*_):
+        raise error
+
+    flow = tm.Dataflow()
+    flow.output("n", flow.input("x", {"k": "int64"}).count("n"))
+    with flow.start(Durable(tmp_path, in_memory=0)) as run:
+        for step in range(5):
+            with monkeypatch.context() as patch:
+                if step == 2:
+                    patch.setattr(cold, "merged", failing)
+                run.insert("x", [(i,) for i in range(4)])
+                if step == 2:
+                    with pytest.warns(RuntimeWarning, match="could not be written"):
+                        run.advance()
+                else:
+                    run.advance()
+            assert list(run.snapshot("n")) == [(i, step + 1) for i in range(4)]
+
+
+def test_constants_that_were_spilled_come_once(tmp_path):
+    flow = tm.Dataflow()
+    constants = flow.constant({"i": "int64"}, [(1,), (2,)])
+    flow.output("only", constants.count("n"))
+    flow.output("both", constants.concat(flow.input("x", {"i": "int64"})).distinct())
+    for step in range(3):
+        with flow.start(Durable(tmp_path, in_memory=0)) as run:
+            run.insert("x", [(step,)])
+            run.advance()
+            run.checkpoint()
+            assert list(run.snapshot("only")) == [(1, 1), (2, 1)]
+            assert sorted(run.snapshot("both")) == sorted({(1,), (2,), *((i,) for i in range(step + 1))})
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_files_that_were_replaced_are_removed(tmp_path, monkeypatch, durable):
+    from tidemill.renderer.durable.run import DurableRun
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    flow = tm.Dataflow()
+    flow.output("n", flow.input("x", {"k": "int64"}).count("n"))
+    run = DurableRun(flow.graph, 0, False, tmp_path / "state" if durable else None, 1000, 0)
+    for step in range(100):
+        run.insert("x", [(step % 7,), (step,)])
+        run.advance()
+    files = list(tmp_path.glob("**/cold/*.parquet"))
+    assert len(files) < 100
+    run.compact()
+    assert len(list(tmp_path.glob("**/cold/*.parquet"))) <= 3
+    assert len(run.snapshot("n")) == 100
+    run.close()
+    if durable:
+        with flow.start(Durable(tmp_path / "state")) as again:
+            assert len(again.snapshot("n")) == 100
+
+
+def test_interned_values_are_bounded_too(tmp_path, monkeypatch):
+    from tidemill.renderer.durable import memory
+
+    monkeypatch.setattr(memory, "_FEW_INTERNED", 50)
+    flow = tm.Dataflow()
+    flow.output("n", flow.input("x", {"s": "string"}).count("n"), changes=False)
+    with flow.start(Durable(tmp_path, in_memory=10)) as run:
+        for step in range(40):
+            run.insert("x", [(f"{step}-{i}",) for i in range(20)])
+            run.advance()
+        assert run.compiled.interner.live < 200
+        assert len(run.snapshot("n")) == 800

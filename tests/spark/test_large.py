@@ -309,3 +309,96 @@ def test_a_folder_that_cannot_be_written(spark, tmp_path):
         (tmp_path / "cold").unlink()
         run.advance()
         assert len(run.snapshot("o")) == 9
+
+
+def compare(spark, folder, flow, epochs, in_driver):
+    """The changes of each epoch and the contents after it, with executors and without, and after going on."""
+    found = []
+    for engine in (None, tm.Spark(spark, folder, in_driver=in_driver)):
+        with flow.start(engine) as run:
+            seen = []
+            for epoch in epochs:
+                for name, rows in epoch.items():
+                    (run.upsert if flow.graph.inputs[name].key else run.insert)(name, rows)
+                run.advance()
+                seen += [sorted(map(repr, run.changes(name))) for name in flow.graph.outputs]
+                seen += [sorted(map(repr, run.snapshot(name))) for name in flow.graph.outputs]
+        found.append(seen)
+    assert found[0] == found[1]
+    with flow.start(tm.Spark(spark, folder)) as run:
+        assert [sorted(map(repr, run.snapshot(name))) for name in flow.graph.outputs] == found[0][
+            -len(flow.graph.outputs) :
+        ]
+        run.advance()
+        assert all(list(run.changes(name)) == [] for name in flow.graph.outputs)
+
+
+def test_sums_that_came_to_nothing_are_forgotten(spark, tmp_path):
+    flow = tm.Dataflow()
+    x = flow.input("x", {"k": "int64", "v": "int64"})
+    flow.output("o", x.filter("v > 100").group_by("k").agg(n=tm.count(), s=tm.sum("v")))
+    epochs = [{"x": [(1, 200), (2, 300)]}, {"x": [(i, i) for i in range(6)]}, {"x": [(1, 200), (3, 500)]}]
+    compare(spark, tmp_path, flow, epochs, 3)
+
+
+def test_a_loop_whose_other_side_had_come_before(spark, tmp_path):
+    flow = tm.Dataflow()
+    a, b = (flow.input(name, {"k": "int64", "v": "int64"}) for name in ("a", "b"))
+    start = flow.input("start", {"k": "int64"})
+
+    with flow.letrec() as rec:
+        for name, steps in (("p", a), ("q", b)):
+            variable = rec.declare(name, {"k": "int64"})
+            rec.define(name, variable.join(steps, on="k").select(k="v").concat(start).distinct())
+    flow.output("p", rec["p"])
+    flow.output("q", rec["q"])
+    epochs = [
+        {"start": [(1,)], "b": [(1, 2), (2, 3)], "a": [(1, 7)]},
+        {"a": [(7, 8), (8, 9), (9, 10), (5, 5)], "b": [(3, 4)]},
+        {"b": [(4, 5), (5, 6), (6, 7), (7, 1)], "a": [(10, 1)]},
+    ]
+    compare(spark, tmp_path, flow, epochs, 3)
+
+
+def test_writes_by_key_with_a_large_step(spark, tmp_path):
+    flow = tm.Dataflow()
+    keyed = flow.input("u", {"k": "int64", "v": "int64"}, key="k")
+    flow.output("u", keyed)
+    flow.output("n", flow.input("x", {"i": "int64"}).select(i="i % 2").count("n"))
+    epochs = [{"u": [(1, 1)]}, {"x": [(i,) for i in range(5)], "u": [(1, 2), (3, 3)]}]
+    compare(spark, tmp_path, flow, epochs, 2)
+
+
+def test_what_was_read_lately_outlives_compaction(spark, tmp_path):
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"s": "string"}).select(s="s"))
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=3)) as run:
+        run.insert("x", [(f"s{i}",) for i in range(6)])
+        run.advance()
+        run.insert("x", [("small",), ("zoo",)])
+        run.advance()
+        contents, changes = run.snapshot("o"), run.changes("o")
+        run.delete("x", [("small",), ("zoo",)])
+        run.advance()
+        run.compact()
+        run.checkpoint()
+        expected = sorted([("small",), ("zoo",), *((f"s{i}",) for i in range(6))])
+        assert sorted(map(tuple, contents.to_spark().collect())) == expected
+        assert sorted(contents) == expected
+        assert sorted(row for row, _, _ in changes) == expected
+
+
+def test_large_steps_leave_few_files(spark, tmp_path):
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"i": "int64"}).select(i="i").distinct())
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
+        for _ in range(4):
+            run.insert("x", [(i,) for i in range(6)])
+            run.advance()
+            run.delete("x", [(i,) for i in range(6)])
+            run.advance()
+        assert list(run.changes("o")) != []  # until they are read they are kept
+        run.compact()
+        assert run.metrics().state_rows == 0
+        run.checkpoint()
+        assert list((tmp_path / "cold").iterdir()) == []

@@ -105,10 +105,16 @@ class Upserts:
         self._writes = waiting
         self._resolved = ([], {})
 
-    def everything(self) -> tuple[list[Row], list[tuple[Time, Row, Row | None]]]:
-        """Return the current rows, and the writes that wait as time, key and row (None to delete)."""
-        writes = [(time, key, row) for time, of_time in self._writes.items() for key, row in of_time.items()]
-        return list(self._rows.values()), writes
+    def everything(self, *, after: bool = False) -> tuple[list[Row], list[tuple[Time, Row, Row | None]]]:
+        """Return the current rows, and the writes that wait as time, key and row (None to delete).
+
+        With ``after``, as they are when what was last resolved is committed.
+        """
+        closed, changed = self._resolved if after else ([], {})
+        rows = {**self._rows, **changed} if changed else self._rows
+        waiting = {time: of_time for time, of_time in self._writes.items() if time not in closed}
+        writes = [(time, key, row) for time, of_time in waiting.items() for key, row in of_time.items()]
+        return [row for row in rows.values() if row is not None], writes
 
     def refill(self, rows: list[Row], writes: Iterable[tuple[Time, Row, Row | None]]) -> None:
         """Hold these current rows and waiting writes, and no others."""

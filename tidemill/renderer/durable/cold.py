@@ -37,6 +37,8 @@ from tidemill.renderer.embedded.spine import Spine
 
 __all__ = ["Cold", "ColdStore"]
 
+_MANY: Final = 16
+"""Cold batches from which on those that nobody has asked for a key are sorted and merged, too."""
 _RATIO: Final = 4
 """A cold batch is merged with the next older one when that is less than this many times its size."""
 
@@ -50,6 +52,10 @@ class ColdStore:
         self.interner = interner
         self.colds: dict[str, Cold] = {}
         """By the name of the spine that they are below."""
+        self.base: set[str] = set()
+        """The files that the last checkpoint refers to: after a crash they are what there is."""
+        self.replaced = 0
+        """How many files were replaced by others since the last sweep."""
         self._pins: Counter[str] = Counter()
         self._owner = uuid.uuid4().hex[:8]
         self._numbers = itertools.count()
@@ -65,8 +71,11 @@ class ColdStore:
         spine.exert()
         block = spine.held()
         if block.shape[1]:
-            self.below(name, spine).push(block)
+            cold = self.below(name, spine)
+            file = write_block(self.new_path(name), cold.layout, block, self.interner)
+            cold.add(ColdBatch((file,)))
             spine.let_go()
+            cold.settle()
 
     @property
     def in_memory(self) -> int:
@@ -93,10 +102,17 @@ class ColdStore:
         for name, batches in listing.items():
             found = [ColdBatch(tuple(_cold_file(*file) for file in files)) for files in batches]
             self.below(name, spines[name]).cold_batches = found
+        self.base = self.names
+
+    @property
+    def names(self) -> set[str]:
+        """The files that arrangements refer to."""
+        return {f.name for cold in self.colds.values() for batch in cold.cold_batches for f in batch.files}
 
     def sweep(self) -> None:
-        """Remove files that nothing refers to. Only when a checkpoint says so: a crash goes back to the last one."""
-        needed = {f.name for cold in self.colds.values() for b in cold.cold_batches for f in b.files} | set(self._pins)
+        """Remove files to which neither an arrangement refers, nor the last checkpoint, nor who pinned them."""
+        self.replaced = 0
+        needed = self.names | self.base | set(self._pins)
         if self.folder.exists():
             with contextlib.suppress(OSError):  # there will be another opportunity
                 for path in self.folder.iterdir():
@@ -184,32 +200,33 @@ class Cold:
         self._known.clear()
         self._pages.clear()
 
-    def push(self, block: Block) -> None:
-        """Write updates as the newest batch."""
-        file = write_block(self._store.new_path(self._name), self.layout, block, self._store.interner)
-        self.add(ColdBatch((file,)))
-
     def add(self, batch: ColdBatch) -> None:
-        """Have this as the newest batch, and merge those that have become similar in size."""
-        self.cold_batches.append(batch)
+        """Have this as the newest batch."""
+        self.cold_batches = [*self.cold_batches, batch]
         self._known.clear()
-        while len(self.cold_batches) > 1 and self.cold_batches[-2].rows < _RATIO * self.cold_batches[-1].rows:
-            if not all(f.sorted for b in self.cold_batches[-2:] for f in b.files):
-                break  # nobody has asked for a key yet
-            self._merge()
 
-    def _merge(self) -> None:
-        newer, older = self.cold_batches.pop(), self.cold_batches.pop()
+    def settle(self, most: int = _MANY) -> None:
+        """Merge neighbours that have become similar in size; and all, sorted for it, where there are too many batches.
+
+        What is there is the same before, afterwards, and where it fails.
+        """
+        if len(self.cold_batches) > most:
+            self._sort()
+        while len(self.cold_batches) > 1:
+            older, newer = self.cold_batches[-2:]
+            if len(self.cold_batches) <= most and older.rows >= _RATIO * newer.rows:
+                return
+            if not all(f.sorted for batch in (older, newer) for f in batch.files):
+                return  # nobody has asked for a key yet
+            self._merge(older, newer)
+
+    def _merge(self, older: ColdBatch, newer: ColdBatch) -> None:
         files = [*older.files, *newer.files]
-        found = merged(
-            self._store.new_path(self._name),
-            self.layout,
-            [self._of(f.name) for f in files],
-            older.rows + newer.rows,
-            self._since(),
-        )
-        if found is not None:
-            self.cold_batches.append(ColdBatch((found,)))
+        path, rows = self._store.new_path(self._name), older.rows + newer.rows
+        found = merged(path, self.layout, [self._of(f.name) for f in files], rows, self._since())
+        rest = [] if found is None else [ColdBatch((found,))]
+        self.cold_batches = [*self.cold_batches[:-2], *rest]
+        self._store.replaced += len(files)
         self.forget()
 
     def _empty(self) -> Spine:
@@ -249,6 +266,7 @@ class Cold:
             if not all(f.sorted for f in batch.files):
                 files = [f if f.sorted else self._sorted(f) for f in batch.files]
                 self.cold_batches[i] = ColdBatch(tuple(files))
+                self._store.replaced += len(files)
 
     def _sorted(self, file: ColdFile) -> ColdFile:
         return sorted_file(self._store.new_path(self._name), self.layout, self._store.folder, file)

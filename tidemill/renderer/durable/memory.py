@@ -6,15 +6,20 @@ import tempfile
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tidemill.dataflow.nodes import Output
+from tidemill.errors import StateError
 from tidemill.renderer.durable.cold import Cold, ColdStore
 from tidemill.renderer.embedded.run import EmbeddedRun
 from tidemill.renderer.embedded.spine import Spine
 from tidemill.renderer.embedded.state import spines_of
 
 __all__ = ["Memory"]
+
+_REPLACED: Final = 64
+"""Files that were replaced by others from which on they are removed."""
+_FEW_INTERNED: Final = 1_000_000
 
 
 class Memory:
@@ -27,6 +32,9 @@ class Memory:
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._store: ColdStore | None = None
         self._spines = spines_of(run)
+        self._interned = 0
+        self.swept = folder is None
+        """Whether files may be removed as soon as nothing refers to them; not while a log is still being repeated."""
 
     @property
     def store(self) -> ColdStore:
@@ -65,8 +73,25 @@ class Memory:
         if held > self._most // 2:
             try:
                 self.spill(self._most // 2)
-            except OSError as error:
+            except (OSError, StateError) as error:
                 warnings.warn(f"the state stays in memory: it could not be written ({error})", RuntimeWarning, 4)
+        if self.store.replaced > _REPLACED:
+            self.sweep()
+        self._release()
+
+    def _release(self) -> None:
+        """Release what was interned for updates that are not in memory any more, when it has become twice as much."""
+        interner = self._run.compiled.interner
+        if interner.live > 2 * self._interned + _FEW_INTERNED:
+            EmbeddedRun.compact(self._run)
+            self._interned = interner.live
+
+    def merge(self) -> None:
+        """Merge what is on the disk into one batch for each arrangement."""
+        if self._store is not None:
+            for cold in self._store.colds.values():
+                cold.settle(1)
+            self.sweep()
 
     def spill(self, most: int = 0) -> None:
         """Write arrangements to the disk, the largest first, until no more updates than these are held."""
@@ -87,8 +112,16 @@ class Memory:
         if listing:
             self.store.restore(listing, self.spines)
 
+    def began_anew(self) -> None:
+        """Take note that there is a checkpoint of what there is, and remove what no other needs."""
+        if self._store is not None and self._folder is not None:
+            self._store.base = self._store.names
+        self.sweep()
+
     def sweep(self) -> None:
         """Remove what nothing refers to."""
+        if not self.swept:
+            return
         if self._store is not None or (self._folder is not None and (self._folder / "cold").exists()):
             self.store.sweep()
 

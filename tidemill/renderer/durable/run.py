@@ -148,11 +148,19 @@ class DurableRun(EmbeddedRun):
         if self._journal.rows:
             msg = "updates are queued that no step has taken yet: advance (or discard) before the checkpoint"
             raise StateError(msg)
-        self.compact()
+        super().compact()
         log.checkpoint(lambda path: save(self, path, **self._on_disk()))
         self._sweep()
         self._journal.clear()
         self._rows_since = 0
+
+    def compact(self) -> int:
+        """Merge every arrangement into one batch, those on the disk too; see `EmbeddedRun.compact`."""
+        self._check_open()
+        before = self.metrics().state_rows
+        super().compact()
+        self._memory.merge()
+        return before - self.metrics().state_rows
 
     def spill(self) -> None:
         """Write all state that is in memory to the disk, from where it is read again by key.
@@ -259,7 +267,7 @@ class DurableRun(EmbeddedRun):
         self._memory.store.unpin(self._logged)
         self._logged = [f.name for change in self._put_downs for f in change.files]
         self._memory.store.pin(self._logged)
-        self._memory.store.sweep()
+        self._memory.began_anew()
 
     def _is_recorded(self) -> bool:
         """Return whether the current step can be repeated from what was put in; if not, the state itself is written."""
@@ -291,10 +299,11 @@ class DurableRun(EmbeddedRun):
         """Come to where the log ends."""
         if log.checkpoint_file is not None:
             header = restore(self, log.checkpoint_file)
-            self._memory.restore(header["cold"])
-            for listing in header["put_down"]:
+            self._memory.restore(header.get("cold", {}))
+            for listing in header.get("put_down", ()):
                 self._put_down(PutDown.of(listing, self._inputs))
-        if log.last.number == log.base.number:  # else steps may refer to files that the base does not
+        if log.last.number == log.base.number:  # else steps to come refer to files that nothing else does
+            self._memory.swept = True
             self._memory.sweep()
         self._steps = log.base.step
         for step, header, arrays in log.records():
@@ -309,6 +318,7 @@ class DurableRun(EmbeddedRun):
                 raise StateError(msg) from error
             self._rows_since += sum(event["rows"] for event in header["events"])
         self._journal.clear()
+        self._memory.swept = True
         for output, operator in self.compiled.outputs.items():
             operator.take_unread()
             self._read[output] = self._output_frontier(output)

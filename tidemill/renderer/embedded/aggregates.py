@@ -79,8 +79,8 @@ class AggregateLogic:
         """What is kept, where that is sums of whole numbers alone."""
         return self._whole if self.linear else None
 
-    def take_sums(self, sums: Block) -> None:
-        """Have the next updates, one for each of these sums, stand for them."""
+    def take_sums(self, sums: Block | None) -> None:
+        """Have the next updates, one for each of these sums, stand for them; or (None) for themselves."""
         self._whole.ready = sums
 
     def refilled(self) -> None:

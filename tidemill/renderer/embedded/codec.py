@@ -104,6 +104,11 @@ class Interner:
     def object(self, number: int) -> Any:
         return self._objects[number]
 
+    @property
+    def live(self) -> int:
+        """How many objects are held."""
+        return len(self._numbers)
+
     def __len__(self) -> int:
         return len(self._objects)
 

@@ -49,7 +49,10 @@ def save(
         for name, array in _dump(operator, whole=cold is None).items():
             arrays[f"operators/{operator.place}/{name}"] = array
     for node, upserts in run.upserts.items():
-        arrays |= {f"upserts/{node.id}/{name}": a for name, a in _dump_upserts(upserts, run.compiled.interner).items()}
+        arrays |= {
+            f"upserts/{node.id}/{name}": a
+            for name, a in _dump_upserts(upserts, run.compiled.interner, after=at is not None).items()
+        }
     arrays |= {f"interned/{name}": a for name, a in _dump_interned(run.compiled.interner).items()}
     header = {
         "graph": describe(run.graph),
@@ -144,6 +147,8 @@ def _load(operator: Operator, saved: dict[str, Block]) -> None:
     for name, store in operator.stores().items():
         if name in saved:
             store.refill(saved[name])
+        else:  # what constants came to when the run was started is below, or was nothing
+            store.let_go()
     operator.refilled()
     for i, port in enumerate(operator.ports):
         port.refill(saved.get(f"port{i}"))
@@ -190,8 +195,8 @@ def _load_interned(interner: Interner, saved: dict[str, Any]) -> None:
         interner.add(_value(kind, piece))
 
 
-def _dump_upserts(upserts: Upserts, interner: Interner) -> dict[str, Any]:
-    rows, writes = upserts.everything()
+def _dump_upserts(upserts: Upserts, interner: Interner, *, after: bool) -> dict[str, Any]:
+    rows, writes = upserts.everything(after=after)
     schema, keys = upserts.schema, upserts.keys
     return {
         "rows": encode(schema, rows, interner),

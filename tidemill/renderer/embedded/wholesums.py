@@ -58,7 +58,7 @@ class WholeSums(Part):
                 self._types[a.column] = a.input
                 rows += 4 if long else 2
         self.ready: Block | None = None
-        """What the next updates come to, where that has been worked out before."""
+        """What the updates of this round come to, where that has been worked out before."""
         super().__init__(shape, (), rows)
 
     def project(self, owner: Ints, new: Block) -> tuple[Ints, Block]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -26,6 +27,7 @@ from tidemill.renderer.durable.cold import Cold, ColdStore
 from tidemill.renderer.durable.coldfiles import ColdBatch, ColdFile, Layout, read_file
 from tidemill.renderer.durable.putdown import PutDown
 from tidemill.renderer.embedded.compile import Compiled
+from tidemill.renderer.embedded.container import sync_folder
 from tidemill.renderer.embedded.spine import Spine
 from tidemill.renderer.spark.boundary import Names, given, watched
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
@@ -94,7 +96,9 @@ def written(store: ColdStore, name: str, layout: Layout, data: DataFrame) -> lis
     try:
         store.folder.mkdir(parents=True, exist_ok=True)
         data.select(*wanted).write.option("parquet.enable.dictionary", dictionary).parquet(str(folder))
-        return [f for part in _parts(folder) if (f := _moved(store, name, part)).rows]
+        files = [_moved(store, name, part) for part in _parts(folder)]
+        sync_folder(store.folder)  # a step may be written down that refers to them
+        return [f for f in files if f.rows]
     except Exception as error:
         if isinstance(error, OSError) or (found := _UNWRITABLE.search(str(error))):
             what = error if isinstance(error, OSError) else found[0] if found else ""
@@ -208,9 +212,11 @@ class _Added:
         self._before = before
 
     def commit(self) -> None:
-        """Keep it."""
+        """Keep it, and merge what has become similar in size, where there is room for that."""
+        with contextlib.suppress(OSError):
+            self._cold.settle()
 
     def rollback(self) -> None:
         """Have there what was there before."""
-        self._cold.clear()
+        self._cold.forget()
         self._cold.cold_batches = self._before

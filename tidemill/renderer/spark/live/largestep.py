@@ -23,6 +23,7 @@ from tidemill.collections.schema import Field, Schema
 from tidemill.collections.types import INT64, DType
 from tidemill.dataflow.nodes import Arrange, Enter, Input, Join, Leave, Map, Node, Output, Reduce, Threshold
 from tidemill.dataflow.scopes import Scope
+from tidemill.renderer.embedded.aggregates import AggregateLogic
 from tidemill.renderer.embedded.blocks import Block, stacked
 from tidemill.renderer.embedded.blocks import consolidated as consolidated_block
 from tidemill.renderer.embedded.codec import decode_column, encode_column
@@ -30,6 +31,7 @@ from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.keyed import NEW as NEW_PORT
 from tidemill.renderer.embedded.keyed import PENDING, KeyedOperator
 from tidemill.renderer.embedded.linear import is_projection
+from tidemill.renderer.embedded.reduce import ReduceOperator
 from tidemill.renderer.embedded.schedule import Loops as Round
 from tidemill.renderer.embedded.schedule import Operator
 from tidemill.renderer.spark import linear, native
@@ -78,7 +80,9 @@ class LargeStep(Step):
         """Small changes that came to an operator, by its input, to be taken in with large ones."""
         sources = [n.id for n, frame in given.items() if frame is not None]
         ids = set(sources).union(*(nx.descendants(self._graph.digraph, i) for i in sources))
-        self._reached = [n for n in self._graph.nodes if n.id in ids]
+        loops = {_outermost(n.scope) for n in self._graph.nodes if n.id in ids} - {None}
+        self._reached = [n for n in self._graph.nodes if n.id in ids or _outermost(n.scope) in loops]
+        """What the executors may have to do: what a large change can come to, and loops as a whole."""
 
     def _begin(self) -> None:
         """Look up what those operators hold that a large change may come to."""
@@ -160,11 +164,11 @@ class LargeStep(Step):
     def _sum_here(self, node: Reduce, operator: KeyedOperator) -> bool:
         """Have Spark sum up what comes to each group, and the driver do the rest, where there are few groups."""
         (frame,) = self._inputs(node)
-        if frame is None or self._carefully:
+        if frame is None or self._carefully or not self._few:
             return False
         layout = layout_of(node)
         sums = native.summed(node, frame, layout)
-        if sums is None or not self._few:
+        if sums is None:
             return False
         wanted = [*(f"c{k}" for k in layout.keys), *layout.numbers[: layout.coordinates + layout.stores[0].weights]]
         table = sums.select(*wanted).limit(self._few + 1).toArrow()
@@ -172,11 +176,14 @@ class LargeStep(Step):
             return False
         types = [*(node.inputs[0].schema.fields[k].dtype for k in layout.keys), *[INT64] * len(layout.numbers)]
         block = _encoded(table, types[: len(wanted)], self._compiled)
-        for due in self._owed.pop((node, ()), []):
-            del due  # the driver has it in its own hands
+        if self._owed.pop((node, ()), None):  # that is for the driver as well
             operator.ports[PENDING].put(np.zeros((layout.coordinates, 1), np.int64), ())
-        operator.ports[NEW_PORT].put(fed_sums(layout, operator, block), ())
-        self._run_here(operator)
+        try:
+            if len(table):
+                operator.ports[NEW_PORT].put(fed_sums(layout, operator, block), ())
+            self._run_here(operator)
+        finally:
+            cast("AggregateLogic", cast("ReduceOperator", operator).logic).take_sums(None)
         return True
 
     # -- small changes ------------------------------------------------------------------------------------------------
@@ -353,6 +360,14 @@ class _Gate:
         """Hold back an update."""
         del port, at
         self.blocks.append(block)
+
+
+def _outermost(scope: Scope) -> Scope | None:
+    """Return the loop that is in no other, of those that a scope is in."""
+    found = None
+    while scope.parent is not None:
+        scope, found = scope.parent, scope
+    return found
 
 
 def _origin(node: Node) -> tuple[Node, tuple[int, ...]]:

@@ -40,7 +40,7 @@ class _OnDisk:
     def to_spark(self) -> DataFrame:
         """Return a DataFrame of what ``to_arrow`` gives, in no order, which reads the run's files itself.
 
-        The files are there as long as this object is.
+        The files are there as long as this object and the run are.
         """
         return self._frame()
 
@@ -86,21 +86,21 @@ class Parts:
     store: ColdStore
     cold: Cold
     files: tuple[ColdFile, ...]
-    block: Block
+    here: pa.Table
+    """What is in the driver, by value: codes may be released while this is there."""
 
     def updates(self) -> Block:
         """Return them all, in the driver."""
         layout, interner = self.cold.layout, self.store.interner
         tables = [read_file(self.store.folder, layout, f) for f in self.files]
-        return consolidated(stacked([*(layout.encoded(t, interner) for t in tables), self.block]))
+        return consolidated(stacked([layout.encoded(table, interner) for table in (*tables, self.here)]))
 
     def frame(self) -> DataFrame:
         """Return them all as a DataFrame ``v0, ...``, ``t0, ...``, ``w0``."""
         layout = self.cold.layout
         data = read_cold(self.spark, self.store, layout, self.files)
-        here = layout.decoded(self.block, self.store.interner)
         schema = Schema(tuple(Field(name, dtype) for name, dtype in layout.fields))
-        return data.union(self.spark.createDataFrame(here, schema=struct(schema)))
+        return data.union(self.spark.createDataFrame(self.here, schema=struct(schema)))
 
 
 def pin(store: ColdStore, files: Iterable[ColdFile], by: object) -> None:

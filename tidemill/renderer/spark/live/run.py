@@ -52,7 +52,7 @@ class SparkRun(DurableRun):
         self._in_driver = in_driver
         self._taking: list[PutDown] = []
         """The large changes that the current step takes."""
-        self._can_be_large = self._is_large = self._carefully = False
+        self._may_be_large = self._by_executors = self._carefully = False
         """Of the current step."""
         self._shown: dict[Output, tuple[ColdFile, ...]] = {}
         self._unread_files: dict[Output, tuple[ColdFile, ...]] = {}
@@ -131,20 +131,20 @@ class SparkRun(DurableRun):
 
         try:
             attempted(self.graph, take)
-            taken = self._taking
+            taken, is_new = self._taking, self._by_executors
         finally:
-            self._taking, self._is_large = [], False
+            self._taking, self._by_executors = [], False
         for output, files in self._shown.items():
             self._unread_files[output] = (*self._unread_files.get(output, ()), *files)
             self._memory.store.pin(f.name for f in files)
         self._shown = {}
-        if taken:
+        if is_new:
             self._put_downs = [c for c in self._put_downs if c not in taken]
             self._sweep()
 
     def _close_large(self, changes: Sequence[PutDown], frontiers: Mapping[Input, Antichain]) -> None:
-        self._can_be_large = self._closes_everything(frontiers)
-        if self._can_be_large:
+        self._may_be_large = self._closes_everything(frontiers)
+        if self._may_be_large:
             self._taking = list(changes)
         else:
             super()._close_large(changes, frontiers)
@@ -160,12 +160,12 @@ class SparkRun(DurableRun):
         return self._users == 1 and not self._retimes and same and scalars
 
     def _work(self) -> None:
-        given, files = self._large_inputs() if self._can_be_large else ({}, {})
+        given, files = self._large_inputs() if self._may_be_large else ({}, {})
         if not given:
             super()._work()
             return
         check_session(self._spark)
-        self._is_large = True
+        self._by_executors = True
         store, spines = self._memory.store, self._memory.spines
         work = LargeWork(self._spark, self.compiled, store, spines, self._in_driver, carefully=self._carefully)
         work.run(given, files)
@@ -189,7 +189,7 @@ class SparkRun(DurableRun):
         return {node: whole for node, frames in found.items() if (whole := united(frames)) is not None}, files
 
     def _is_recorded(self) -> bool:
-        return not self._is_large
+        return not self._by_executors
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
@@ -204,7 +204,8 @@ class SparkRun(DurableRun):
     def _contents_on_disk(self, node: Output, at: Time | None, cold: Cold) -> Rows:
         schema, operator = schema_of(node), self.compiled.outputs[node]
         files = tuple(f for batch in cold.cold_batches for f in batch.files)
-        parts = Parts(self._spark, self._memory.store, cold, files, operator.spine.held())
+        here = cold.layout.decoded(operator.spine.held(), self.compiled.interner)
+        parts = Parts(self._spark, self._memory.store, cold, files, here)
         names = list(schema.names)
         found = DiskRows(
             schema,
@@ -227,7 +228,8 @@ class SparkRun(DurableRun):
         schema, store = schema_of(node), self._memory.store
         cold = self._memory.cold(node)
         assert cold is not None
-        parts = Parts(self._spark, store, cold, files, self.compiled.outputs[node].take_unread())
+        here = cold.layout.decoded(self.compiled.outputs[node].take_unread(), self.compiled.interner)
+        parts = Parts(self._spark, store, cold, files, here)
         names = [*schema.names, *Names.of(self.graph.coordinates, None, "diff").times, "diff"]
         found = DiskUpdates(
             schema,
