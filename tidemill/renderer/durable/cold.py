@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import shutil
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,6 +59,8 @@ class ColdStore:
         self.replaced = 0
         """How many files were replaced by others since the last sweep."""
         self._pins: Counter[str] = Counter()
+        self._flusher: ThreadPoolExecutor | None = None
+        self._flushing: list[Future[None]] = []
         self._owner = uuid.uuid4().hex[:8]
         self._numbers = itertools.count()
 
@@ -88,9 +92,7 @@ class ColdStore:
             cold.forget()
 
     def listing(self) -> dict[str, Any]:
-        """Return what there is, all of it on the disk, to be written down with a checkpoint."""
-        if self.folder.exists():
-            sync_folder(self.folder)
+        """Return what there is, to be written down with a checkpoint."""
         return {
             name: [[[f.name, f.rows, f.sorted, f.columns] for f in batch.files] for batch in cold.cold_batches]
             for name, cold in self.colds.items()
@@ -103,6 +105,20 @@ class ColdStore:
             found = [ColdBatch(tuple(_cold_file(*file) for file in files)) for files in batches]
             self.below(name, spines[name]).cold_batches = found
         self.base = self.names
+
+    def flush_later(self, names: Iterable[str]) -> None:
+        """Have files that others wrote reach the disk in the background, while there is other work to be done."""
+        if self._flusher is None:
+            self._flusher = ThreadPoolExecutor(1, "tidemill-flush")
+        self._flushing.append(self._flusher.submit(_flush, [self.folder / name for name in names]))
+
+    def flushed(self) -> None:
+        """Return when all files are on the disk: nothing may be committed before. ``OSError`` where that fails."""
+        waiting, self._flushing = self._flushing, []
+        for future in waiting:
+            future.result()
+        if self.folder.exists():
+            sync_folder(self.folder)
 
     @property
     def names(self) -> set[str]:
@@ -133,6 +149,12 @@ class ColdStore:
         """Return a path for a file of a spine that no other file has."""
         self.folder.mkdir(parents=True, exist_ok=True)
         return self.folder / f"{name.replace('/', '-')}-{next(self._numbers):06}-{self._owner}.parquet"
+
+
+def _flush(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
 
 
 def _cold_file(name: str, rows: int, is_sorted: bool, columns: list[int] | None) -> ColdFile:

@@ -103,6 +103,11 @@ class Memory:
             self.store.spill(name, spine)
             operator.refilled()
 
+    def flushed(self) -> None:
+        """Return when all that was written is on the disk."""
+        if self._store is not None:
+            self._store.flushed()
+
     def listing(self) -> dict[str, Any]:
         """Return what is on the disk, for a checkpoint to refer to."""
         return {} if self._store is None else self._store.listing()

@@ -149,6 +149,7 @@ class DurableRun(EmbeddedRun):
             msg = "updates are queued that no step has taken yet: advance (or discard) before the checkpoint"
             raise StateError(msg)
         super().compact()
+        self._memory.flushed()
         log.checkpoint(lambda path: save(self, path, **self._on_disk()))
         self._sweep()
         self._journal.clear()
@@ -230,6 +231,7 @@ class DurableRun(EmbeddedRun):
     def _commit(self, log: StepLog, sources: Mapping[str, int]) -> None:
         step = log.last.step + 1
         try:
+            self._memory.flushed()
             show(self._moves)  # what could not be shown before: readers see the steps in their order
             updates = {n: self._updates_of(n) for c in self._changelogs.values() for n in c.outputs}
             moves = tuple(m for c in self._changelogs.values() for m in c.write(step, updates))

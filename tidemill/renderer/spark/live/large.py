@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import re
 import shutil
 import uuid
@@ -27,7 +26,6 @@ from tidemill.renderer.durable.cold import Cold, ColdStore
 from tidemill.renderer.durable.coldfiles import ColdBatch, ColdFile, Layout, read_file
 from tidemill.renderer.durable.putdown import PutDown
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.embedded.container import sync_folder
 from tidemill.renderer.embedded.spine import Spine
 from tidemill.renderer.spark.boundary import Names, given, watched
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
@@ -97,7 +95,7 @@ def written(store: ColdStore, name: str, layout: Layout, data: DataFrame) -> lis
         store.folder.mkdir(parents=True, exist_ok=True)
         data.select(*wanted).write.option("parquet.enable.dictionary", dictionary).parquet(str(folder))
         files = [_moved(store, name, part) for part in _parts(folder)]
-        sync_folder(store.folder)  # a step may be written down that refers to them
+        store.flush_later([f.name for f in files])
         return [f for f in files if f.rows]
     except Exception as error:
         if isinstance(error, OSError) or (found := _UNWRITABLE.search(str(error))):
@@ -124,8 +122,6 @@ def _parts(folder: Path) -> list[Path]:
 def _moved(store: ColdStore, name: str, part: Path) -> ColdFile:
     path = store.new_path(name)
     part.rename(path)
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
     return ColdFile(path.name, pq.read_metadata(path).num_rows, sorted=False)
 
 
