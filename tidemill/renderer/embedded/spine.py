@@ -31,7 +31,7 @@ RATIO: Final = 4
 """Neighbouring batches are merged when the older is less than this many times the size of the newer."""
 IDLE_FUEL: Final = 1024
 """Updates each merge under way gets on with at the end of a step."""
-PUSH_FUEL: Final = 32
+PUSH_FUEL: Final = 64
 """Updates each merge under way gets on with for each one that is pushed as a batch.
 
 Enough for it to be done before the batches pushed meanwhile are as large as the newer of the two, so few pile up.
