@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+collect_ignore = ["on_cluster.py", "on_connect.py"]  # programs that tests start in processes of their own
+
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
