@@ -264,3 +264,19 @@ def test_interned_values_are_bounded_too(tmp_path, monkeypatch):
             run.advance()
         assert run.compiled.interner.live < 200
         assert len(run.snapshot("n")) == 800
+
+
+def test_a_key_that_was_read_is_read_again_when_more_of_it_is_spilled(tmp_path):
+    """The batch that comes second is too small to be merged with the first, of which the key is in memory."""
+    flow = tm.Dataflow()
+    flow.output("s", flow.input("x", {"k": "int64", "v": "int64"}).group_by("k").agg(n=tm.count(), s=tm.sum("v")))
+    with flow.start(Durable(tmp_path)) as run:
+        run.insert("x", [(i, i) for i in range(50)])
+        run.advance()
+        run.spill()
+        run.insert("x", [(7, 1)])  # reads the key
+        run.advance()
+        run.spill()
+        run.insert("x", [(7, 1)])
+        run.advance()
+        assert list(run.changes("s"))[-2:] == [((7, 2, 8), 2, -1), ((7, 3, 9), 2, 1)]

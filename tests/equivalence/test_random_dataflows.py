@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
-from running import KV, examples, new_flow
+from running import KV, examples, new_flow, parity, two_hops
 
 import tidemill as tm
 from tidemill.testing import all_at_once, check_equivalent, dataflows, shuffled, time_by_time, updates
@@ -37,18 +37,6 @@ def test_three_coordinates(engines, case, seed):
 @given(case=dataflows(max_operators=12, loops=False), seed=st.integers(0, 1000))
 def test_larger_dataflows_without_loops(engines, case, seed):
     compare(case, engines, seed)
-
-
-def two_hops(a, b):
-    return a.join(b, on={"v": "k"}).select("k", v="v_right")
-
-
-def parity(a, b):
-    with a.builder.letrec() as block:
-        odd, even = block.declare("odd", KV), block.declare("even", KV)
-        block.define("odd", a.concat(two_hops(even, b)).distinct())
-        block.define("even", two_hops(odd, b).distinct())
-    return block["odd"].concat(block["even"].negate())
 
 
 SHOWN = {"k": "int64", "s": "string"}

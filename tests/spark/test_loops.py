@@ -3,21 +3,9 @@
 import random
 
 import pytest
-from running import KV, new_flow, traces
+from running import KV, new_flow, parity, traces, two_hops
 
 import tidemill as tm
-
-
-def two_hops(a, b):
-    return a.join(b, on={"v": "k"}).select("k", v="v_right")
-
-
-def parity(a, b):
-    with a.builder.letrec() as block:
-        odd, even = block.declare("odd", KV), block.declare("even", KV)
-        block.define("odd", a.concat(two_hops(even, b)).distinct())
-        block.define("even", two_hops(odd, b).distinct())
-    return block["odd"].concat(block["even"].negate())
 
 
 def to_even(time):

@@ -68,3 +68,17 @@ def grid(*updates):
     for coordinate in map(sorted, map(set, zip(*times, strict=True))):
         found = [(*t, c) for t in found for c in coordinate]
     return found
+
+
+def two_hops(a, b):
+    """Pairs of the first, each followed by one of the second."""
+    return a.join(b, on={"v": "k"}).select("k", v="v_right")
+
+
+def parity(a, b):
+    """Mutual recursion: walks of odd length, less those of even length."""
+    with a.builder.letrec() as block:
+        odd, even = block.declare("odd", KV), block.declare("even", KV)
+        block.define("odd", a.concat(two_hops(even, b)).distinct())
+        block.define("even", two_hops(odd, b).distinct())
+    return block["odd"].concat(block["even"].negate())
