@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import numpy as np
 
 from tidemill.collections.types import INT64
@@ -94,7 +95,7 @@ class ColdStore:
     def listing(self) -> dict[str, Any]:
         """Return what there is, to be written down with a checkpoint."""
         return {
-            name: [[[f.name, f.rows, f.sorted, f.columns] for f in batch.files] for batch in cold.cold_batches]
+            name: [[attrs.astuple(f, recurse=False) for f in batch.files] for batch in cold.cold_batches]
             for name, cold in self.colds.items()
             if cold.cold_batches
         }
@@ -157,8 +158,16 @@ def _flush(paths: Iterable[Path]) -> None:
             os.fsync(file.fileno())
 
 
-def _cold_file(name: str, rows: int, is_sorted: bool, columns: list[int] | None) -> ColdFile:
-    return ColdFile(name, rows, is_sorted, None if columns is None else tuple(columns))
+def _cold_file(
+    name: str, rows: int, is_sorted: bool, columns: list[int] | None, constants: Iterable[tuple[str, int]] = ()
+) -> ColdFile:
+    return ColdFile(
+        name,
+        rows,
+        is_sorted,
+        None if columns is None else tuple(columns),
+        tuple((name, value) for name, value in constants),
+    )
 
 
 class Cold:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -91,11 +91,14 @@ class ColdFile:
     sorted: bool
     columns: tuple[int, ...] | None = None
     """Which of the file's values are the arrangement's, where it was not written for it."""
+    constants: tuple[tuple[str, int], ...] = ()
+    """Columns that are the same number throughout, and so not in the file."""
 
-    @property
-    def values(self) -> dict[str, str]:
-        """Return what the columns of values are called in the file, where that is another name."""
-        return {f"v{i}": f"v{c}" for i, c in enumerate(self.columns or ()) if i != c}
+    def sources(self, names: Iterable[str]) -> dict[str, str | int]:
+        """Return what columns of the arrangement are called in the file, or the number that they are."""
+        found: dict[str, str | int] = {name: name for name in names}
+        found |= {f"v{i}": f"v{c}" for i, c in enumerate(self.columns or ())}
+        return found | dict(self.constants)
 
 
 @attrs.frozen
@@ -159,12 +162,13 @@ def write_block(path: Path, layout: Layout, block: Block, interner: Interner) ->
 
 def read_file(folder: Path, layout: Layout, file: ColdFile) -> pa.Table:
     """Return what is in a file."""
-    wanted = [name for name, _ in layout.fields]
+    sources = file.sources(name for name, _ in layout.fields)
     try:
-        found = pq.read_table(folder / file.name, columns=[file.values.get(name, name) for name in wanted])
-        return found.select([file.values.get(name, name) for name in wanted]).rename_columns(wanted)
+        found = pq.read_table(folder / file.name, columns=[s for s in sources.values() if isinstance(s, str)])
     except _UNREADABLE as error:
         raise _damaged(folder / file.name, error) from error
+    columns = [found.column(s) if isinstance(s, str) else pa.repeat(s, found.num_rows) for s in sources.values()]
+    return pa.Table.from_arrays(columns, names=list(sources))
 
 
 def sorted_file(path: Path, layout: Layout, folder: Path, unsorted: ColdFile) -> ColdFile:

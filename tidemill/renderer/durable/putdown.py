@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,15 @@ class PutDown:
     @classmethod
     def of(cls, listing: Mapping[str, Any], inputs: Mapping[str, Input]) -> PutDown:
         """Return what was written down."""
-        files = tuple(ColdFile(name, rows, sorted=False) for name, rows in listing["files"])
-        return cls(inputs[listing["input"]], tuple(listing["time"]), listing["diff"], files)
+        time, diff = tuple(listing["time"]), listing["diff"]
+        files = (ColdFile(name, rows, sorted=False) for name, rows in listing["files"])
+        return cls.in_files(inputs[listing["input"]], time, diff, files)
+
+    @classmethod
+    def in_files(cls, node: Input, time: Time, diff: int, files: Iterable[ColdFile]) -> PutDown:
+        """Return rows that are in files of their values alone."""
+        constants = (*((f"t{i}", c) for i, c in enumerate(time)), ("w0", diff))
+        return cls(node, time, diff, tuple(attrs.evolve(f, constants=constants) for f in files))
 
     def listing(self) -> dict[str, Any]:
         """Return what is to be written down."""
@@ -43,7 +50,7 @@ class PutDown:
 
     @property
     def layout(self) -> Layout:
-        """What the files look like."""
+        """What updates in the files look like."""
         types = tuple(f.dtype for f in schema_of(self.node))
         return Layout((), types, len(self.time), len(self.time), 1)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql import types as T  # noqa: N812
 
@@ -22,9 +22,7 @@ from tidemill.errors import RowError, SchemaError, TimeError
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, names, times
 from tidemill.renderer.spark.types import spark_type, sql_type, struct
 
-__all__ = ["Names", "constant", "frame_of_rows", "given", "rows_of", "table_of", "taken", "updates_of",
-    "watched",
-]  # fmt: skip
+__all__ = ["Names", "constant", "frame_of_rows", "given", "rows_of", "table_of", "taken", "updates_of"]
 
 _CASE: Final = "spark.sql.caseSensitive"
 
@@ -142,29 +140,6 @@ def _look(number: int, node: Input, data: DataFrame, coordinates: int) -> DataFr
     ends = [f(name).alias("_") for name in times(coordinates) for f in (F.min, F.max)]
     line = data.agg(F.count(F.lit(1)).alias("rows"), F.array(*wrong).alias("wrong"), F.array(*ends).alias("ends"))
     return line.select(F.lit(number).alias("input"), "rows", "wrong", "ends")
-
-
-def watched(node: Input, data: DataFrame, by: Names) -> tuple[DataFrame, Callable[[DataFrame], Frame | None]]:
-    """Return updates that are looked at by whatever job goes through them, and what says after it if they were right.
-
-    That is given updates to show a row of, where something is wrong, and raises as `taken` does.
-    """
-    seen = Observation()
-    coordinates = len(by.times)
-    wrong = [F.count(F.when(bad, 1)).alias(f"wrong{i}") for i, (bad, _) in enumerate(_bad(node, coordinates))]
-    ends = [f(name).alias(f"{f.__name__}_{name}") for name in times(coordinates) for f in (F.min, F.max)]
-    observed = data.observe(seen, F.count(F.lit(1)).alias("rows"), *wrong, *ends)
-
-    def noted(again: DataFrame) -> Frame | None:
-        found = seen.get
-        line = {
-            "rows": found["rows"],
-            "wrong": [found[f"wrong{i}"] for i in range(len(wrong))],
-            "ends": [found[f"{f}_{name}"] for name in times(coordinates) for f in ("min", "max")],
-        }
-        return _noted(node, again, line, by)
-
-    return observed, noted
 
 
 def _bad(node: Input, coordinates: int) -> list[tuple[Column, str]]:

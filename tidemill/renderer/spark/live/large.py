@@ -27,10 +27,11 @@ from tidemill.renderer.durable.coldfiles import ColdBatch, ColdFile, Layout, rea
 from tidemill.renderer.durable.putdown import PutDown
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.spine import Spine
-from tidemill.renderer.spark.boundary import Names, given, watched
+from tidemill.renderer.spark.boundary import Names, given, taken
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
 from tidemill.renderer.spark.live.largestep import LargeStep
 from tidemill.renderer.spark.live.ondisk import read_cold
+from tidemill.renderer.spark.live.statistics import may_be_wrong
 
 __all__ = ["LargeWork", "few_of", "frame_in_files", "put_down"]
 
@@ -62,19 +63,21 @@ def put_down(  # noqa: PLR0917 - made in one place
     """
     schema: Schema = node.schema
     by = Names(tuple(f"tidemill time {i}" for i in range(len(time))), "tidemill diff")
-    updates, noted = watched(node, given(node, data, by), by)
+    updates = given(node, data, by)
     row = [F.col(name).alias(f"v{i}") for i, name in enumerate(columns(len(schema)))]
-    rest = {f"t{i}": c for i, c in enumerate(time)} | {"w0": diff}
-    layout = Layout((), tuple(f.dtype for f in schema), len(time), len(time), 1)
-    whole = updates.select(*row, *(F.lit(value).cast("bigint").alias(name) for name, value in rest.items()))
-    change = PutDown(node, time, diff, tuple(written(store, f"{node.id}/input", layout, whole)))
+    values = Layout((), tuple(f.dtype for f in schema), 0, 0, 0)
+    change = PutDown.in_files(node, time, diff, written(store, f"{node.id}/input", values, updates.select(*row)))
+    if not change.files:
+        return None
+    paths = [store.folder / file.name for file in change.files]
     try:
-        found = noted(frame_in_files(spark, store, change).data if change.files else data)
+        if may_be_wrong(schema, paths):
+            taken({node: frame_in_files(spark, store, change).data}, by)
     except BaseException:
-        for file in change.files:
-            (store.folder / file.name).unlink(missing_ok=True)
+        for path in paths:
+            path.unlink(missing_ok=True)
         raise
-    return None if found is None else change
+    return change
 
 
 def frame_in_files(spark: SparkSession, store: ColdStore, change: PutDown) -> Frame:

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.collections.results import Rows, Updates
@@ -114,13 +114,17 @@ def read_cold(spark: SparkSession, store: ColdStore, layout: Layout, files: Sequ
     """Return what cold files hold as a DataFrame."""
     alike: dict[Any, list[ColdFile]] = {}
     for file in files:  # those that are sorted have a column more
-        alike.setdefault((file.sorted, file.columns), []).append(file)
+        alike.setdefault((file.sorted, file.columns, file.constants), []).append(file)
     found = []
     for some in alike.values():
         data = spark.read.parquet(*(str(store.folder / f.name) for f in some))
-        names = some[0].values
-        found.append(data.select(*(F.col(names.get(name, name)).alias(name) for name, _ in layout.fields)))
+        sources = some[0].sources(name for name, _ in layout.fields)
+        found.append(data.select(*(_column(source).alias(name) for name, source in sources.items())))
     return functools.reduce(DataFrame.union, found)
+
+
+def _column(source: str | int) -> Column:
+    return F.col(source) if isinstance(source, str) else F.lit(source).cast("bigint")
 
 
 def contents(data: DataFrame, width: int, at: Time | None) -> DataFrame:
