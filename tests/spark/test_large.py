@@ -2,6 +2,8 @@
 
 import shutil
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from running import examples
@@ -185,6 +187,69 @@ def test_what_does_not_fit_is_refused_when_it_is_put_in(spark, tmp_path):
             run.insert("x", spark.sql("SELECT id AS wrong FROM range(10)"))
         run.advance()
         assert list(run.snapshot("o")) == []
+
+
+WIDE = {"k": "int64", "n": "string not null", "i": "int64", "d": "date", "l": "list<int64>"}
+
+
+@pytest.mark.parametrize(
+    ("column", "wrong", "said"),
+    [
+        ("k", "-9223372036854775808L", "overflow"),
+        ("n", "CAST(NULL AS string)", "nulls are not allowed"),
+        ("i", "-9223372036854775808L", "overflow"),
+        ("d", "DATE '-0001-01-01'", "no date"),
+    ],
+)
+def test_columns_that_nobody_reads_are_checked_all_the_same(spark, tmp_path, column, wrong, said):
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", WIDE).select("k").distinct())
+    right = {"k": "id", "n": "'a'", "i": "9223372036854775807L - id", "d": "DATE '9999-12-31'", "l": "array(id)"}
+
+    def rows(of):
+        return spark.sql("SELECT " + ", ".join(f"{e} AS {name}" for name, e in of.items()) + " FROM range(10)")
+
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
+        with pytest.raises(tm.errors.RowError, match=f"{said}.*in 1 of 10 rows"):
+            run.insert("x", rows(right | {column: f"IF(id = 7, {wrong}, {right[column]})"}))
+        run.insert("x", rows(right))
+        run.advance()
+        assert sorted(run.snapshot("o")) == [(i,) for i in range(10)]
+
+
+def test_only_the_columns_that_are_read_are_kept(spark, tmp_path):
+    flow = tm.Dataflow()
+    x = flow.input("x", WIDE)
+    flow.output("o", x.filter("i < 5").select("k", v="k + 1"))
+    flow.output("joined", x.select("k", "l").join(flow.input("y", {"k": "int64"}), on="k"), changes=False)
+    rows = spark.range(10).selectExpr("id AS k", "'a' AS n", "id AS i", "DATE '2024-01-01' AS d", "array(id) AS l")
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
+        run.insert("x", rows)
+        run.insert("y", spark.range(4, 8).toDF("k"))
+        (file,) = {f for p in tmp_path.rglob("*input*.parquet") if len((f := pq.read_schema(p)).names) > 2}
+        assert set(file.names) == {"v0", "v2", "v4", "odd"}
+        run.advance()
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
+        assert sorted(run.snapshot("o")) == [(i, i + 1) for i in range(5)]
+        run.delete("x", [(6, "b", 6, None, [6])])  # of what is read there is one like it
+        run.advance()
+        assert sorted(run.snapshot("joined")) == [(i, (i,)) for i in (4, 5, 7)]
+
+
+def test_what_differs_each_time_it_is_computed_is_refused(spark, tmp_path):
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"i": "int64 not null"}))
+    seen = tmp_path / "seen"
+
+    def first_time_null(batches):
+        for _ in batches:
+            yield pa.record_batch({"i": pa.array([1] if seen.exists() else [None], pa.int64())})
+            seen.touch()
+
+    rows = spark.range(1, 2, 1, 1).mapInArrow(first_time_null, "i bigint")
+    refused = pytest.raises(tm.errors.RowError, match="a row did not fit, and all do when they are computed again")
+    with flow.start(tm.Spark(spark, tmp_path / "state", in_driver=0)) as run, refused:
+        run.insert("x", rows)
 
 
 def test_what_the_executors_cannot_take_the_driver_takes(spark, tmp_path):

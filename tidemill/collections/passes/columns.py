@@ -28,7 +28,7 @@ from tidemill.dataflow.nodes import (
 )
 from tidemill.dataflow.passes import Copy, rebuild
 
-__all__ = ["prune_columns"]
+__all__ = ["columns_read", "prune_columns"]
 
 Places: TypeAlias = tuple[int, ...]
 """The columns of a node of the old graph that are left of it, in order."""
@@ -43,6 +43,22 @@ def prune_columns(graph: Graph) -> Graph:
     or to show them whole to a function, read all columns; so do those not known here.
     """
     return rebuild(graph, _Pruning(graph).rewrite)
+
+
+def columns_read(graph: Graph, node: Node) -> set[int]:
+    """Return which columns of a node it makes a difference to have, to what is kept of its updates and what is shown.
+
+    What maps and filters leave out of them makes none.
+    """
+    found: set[int] = set()
+    for consumer, _ in graph.consumers(node):
+        if isinstance(consumer, Map):
+            found.update(i for bound in columns_of(consumer) for i in column_uses(bound))
+        elif isinstance(consumer, Filter):
+            found |= {*column_uses(cast("Bound", consumer.predicate)), *columns_read(graph, consumer)}
+        else:
+            found.update(range(len(node.schema)))
+    return found
 
 
 class _Pruning:

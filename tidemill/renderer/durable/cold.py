@@ -61,7 +61,7 @@ class ColdStore:
         """How many files were replaced by others since the last sweep."""
         self._pins: Counter[str] = Counter()
         self._flusher: ThreadPoolExecutor | None = None
-        self._flushing: list[Future[None]] = []
+        self._flushing: list[tuple[list[str], Future[None]]] = []
         self._owner = uuid.uuid4().hex[:8]
         self._numbers = itertools.count()
 
@@ -111,13 +111,23 @@ class ColdStore:
         """Have files that others wrote reach the disk in the background, while there is other work to be done."""
         if self._flusher is None:
             self._flusher = ThreadPoolExecutor(1, "tidemill-flush")
-        self._flushing.append(self._flusher.submit(_flush, [self.folder / name for name in names]))
+        wanted = list(names)
+        self._flushing.append((wanted, self._flusher.submit(_flush, [self.folder / name for name in wanted])))
 
     def flushed(self) -> None:
-        """Return when all files are on the disk: nothing may be committed before. ``OSError`` where that fails."""
-        waiting, self._flushing = self._flushing, []
-        for future in waiting:
-            future.result()
+        """Return when all files are on the disk: nothing may be committed before.
+
+        ``OSError`` where that fails; then it is tried again the next time.
+        """
+        while self._flushing:
+            names, future = self._flushing[0]
+            try:
+                future.result()
+            except OSError:
+                self.flush_later(names)
+                raise
+            finally:
+                del self._flushing[0]
         if self.folder.exists():
             sync_folder(self.folder)
 
@@ -154,12 +164,12 @@ class ColdStore:
 
 def _flush(paths: Iterable[Path]) -> None:
     for path in paths:
-        with path.open("rb") as file:
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:  # it may be gone: it was refused
             os.fsync(file.fileno())
 
 
 def _cold_file(
-    name: str, rows: int, is_sorted: bool, columns: list[int] | None, constants: Iterable[tuple[str, int]] = ()
+    name: str, rows: int, is_sorted: bool, columns: list[int] | None, constants: Iterable[tuple[str, int | None]] = ()
 ) -> ColdFile:
     return ColdFile(
         name,

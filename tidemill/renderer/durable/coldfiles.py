@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -91,14 +91,15 @@ class ColdFile:
     sorted: bool
     columns: tuple[int, ...] | None = None
     """Which of the file's values are the arrangement's, where it was not written for it."""
-    constants: tuple[tuple[str, int], ...] = ()
-    """Columns that are the same number throughout, and so not in the file."""
+    constants: tuple[tuple[str, int | None], ...] = ()
+    """Columns that are the same throughout, and so not in the file: numbers, and NULL for values that nobody reads."""
 
-    def sources(self, names: Iterable[str]) -> dict[str, str | int]:
-        """Return what columns of the arrangement are called in the file, or the number that they are."""
-        found: dict[str, str | int] = {name: name for name in names}
-        found |= {f"v{i}": f"v{c}" for i, c in enumerate(self.columns or ())}
-        return found | dict(self.constants)
+    def sources(self, layout: Layout) -> list[tuple[str, DType, str | int | None]]:
+        """Return for each column of the layout its name, its type, and what it is called in the file, or what it is."""
+        called = {f"v{i}": f"v{c}" for i, c in enumerate(self.columns or ())}
+        same = dict(self.constants)
+        inside = [called.get(name, name) for name, _ in layout.fields]
+        return [(*field, same.get(name, name)) for field, name in zip(layout.fields, inside, strict=True)]
 
 
 @attrs.frozen
@@ -162,13 +163,17 @@ def write_block(path: Path, layout: Layout, block: Block, interner: Interner) ->
 
 def read_file(folder: Path, layout: Layout, file: ColdFile) -> pa.Table:
     """Return what is in a file."""
-    sources = file.sources(name for name, _ in layout.fields)
+    sources = file.sources(layout)
     try:
-        found = pq.read_table(folder / file.name, columns=[s for s in sources.values() if isinstance(s, str)])
+        found = pq.read_table(folder / file.name, columns=[s for *_, s in sources if isinstance(s, str)])
     except _UNREADABLE as error:
         raise _damaged(folder / file.name, error) from error
-    columns = [found.column(s) if isinstance(s, str) else pa.repeat(s, found.num_rows) for s in sources.values()]
-    return pa.Table.from_arrays(columns, names=list(sources))
+    return pa.table(
+        {
+            name: found.column(s) if isinstance(s, str) else pa.repeat(pa.scalar(s, dtype.arrow), found.num_rows)
+            for name, dtype, s in sources
+        }
+    )
 
 
 def sorted_file(path: Path, layout: Layout, folder: Path, unsorted: ColdFile) -> ColdFile:

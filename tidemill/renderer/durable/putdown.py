@@ -25,24 +25,28 @@ class PutDown:
     time: Time
     diff: int
     files: tuple[ColdFile, ...]
+    unread: tuple[int, ...]
+    """The columns that no operator reads: they are NULL here."""
 
     @classmethod
     def of(cls, listing: Mapping[str, Any], inputs: Mapping[str, Input]) -> PutDown:
         """Return what was written down."""
-        time, diff = tuple(listing["time"]), listing["diff"]
+        time, diff, unread = tuple(listing["time"]), listing["diff"], tuple(listing["unread"])
         files = (ColdFile(name, rows, sorted=False) for name, rows in listing["files"])
-        return cls.in_files(inputs[listing["input"]], time, diff, files)
+        return cls.in_files(inputs[listing["input"]], time, diff, files, unread)
 
     @classmethod
-    def in_files(cls, node: Input, time: Time, diff: int, files: Iterable[ColdFile]) -> PutDown:
-        """Return rows that are in files of their values alone."""
-        constants = (*((f"t{i}", c) for i, c in enumerate(time)), ("w0", diff))
-        return cls(node, time, diff, tuple(attrs.evolve(f, constants=constants) for f in files))
+    def in_files(
+        cls, node: Input, time: Time, diff: int, files: Iterable[ColdFile], unread: tuple[int, ...]
+    ) -> PutDown:
+        """Return rows that are in files of their values alone, without those that are not read."""
+        constants = (*((f"v{i}", None) for i in unread), *((f"t{i}", c) for i, c in enumerate(time)), ("w0", diff))
+        return cls(node, time, diff, tuple(attrs.evolve(f, constants=constants) for f in files), unread)
 
     def listing(self) -> dict[str, Any]:
         """Return what is to be written down."""
         files = [[f.name, f.rows] for f in self.files]
-        return {"input": self.node.name, "time": self.time, "diff": self.diff, "files": files}
+        return {"input": self.node.name, "time": self.time, "diff": self.diff, "files": files, "unread": self.unread}
 
     @property
     def rows(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from tidemill.errors import RowError, SchemaError, TimeError
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, names, times
 from tidemill.renderer.spark.types import spark_type, sql_type, struct
 
-__all__ = ["Names", "constant", "frame_of_rows", "given", "rows_of", "table_of", "taken", "updates_of"]
+__all__ = ["Names", "constant", "frame_of_rows", "given", "is_odd", "rows_of", "table_of", "taken", "updates_of"]
 
 _CASE: Final = "spark.sql.caseSensitive"
 
@@ -140,6 +141,12 @@ def _look(number: int, node: Input, data: DataFrame, coordinates: int) -> DataFr
     ends = [f(name).alias("_") for name in times(coordinates) for f in (F.min, F.max)]
     line = data.agg(F.count(F.lit(1)).alias("rows"), F.array(*wrong).alias("wrong"), F.array(*ends).alias("ends"))
     return line.select(F.lit(number).alias("input"), "rows", "wrong", "ends")
+
+
+def is_odd(node: Input, coordinates: int) -> Column:
+    """Return whether an update is one that `taken` refuses."""
+    whole = functools.reduce(Column.__or__, [bad for bad, _ in _bad(node, coordinates)])
+    return F.coalesce(whole, F.lit(False))
 
 
 def _bad(node: Input, coordinates: int) -> list[tuple[Column, str]]:

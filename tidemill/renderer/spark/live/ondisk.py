@@ -15,11 +15,12 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.collections.results import Rows, Updates
 from tidemill.collections.schema import Field, Schema
+from tidemill.collections.types import DType
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.renderer.durable.cold import Cold, ColdStore
 from tidemill.renderer.durable.coldfiles import ColdFile, Layout, read_file
 from tidemill.renderer.embedded.blocks import Block, consolidated, stacked
-from tidemill.renderer.spark.types import struct
+from tidemill.renderer.spark.types import spark_type, struct
 
 __all__ = ["DiskRows", "DiskUpdates", "Parts", "contents", "pin", "read_cold", "summed"]
 
@@ -118,13 +119,12 @@ def read_cold(spark: SparkSession, store: ColdStore, layout: Layout, files: Sequ
     found = []
     for some in alike.values():
         data = spark.read.parquet(*(str(store.folder / f.name) for f in some))
-        sources = some[0].sources(name for name, _ in layout.fields)
-        found.append(data.select(*(_column(source).alias(name) for name, source in sources.items())))
+        found.append(data.select(*(_column(source, t).alias(name) for name, t, source in some[0].sources(layout))))
     return functools.reduce(DataFrame.union, found)
 
 
-def _column(source: str | int) -> Column:
-    return F.col(source) if isinstance(source, str) else F.lit(source).cast("bigint")
+def _column(source: str | int | None, dtype: DType) -> Column:
+    return F.col(source) if isinstance(source, str) else F.lit(source).cast(spark_type(dtype))
 
 
 def contents(data: DataFrame, width: int, at: Time | None) -> DataFrame:

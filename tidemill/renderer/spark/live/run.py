@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from tidemill.collections.passes import Passes
+from tidemill.collections.passes.columns import columns_read
 from tidemill.collections.results import Rows, Updates
 from tidemill.collections.schema import Schema
 from tidemill.dataflow.graph import Graph
@@ -23,7 +24,8 @@ from tidemill.renderer.run import Queued, schema_of
 from tidemill.renderer.spark.attempts import attempted
 from tidemill.renderer.spark.boundary import Names
 from tidemill.renderer.spark.frames import Frame, united
-from tidemill.renderer.spark.live.large import LargeWork, few_of, frame_in_files, put_down
+from tidemill.renderer.spark.live.incoming import few_of, frame_in_files, put_down
+from tidemill.renderer.spark.live.large import LargeWork
 from tidemill.renderer.spark.live.largestep import frame_of
 from tidemill.renderer.spark.live.ondisk import DiskRows, DiskUpdates, Parts, contents, pin, summed
 from tidemill.renderer.spark.session import check_session, is_connected
@@ -116,13 +118,17 @@ class SparkRun(DurableRun):
         """Have a DataFrame of many rows in files, and in the driver after all where it is not that many."""
         check_session(self._spark)
         store = self._memory.store
-        change = put_down(store, self._spark, node, rows, at, sign)
+        change = put_down(store, node, rows, at, sign, self._read_of(node))
         if change is None:
             return
         if change.rows > self._in_driver:
             self._put_down(change)
         else:
             self._queue(node, change.collected(store.folder))
+
+    def _read_of(self, node: Input) -> Collection[int]:
+        """Return which columns of an input are to be kept of what comes."""
+        return range(len(schema_of(node))) if node.unique or node.key else columns_read(self.graph, node)
 
     def _step(self, frontiers: Mapping[Input, Antichain], upserts: Mapping[Input, Queued]) -> None:
         def take(carefully: bool) -> None:

@@ -1,0 +1,86 @@
+"""DataFrames that are put into a run: small ones come to the driver, of large ones what is read is written to files."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+
+from tidemill.collections.schema import Schema
+from tidemill.dataflow.lattice import Time
+from tidemill.dataflow.nodes import Input
+from tidemill.errors import RowError
+from tidemill.renderer.durable.cold import ColdStore
+from tidemill.renderer.durable.putdown import PutDown
+from tidemill.renderer.spark.boundary import Names, given, is_odd, taken
+from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
+from tidemill.renderer.spark.live.ondisk import read_cold
+from tidemill.renderer.spark.live.writing import written
+
+__all__ = ["few_of", "frame_in_files", "put_down"]
+
+
+_FEW: Final = 100_000
+"""Rows of a DataFrame that are got to see whether there are more: one job instead of two."""
+
+
+_ODD: Final = "odd"
+"""The column of files that says whether a row does not fit."""
+
+
+def few_of(data: Any, most: int) -> pa.Table | None:
+    """Return a DataFrame's rows as a table, where there are few."""
+    most = min(most, _FEW)
+    table = data.limit(most + 1).toArrow()
+    return table if len(table) <= most else None
+
+
+def put_down(  # noqa: PLR0917 - made in one place
+    store: ColdStore, node: Input, data: Any, time: Time, diff: int, read: Collection[int]
+) -> PutDown | None:
+    """Check a DataFrame's rows and write those columns to files that are read; None where there are no rows.
+
+    ``RowError`` where a row does not fit. So the DataFrame is computed once, whatever it comes from, and an arrangement
+    of the input needs not write it again.
+    """
+    schema: Schema = node.schema
+    by = Names(tuple(f"tidemill time {i}" for i in range(len(time))), "tidemill diff")
+    updates = given(node, data, by)
+    kept = sorted(read) or [0]
+    row = [F.col(f"c{i}").alias(f"v{i}") for i in kept]
+    has_lists = any(schema.fields[i].dtype.element is not None for i in kept)
+    checked = updates.select(*row, is_odd(node, len(time)).alias(_ODD))
+    files = written(store, f"{node.id}/input", checked, has_lists=has_lists)
+    if _may_have_odd(store.folder / f.name for f in files):
+        for file in files:
+            (store.folder / file.name).unlink(missing_ok=True)
+        taken({node: updates}, by)
+        msg = f"{node.where}: a row did not fit, and all do when they are computed again: cache what differs each time"
+        raise RowError(msg)
+    unread = tuple(i for i in range(len(schema)) if i not in kept)
+    return PutDown.in_files(node, time, diff, files, unread) if files else None
+
+
+def _may_have_odd(paths: Iterable[Path]) -> bool:
+    """Return whether a row may be marked as one that does not fit, by what the files say of the column."""
+    for path in paths:
+        about = pq.read_metadata(path)
+        for group in map(about.row_group, range(about.num_row_groups)):
+            seen = group.column(group.num_columns - 1).statistics
+            if seen is None or not seen.has_min_max or seen.max:
+                return True
+    return False
+
+
+def frame_in_files(spark: SparkSession, store: ColdStore, change: PutDown) -> Frame:
+    """Return a large change as a DataFrame."""
+    width, coordinates = len(change.node.schema), len(change.time)
+    row = [F.col(f"v{i}").alias(name) for i, name in enumerate(columns(width))]
+    data = read_cold(spark, store, change.layout, change.files)
+    data = data.select(*row, *times(coordinates), F.col("w0").alias(DIFF))
+    return Frame(data, width, coordinates, change.time, rows=change.rows, cheap=True)
