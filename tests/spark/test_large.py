@@ -1,14 +1,11 @@
 """Steps of live runs taken on the executors: the same results, whoever takes what, whatever is refused in between."""
 
-import shutil
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from running import examples
 
 import tidemill as tm
+from tidemill.testing.livespark import SparkLive
 
 
 def sales():
@@ -78,32 +75,6 @@ def test_large_changes_and_small_ones(spark, tmp_path, tables, in_driver):
         assert run.changes("sums").to_arrow().num_rows > 0
 
 
-class Executors:
-    """Runs whose changes of more than so many rows are taken by the executors."""
-
-    def __init__(self, spark, folder, in_driver):
-        self.spark, self.folder, self.in_driver, self.count = spark, folder, in_driver, 0
-
-    def start(self, graph, keep):
-        self.count += 1
-        engine = tm.Spark(self.spark, self.folder / str(self.count), in_driver=self.in_driver, checkpoint_every=2)
-        return engine.start(graph, keep)
-
-
-@pytest.mark.parametrize("in_driver", [0, 2])
-def test_random_dataflows(spark, tmp_path_factory, in_driver):
-    @examples(3)
-    @given(tm.testing.dataflows(coordinates=1))
-    def check(case):
-        folder = tmp_path_factory.mktemp("state")
-        engines = ["embedded", Executors(spark, folder, in_driver)]
-        batchings = [tm.testing.all_at_once, tm.testing.time_by_time]
-        tm.testing.check_equivalent(case.flow, case.updates, engines=engines, batchings=batchings)
-        shutil.rmtree(folder)
-
-    check()
-
-
 def test_lists_of_nothing_but_nulls(spark, tmp_path):
     """Found by a random test: Spark's own reader fails on them where the file has a dictionary for their values."""
     flow = tm.Dataflow()
@@ -112,7 +83,7 @@ def test_lists_of_nothing_but_nulls(spark, tmp_path):
     flow.output("n", x.group_by("k").agg(n=tm.count_distinct("l")))
     updates = [((0, (None,)), 0, 1), *(((i, (None,) * (i % 2)), 1, 1) for i in range(4))]
     batchings = [tm.testing.time_by_time]
-    engines = ["embedded", Executors(spark, tmp_path, 2)]
+    engines = ["embedded", SparkLive(in_driver=2)]
     tm.testing.check_equivalent(flow, {"x": updates}, engines=engines, batchings=batchings)
 
 

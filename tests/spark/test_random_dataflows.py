@@ -1,10 +1,14 @@
-"""Spark agrees with the embedded engine on random dataflows of all operators."""
+"""Three engines agree on random dataflows of all operators: reference, embedded, and Spark, for histories and live."""
 
 import pytest
+from agreement import Agreement, Agreement2D, agree
+from equivalences import DATAFLOWS, OPERATORS, one_operator
 from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
 from running import examples
 
-from tidemill.testing import all_at_once, check_equivalent, dataflows
+from tidemill.testing import all_at_once, check_equivalent, time_by_time
+from tidemill.testing.livespark import SparkLive
 
 # Shrinking would run hundreds of jobs: what fails is shrunk on the embedded engine, or by hand.
 SETTINGS = {
@@ -12,28 +16,36 @@ SETTINGS = {
     "suppress_health_check": list(HealthCheck),
     "derandomize": True,
 }
+LIVE = SparkLive(in_driver=2)
+"""Its steps are taken on executors, but for the smallest."""
 
 
-def compare(case):
-    note(case.flow.explain())
-    check_equivalent(case.flow, case.updates, engines=["embedded", "spark"], batchings=[all_at_once])
+def compare(flow, updates):
+    note(flow.explain())
+    engines = ["reference", "embedded", "spark", SparkLive(in_driver=0), LIVE]
+    check_equivalent(flow, updates, engines=engines, batchings=[all_at_once, time_by_time])
 
 
-@pytest.mark.parametrize(("coordinates", "count"), [(1, 10), (2, 8), (3, 2)])
-def test_without_loops(spark, coordinates, count):
+@pytest.mark.parametrize(("kind", "count"), [("epochs", 8), ("planes", 5), ("cubes", 2), ("large", 6)])
+def test_random_dataflows(spark, kind, count):
     @settings(examples(count), **SETTINGS)
-    @given(case=dataflows(coordinates, max_operators=8, loops=False))
+    @given(case=DATAFLOWS[kind])
     def agreement(case):
-        compare(case)
+        compare(case.flow, case.updates)
 
     agreement()
 
 
-@pytest.mark.parametrize(("coordinates", "count"), [(1, 12), (2, 8)])
-def test_with_loops(spark, coordinates, count):
-    @settings(examples(count), **SETTINGS)
-    @given(case=dataflows(coordinates, max_operators=3))
-    def agreement(case):
-        compare(case)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_each_operator(spark, operator):
+    @settings(examples(1), **SETTINGS)
+    @given(data=st.data())
+    def agreement(data):
+        compare(*one_operator(operator, data.draw(st.sampled_from([1, 2]), label="coordinates"), data))
 
     agreement()
+
+
+@pytest.mark.parametrize("machine", [Agreement, Agreement2D])
+def test_engines_agree_after_every_action(spark, machine):
+    agree(machine, ["reference", "embedded", LIVE], parent=examples(2), stateful_step_count=12, **SETTINGS)

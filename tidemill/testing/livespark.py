@@ -18,7 +18,12 @@ __all__ = ["SparkLive"]
 
 @attrs.frozen
 class SparkLive:
-    """An engine of durable runs on the active session, whose state goes with them; checkpoints come often."""
+    """An engine of durable runs on the active session, whose state goes with them; checkpoints come often.
+
+    Executors take changes of more than ``in_driver`` rows.
+    """
+
+    in_driver: int = 1_000_000
 
     def start(self, graph: Graph, keep: int) -> Run:
         """Return a run with a new folder for its state."""
@@ -31,7 +36,7 @@ class SparkLive:
         session = SparkSession.getActiveSession()
         folder = tempfile.mkdtemp(prefix="tidemill-live-")
         try:
-            run = Spark(session, folder, checkpoint_every=3).start_after(graph, keep, passes)
+            run = Spark(session, folder, checkpoint_every=3, in_driver=self.in_driver).start_after(graph, keep, passes)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise

@@ -302,11 +302,12 @@ class Cold:
             self._loaded.update((name, p) for p in missing)
 
     def _sort(self) -> None:
-        """Sort what large loads left unsorted, now that it is asked for by key."""
+        """Sort what large loads left unsorted, now that it is asked for by key: two files at a time."""
         for i, batch in enumerate(self.cold_batches):
             if not all(f.sorted for f in batch.files):
-                files = [f if f.sorted else self._sorted(f) for f in batch.files]
-                self.cold_batches[i] = ColdBatch(tuple(files))
+                with ThreadPoolExecutor(2, "tidemill-sort") as threads:
+                    files = tuple(threads.map(lambda f: f if f.sorted else self._sorted(f), batch.files))
+                self.cold_batches[i] = ColdBatch(files)
                 self._store.replaced += len(files)
 
     def _sorted(self, file: ColdFile) -> ColdFile:

@@ -149,8 +149,12 @@ class DurableRun(EmbeddedRun):
             msg = "updates are queued that no step has taken yet: advance (or discard) before the checkpoint"
             raise StateError(msg)
         super().compact()
-        self._memory.flushed()
-        log.checkpoint(lambda path: save(self, path, **self._on_disk()))
+
+        def saved(path: Path) -> None:
+            self._memory.flushed()
+            save(self, path, **self._on_disk())
+
+        log.checkpoint(saved)
         self._sweep()
         self._journal.clear()
         self._rows_since = 0

@@ -1,0 +1,62 @@
+"""What engines are to agree on: random dataflows, and single operators with more updates."""
+
+from running import KV, new_flow, parity, two_hops
+
+import tidemill as tm
+from tidemill.testing import dataflows, updates
+
+DATAFLOWS = {
+    "epochs": dataflows(),
+    "planes": dataflows(2),
+    "cubes": dataflows(3, max_operators=4),
+    "large": dataflows(max_operators=12, loops=False),
+}
+SHOWN = {"k": "int64", "s": "string"}
+
+
+def _to_even(time):
+    return time + time % 2 if isinstance(time, int) else (time[0] + time[0] % 2, time[1])
+
+
+def _shown(key, rows):
+    return [((*key, repr(rows)), 1)]
+
+
+# One operator at a time, with more updates: what random dataflows meet only now and then.
+OPERATORS = {
+    "distinct": lambda a, b: a.concat(b.negate()).distinct(),
+    "count": lambda a, b: a.concat(b.negate()).count("n"),
+    "join": lambda a, b: a.join(b, on="k"),
+    "full join": lambda a, b: a.join(b, on="k", how="full"),
+    "anti join": lambda a, b: a.antijoin(b, on="k"),
+    "join where": lambda a, b: a.join(b, on="k", how="left", where="v < v_right"),
+    "sums": lambda a, b: a.concat(b.negate()).group_by("k").agg(n=tm.count(), s=tm.sum("v"), x=tm.avg("v")),
+    "total": lambda a, b: a.concat(b.negate()).agg(n=tm.count("v"), s=tm.sum("v"), x=tm.avg("v / 3")),
+    "extremes": lambda a, b: a.distinct().concat(b.distinct()).group_by("k").agg(l=tm.min("v"), h=tm.max("v")),
+    "reduce": lambda a, b: a.distinct().concat(b.distinct()).group_by("k").reduce(_shown, SHOWN),
+    "threshold": lambda a, b: a.concat(b).threshold(lambda row, n: n // 2),
+    "reach": lambda a, b: a.distinct().iterate(lambda here: two_hops(here, b).concat(a).distinct(), error_at=50),
+    "parity": parity,
+    "least labels": lambda a, b: a.distinct().iterate(
+        lambda here: two_hops(here, b.distinct()).concat(a.distinct()).group_by("k").agg(v=tm.min("v")), return_at=4
+    ),
+    "halves in a loop": lambda a, b: a.iterate(
+        lambda here: here.concat(b.negate()).threshold(lambda row, n: n // 2), return_at=3
+    ),
+    "loops in a loop": lambda a, b: a.distinct().iterate(
+        lambda here: here.iterate(lambda inner: two_hops(inner, b).concat(here).distinct(), error_at=50)
+        .filter("k <> 1").concat(a).distinct(), error_at=50
+    ),
+    "delay": lambda a, b: a.delay(_to_even).concat(b).distinct(),
+    "delay in a loop": lambda a, b: a.iterate(
+        lambda here: two_hops(here.delay(_to_even), b).distinct(), return_at=3
+    ),
+}  # fmt: skip
+
+
+def one_operator(operator, coordinates, data):
+    """A dataflow of one of these operators, and updates for it."""
+    found = {n: data.draw(updates(KV, coordinates, max_size=24, latest=4), label=n) for n in "ab"}
+    flow = new_flow(coordinates)
+    flow.output("out", OPERATORS[operator](*(flow.input(n, KV) for n in "ab")))
+    return flow, found
