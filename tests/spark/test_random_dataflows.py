@@ -2,9 +2,8 @@
 
 import pytest
 from agreement import Agreement, Agreement2D, agree
-from equivalences import DATAFLOWS, OPERATORS, one_operator
+from equivalences import DATAFLOWS, OPERATORS, one_operator, some_updates
 from hypothesis import HealthCheck, Phase, given, note, settings
-from hypothesis import strategies as st
 from running import examples
 
 from tidemill.testing import all_at_once, check_equivalent, time_by_time
@@ -21,8 +20,7 @@ LIVE = SparkLive(in_driver=2)
 
 
 def compare(flow, updates):
-    note(flow.explain())
-    engines = ["reference", "embedded", "spark", SparkLive(in_driver=0), LIVE]
+    engines = ["reference", "embedded", "spark", LIVE]
     check_equivalent(flow, updates, engines=engines, batchings=[all_at_once, time_by_time])
 
 
@@ -31,6 +29,7 @@ def test_random_dataflows(spark, kind, count):
     @settings(examples(count), **SETTINGS)
     @given(case=DATAFLOWS[kind])
     def agreement(case):
+        note(case.flow.explain())
         compare(case.flow, case.updates)
 
     agreement()
@@ -38,14 +37,9 @@ def test_random_dataflows(spark, kind, count):
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_each_operator(spark, operator):
-    @settings(examples(1), **SETTINGS)
-    @given(data=st.data())
-    def agreement(data):
-        compare(*one_operator(operator, data.draw(st.sampled_from([1, 2]), label="coordinates"), data))
-
-    agreement()
+    compare(one_operator(operator, coordinates=1), some_updates(1, operator, size=10, latest=1))
 
 
 @pytest.mark.parametrize("machine", [Agreement, Agreement2D])
 def test_engines_agree_after_every_action(spark, machine):
-    agree(machine, ["reference", "embedded", LIVE], parent=examples(2), stateful_step_count=12, **SETTINGS)
+    agree(machine, ["reference", "embedded", LIVE], parent=examples(10), stateful_step_count=12, **SETTINGS)
