@@ -5,6 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
+from tidemill.renderer.durable.cold import Cold
 from tidemill.testing.livespark import SparkLive
 
 
@@ -440,3 +441,16 @@ def test_large_steps_leave_few_files(spark, tmp_path):
         assert run.metrics().state_rows == 0
         run.checkpoint()
         assert list((tmp_path / "cold").iterdir()) == []
+
+
+def test_what_is_merged_after_a_commit_is_there_for_who_goes_on(spark, tmp_path, monkeypatch):
+    """Found by killing runs: a merge after a step removed the files to which the step's own commit referred."""
+    monkeypatch.setattr(Cold.settle, "__defaults__", (2,))
+    flow = tm.Dataflow()
+    x = flow.input("x", {"k": "int64", "i": "int64"})
+    flow.output("o", x.group_by("k").agg(n=tm.count(), least=tm.min("i")))
+    for step in range(6):
+        with flow.start(tm.Spark(spark, tmp_path, in_driver=0)) as run:
+            run.insert("x", spark.range(3).selectExpr("id AS k", f"CAST({step} AS bigint) AS i"))
+            run.advance()
+            assert sorted(run.snapshot("o")) == [(k, step + 1, 0) for k in range(3)]

@@ -57,6 +57,8 @@ class ColdStore:
         """By the name of the spine that they are below."""
         self.base: set[str] = set()
         """The files that the last checkpoint refers to: after a crash they are what there is."""
+        self.listed: set[str] = set()
+        """Those that a checkpoint refers to that is being made."""
         self.replaced = 0
         """How many files were replaced by others since the last sweep."""
         self._pins: Counter[str] = Counter()
@@ -94,6 +96,7 @@ class ColdStore:
 
     def listing(self) -> dict[str, Any]:
         """Return what there is, to be written down with a checkpoint."""
+        self.listed = self.names
         return {
             name: [[attrs.astuple(f, recurse=False) for f in batch.files] for batch in cold.cold_batches]
             for name, cold in self.colds.items()

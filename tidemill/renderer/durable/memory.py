@@ -118,9 +118,12 @@ class Memory:
             self.store.restore(listing, self.spines)
 
     def began_anew(self) -> None:
-        """Take note that there is a checkpoint of what there is, and remove what no other needs."""
+        """Take note that what was listed last is in a checkpoint, and remove what nothing else needs.
+
+        By now batches may have been merged into others, which a checkpoint does not know of.
+        """
         if self._store is not None and self._folder is not None:
-            self._store.base = self._store.names
+            self._store.base = self._store.listed
         self.sweep()
 
     def sweep(self) -> None:
