@@ -63,5 +63,5 @@ def test_what_waited_and_came_to_nothing():
         port.operator.frontier.upper = Antichain([(1,)])
         port.release()
         assert not port.waiting
-        assert not port.has_work
+        assert not port.rounds
         run.compiled.schedule.touched.clear()

@@ -224,9 +224,10 @@ class Port:
         return sum(block.shape[1] for block in self._now)
 
     @property
-    def has_work(self) -> bool:
-        """Whether there is something for this step."""
-        return bool(self._now or self._later)
+    def rounds(self) -> dict[Loops, list[Block]]:
+        """What is there for this step, by the rounds that it is of."""
+        now = self.operator.region.now
+        return {**({now: self._now} if self._now and now is not None else {}), **self._later}
 
     def take(self) -> Block | None:
         """Return what is there for the operator's turn."""

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.collections.schema import Schema
-from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Node
 from tidemill.renderer.spark.failures import in_task
 from tidemill.renderer.spark.frames import DIFF, Frame, consolidated, is_small, materialised, times, worked_out
@@ -43,7 +43,9 @@ class KeyedRound:
     now: Loops
     lower: Antichain
     upper: Antichain
-    layout: Layout = attrs.field()
+    one_time: bool = attrs.field(default=False, kw_only=True)
+    """Whether all updates of all operators are known to be at one user time."""
+    layout: Layout = attrs.field(init=False)
 
     @layout.default
     def _layout(self) -> Layout:
@@ -53,7 +55,8 @@ class KeyedRound:
         """Return what new updates come to where nothing is stored and nothing will be: not worked out yet."""
         lines = [self._new(delta.data)] if delta is not None else []
         found = self._found([*lines, *([due] if due is not None else [])], keeps=False)
-        time = delta.time if delta is not None else (0,) * self.users
+        least = (0,) * self.users  # the time of what is due
+        time = least if delta is None else delta.time if due is None or delta.time == least else None
         return Keyed(self._change(found, rows=None, time=time))
 
     def step(
@@ -72,14 +75,15 @@ class KeyedRound:
             keys = functools.reduce(DataFrame.union, [line.select(*self._keys) for line in lines]).distinct()
             few = due is None and new is not None and is_small(new)
             lines.append(touched(stored, keys, self._keys, few=few))
-        return self._counted(self._found(lines, keeps=True, summed=sums is not None), delta)
+        alone = self.one_time or not (stored or due is not None)
+        time = delta.time if delta is not None and alone else None
+        return self._counted(self._found(lines, keeps=True, summed=sums is not None), time)
 
-    def _counted(self, found: DataFrame, delta: Frame | None) -> Keyed:
+    def _counted(self, found: DataFrame, time: Time | None) -> Keyed:
         kinds = {"made": self._is_made(), "owed": F.col(KIND) == DUE, "kept": F.col(KIND) >= STORE}
         sums = [F.count(F.when(is_kind, 1)).alias(name) for name, is_kind in kinds.items()]
         data, counts = worked_out(found, *sums)
         owed = data.filter(F.col(KIND) == DUE) if counts["owed"] else None
-        time = delta.time if delta is not None else None
         change = self._change(data, rows=counts["made"], time=time) if counts["made"] else None
         stays = data if owed is None else data.filter(F.col(KIND) != DUE)
         width = len(self.layout.fields)
@@ -107,7 +111,7 @@ class KeyedRound:
         last = F.col(KIND) == STORE + len(self.layout.stores) - 1
         return last & (F.col(f"w{self.layout.made_weight}") != 0)
 
-    def _change(self, found: DataFrame, rows: int | None, time: tuple[int, ...] | None) -> Frame:
+    def _change(self, found: DataFrame, rows: int | None, time: Time | None) -> Frame:
         """Return the updates of the output among the lines that the task gave."""
         row = [F.col(name).alias(f"c{i}") for i, name in enumerate(self.layout.made)]
         diff = F.col(f"w{self.layout.made_weight}").alias(DIFF)

@@ -28,7 +28,8 @@ class Needs:
         for node in graph.nodes:
             if isinstance(node, Variable) or any(i.id in self._changing for i in node.inputs):
                 self._changing.add(node.id)
-        self._kept = {n.id for n in self._asked_again()}
+        self._again = dict(self._asked_again())
+        self._kept = {join.inputs[side].id for join, sides in self._again.items() for side in sides}
 
     def needed(self, node: Node) -> bool:
         """Return whether an output depends on a node."""
@@ -37,6 +38,10 @@ class Needs:
     def kept(self, node: Node) -> bool:
         """Return whether later rounds ask for a node's updates: a join meets them with what comes then."""
         return node.id in self._kept
+
+    def asked_again(self, join: Join, side: int) -> bool:
+        """Return whether later rounds ask for what came to a join from one of its sides."""
+        return side in self._again.get(join, ())
 
     @functools.cache  # noqa: B019 - lives as long as a step
     def readers(self, node: Node) -> int:
@@ -53,10 +58,9 @@ class Needs:
         """Return the nodes that take something out of a scope."""
         return [n for n in self._graph.nodes if isinstance(n, Leave) and n.inputs[0].scope is scope and self.needed(n)]
 
-    def _asked_again(self) -> Iterable[Node]:
-        """Return the sides of joins in loops whose other side changes after the first round."""
+    def _asked_again(self) -> Iterable[tuple[Join, list[int]]]:
+        """Return joins in loops, and which of their sides have another side that changes after the first round."""
         for node in self._graph.nodes:
             if isinstance(node, Join) and node.scope.parent is not None and self.needed(node):
-                left, right = node.inputs
-                yield from [left] if right.id in self._changing else []
-                yield from [right] if left.id in self._changing else []
+                left, right = (source.id in self._changing for source in node.inputs)
+                yield node, [*([0] if right else []), *([1] if left else [])]

@@ -51,10 +51,9 @@ class Step:
         self._given = given
         self._carefully = carefully
         self._users = len(graph.coordinates)
-        self._lower, self._upper = Antichain.minimum(self._users), Antichain()
         self._needs = Needs(graph, whole=self.lives)
         self._one_time = self._is_at_one_time()
-        self._traces: dict[Node, Trace] = {}
+        self._traces: dict[tuple[Node, int], Trace] = {}
         self._work: dict[Scope, set[Loops]] = defaultdict(set)
         self._later: dict[tuple[Node, Loops], list[Frame]] = defaultdict(list)
         self._owed: dict[tuple[Node, Loops], list[DataFrame]] = defaultdict(list)
@@ -73,14 +72,20 @@ class Step:
                 least = (0,) * (node.scope.coordinates - self._users)
                 self._owe(node, least, due_line(self._spark, node))
 
-    def _trace(self, node: Node) -> Trace:
-        """Return what is kept of a node's updates, or for a node."""
-        if node not in self._traces:
-            self._traces[node] = Trace(self._users)
-        return self._traces[node]
+    def _trace(self, node: Node, side: int = 0) -> Trace:
+        """Return what is kept for a node, of one of its inputs where it joins them."""
+        if (node, side) not in self._traces:
+            self._traces[node, side] = Trace(self._users)
+        return self._traces[node, side]
+
+    def _interval(self, _node: Node) -> tuple[Antichain, Antichain]:
+        """Return the frontiers from and to which the step brings a node."""
+        return Antichain.minimum(self._users), Antichain()
 
     def _is_at_one_time(self) -> bool:
-        """Return whether all updates in the whole graph are at the same user time."""
+        """Return whether all updates in the whole graph, those stored too, are known to be at the same user time."""
+        if self.lives:
+            return False
         found = {f.time for f in self._given.values() if f is not None}
         for node in self._graph.nodes:
             if isinstance(node, Retime):
@@ -144,17 +149,16 @@ class Step:
         return united([f for f in (made, *self._later.pop((node, now), ())) if f is not None])
 
     def _shared(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
-        """Return what several read worked out, so that it is not computed for each; keep what later rounds will ask."""
+        """Return what several read, or later rounds ask for, worked out, so that it is not computed for each."""
+        del now
         if frame is None:
             return None
-        kept = self._needs.kept(node)
-        if (kept or self._needs.readers(node) > 1) and not frame.cheap:
-            frame = materialised(frame)
-        if kept and frame is not None and (frame := materialised(frame)) is not None:
-            self._trace(node).append(frame, now)
+        if self._needs.kept(node) or (self._needs.readers(node) > 1 and not frame.cheap):
+            return materialised(frame)
         return frame
 
     def _inputs(self, node: Node) -> list[Frame | None]:
+        """Return what comes to a node in the current round."""
         return [self.deltas.get(source) for source in node.inputs]
 
     def of_input(self, node: Input, _now: Loops) -> Frame | None:
@@ -190,8 +194,9 @@ class Step:
 
     def of_join(self, node: Join, now: Loops) -> Frame | None:
         """Each side's new updates meet the other's, and those that the other had from earlier rounds."""
-        left, right = (consolidated(f) if f is not None and self._carefully else f for f in self._inputs(node))
-        first, second = (self._traces.get(source) for source in node.inputs)
+        came = self._inputs(node)
+        left, right = (consolidated(f) if f is not None and self._carefully else f for f in came)
+        first, second = (self._traces.get((node, side)) for side in (0, 1))
         pairs = [(left, right)]
         late: list[tuple[Frame | None, Frame | None]] = []
         if left is not None and second is not None:
@@ -202,6 +207,9 @@ class Step:
             late += [(f, right) for f in first.later(now)]
         for at, frame in self._by_round(_met(node, late)):
             self._send_later(node, at, frame)
+        for side, of_side in enumerate(came):
+            if self._needs.asked_again(node, side) and of_side is not None and (new := materialised(of_side)):
+                self._trace(node, side).append(new, now)
         return _met(node, pairs)
 
     def _stored(self, trace: Trace, now: Loops) -> list[Frame]:
@@ -245,7 +253,7 @@ class Step:
         return self._keyed(node, frame, now)
 
     def _keyed(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
-        around = KeyedRound(node, self._users, now, self._lower, self._upper)
+        around = KeyedRound(node, self._users, now, *self._interval(node), one_time=self._one_time)
         due = _united_data(self._owed.pop((node, now), []))
         if not now and not self.lives:
             return around.once(frame, due).change
@@ -257,9 +265,13 @@ class Step:
             trace.append(came.kept, now)
             self._keep(around, came.kept)
         if came.owed is not None:
-            for at in _rounds_in(came.owed, self._users, node.scope.coordinates):
-                self._owe(node, at, _at(came.owed, self._users, at))
+            self._owe_later(node, came.owed)
         return came.change
+
+    def _owe_later(self, node: Node, due: DataFrame) -> None:
+        """Have a node look at keys and times, as lines of its table say, in the rounds that these are of."""
+        for at in _rounds_in(due, self._users, node.scope.coordinates):
+            self._owe(node, at, _at(due, self._users, at))
 
     def _keep(self, around: KeyedRound, lines: Frame) -> None:
         """Take note of what a keyed operator's arrangements hold more."""

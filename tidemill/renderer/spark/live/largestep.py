@@ -9,47 +9,44 @@ made small by Spark and put together in the driver. A loop is run as a whole, by
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Self, cast
+from collections.abc import Callable, Collection, Mapping
+from typing import cast
 
 import networkx as nx
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.collections.binding import BoundColumn
-from tidemill.collections.schema import Field, Schema
-from tidemill.collections.types import INT64, DType
-from tidemill.dataflow.nodes import Arrange, Enter, Input, Join, Leave, Map, Node, Output, Reduce, Threshold
+from tidemill.collections.types import INT64
+from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Arrange, Enter, Input, Join, Leave, Map, Node, Output, Reduce, Threshold, Variable
 from tidemill.dataflow.scopes import Scope
 from tidemill.renderer.embedded.aggregates import AggregateLogic
 from tidemill.renderer.embedded.blocks import Block, stacked
 from tidemill.renderer.embedded.blocks import consolidated as consolidated_block
-from tidemill.renderer.embedded.codec import decode_column, encode_column
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.keyed import NEW as NEW_PORT
 from tidemill.renderer.embedded.keyed import PENDING, KeyedOperator
 from tidemill.renderer.embedded.linear import is_projection
 from tidemill.renderer.embedded.reduce import ReduceOperator
-from tidemill.renderer.embedded.schedule import Loops as Round
-from tidemill.renderer.embedded.schedule import Operator
+from tidemill.renderer.embedded.schedule import Operator, Port
 from tidemill.renderer.spark import linear, native
-from tidemill.renderer.spark.frames import DIFF, Frame, columns, materialised, names, times, united
-from tidemill.renderer.spark.keyed import KeyedRound, due_line, lines_of
+from tidemill.renderer.spark.frames import DIFF, Frame, columns, materialised, times, united
+from tidemill.renderer.spark.keyed import KeyedRound, lines_of
 from tidemill.renderer.spark.keyedtasks import ARRANGED, KIND, STORE, Kept, Layout, fed_sums, layout_of
+from tidemill.renderer.spark.live.exchange import block_of, due_block, due_lines, encoded, frame_of
+from tidemill.renderer.spark.live.late import Late, is_beyond
 from tidemill.renderer.spark.state import Loops, Trace
 from tidemill.renderer.spark.step import Step
-from tidemill.renderer.spark.types import struct
 
-__all__ = ["LargeStep", "frame_of"]
+__all__ = ["LargeStep"]
 
 Held = Callable[[str], DataFrame | None]
 """What an arrangement held before: values ``v0``, times ``t0``, weights ``w0`` and on; None of nothing."""
 
 
 class LargeStep(Step):
-    """See `Step`. Times are of one coordinate, and all updates at times that close in this step."""
+    """See `Step`. What comes at times beyond the frontiers of operators waits at their ports in the driver."""
 
     lives = True
 
@@ -74,10 +71,9 @@ class LargeStep(Step):
         self._held = held
         self._few = few
         """Up to so many rows a change is small."""
-        frontier = next(iter(compiled.inputs.values())).frontier  # that of all: they advance together
-        self._lower, self._upper = frontier.settled, frontier.upper
-        self._small: dict[tuple[Node, int], Block] = {}
-        """Small changes that came to an operator, by its input, to be taken in with large ones."""
+        self._late = Late(compiled)
+        self._small: dict[tuple[Node, int, Loops], list[Block]] = defaultdict(list)
+        """Small changes that came to an operator, by its input and the round, to be taken in with large ones."""
         sources = [n.id for n, frame in given.items() if frame is not None]
         ids = set(sources).union(*(nx.descendants(self._graph.digraph, i) for i in sources))
         loops = {_outermost(n.scope) for n in self._graph.nodes if n.id in ids} - {None}
@@ -88,12 +84,18 @@ class LargeStep(Step):
         """Look up what those operators hold that a large change may come to."""
         for node in self._reached:
             if isinstance(node, Join):
-                for source in node.inputs:
-                    self._traces[source] = Trace(self._users, self._arranged(source))
+                for side in (0, 1):
+                    self._traces[node, side] = Trace(
+                        self._users, [*self._arranged(node.inputs[side]), *self._unmet(node, side)]
+                    )
             elif isinstance(node, (Reduce, Threshold)):
-                self._traces[node] = Trace(self._users, self._lines(node, f"{node.id}"))
+                self._traces[node, 0] = Trace(self._users, self._lines(node, f"{node.id}"))
             elif isinstance(node, Input) and node.unique:
-                self._traces[node] = Trace(self._users, self._lines(node, f"{node.id + 0.5}"))
+                self._traces[node, 0] = Trace(self._users, self._lines(node, f"{node.id + 0.5}"))
+
+    def _interval(self, node: Node) -> tuple[Antichain, Antichain]:
+        frontier = self._compiled.operators[node].frontier
+        return frontier.settled, frontier.upper
 
     # -- who does what ------------------------------------------------------------------------------------------------
 
@@ -101,16 +103,15 @@ class LargeStep(Step):
         if scope.parent is not None:
             super()._run(scope, now)
             return
-        with _Gates(self._compiled) as gates:
-            for item in self._graph.plan(scope):
-                if isinstance(item, Scope):
-                    self._run_loop(item, gates)
-                elif self._is_large(item):
-                    self._render(item)
-                else:
-                    self._run_here(self._compiled.operators[item])
-                    if item in self._compiled.checks:
-                        self._run_here(self._compiled.checks[item])
+        for item in self._graph.plan(scope):
+            if isinstance(item, Scope):
+                self._run_loop(item)
+            elif self._is_large(item):
+                self._render(item)
+            else:
+                self._run_here(self._compiled.operators[item])
+                if item in self._compiled.checks:
+                    self._run_here(self._compiled.checks[item])
 
     def _is_large(self, node: Node) -> bool:
         if isinstance(node, Leave):
@@ -119,14 +120,12 @@ class LargeStep(Step):
             return self._given.get(node) is not None
         return any(self.deltas.get(source) is not None for source in node.inputs)
 
-    def _run_loop(self, scope: Scope, gates: _Gates) -> None:
+    def _run_loop(self, scope: Scope) -> None:
         entering = [n for n in self._needs.of(scope, Enter) if n.inputs[0].scope is scope.parent]
         if any(self.deltas.get(n.inputs[0]) is not None for n in entering):
-            self._small |= gates.taken(entering)
-            self._owe_due(scope)
+            self._take_in(scope)
             self._loop(scope, ())
             return
-        gates.open(entering)
         region = self._compiled.region(scope)
         if region.queued:
             region.queued = False
@@ -141,15 +140,17 @@ class LargeStep(Step):
     def _render(self, node: Node) -> None:
         """Have the executors do an operator's work, unless that proves to be small."""
         operator = self._compiled.operators[node]
+        keyed = isinstance(operator, KeyedOperator)
         for i, port in enumerate(operator.ports):
-            if i != PENDING or not isinstance(operator, KeyedOperator):
+            if i != PENDING or not keyed:
                 block = port.take_consolidated()
                 if block is not None:
-                    self._small[node, i] = block
-        self._owe_due_of(node)
+                    self._small[node, i, ()].append(block)
         if isinstance(node, Reduce) and self._sum_here(node, cast("KeyedOperator", operator)):
             return
-        self.deltas[node] = self._handed(node, self._shared(node, self._delta(node, ()), ()))
+        if keyed:
+            self._owe_due(node, operator.ports[PENDING])
+        self.deltas[node] = self._shared(node, self._delta(node, ()), ())
 
     def _handed(self, node: Node, frame: Frame | None) -> Frame | None:
         """Hand a change that is known to be small to the operators behind in the driver; return one that is not."""
@@ -157,9 +158,15 @@ class LargeStep(Step):
             frame = materialised(frame)
         if frame is None or frame.rows is None or frame.rows > self._few:
             return frame
-        block = consolidated_block(self._block(node.schema, frame))
+        if isinstance(node, Arrange) and self._is_added(node):  # operators in the driver would not find it there
+            return frame
+        block = consolidated_block(block_of(self._compiled, node.schema, frame))
         self._compiled.operators[node].emit(block, ())
         return None
+
+    def _is_added(self, node: Node) -> bool:
+        """Return whether what comes to an arrangement is going to be on the disk, and not in the driver's spine."""
+        return f"{node.id}/spine" in self.added or f"{node.id}/spine" in self.same
 
     def _sum_here(self, node: Reduce, operator: KeyedOperator) -> bool:
         """Have Spark sum up what comes to each group, and the driver do the rest, where there are few groups."""
@@ -175,9 +182,7 @@ class LargeStep(Step):
         if len(table) > self._few:
             return False
         types = [*(node.inputs[0].schema.fields[k].dtype for k in layout.keys), *[INT64] * len(layout.numbers)]
-        block = _encoded(table, types[: len(wanted)], self._compiled)
-        if self._owed.pop((node, ()), None):  # that is for the driver as well
-            operator.ports[PENDING].put(np.zeros((layout.coordinates, 1), np.int64), ())
+        block = encoded(table, types[: len(wanted)], self._compiled)
         try:
             if len(table):
                 operator.ports[NEW_PORT].put(fed_sums(layout, operator, block), ())
@@ -190,32 +195,64 @@ class LargeStep(Step):
 
     def _inputs(self, node: Node) -> list[Frame | None]:
         found = super()._inputs(node)
+        now = self._running.get(node.scope, ())
         for i, frame in enumerate(found):
-            block = self._small.get((node, i))
-            if block is not None:
-                some = frame_of(self._spark, self._compiled, node.inputs[i].schema, block)
-                found[i] = some if frame is None else united([frame, some])
+            if blocks := self._small.get((node, i, now)):
+                some = [self._frame(node.inputs[i], block) for block in blocks]
+                found[i] = united(some if frame is None else [frame, *some])
         return found
 
-    def _comes(self, node: Enter) -> bool:
-        return super()._comes(node) or (node, 0) in self._small
+    def _frame(self, source: Node, block: Block) -> Frame:
+        return frame_of(self._spark, self._compiled, source.schema, block)
 
-    def _owe_due(self, scope: Scope) -> None:
+    def _take_in(self, scope: Scope) -> None:
+        """Have a loop that the executors run take in what came to its operators in the driver, each round its own."""
         for node in self._graph.nodes:
-            if node.scope.within(scope):
-                self._owe_due_of(node)
+            if not node.scope.within(scope):
+                continue
+            operator = self._compiled.operators[node]
+            for i, port in enumerate(operator.ports):
+                if i == PENDING and isinstance(operator, KeyedOperator):
+                    self._owe_due(node, port)
+                    continue
+                for at, blocks in port.rounds.items():
+                    self._small[node, i, at].append(consolidated_block(stacked(blocks)))
+                    self._announce(node.scope, at)
+        self._compiled.region(scope).clear()
 
-    def _owe_due_of(self, node: Node) -> None:
-        """Have a group without keys looked at, whatever comes in, where that is still to be done."""
-        operator = self._compiled.operators[node]
-        if isinstance(operator, KeyedOperator) and operator.ports[PENDING].has_work:
-            operator.ports[PENDING].clear()
-            self._owe(node, (0,) * (node.scope.coordinates - self._users), due_line(self._spark, node))
+    def _owe_due(self, node: Node, port: Port) -> None:
+        """Have looked at what is due, in the rounds that it is of."""
+        for at, blocks in port.rounds.items():
+            self._owe(node, at, due_lines(self._spark, self._compiled, node, stacked(blocks)))
+        port.clear()
 
-    def _block(self, schema: Schema, frame: Frame) -> Block:
-        """Return a DataFrame's updates, got into the driver."""
-        types = [*(f.dtype for f in schema), *[INT64] * (frame.coordinates + 1)]
-        return _encoded(frame.data.select(*names(frame.width, frame.coordinates)).toArrow(), types, self._compiled)
+    # -- what is for later steps ----------------------------------------------------------------------------------
+
+    def _hold_back(self, node: Node, frame: Frame, now: Loops) -> Frame | None:
+        """Have what some that read a node have to wait with wait at their ports, and return the rest."""
+        rest, late = self._late.parted(node, frame)
+        if late is not None:
+            self._compiled.operators[node].emit(late, now)
+            if now:  # others that read it need not wait
+                self._take_in(cast("Scope", _outermost(node.scope)))
+        return rest
+
+    def _send_later(self, node: Node, at: Loops, frame: Frame) -> None:
+        rest = self._hold_back(node, frame, at) if isinstance(node, Variable) else frame
+        if rest is not None:
+            super()._send_later(node, at, rest)
+
+    def _owe_later(self, node: Node, due: DataFrame) -> None:
+        late = is_beyond(self._interval(node)[1])
+        if self._users > 1:  # else no two times join to another
+            self._hold_due(node, self._compiled.operators[node], due.filter(late))
+        if node.scope.parent is not None:
+            super()._owe_later(node, due.filter(~late))
+
+    def _hold_due(self, node: Node, operator: Operator, due: DataFrame) -> None:
+        block = due_block(self._compiled, node, due)
+        if block.shape[1]:
+            operator.ports[PENDING].hold(block)
 
     # -- what there is ------------------------------------------------------------------------------------------------
 
@@ -229,6 +266,13 @@ class LargeStep(Step):
             return []
         row = [F.col(f"v{i}").alias(f"c{i}") for i in range(width)]
         return [Frame(data.select(*row, *times(coordinates), F.col("w0").alias(DIFF)), width, coordinates, cheap=True)]
+
+    def _unmet(self, node: Join, side: int) -> list[Frame]:
+        """Return what takes out of an arrangement what a join was not given before: what waits, and what is due now."""
+        port = self._compiled.operators[node].ports[side]
+        waiting = [] if port.index is None else [port.index.everything()]
+        blocks = [*waiting, *(block for blocks in port.rounds.values() for block in blocks)]
+        return [linear.negated(self._frame(node.inputs[side], b)) for b in blocks if b.shape[1]]
 
     def _lines(self, node: Node, place: str) -> list[Frame]:
         """Return what the arrangements of a keyed operator hold, as lines of its tables."""
@@ -250,11 +294,18 @@ class LargeStep(Step):
             if not frame.cheap or isinstance(node, Output):
                 frame = materialised(frame)
             source, picked = _origin(node)
-            if isinstance(node, Arrange) and source in self._in_files and (source, 0) not in self._small:
+            if isinstance(node, Arrange) and source in self._in_files and not self._is_more(node, source):
                 self.same[f"{node.id}/spine"] = cast("Input", source), picked
             elif frame is not None and not self._arrange_here(node, frame, now):
                 self.added[f"{node.id}/spine"].append(self.values_of(frame))
-        return super()._shared(node, frame, now)
+        if frame is not None and self._compiled.operators[node].ports:  # others only pass on what was looked at
+            frame = self._hold_back(node, frame, now)
+        frame = super()._shared(node, frame, now)
+        return frame if now else self._handed(node, frame)
+
+    def _is_more(self, node: Node, source: Node) -> bool:
+        """Return whether more came to an arrangement than what is in files, from the driver."""
+        return (source, 0, ()) in self._small or (node, 0, ()) in self._small
 
     @staticmethod
     def values_of(frame: Frame) -> DataFrame:
@@ -269,7 +320,7 @@ class LargeStep(Step):
         operator = self._compiled.operators[node]
         consumers, operator.consumers = operator.consumers, []  # they get it as from any other
         try:
-            operator.ports[0].put(consolidated_block(self._block(node.schema, frame)), ())
+            operator.ports[0].put(consolidated_block(block_of(self._compiled, node.schema, frame)), ())
             self._run_here(operator)
         finally:
             operator.consumers = consumers
@@ -289,17 +340,22 @@ class LargeStep(Step):
 
     def of_input(self, node: Input, now: Loops) -> Frame | None:
         frame = self._given.get(node)
-        block = self._small.get((node, 0))
-        if block is not None:
-            frame = united(
-                [f for f in (frame, frame_of(self._spark, self._compiled, node.schema, block)) if f is not None]
-            )
+        small = [self._frame(node, block) for block in self._small.get((node, 0, now), ())]
+        frame = united(small if frame is None else [frame, *small])
         if frame is not None and node.unique:
-            around = KeyedRound(node, self._users, now, self._lower, self._upper)
-            came = around.step(frame, self._trace(node).everything(), None)
-            if came.kept is not None:
-                self._keep(around, came.kept)
+            self._check(node, frame, now)
         return frame
+
+    def _check(self, node: Input, frame: Frame, now: Loops) -> None:
+        """Have checked that an input is unique."""
+        around, check = KeyedRound(node, self._users, now, *self._interval(node)), self._compiled.checks[node]
+        self._owe_due(node, check.ports[PENDING])
+        due = self._owed.pop((node, now), [None])[0]
+        came = around.step(frame, self._trace(node).everything(), due)
+        if came.kept is not None:
+            self._keep(around, came.kept)
+        if came.owed is not None:
+            self._hold_due(node, check, came.owed)
 
     def of_threshold(self, node: Threshold, now: Loops) -> Frame | None:
         return self._looked_at(node, now)
@@ -312,54 +368,6 @@ class LargeStep(Step):
         if frame is None and (node, now) not in self._owed:
             return None
         return self._keyed(node, frame, now)
-
-
-class _Gates:
-    """Holds back what operators in the driver send into loops, until it is known who runs these."""
-
-    def __init__(self, compiled: Compiled) -> None:
-        self._compiled = compiled
-        self._before: list[tuple[Operator, list[tuple[Operator, int]]]] = []
-        self._gates: dict[Node, _Gate] = {}
-
-    def __enter__(self) -> Self:
-        for node, operator in self._compiled.operators.items():
-            if node.scope.parent is None and any(isinstance(c.node, Enter) for c, _ in operator.consumers):
-                self._before.append((operator, operator.consumers))
-                operator.consumers = [self._gated(c, port) for c, port in operator.consumers]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for operator, consumers in self._before:
-            operator.consumers = consumers
-
-    def taken(self, entering: Iterable[Enter]) -> dict[tuple[Node, int], Block]:
-        """Return what was held back."""
-        return {(n, 0): consolidated_block(stacked(blocks)) for n in entering if (blocks := self._gates[n].blocks)}
-
-    def open(self, entering: Iterable[Enter]) -> None:
-        """Let in what was held back."""
-        for node in entering:
-            for block in self._gates[node].blocks:
-                self._compiled.operators[node].accept(0, block, ())
-
-    def _gated(self, consumer: Operator, port: int) -> tuple[Operator, int]:
-        if not isinstance(consumer.node, Enter):
-            return consumer, port
-        gate = self._gates[consumer.node] = _Gate()
-        return cast("Operator", gate), port
-
-
-class _Gate:
-    """Stands in for what brings updates into a loop."""
-
-    def __init__(self) -> None:
-        self.blocks: list[Block] = []
-
-    def accept(self, port: int, block: Block, at: Round | None) -> None:
-        """Hold back an update."""
-        del port, at
-        self.blocks.append(block)
 
 
 def _outermost(scope: Scope) -> Scope | None:
@@ -379,24 +387,6 @@ def _origin(node: Node) -> tuple[Node, tuple[int, ...]]:
         picked = tuple(columns_of[i] for i in picked)
         (source,) = source.inputs
     return source, picked
-
-
-def frame_of(spark: SparkSession, compiled: Compiled, schema: Schema, block: Block) -> Frame:
-    """Return updates in the driver as a DataFrame."""
-    users = compiled.schedule.users
-    inside = names(len(schema), users)
-    types = [*(f.dtype for f in schema), *[INT64] * (users + 1)]
-    arrays = [decode_column(c, t, compiled.interner) for c, t in zip(block, types, strict=True)]
-    fields = Schema(tuple(Field(n, t) for n, t in zip(inside, types, strict=True)))
-    data = spark.createDataFrame(pa.table(dict(zip(inside, arrays, strict=True))), schema=struct(fields))
-    return Frame(data, len(schema), users, rows=block.shape[1], cheap=True, consolidated=True)
-
-
-def _encoded(table: pa.Table, types: Sequence[DType], compiled: Compiled) -> Block:
-    block = np.empty((len(types), len(table)), np.int64)
-    for i, dtype in enumerate(types):
-        block[i] = encode_column(table.column(i).cast(dtype.arrow), dtype, compiled.interner)
-    return block
 
 
 def _as_lines(layout: Layout, number: int, kept: Kept, frame: Frame) -> DataFrame:

@@ -14,7 +14,7 @@ from tidemill.collections.results import Rows, Updates
 from tidemill.collections.schema import Schema
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time
-from tidemill.dataflow.nodes import Input, Output, Reduce
+from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import EngineError
 from tidemill.renderer.durable.cold import Cold
 from tidemill.renderer.durable.coldfiles import ColdFile
@@ -24,9 +24,9 @@ from tidemill.renderer.run import Queued, schema_of
 from tidemill.renderer.spark.attempts import attempted
 from tidemill.renderer.spark.boundary import Names
 from tidemill.renderer.spark.frames import Frame, united
+from tidemill.renderer.spark.live.exchange import frame_of
 from tidemill.renderer.spark.live.incoming import few_of, frame_in_files, put_down
 from tidemill.renderer.spark.live.large import LargeWork
-from tidemill.renderer.spark.live.largestep import frame_of
 from tidemill.renderer.spark.live.ondisk import DiskRows, DiskUpdates, Parts, contents, pin, summed
 from tidemill.renderer.spark.session import check_session, is_connected
 
@@ -54,7 +54,7 @@ class SparkRun(DurableRun):
         self._in_driver = in_driver
         self._taking: list[PutDown] = []
         """The large changes that the current step takes."""
-        self._may_be_large = self._by_executors = self._carefully = False
+        self._by_executors = self._carefully = False
         """Of the current step."""
         self._shown: dict[Output, tuple[ColdFile, ...]] = {}
         self._unread_files: dict[Output, tuple[ColdFile, ...]] = {}
@@ -149,24 +149,14 @@ class SparkRun(DurableRun):
             self._sweep()
 
     def _close_large(self, changes: Sequence[PutDown], frontiers: Mapping[Input, Antichain]) -> None:
-        self._may_be_large = self._closes_everything(frontiers)
-        if self._may_be_large:
-            self._taking = list(changes)
-        else:
-            super()._close_large(changes, frontiers)
+        del frontiers
+        self._taking = list(changes)
 
     def _waiting_in_files(self) -> list[PutDown]:
         return [c for c in self._put_downs if c not in self._taking]
 
-    def _closes_everything(self, frontiers: Mapping[Input, Antichain]) -> bool:
-        """Return whether all that comes closes with this step: then nothing has to wait inside the graph."""
-        same = len({*frontiers.values()}) == 1 and len({*self._needed.values()}) == 1 and frontiers != self._needed
-        waits = [p.operator.node for p in self.compiled.schedule.waiting]
-        scalars = all(isinstance(n, Input) or (isinstance(n, Reduce) and n.scalar) for n in waits)
-        return self._users == 1 and not self._retimes and same and scalars
-
     def _work(self) -> None:
-        given, files = self._large_inputs() if self._may_be_large else ({}, {})
+        given, files = self._large_inputs()
         if not given:
             super()._work()
             return
