@@ -9,7 +9,7 @@ made small by Spark and put together in the driver. A loop is run as a whole, by
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import cast
 
 import networkx as nx
@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.collections.binding import BoundColumn
 from tidemill.collections.types import INT64
+from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Arrange, Enter, Input, Join, Leave, Map, Node, Output, Reduce, Threshold, Variable
 from tidemill.dataflow.scopes import Scope
@@ -74,11 +75,8 @@ class LargeStep(Step):
         self._late = Late(compiled)
         self._small: dict[tuple[Node, int, Loops], list[Block]] = defaultdict(list)
         """Small changes that came to an operator, by its input and the round, to be taken in with large ones."""
-        sources = [n.id for n, frame in given.items() if frame is not None]
-        ids = set(sources).union(*(nx.descendants(self._graph.digraph, i) for i in sources))
-        loops = {_outermost(n.scope) for n in self._graph.nodes if n.id in ids} - {None}
-        self._reached = [n for n in self._graph.nodes if n.id in ids or _outermost(n.scope) in loops]
-        """What the executors may have to do: what a large change can come to, and loops as a whole."""
+        self._reached = _reached(self._graph, [n.id for n, frame in given.items() if frame is not None])
+        """What the executors may have to do."""
 
     def _begin(self) -> None:
         """Look up what those operators hold that a large change may come to."""
@@ -368,6 +366,17 @@ class LargeStep(Step):
         if frame is None and (node, now) not in self._owed:
             return None
         return self._keyed(node, frame, now)
+
+
+def _reached(graph: Graph, sources: Iterable[int]) -> list[Node]:
+    """Return what changes at these nodes can come to, with loops as a whole, and what comes out of these anywhere."""
+    found: set[int] = set()
+    more = set(sources)
+    while more:
+        found |= more.union(*(nx.descendants(graph.digraph, i) for i in more))
+        loops = {_outermost(graph.nodes[i].scope) for i in found} - {None}
+        more = {n.id for n in graph.nodes if _outermost(n.scope) in loops} - found
+    return [n for n in graph.nodes if n.id in found]
 
 
 def _outermost(scope: Scope) -> Scope | None:
