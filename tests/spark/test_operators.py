@@ -157,3 +157,11 @@ def outcomes(request, spark):
 def test_operator(outcomes, operator):
     assert outcomes["spark"][operator] == outcomes["embedded"][operator]
     assert outcomes["embedded"][operator] or operator in ("empty", "cancelled", "flat_map none")
+
+
+def test_distinct_after_an_aggregate_without_keys(spark):
+    """Its row for no rows at all is there before the one time of the updates, and gone at it."""
+    flow = tm.Dataflow()
+    flow.output("n", flow.input("x", {"i": "int64"}).agg(n=tm.count()).distinct())
+    engines = ["reference", "spark"]
+    tm.testing.check_equivalent(flow, {"x": [((1,), 5, 1)]}, engines=engines, batchings=[tm.testing.all_at_once])

@@ -59,6 +59,8 @@ class DurableRun(EmbeddedRun):
         self._moves: Moves = ()
         self._put_downs: list[PutDown] = []
         """Large changes that no step has taken yet."""
+        self._repeating = False
+        """Whether steps that were taken before are repeated, as they are on the log."""
         self._logged: list[str] = []
         """Files of large changes that the log refers to since its base."""
         self._checkpoint_every = checkpoint_every
@@ -312,6 +314,7 @@ class DurableRun(EmbeddedRun):
             self._memory.swept = True
             self._memory.sweep()
         self._steps = log.base.step
+        self._repeating = True
         for step, header, arrays in log.records():
             try:
                 replay(header["events"], arrays, self._inputs, _Again(self))
@@ -323,6 +326,7 @@ class DurableRun(EmbeddedRun):
                 )
                 raise StateError(msg) from error
             self._rows_since += sum(event["rows"] for event in header["events"])
+        self._repeating = False
         self._journal.clear()
         self._memory.swept = True
         for output, operator in self.compiled.outputs.items():

@@ -34,9 +34,10 @@ class Spark:
 
     A DataFrame of more than ``in_driver`` rows that is inserted or deleted does not come to the driver: the step that
     takes it is rendered onto DataFrames and runs on the executors, which read the state and write what there is more
-    of it; so the folder has to be one that they see. (This is for times of one coordinate, inputs without a key that
-    advance together, and dataflows without `delay`; with others the driver takes it all the same.) It is
-    computed once, when it is put in. With ``in_driver=0`` every step is taken so that can be.
+    of it; so the folder has to be one that they see. (Into an input with a key the driver takes it all the same.) It is
+    computed once, when it is put in. With ``in_driver=0`` every step is taken so that can be. What such a step makes
+    for later ones waits in the driver's memory until it is due: updates and keys to be looked at where two times meet
+    at one that does not close yet, what `delay` moves, what other inputs are not far enough for.
     """
 
     spark: SparkSession
