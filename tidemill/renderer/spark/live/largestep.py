@@ -241,11 +241,12 @@ class LargeStep(Step):
             super()._send_later(node, at, rest)
 
     def _owe_later(self, node: Node, due: DataFrame) -> None:
-        late = is_beyond(self._interval(node)[1])
-        if self._users > 1:  # else no two times join to another
-            self._hold_due(node, self._compiled.operators[node], due.filter(late))
+        upper = self._interval(node)[1]
+        if upper.elements and self._users > 1:  # else no two times join to another
+            self._hold_due(node, self._compiled.operators[node], due.filter(is_beyond(upper)))
+            due = due.filter(~is_beyond(upper))
         if node.scope.parent is not None:
-            super()._owe_later(node, due.filter(~late))
+            super()._owe_later(node, due)
 
     def _hold_due(self, node: Node, operator: Operator, due: DataFrame) -> None:
         block = due_block(self._compiled, node, due)
