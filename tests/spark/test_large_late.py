@@ -1,12 +1,13 @@
 """Large steps that make updates for later steps: of times of several coordinates, delays, inputs that advance apart."""
 
 import functools
-import random
 
 import pytest
+from equivalences import one_operator, some_updates
 
 import tidemill as tm
 from tidemill.renderer.spark.live.large import LargeWork
+from tidemill.testing.livespark import SparkLive
 
 KV = {"k": "int64", "v": "int64"}
 
@@ -239,21 +240,12 @@ def test_dataframes(spark, tmp_path, taken, coordinates):
     assert len(taken) >= 2
 
 
-def test_many_updates_at_few_times(spark, tmp_path, taken):
-    """More of them than random dataflows come with, so that much meets beyond the frontier."""
-    flow = joined(tm.Dataflow(time=("x", "y")))
-    dice = random.Random(4)
-    updates = {name: _some(dice) for name in ("a", "b")}
-    engines = ["reference", "embedded", tm.Spark(spark, tmp_path, in_driver=4)]
-    tm.testing.check_equivalent(flow, updates, engines=engines, batchings=[tm.testing.shuffled(4)])
+@pytest.mark.parametrize("operator", ["full join", "sums", "reduce", "reach", "delay in a loop"])
+def test_operators_with_many_updates_at_few_times(spark, taken, operator):
+    """More of them than random dataflows come with, so that much meets beyond the frontier, and inputs are apart."""
+    updates = some_updates(2, operator, size=10, latest=2)
+    engines = ["reference", "embedded", SparkLive(in_driver=3)]
+    tm.testing.check_equivalent(
+        one_operator(operator, coordinates=2), updates, engines=engines, batchings=[tm.testing.shuffled(1)]
+    )
     assert taken
-
-
-def _some(dice):
-    found = []
-    for _ in range(14):
-        row, time = (dice.randint(0, 3), dice.randint(0, 3)), (dice.randint(0, 3), dice.randint(0, 3))
-        found.append((row, time, 1))
-        if dice.random() < 0.5:
-            found.append((row, (max(time[0], dice.randint(0, 3)), max(time[1], dice.randint(0, 3))), -1))
-    return found
