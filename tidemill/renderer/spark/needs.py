@@ -12,7 +12,7 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Join, Leave, Node, Output, Variable
 from tidemill.dataflow.scopes import Scope
 
-__all__ = ["Needs"]
+__all__ = ["Needs", "outermost", "reached"]
 
 N = TypeVar("N", bound=Node)
 
@@ -64,3 +64,22 @@ class Needs:
             if isinstance(node, Join) and node.scope.parent is not None and self.needed(node):
                 left, right = (source.id in self._changing for source in node.inputs)
                 yield node, [*([0] if right else []), *([1] if left else [])]
+
+
+def reached(graph: Graph, sources: Iterable[int]) -> list[Node]:
+    """Return what changes at these nodes can come to, with loops as a whole, and what comes out of these anywhere."""
+    found: set[int] = set()
+    more = set(sources)
+    while more:
+        found |= more.union(*(nx.descendants(graph.digraph, i) for i in more))
+        loops = {outermost(graph.nodes[i].scope) for i in found} - {None}
+        more = {n.id for n in graph.nodes if outermost(n.scope) in loops} - found
+    return [n for n in graph.nodes if n.id in found]
+
+
+def outermost(scope: Scope) -> Scope | None:
+    """Return the loop that is in no other, of those that a scope is in."""
+    found = None
+    while scope.parent is not None:
+        scope, found = scope.parent, scope
+    return found

@@ -3,22 +3,21 @@
 Operators are gone through in their order. One to which only small changes come is run by the embedded engine as in any
 step. One to which a large change comes is rendered onto DataFrames, with what its arrangements hold on the disk; where
 what it gives is known to be small, that is handed to the operators behind it in the driver. Sums of whole numbers are
-made small by Spark and put together in the driver. A loop is run as a whole, by the one or the other.
+made small by Spark and put together in the driver. A loop is run as a whole, by the one or the other. What the
+executors make for later steps waits where it waits in any step: at the ports of the operators in the driver.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import cast
 
-import networkx as nx
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.collections.binding import BoundColumn
 from tidemill.collections.types import INT64
-from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Arrange, Enter, Input, Join, Leave, Map, Node, Output, Reduce, Threshold, Variable
 from tidemill.dataflow.scopes import Scope
@@ -37,6 +36,7 @@ from tidemill.renderer.spark.keyed import KeyedRound, lines_of
 from tidemill.renderer.spark.keyedtasks import ARRANGED, KIND, STORE, Kept, Layout, fed_sums, layout_of
 from tidemill.renderer.spark.live.exchange import block_of, due_block, due_lines, encoded, frame_of
 from tidemill.renderer.spark.live.late import Late, is_beyond
+from tidemill.renderer.spark.needs import outermost, reached
 from tidemill.renderer.spark.state import Loops, Trace
 from tidemill.renderer.spark.step import Step
 
@@ -75,7 +75,7 @@ class LargeStep(Step):
         self._late = Late(compiled)
         self._small: dict[tuple[Node, int, Loops], list[Block]] = defaultdict(list)
         """Small changes that came to an operator, by its input and the round, to be taken in with large ones."""
-        self._reached = _reached(self._graph, [n.id for n, frame in given.items() if frame is not None])
+        self._reached = reached(self._graph, [n.id for n, frame in given.items() if frame is not None])
         """What the executors may have to do."""
 
     def _begin(self) -> None:
@@ -232,7 +232,7 @@ class LargeStep(Step):
         if late is not None:
             self._compiled.operators[node].emit(late, now)
             if now:  # others that read it need not wait
-                self._take_in(cast("Scope", _outermost(node.scope)))
+                self._take_in(cast("Scope", outermost(node.scope)))
         return rest
 
     def _send_later(self, node: Node, at: Loops, frame: Frame) -> None:
@@ -367,25 +367,6 @@ class LargeStep(Step):
         if frame is None and (node, now) not in self._owed:
             return None
         return self._keyed(node, frame, now)
-
-
-def _reached(graph: Graph, sources: Iterable[int]) -> list[Node]:
-    """Return what changes at these nodes can come to, with loops as a whole, and what comes out of these anywhere."""
-    found: set[int] = set()
-    more = set(sources)
-    while more:
-        found |= more.union(*(nx.descendants(graph.digraph, i) for i in more))
-        loops = {_outermost(graph.nodes[i].scope) for i in found} - {None}
-        more = {n.id for n in graph.nodes if _outermost(n.scope) in loops} - found
-    return [n for n in graph.nodes if n.id in found]
-
-
-def _outermost(scope: Scope) -> Scope | None:
-    """Return the loop that is in no other, of those that a scope is in."""
-    found = None
-    while scope.parent is not None:
-        scope, found = scope.parent, scope
-    return found
 
 
 def _origin(node: Node) -> tuple[Node, tuple[int, ...]]:
