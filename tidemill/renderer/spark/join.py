@@ -30,11 +30,13 @@ def joined(node: Join, left: Frame, right: Frame) -> Frame:
     both = tables[0].join(tables[1], functools.reduce(Column.__and__, conditions, F.lit(True)))
     picked = [f"l_c{i}" if i < left.width else f"r_c{i - left.width}" for i in node.output]
     row = [F.col(name).alias(f"c{i}") for i, name in enumerate(picked)]
-    time = [F.greatest(f"l_t{i}", f"r_t{i}").alias(f"t{i}") for i in range(left.coordinates)]
-    diff = counted(node, f"l_{DIFF}") * counted(node, f"r_{DIFF}")
     at = None
     if left.time is not None and right.time is not None:
         at = tuple(map(max, left.time, right.time))
+    known = [F.lit(c).cast("bigint") for c in at or ()]  # then Spark need not group by it
+    known += [F.greatest(f"l_t{i}", f"r_t{i}") for i in range(len(known), left.coordinates)]
+    time = [column.alias(f"t{i}") for i, column in enumerate(known)]
+    diff = counted(node, f"l_{DIFF}") * counted(node, f"r_{DIFF}")
     return Frame(both.select(*row, *time, diff.alias(DIFF)), len(picked), left.coordinates, at)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.collections.schema import Field, Schema
 from tidemill.collections.types import INT64, DType
@@ -23,11 +24,19 @@ __all__ = ["block_of", "due_block", "due_lines", "encoded", "frame_of"]
 
 
 def frame_of(spark: SparkSession, compiled: Compiled, schema: Schema, block: Block) -> Frame:
-    """Return updates in the driver as a DataFrame."""
-    coordinates = len(block) - len(schema) - 1
-    fields = _fields(names(len(schema), coordinates), [*(f.dtype for f in schema), *[INT64] * (coordinates + 1)])
-    data = _data(spark, compiled, fields, block)
-    return Frame(data, len(schema), coordinates, rows=block.shape[1], cheap=True, consolidated=True)
+    """Return updates in the driver as a DataFrame, in which Spark knows what is the same in all of them."""
+    width, coordinates = len(schema), len(block) - len(schema) - 1
+    inside = names(width, coordinates)
+    numbers = dict(zip(inside[width:], block[width:], strict=True))
+    same = {name: int(of[0]) for name, of in numbers.items() if len(of) and (of == of[0]).all()}
+    types = [*(f.dtype for f in schema), *[INT64] * (coordinates + 1)]
+    left = [i for i, name in enumerate(inside) if name not in same]
+    data = _data(spark, compiled, _fields([inside[i] for i in left], [types[i] for i in left]), block[left])
+    literals = {name: F.lit(number).cast("bigint") for name, number in same.items()}
+    data = data.select(*(literals.get(name, F.col(name)).alias(name) for name in inside))
+    user = inside[width : width + compiled.schedule.users]
+    time = tuple(same[name] for name in user) if same.keys() >= {*user} else None
+    return Frame(data, width, coordinates, time, block.shape[1], cheap=True, consolidated=True)
 
 
 def block_of(compiled: Compiled, schema: Schema, frame: Frame) -> Block:
