@@ -22,7 +22,7 @@ from tidemill.dataflow.progress import Progress
 from tidemill.errors import ClosedRunError, RowError, StepError, TimeError, UnknownNameError, did_you_mean
 from tidemill.renderer.metrics import Metrics
 from tidemill.renderer.steps import Listeners, StepInfo
-from tidemill.renderer.upserts import Upserts
+from tidemill.renderer.writes import Writes, writes_of
 
 if TYPE_CHECKING:
     from tidemill.renderer.live import Live
@@ -73,7 +73,6 @@ class Run(abc.ABC):
         self._frontiers: Mapping[Input, Antichain] = dict.fromkeys(self._inputs.values(), least)
         self._since: dict[Output, Antichain] = dict.fromkeys(self._outputs.values(), least)
         self._read: dict[Output, Antichain] = dict.fromkeys(self._outputs.values(), least)
-        self._upserts = {node: Upserts(node) for node in self._inputs.values() if node.key}
         self._retimes = any(isinstance(n, Retime) for n in graph.nodes)
         self._needed: Mapping[Input, Antichain] = self._frontiers
         """Up to where each input's updates have been worked in."""
@@ -87,7 +86,7 @@ class Run(abc.ABC):
     def begin(self) -> None:
         """Do what needs no input: outputs of constants alone are complete from the start."""
         if any(not self._output_frontier(output).elements for output in self._outputs.values()):
-            self._step(self._frontiers, {})
+            self._step(self._frontiers)
 
     # -- putting in -----------------------------------------------------------------------------------------------
 
@@ -165,8 +164,10 @@ class Run(abc.ABC):
             raise RowError(msg)
         column = time if isinstance(time, str) else None
         at = () if column else self._default_time(node) if time is None else self._open_time(node, time)
-        writes = Feed(node.schema, tuple(node.key), op, column).writes(feed, node.where)
-        self._upserts[node].write([(self._open_time(node, w.time) if column else at, w.key, w.row) for w in writes])
+        given = Feed(node.schema, tuple(node.key), op, column).writes(feed, node.where)
+        rows, deleted = [w.row for w in given if w.row is not None], [w.key for w in given if w.row is None]
+        times = [self._open_time(node, w.time) for w in given] if column else at
+        self._take_writes(node, Writes(rows, deleted, [w.row is not None for w in given], times))
 
     def update(self, name: str, updates: Iterable[Any]) -> None:
         """Add ``(row, time, diff)`` triples to an input, in any order, at times beyond its frontier.
@@ -251,8 +252,6 @@ class Run(abc.ABC):
         """
         self._check_open()
         self._refused = True
-        for upserts in self._upserts.values():
-            upserts.discard()
         self._discard()
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -409,21 +408,27 @@ class Run(abc.ABC):
         node = self._input(name)
         at = self._default_time(node) if time is None else self._open_time(node, time)
         if node.key:
-            self._upserts[node].put(rows, at, sign)
+            self._take_writes(node, writes_of(node, rows, at, sign))
             return
         batch = checked_batch(node.schema, rows, node.where)
         if len(batch):
             self._queue(node, Queued(batch, at, sign))
+
+    def _take_writes(self, node: Input, writes: Writes) -> None:
+        if self._users != 1:  # of two writes at incomparable times neither is the last
+            msg = f"{node.where} has a key, which needs times of one coordinate: here they are {self.graph.coordinates}"
+            raise TimeError(msg)
+        if len(writes):
+            self._write(node, writes)
 
     def _move(self, moved: Mapping[Input, Antichain]) -> None:
         self._check_open()
         start = perf_counter()
         after = {**self._frontiers, **moved}
         needed = self._needed_of(after)
-        resolved = {node: u.resolve(needed[node]) for node, u in self._upserts.items()}
         self._stepping = True
         try:
-            self._step(needed, {node: q for node, q in resolved.items() if q is not None})
+            self._step(needed)
         except StepError:
             self._refused = True
             raise
@@ -431,8 +436,6 @@ class Run(abc.ABC):
             self._stepping = False
         self._refused = False
         self._frontiers, self._needed = after, needed
-        for upserts in self._upserts.values():
-            upserts.commit()
         for output in self._since:
             self._since[output] = self._kept(output, after)
         self._steps += 1
@@ -524,8 +527,12 @@ class Run(abc.ABC):
         """Take checked updates at open times."""
 
     @abc.abstractmethod
-    def _step(self, frontiers: Mapping[Input, Antichain], upserts: Mapping[Input, Queued]) -> None:
-        """Bring operators to where inputs have these frontiers; upserts are for this step. On an error change none."""
+    def _write(self, node: Input, writes: Writes) -> None:
+        """Take checked writes to an input with a key at open times."""
+
+    @abc.abstractmethod
+    def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
+        """Bring operators to where inputs have these frontiers. On an error change none."""
 
     @abc.abstractmethod
     def _contents(self, node: Output, at: Time | None) -> Rows:
@@ -541,7 +548,7 @@ class Run(abc.ABC):
 
     @abc.abstractmethod
     def _discard(self) -> None:
-        """Forget all queued updates."""
+        """Forget all queued updates and writes."""
 
     @abc.abstractmethod
     def _measured(self) -> Metrics: ...

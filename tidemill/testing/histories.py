@@ -14,7 +14,9 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.renderer.metrics import Metrics
+from tidemill.renderer.reference.upserts import Upserts
 from tidemill.renderer.run import Queued, Run, schema_of
+from tidemill.renderer.writes import Writes
 
 __all__ = ["SparkHistories"]
 
@@ -36,6 +38,7 @@ class _HistoryRun(Run):
     def __init__(self, graph: Graph, keep: int) -> None:
         super().__init__(graph, keep)
         self._queued: dict[Input, list[Queued]] = {node: [] for node in self._inputs.values()}
+        self._upserts = {node: Upserts(node) for node in self._inputs.values() if node.key}
         self._results: dict[Node, tuple[pa.Table, list[pa.ChunkedArray]]] = {}
         self.begin()
 
@@ -47,14 +50,18 @@ class _HistoryRun(Run):
     def _queue(self, node: Input, queued: Queued) -> None:
         self._queued[node].append(queued)
 
-    def _step(self, frontiers: Mapping[Input, Antichain], upserts: Mapping[Input, Queued]) -> None:
+    def _write(self, node: Input, writes: Writes) -> None:
+        self._upserts[node].write(writes)
+
+    def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - only those who test with Spark have it
 
         from tidemill.renderer.spark.boundary import table_of, updates_of  # noqa: PLC0415
         from tidemill.renderer.spark.render import render  # noqa: PLC0415
 
-        for node, queued in upserts.items():
-            self._queued[node].append(queued)
+        for node, upserts in self._upserts.items():
+            self._queued[node].append(upserts.resolve(frontiers[node]))
+            upserts.commit()
         if any(f.elements for f in frontiers.values()):
             return
         spark = SparkSession.getActiveSession()
@@ -104,6 +111,8 @@ class _HistoryRun(Run):
     def _discard(self) -> None:
         for queued in self._queued.values():
             queued.clear()
+        for upserts in self._upserts.values():
+            upserts.discard()
 
     def _measured(self) -> Metrics:
         return Metrics([])

@@ -16,15 +16,12 @@ from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
 from tidemill.renderer.durable.putdown import PutDown
 from tidemill.renderer.run import Queued, schema_of
-from tidemill.renderer.upserts import Upserts
+from tidemill.renderer.writes import Writes, keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Journal", "JournalledUpserts", "Replayed", "replay"]
-
-Row = tuple[Any, ...]
-Write = tuple[Time, Row, Row | None]
+__all__ = ["Journal", "Replayed", "replay"]
 
 
 class Replayed(Protocol):
@@ -32,7 +29,7 @@ class Replayed(Protocol):
 
     def again_queued(self, name: str, queued: Queued) -> None: ...
 
-    def again_written(self, name: str, writes: list[Write]) -> None: ...
+    def again_written(self, name: str, writes: Writes) -> None: ...
 
     def again_put_down(self, change: PutDown) -> None: ...
 
@@ -51,25 +48,17 @@ class Journal:
         """Take down updates to an input. The rows are copied: the giver may change its memory afterwards."""
         event: dict[str, Any] = {"kind": "queued", "input": node.name, "rows": len(queued.batch)}
         arrays = {"batch": _packed(schema_of(node), queued.batch)}
-        given: dict[str, Any] = {"times": queued.times, "diffs": queued.diffs}
-        for name, value in given.items():
-            if isinstance(value, list):
-                arrays[name] = np.array(value, np.int64)
-            else:
-                event[name] = value
-        self._add(event, arrays)
+        self._add(event, arrays, times=queued.times, diffs=queued.diffs)
 
-    def written(self, upserts: Upserts, name: str, writes: Sequence[Write]) -> None:
-        """Take down writes to an input with a key."""
-        event = {"kind": "written", "input": name, "rows": len(writes)}
-        values = [row for _, _, row in writes if row is not None]
-        arrays = {
-            "times": np.array([time[0] for time, _, _ in writes], np.int64),
-            "keys": _packed(upserts.keys, [key for _, key, _ in writes]),
-            "kept": np.array([row is not None for _, _, row in writes], np.bool_),
-            "values": _packed(upserts.schema, values),
-        }
-        self._add(event, arrays)
+    def written(self, node: Input, writes: Writes) -> None:
+        """Take down writes to an input with a key. The rows are copied, too."""
+        event: dict[str, Any] = {"kind": "written", "input": node.name, "rows": len(writes)}
+        arrays = {}
+        if len(writes.rows):
+            arrays["put"] = _packed(schema_of(node), writes.rows)
+        if len(writes.deleted):
+            arrays["deleted"] = _packed(keys_of(node), writes.deleted)
+        self._add(event, arrays, times=writes.times, puts=writes.puts)
 
     def put_down(self, change: PutDown) -> None:
         """Take down a large change, which is in files already."""
@@ -98,7 +87,13 @@ class Journal:
         named = {f"{i}/{name}": array for i, arrays in enumerate(self.arrays) for name, array in arrays.items()}
         return self.events, named
 
-    def _add(self, event: dict[str, Any], arrays: dict[str, Any]) -> None:
+    def _add(self, event: dict[str, Any], arrays: dict[str, Any], **given: Any) -> None:
+        """Take down an event, with what is given for all rows, or as a list for each."""
+        for name, value in given.items():
+            if isinstance(value, list):
+                arrays[name] = np.array(value, np.int64)
+            else:
+                event[name] = value
         self.events.append(event)
         self.arrays.append(arrays)
         self.rows += event["rows"]
@@ -110,20 +105,6 @@ class Mark:
 
     events: list[dict[str, Any]]
     arrays: list[dict[str, Any]]
-
-
-class JournalledUpserts(Upserts):
-    """Upserts that are taken down."""
-
-    def __init__(self, node: Input, journal: Journal) -> None:
-        super().__init__(node)
-        self._name = node.name
-        self._journal = journal
-
-    def write(self, writes: list[Write]) -> None:
-        super().write(writes)
-        if writes:
-            self._journal.written(self, self._name, writes)
 
 
 def replay(
@@ -142,7 +123,7 @@ def replay(
         if event["kind"] == "queued":
             into.again_queued(node.name, _queued(schema, event, of_event))
         else:
-            into.again_written(node.name, list(_writes(schema, node, event["rows"], of_event)))
+            into.again_written(node.name, _writes(node, event, of_event))
 
 
 @attrs.frozen
@@ -155,20 +136,24 @@ class _Arrays:
     def __getitem__(self, name: str) -> Any:
         return self.arrays[f"{self.number}/{name}"]
 
+    def __contains__(self, name: str) -> bool:
+        return f"{self.number}/{name}" in self.arrays
+
 
 def _queued(schema: Schema, event: Mapping[str, Any], arrays: _Arrays) -> Queued:
-    times: Time | list[Time]
-    times = tuple(event["times"]) if "times" in event else [tuple(t) for t in arrays["times"].tolist()]
     diffs: int | list[int] = event["diffs"] if "diffs" in event else arrays["diffs"].tolist()
-    return Queued(_unpacked(schema, event["rows"], arrays["batch"]), times, diffs)
+    return Queued(_unpacked(schema, event["rows"], arrays["batch"]), _times(event, arrays), diffs)
 
 
-def _writes(schema: Schema, node: Input, count: int, arrays: _Arrays) -> Iterator[Write]:
-    kept = arrays["kept"].tolist()
-    values = iter(python_rows(_unpacked(schema, sum(kept), arrays["values"])))
-    keys = python_rows(_unpacked(schema.project([schema.names[i] for i in node.key]), count, arrays["keys"]))
-    for time, key, is_kept in zip(arrays["times"].tolist(), keys, kept, strict=True):
-        yield (time,), key, next(values) if is_kept else None
+def _writes(node: Input, event: Mapping[str, Any], arrays: _Arrays) -> Writes:
+    rows: Batch = _unpacked(schema_of(node), 0, arrays["put"]) if "put" in arrays else []
+    deleted: Batch = _unpacked(keys_of(node), 0, arrays["deleted"]) if "deleted" in arrays else []
+    puts: bool | list[bool] = event["puts"] if "puts" in event else arrays["puts"].astype(np.bool_).tolist()
+    return Writes(rows, deleted, puts, _times(event, arrays))
+
+
+def _times(event: Mapping[str, Any], arrays: _Arrays) -> Time | list[Time]:
+    return tuple(event["times"]) if "times" in event else [tuple(t) for t in arrays["times"].tolist()]
 
 
 def _packed(schema: Schema, batch: Batch) -> Any:

@@ -16,13 +16,14 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import ClosedRunError, StateError, StepError, UnknownNameError, did_you_mean
 from tidemill.renderer.durable.changelog import Changelog, Moves, show
-from tidemill.renderer.durable.journal import Journal, JournalledUpserts, Write, replay
+from tidemill.renderer.durable.journal import Journal, replay
 from tidemill.renderer.durable.log import StepLog
 from tidemill.renderer.durable.memory import Memory
 from tidemill.renderer.durable.putdown import PutDown
 from tidemill.renderer.embedded.run import EmbeddedRun
 from tidemill.renderer.embedded.state import restore, save
 from tidemill.renderer.run import Queued
+from tidemill.renderer.writes import Writes
 
 __all__ = ["DurableRun"]
 
@@ -73,7 +74,6 @@ class DurableRun(EmbeddedRun):
             super().__init__(optimised(graph, names), keep, names)
             self._memory = Memory(self, in_memory, None if log is None else log.folder)
             if log is not None:
-                self._upserts = {node: JournalledUpserts(node, self._journal) for node in self._upserts}
                 log.begin(self.graph, keep, self.passes)
                 self._recover(log)
         except BaseException:
@@ -188,6 +188,11 @@ class DurableRun(EmbeddedRun):
         if self._log is not None:
             self._journal.queued(node, queued)
 
+    def _write(self, node: Input, writes: Writes) -> None:
+        super()._write(node, writes)
+        if self._log is not None:
+            self._journal.written(node, writes)
+
     def _put_down(self, change: PutDown) -> None:
         """Take a large change at an open time."""
         self._put_downs.append(change)
@@ -197,9 +202,9 @@ class DurableRun(EmbeddedRun):
         if self._log is not None:
             self._journal.put_down(change)
 
-    def _step(self, frontiers: Mapping[Input, Antichain], upserts: Mapping[Input, Queued]) -> None:
+    def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
         self._close_large([c for c in self._put_downs if not frontiers[c.node].beyond(c.time)], frontiers)
-        super()._step(frontiers, upserts)
+        super()._step(frontiers)
 
     def _close_large(self, changes: Sequence[PutDown], frontiers: Mapping[Input, Antichain]) -> None:
         """Have large changes whose time closes wait in memory, as others do."""
@@ -363,15 +368,12 @@ class DurableRun(EmbeddedRun):
 
     def _waiting(self) -> tuple[Any, ...]:
         ports = {o.ports[0]: o.ports[0].waiting.state for o in self.compiled.inputs.values()}
-        writes = {node: upserts.waiting() for node, upserts in self._upserts.items()}
-        return ports, writes, self._journal.mark(), self._put_downs[:]
+        return ports, self._journal.mark(), self._put_downs[:]
 
     def _put_back(self, waiting: tuple[Any, ...]) -> None:
-        ports, writes, mark, self._put_downs = waiting
+        ports, mark, self._put_downs = waiting
         for port, state in ports.items():
             port.go_back(state)
-        for node, of_node in writes.items():
-            self._upserts[node].put_back(of_node)
         self._journal.put_back(mark)
 
     def _need_log(self, what: str) -> StepLog:
@@ -402,8 +404,8 @@ class _Again:
     def again_queued(self, name: str, queued: Queued) -> None:
         self._run._queue(self._run._inputs[name], queued)  # noqa: SLF001 - the same module
 
-    def again_written(self, name: str, writes: list[Write]) -> None:
-        self._run._upserts[self._run._inputs[name]].write(writes)  # noqa: SLF001
+    def again_written(self, name: str, writes: Writes) -> None:
+        self._run._write(self._run._inputs[name], writes)  # noqa: SLF001
 
     def again_put_down(self, change: PutDown) -> None:
         self._run._put_down(change)  # noqa: SLF001

@@ -25,13 +25,13 @@ from tidemill.collections.validation import NAN, Batch
 from tidemill.renderer.embedded.blocks import NULL, Block, Bools, Ints
 
 __all__ = [
-    "Interner", "decode", "decode_column", "decode_rows", "encode", "encode_column", "is_interned", "order_key",
+    "FEW", "Interner", "decode", "decode_column", "decode_rows", "encode", "encode_column", "is_interned", "order_key",
     "order_ranks",
 ]  # fmt: skip
 
 LONG_DECIMAL: Final = 18
 """Decimals of more digits than this do not fit a code and are interned."""
-_FEW: Final = 16
+FEW: Final = 16
 """Up to so many rows, encoding value by value beats the fixed costs of Arrow."""
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
@@ -120,7 +120,7 @@ def is_interned(dtype: DType) -> bool:
 
 def encode(schema: Schema, batch: Batch, interner: Interner) -> Block:
     """Return checked rows as a matrix of codes, a column for each row."""
-    if isinstance(batch, list) and len(batch) <= _FEW:
+    if isinstance(batch, list) and len(batch) <= FEW:
         encoders = [_encoder(f.dtype, interner) for f in schema]
         codes = [[NULL if v is None else e(v) for v, e in zip(row, encoders, strict=True)] for row in batch]
         return np.array(codes, np.int64).reshape(len(batch), len(schema)).T

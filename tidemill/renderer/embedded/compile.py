@@ -34,6 +34,7 @@ from tidemill.dataflow.summaries import PathSummary
 from tidemill.renderer.embedded.arrange import ArrangeOperator
 from tidemill.renderer.embedded.codec import Interner
 from tidemill.renderer.embedded.edges import InputOperator, OutputOperator
+from tidemill.renderer.embedded.keyedinput import KeyedInputOperator
 from tidemill.renderer.embedded.join import JoinOperator
 from tidemill.renderer.embedded.linear import (
     ConcatWire,
@@ -195,7 +196,7 @@ def _make_reduce(node: Any, region: Region, made: Compiled) -> Operator:
 
 
 _MAKERS: Final[dict[type[Node], Callable[[Any, Region, Compiled], Operator]]] = {
-    Input: lambda n, r, made: InputOperator(n, r, made.interner),
+    Input: lambda n, r, made: (KeyedInputOperator if n.key else InputOperator)(n, r, made.interner),
     Map: _make_map,
     Filter: lambda n, r, made: FilterOperator(n, r, made.interner),
     FlatMap: lambda n, r, made: FlatMapOperator(n, r, made.interner),

@@ -24,7 +24,7 @@ from tidemill.errors import StateError
 __all__ = ["read", "sync_folder", "write"]
 
 FORMAT: Final = "tidemill state"
-VERSION: Final = 2
+VERSION: Final = 3
 _MANIFEST: Final = "manifest.json"
 _DAMAGED: Final = (zipfile.BadZipFile, zlib.error, KeyError, EOFError, ValueError, RuntimeError)
 """What reading a zip raises where some byte of it is not what it was."""

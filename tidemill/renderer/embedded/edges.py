@@ -34,10 +34,6 @@ class InputOperator(Operator):
         """Keep updates until their times close."""
         self.ports[0].defer(self._block(queued))
 
-    def take_now(self, queued: Queued) -> None:
-        """Take updates into the current step."""
-        self.accept(0, self._block(queued), self.region.now)
-
     def discard(self) -> None:
         """Forget the updates that wait."""
         self.ports[0].refill(None)
@@ -50,10 +46,16 @@ class InputOperator(Operator):
         block[-1] = queued.diffs
         return block
 
-    def run(self) -> None:
+    def taken(self) -> Block | None:
+        """Return the updates of the current step, for whoever takes them to see that they are emitted."""
         block = self.ports[0].take_consolidated()
         if block is not None:
             self.records_in += block.shape[1]
+        return block
+
+    def run(self) -> None:
+        block = self.taken()
+        if block is not None:
             self.emit(block, self.region.now)
 
 

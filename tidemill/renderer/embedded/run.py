@@ -17,12 +17,13 @@ from tidemill.renderer.embedded.blocks import Block, Bools, consolidated
 from tidemill.renderer.embedded.codec import decode
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.edges import OutputOperator
+from tidemill.renderer.embedded.keyedinput import KeyedInputOperator
 from tidemill.renderer.embedded.schedule import Frontier
 from tidemill.renderer.embedded.state import operators_of, save
 from tidemill.renderer.embedded.times import advance
 from tidemill.renderer.metrics import Metrics, OperatorMetrics
 from tidemill.renderer.run import Queued, Run
-from tidemill.renderer.upserts import Upserts
+from tidemill.renderer.writes import Writes
 
 __all__ = ["EmbeddedRun"]
 
@@ -61,10 +62,6 @@ class EmbeddedRun(Run):
     @property
     def read(self) -> dict[Output, Antichain]:
         return self._read
-
-    @property
-    def upserts(self) -> dict[Input, Upserts]:
-        return self._upserts
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state to a file, to go on from with ``tm.load(path, flow)``.
@@ -108,12 +105,18 @@ class EmbeddedRun(Run):
     def _queue(self, node: Input, queued: Queued) -> None:
         self.compiled.inputs[node].queue(queued)
 
-    def _step(self, frontiers: Mapping[Input, Antichain], upserts: Mapping[Input, Queued]) -> None:
+    def _write(self, node: Input, writes: Writes) -> None:
+        self._keyed(node).write(writes)
+
+    def _keyed(self, node: Input) -> KeyedInputOperator:
+        operator = self.compiled.inputs[node]
+        assert isinstance(operator, KeyedInputOperator)
+        return operator
+
+    def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
         schedule = self.compiled.schedule
         self._set_uppers(self.compiled.uppers(dict(frontiers)))
         try:
-            for node, queued in upserts.items():
-                self.compiled.inputs[node].take_now(queued)
             for port in list(schedule.waiting):
                 port.release()
             self._work()
@@ -209,15 +212,16 @@ class EmbeddedRun(Run):
     def _measure(self, node: Node) -> OperatorMetrics:
         o = self.compiled.operators[node]
         waiting = sum(p.waiting.size for p in o.ports)
-        check = self.compiled.checks.get(node, o)  # a unique input holds its rows, to check them
+        check = self.compiled.checks.get(node)  # a unique input holds its rows, to check them
+        holding = [o] if check is None else [o, check]
         return OperatorMetrics(
             node.id,
             node.kind,
             node.name,
             o.records_in,
             o.records_out,
-            check.state_rows,
-            check.batches,
+            sum(h.state_rows for h in holding),
+            sum(h.batches for h in holding),
             o.seconds,
             waiting,
         )

@@ -101,7 +101,7 @@ class Spine:
     """
 
     __slots__ = (
-        "_codes", "_keys", "_mark", "_others", "_rows", "_touched", "below", "coordinates", "keys", "since",
+        "_codes", "_mark", "_others", "_rows", "_touched", "below", "coordinates", "key_rows", "keys", "since",
         "types", "users", "view", "weights",
     )  # fmt: skip
 
@@ -125,7 +125,8 @@ class Spine:
         self._touched = schedule.touched
         first = keys[0] if keys else 0
         adjacent = keys == tuple(range(first, first + len(keys)))
-        self._keys: slice | list[int] = slice(first, first + len(keys)) if adjacent else list(keys)
+        self.key_rows: slice | list[int] = slice(first, first + len(keys)) if adjacent else list(keys)
+        """The same, for blocks to be indexed by."""
         others = [row for row in range(codes + coordinates) if row not in keys]
         self._others = slice(others[0], others[-1] + 1) if others[-1] - others[0] < len(others) else others
         self._codes = codes
@@ -147,7 +148,7 @@ class Spine:
         if size + n <= TAIL:
             keys, tail = before.tail
             tail[:, size : size + n] = block
-            keys[size : size + n] = hashed(block[self._keys])
+            keys[size : size + n] = hashed(block[self.key_rows])
             self.view = before._replace(tail_size=size + n)
         elif n <= TAIL:
             self._push(self._compacted(np.concatenate((before.tail.block[:, :size], block), axis=1)))
@@ -203,7 +204,11 @@ class Spine:
         owners: list[Ints] = []
         found: list[Block] = []
         if view.tail_size:
-            owner, at = (hashes[:, None] == view.tail.keys[: view.tail_size]).nonzero()
+            if count == 1:
+                (at,) = (view.tail.keys[: view.tail_size] == hashes).nonzero()
+                owner = np.zeros(len(at), np.int64)
+            else:
+                owner, at = (hashes[:, None] == view.tail.keys[: view.tail_size]).nonzero()
             if len(at):
                 owners.append(owner)
                 found.append(view.tail.block.take(at, axis=1))
@@ -213,7 +218,7 @@ class Spine:
             return _NONE, np.empty((self._rows, 0), np.int64)
         owner, block = (owners[0], found[0]) if len(found) == 1 else (np.concatenate(owners), stacked(found))
         if len(keys) != 1:
-            true = same(block[self._keys], keys.take(owner, axis=1))
+            true = same(block[self.key_rows], keys.take(owner, axis=1))
             if not true.all():  # another key with the same hash
                 owner, block = owner.compress(true), block.compress(true, axis=1)
         return owner, block
@@ -327,11 +332,11 @@ class Spine:
         """
         advance_times(block[self._codes : self._codes + self.users], self.since())
         runs = keys is not None
-        keys = hashed(block[self._keys]) if keys is None else keys
+        keys = hashed(block[self.key_rows]) if keys is None else keys
         return Batch(*consolidated_by(keys, block, self._others, self.weights, runs=runs))
 
     def _sorted(self, block: Block) -> Batch:
-        keys = hashed(block[self._keys])
+        keys = hashed(block[self.key_rows])
         order = keys.argsort()
         return Batch(keys.take(order), block.take(order, axis=1))
 

@@ -17,13 +17,12 @@ from tidemill.dataflow.nodes import Input
 from tidemill.errors import StateError
 from tidemill.renderer.embedded import container
 from tidemill.renderer.embedded.blocks import Block, stacked
-from tidemill.renderer.embedded.codec import Interner, decode_rows, encode
+from tidemill.renderer.embedded.codec import Interner
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.spine import Spine
 
 if TYPE_CHECKING:
     from tidemill.renderer.embedded.run import EmbeddedRun
-    from tidemill.renderer.upserts import Upserts
 
 __all__ = ["load", "operators_of", "restore", "save", "spines_of"]
 
@@ -48,11 +47,6 @@ def save(
     for operator in operators_of(run.compiled.root):
         for name, array in _dump(operator, whole=cold is None).items():
             arrays[f"operators/{operator.place}/{name}"] = array
-    for node, upserts in run.upserts.items():
-        arrays |= {
-            f"upserts/{node.id}/{name}": a
-            for name, a in _dump_upserts(upserts, run.compiled.interner, after=at is not None).items()
-        }
     arrays |= {f"interned/{name}": a for name, a in _dump_interned(run.compiled.interner).items()}
     header = {
         "graph": describe(run.graph),
@@ -121,8 +115,6 @@ def _restore(run: EmbeddedRun, path: Path, header: dict[str, Any], arrays: dict[
         run.read[output] = run.progress.user_frontier(
             output, run.input_frontiers
         )  # changes begin where the state was committed
-    for node, upserts in run.upserts.items():
-        _load_upserts(upserts, _part(arrays, f"upserts/{node.id}/"), run.compiled.interner)
 
 
 def operators_of(region: Region) -> Iterator[Operator]:
@@ -149,9 +141,9 @@ def _load(operator: Operator, saved: dict[str, Block]) -> None:
             store.refill(saved[name])
         else:  # what constants came to when the run was started is below, or was nothing
             store.let_go()
-    operator.refilled()
     for i, port in enumerate(operator.ports):
         port.refill(saved.get(f"port{i}"))
+    operator.refilled()
 
 
 def _dump_interned(interner: Interner) -> dict[str, Any]:
@@ -193,26 +185,6 @@ def _load_interned(interner: Interner, saved: dict[str, Any]) -> None:
         piece = content[at : at + length]
         at += length
         interner.add(_value(kind, piece))
-
-
-def _dump_upserts(upserts: Upserts, interner: Interner, *, after: bool) -> dict[str, Any]:
-    rows, writes = upserts.everything(after=after)
-    schema, keys = upserts.schema, upserts.keys
-    return {
-        "rows": encode(schema, rows, interner),
-        "times": np.array([time[0] for time, _, _ in writes], np.int64),
-        "keys": encode(keys, [key for _, key, _ in writes], interner),
-        "written": np.array([row is not None for _, _, row in writes], np.bool_),
-        "values": encode(schema, [row for _, _, row in writes if row is not None], interner),
-    }
-
-
-def _load_upserts(upserts: Upserts, saved: dict[str, Any], interner: Interner) -> None:
-    values = iter(decode_rows(upserts.schema, saved["values"], interner))
-    keys = decode_rows(upserts.keys, saved["keys"], interner)
-    triples = zip(saved["times"].tolist(), keys, saved["written"].tolist(), strict=True)
-    writes = [((time,), key, next(values) if written else None) for time, key, written in triples]
-    upserts.refill(decode_rows(upserts.schema, saved["rows"], interner), writes)
 
 
 def _part(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:

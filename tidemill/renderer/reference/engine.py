@@ -17,7 +17,9 @@ from tidemill.renderer import functions
 from tidemill.renderer.metrics import Metrics, OperatorMetrics
 from tidemill.renderer.reference.evaluation import Evaluation
 from tidemill.renderer.reference.traces import Row, Trace, consolidated, contents, triples
+from tidemill.renderer.reference.upserts import Upserts
 from tidemill.renderer.run import Queued, Run, schema_of
+from tidemill.renderer.writes import Writes
 
 __all__ = ["Reference", "ReferenceRun"]
 
@@ -50,13 +52,17 @@ class ReferenceRun(Run):
         self._traces: dict[Node, Trace] = {node: {} for node in graph.nodes}
         self._news: dict[Output, Trace] = {node: {} for node in self._outputs.values()}
         self._seconds: dict[Node, float] = defaultdict(float)
-        self._step(self._frontiers, {})  # what hangs on constants alone is complete from the start
+        self._upserts = {node: Upserts(node) for node in self._inputs.values() if node.key}
+        self._step(self._frontiers)  # what hangs on constants alone is complete from the start
 
     def _queue(self, node: Input, queued: Queued) -> None:
         self._queued[node] += _listed(queued)
 
-    def _step(self, frontiers: Mapping[Input, Antichain], upserts: Mapping[Input, Queued]) -> None:
-        closing = {node: _listed(queued) for node, queued in upserts.items()}
+    def _write(self, node: Input, writes: Writes) -> None:
+        self._upserts[node].write(writes)
+
+    def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
+        closing = {node: _listed(upserts.resolve(frontiers[node])) for node, upserts in self._upserts.items()}
         waiting: dict[Input, list[tuple[Row, Time, int]]] = defaultdict(list)
         for node, updates in self._queued.items():
             for update in updates:
@@ -83,6 +89,8 @@ class ReferenceRun(Run):
             if output.changes is not False:
                 kept.update(_news(found.traces[output], self._traces[output]))
         self._closed_updates, self._queued, self._traces = given, waiting, found.traces
+        for upserts in self._upserts.values():
+            upserts.commit()
         for node, seconds in found.seconds.items():
             self._seconds[node] += seconds
 
@@ -115,6 +123,8 @@ class ReferenceRun(Run):
 
     def _discard(self) -> None:
         self._queued.clear()
+        for upserts in self._upserts.values():
+            upserts.discard()
 
     def _measured(self) -> Metrics:
         return Metrics([self._operator_metrics(node) for node in self.graph.nodes])

@@ -130,10 +130,10 @@ class SparkRun(DurableRun):
         """Return which columns of an input are to be kept of what comes."""
         return range(len(schema_of(node))) if node.unique or node.key else columns_read(self.graph, node)
 
-    def _step(self, frontiers: Mapping[Input, Antichain], upserts: Mapping[Input, Queued]) -> None:
+    def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
         def take(carefully: bool) -> None:
             self._carefully, self._shown = carefully, {}
-            super(SparkRun, self)._step(frontiers, upserts)
+            super(SparkRun, self)._step(frontiers)
 
         try:
             attempted(self.graph, take)
