@@ -113,7 +113,7 @@ class Writing(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from([None, None, None, "one", "two", "plain"]), more=st.integers(1, 3))
     def advance(self, name, more):
-        low = min((self.time(n, 0) for n in ("one", "two", "plain") if n == name or name is None))
+        low = min(self.time(n, 0) for n in ("one", "two", "plain") if n == name or name is None)
         if self.together(lambda run: run.advance_to(low + more, input=name)) is None:
             self.committed = True
         self.agree()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidemill.collections.results import arrow_table
 from tidemill.collections.schema import Schema
-from tidemill.collections.validation import Batch, python_rows
+from tidemill.collections.validation import Batch
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
 from tidemill.renderer.durable.putdown import PutDown

@@ -34,8 +34,8 @@ from tidemill.dataflow.summaries import PathSummary
 from tidemill.renderer.embedded.arrange import ArrangeOperator
 from tidemill.renderer.embedded.codec import Interner
 from tidemill.renderer.embedded.edges import InputOperator, OutputOperator
-from tidemill.renderer.embedded.keyedinput import KeyedInputOperator
 from tidemill.renderer.embedded.join import JoinOperator
+from tidemill.renderer.embedded.keyedinput import KeyedInputOperator
 from tidemill.renderer.embedded.linear import (
     ConcatWire,
     ConsolidateOperator,

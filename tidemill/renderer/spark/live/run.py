@@ -20,7 +20,7 @@ from tidemill.renderer.durable.cold import Cold
 from tidemill.renderer.durable.coldfiles import ColdFile
 from tidemill.renderer.durable.putdown import PutDown
 from tidemill.renderer.durable.run import DurableRun
-from tidemill.renderer.run import Queued, schema_of
+from tidemill.renderer.run import schema_of
 from tidemill.renderer.spark.attempts import attempted
 from tidemill.renderer.spark.boundary import Names
 from tidemill.renderer.spark.frames import Frame, united
