@@ -12,6 +12,7 @@ from running import examples
 
 import tidemill as tm
 from tidemill.errors import StateError
+from tidemill.renderer.embedded import keyedinput
 
 
 def counts():
@@ -57,6 +58,22 @@ def test_upserts_go_on(tmp_path):
     again.upsert("x", [(1, "d")])
     again.advance()
     assert [u for u in again.changes("o") if u[1] == 2] == [((1, "c"), 2, -1), ((1, "d"), 2, 1)]
+
+
+@pytest.mark.parametrize("few", [0, 16])
+def test_what_is_written_after_loading_comes_after_what_waited(tmp_path, monkeypatch, few):
+    monkeypatch.setattr(keyedinput, "FEW", few)
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"k": "int64", "v": "string"}, key=["k"]))
+    run = flow.start()
+    for v in "abc":
+        run.upsert("x", [(1, v), (2, v)], time=1)
+    run.save(tmp_path / "state")
+    again = tm.load(tmp_path / "state", flow)
+    again.upsert("x", [(1, "d")], time=1)
+    again.delete("x", [(2,)], time=1)
+    again.advance_to(2)
+    assert list(again.snapshot("o")) == [(1, "d")]
 
 
 @pytest.mark.parametrize("coordinates", [1, 2])

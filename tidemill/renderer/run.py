@@ -415,11 +415,14 @@ class Run(abc.ABC):
             self._queue(node, Queued(batch, at, sign))
 
     def _take_writes(self, node: Input, writes: Writes) -> None:
+        self._check_times_of_key(node)
+        if len(writes):
+            self._write(node, writes)
+
+    def _check_times_of_key(self, node: Input) -> None:
         if self._users != 1:  # of two writes at incomparable times neither is the last
             msg = f"{node.where} has a key, which needs times of one coordinate: here they are {self.graph.coordinates}"
             raise TimeError(msg)
-        if len(writes):
-            self._write(node, writes)
 
     def _move(self, moved: Mapping[Input, Antichain]) -> None:
         self._check_open()

@@ -13,6 +13,7 @@ from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
 from tidemill.renderer.durable.coldfiles import ColdFile, Layout, read_file
 from tidemill.renderer.run import Queued, schema_of
+from tidemill.renderer.writes import Writes
 
 __all__ = ["PutDown"]
 
@@ -26,14 +27,17 @@ class PutDown:
     diff: int
     files: tuple[ColdFile, ...]
     unread: tuple[int, ...]
-    """The columns that no operator reads: they are NULL here."""
+    """The columns that no operator reads: they are NULL here. Of keys to delete, all others."""
+    number: int = 0
+    """Of an input with a key: which of several writes to one key at one time is the last, that with the greatest."""
 
     @classmethod
     def of(cls, listing: Mapping[str, Any], inputs: Mapping[str, Input]) -> PutDown:
         """Return what was written down."""
         time, diff, unread = tuple(listing["time"]), listing["diff"], tuple(listing["unread"])
         files = (ColdFile(name, rows, sorted=False) for name, rows in listing["files"])
-        return cls.in_files(inputs[listing["input"]], time, diff, files, unread)
+        change = cls.in_files(inputs[listing["input"]], time, diff, files, unread)
+        return attrs.evolve(change, number=listing["number"])
 
     @classmethod
     def in_files(
@@ -46,7 +50,14 @@ class PutDown:
     def listing(self) -> dict[str, Any]:
         """Return what is to be written down."""
         files = [[f.name, f.rows] for f in self.files]
-        return {"input": self.node.name, "time": self.time, "diff": self.diff, "files": files, "unread": self.unread}
+        return {
+            "input": self.node.name,
+            "time": self.time,
+            "diff": self.diff,
+            "files": files,
+            "unread": self.unread,
+            "number": self.number,
+        }
 
     @property
     def rows(self) -> int:
@@ -58,9 +69,19 @@ class PutDown:
         types = tuple(f.dtype for f in schema_of(self.node))
         return Layout((), types, len(self.time), len(self.time), 1)
 
-    def collected(self, folder: Path) -> Queued:
+    def queued(self, folder: Path) -> Queued:
         """Return them in memory."""
+        return Queued(self._table(folder), self.time, self.diff)
+
+    def writes(self, folder: Path) -> Writes:
+        """Return them in memory, as those to an input with a key."""
+        table = self._table(folder)
+        if self.diff > 0:
+            return Writes(table, [], True, self.time)
+        return Writes([], table.select(list(self.node.key)), False, self.time)
+
+    def _table(self, folder: Path) -> pa.Table:
         table = pa.concat_tables([read_file(folder, self.layout, f) for f in self.files])
         schema = schema_of(self.node)
         columns = [table.column(f"v{i}").cast(f.dtype.arrow) for i, f in enumerate(schema)]
-        return Queued(pa.Table.from_arrays(columns, names=list(schema.names)), self.time, self.diff)
+        return pa.Table.from_arrays(columns, names=list(schema.names))

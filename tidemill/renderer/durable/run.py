@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
+import attrs
+
 from tidemill.collections.passes import Passes, optimised, passes_named
 from tidemill.collections.results import Updates
 from tidemill.dataflow.graph import Graph
@@ -195,12 +197,17 @@ class DurableRun(EmbeddedRun):
 
     def _put_down(self, change: PutDown) -> None:
         """Take a large change at an open time."""
+        if change.node.key:
+            change = attrs.evolve(change, number=self._keyed(change.node).number())
+        self._hold(change)
+        if self._log is not None:
+            self._journal.put_down(change)
+
+    def _hold(self, change: PutDown) -> None:
         self._put_downs.append(change)
         names = [f.name for f in change.files]
         self._logged += names
         self._memory.store.pin(names)
-        if self._log is not None:
-            self._journal.put_down(change)
 
     def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
         self._close_large([c for c in self._put_downs if not frontiers[c.node].beyond(c.time)], frontiers)
@@ -210,7 +217,11 @@ class DurableRun(EmbeddedRun):
         """Have large changes whose time closes wait in memory, as others do."""
         del frontiers
         for change in changes:
-            super()._queue(change.node, change.collected(self._memory.store.folder))
+            folder = self._memory.store.folder
+            if change.node.key:
+                self._keyed(change.node).write(change.writes(folder), change.number)
+            else:
+                super()._queue(change.node, change.queued(folder))
             self._put_downs.remove(change)
 
     def _discard(self) -> None:
@@ -314,7 +325,10 @@ class DurableRun(EmbeddedRun):
             header = restore(self, log.checkpoint_file)
             self._memory.restore(header.get("cold", {}))
             for listing in header.get("put_down", ()):
-                self._put_down(PutDown.of(listing, self._inputs))
+                change = PutDown.of(listing, self._inputs)
+                self._hold(change)
+                if change.node.key:
+                    self._keyed(change.node).keep_after(change.number)
         if log.last.number == log.base.number:  # else steps to come refer to files that nothing else does
             self._memory.swept = True
             self._memory.sweep()

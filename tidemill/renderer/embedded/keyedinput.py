@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from tidemill.dataflow.nodes import Input
-from tidemill.renderer.embedded.blocks import Block, consolidated, grouped
+from tidemill.renderer.embedded.blocks import NULL, Block, consolidated, grouped
 from tidemill.renderer.embedded.codec import FEW, Interner, encode
 from tidemill.renderer.embedded.edges import InputOperator
 from tidemill.renderer.embedded.schedule import Port, Region
@@ -27,8 +27,8 @@ _in_order: Final = itemgetter(-1, -2)
 class KeyedInputOperator(InputOperator):
     """Input with a key: the last write to a key in an epoch becomes the difference from the row that was there.
 
-    A write is a column: the codes of a row, with nothing but the key where it deletes; 1 where it puts a row, 0 where
-    it deletes; its number, as of several to one key at one time that with the greatest counts; its time.
+    A write is a column: the codes of a row, NULL beside the key where it deletes; 1 where it puts a row, 0 where it
+    deletes; its number, as of several to one key at one time that with the greatest counts; its time.
     """
 
     def __init__(self, node: Input, region: Region, interner: Interner) -> None:
@@ -41,9 +41,19 @@ class KeyedInputOperator(InputOperator):
         """The current row of each key."""
         self._key = self.rows.key_rows
         self._next = 0
+        self._handed: Block | None = None
 
-    def write(self, writes: Writes) -> None:
-        """Keep writes until their times close."""
+    def number(self, count: int = 1) -> int:
+        """Return the first of so many numbers, greater than those of all writes before."""
+        self._next += count
+        return self._next - count
+
+    def keep_after(self, number: int) -> None:
+        """Have numbers to come be greater than this one."""
+        self._next = max(self._next, number + 1)
+
+    def write(self, writes: Writes, number: int | None = None) -> None:
+        """Keep writes until their times close. With ``number``, which all have, they were made when it was given."""
         k, n = self._width, len(writes)
         block = np.empty((k + 3, n), np.int64)
         if writes.puts is True:
@@ -51,16 +61,29 @@ class KeyedInputOperator(InputOperator):
             block[k] = 1
         else:
             puts = np.zeros(n, np.bool_) if writes.puts is False else np.array(writes.puts)
-            block[:k] = 0
+            block[:k] = NULL
             block[:k, puts] = encode(self.schema, writes.rows, self._interner)
             block[np.ix_(np.array(self.rows.keys), ~puts)] = encode(self._keys, writes.deleted, self._interner)
             block[k] = puts
-        block[k + 1] = self._next if n == 1 else np.arange(self._next, self._next + n)
+        if number is not None:
+            block[k + 1] = number
+        elif n == 1:
+            block[k + 1] = self.number()
+        else:
+            first = self.number(n)
+            block[k + 1] = np.arange(first, first + n)
         block[-1] = [time for (time,) in writes.times] if isinstance(writes.times, list) else writes.times[0]
-        self._next += n
         self.ports[0].defer(block)
 
+    def hand(self, block: Block) -> None:
+        """Have updates of the current step emitted that were taken, or worked out elsewhere."""
+        self._handed = block
+        self.region.wake(self)
+
     def taken(self) -> Block | None:
+        if self._handed is not None:
+            block, self._handed = self._handed, None
+            return block
         writes = self.ports[0].take()
         if writes is None:
             return None
@@ -138,11 +161,12 @@ class KeyedInputOperator(InputOperator):
         return writes.take(order.compress(last), axis=1), firsts
 
     def _current(self, keys: Block) -> Block:
-        """Return the current rows of keys, and 1 for each; where there is none the key with nothing else, and 0."""
+        """Return the current rows of keys, and 1 for each; where there is none the key with NULL, and 0."""
         k = self._width
         owner, found = self.rows.find(keys)
-        rows = np.zeros((k + 1, keys.shape[1]), np.int64)
+        rows = np.full((k + 1, keys.shape[1]), NULL)
         rows[self._key] = keys
+        rows[k] = 0
         if len(owner):
             if found[-1].min() < 0:  # rows that went are there still, with what took them away
                 found = consolidated(np.concatenate((owner[None], found[:k], found[-1:])))
@@ -155,4 +179,9 @@ class KeyedInputOperator(InputOperator):
         return {"spine": self.rows}
 
     def refilled(self) -> None:
-        self._next = max((int(b[self._width + 1].max()) + 1 for b in self.ports[0].waiting.blocks()), default=0)
+        for block in self.ports[0].waiting.blocks():
+            self.keep_after(int(block[self._width + 1].max()))
+
+    def clear(self) -> None:
+        super().clear()
+        self._handed = None

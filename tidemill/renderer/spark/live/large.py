@@ -13,11 +13,16 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.renderer.durable.cold import Cold, ColdStore
 from tidemill.renderer.durable.coldfiles import ColdBatch, ColdFile, read_file
+from tidemill.renderer.durable.putdown import PutDown
+from tidemill.renderer.embedded.blocks import Block
 from tidemill.renderer.embedded.compile import Compiled
+from tidemill.renderer.embedded.keyedinput import KeyedInputOperator
 from tidemill.renderer.embedded.spine import Spine
 from tidemill.renderer.spark.frames import Frame
+from tidemill.renderer.spark.live.incoming import updates_of
 from tidemill.renderer.spark.live.largestep import LargeStep
 from tidemill.renderer.spark.live.ondisk import read_cold
+from tidemill.renderer.spark.live.overwriting import differences, writes_here, writes_in_files
 from tidemill.renderer.spark.live.writing import written
 
 __all__ = ["LargeWork"]
@@ -62,6 +67,36 @@ class LargeWork:
         for node, frame in step.deltas.items():
             if frame is not None and frame.rows is not None:
                 self._compiled.operators[node].records_out += frame.rows
+
+    def overwrite(
+        self, node: Input, changes: Sequence[PutDown], here: Block | None
+    ) -> tuple[Frame | None, Sequence[ColdFile]]:
+        """Take in writes to an input with a key; return what they change, and the files it is in.
+
+        Where that is little, None and no files: the driver has it.
+        """
+        name, operator = f"{node.id}/spine", self._compiled.inputs[node]
+        assert isinstance(operator, KeyedInputOperator)
+        writes = [writes_in_files(self._spark, self._store, change) for change in changes]
+        if here is not None:
+            writes.append(writes_here(self._spark, self._compiled, node, here))
+        data = differences(node, writes, self._held(name))
+        files = self._written(name, [data])
+        layout, rows = self._store.colds[name].layout, sum(f.rows for f in files)
+        operator.records_in += sum(c.rows for c in changes) + (0 if here is None else here.shape[1])
+        if rows <= self._few:
+            if rows:
+                tables = [read_file(self._store.folder, layout, f) for f in files]
+                block = np.concatenate([layout.encoded(t, self._store.interner) for t in tables], axis=1)
+                operator.rows.append(block)
+                operator.hand(block)
+            for file in files:
+                (self._store.folder / file.name).unlink()
+            return None, []
+        self._add(name, ColdBatch(tuple(files)))
+        width, coordinates = len(node.schema), layout.coordinates
+        data = updates_of(read_cold(self._spark, self._store, layout, files), width, coordinates)
+        return Frame(data, width, coordinates, rows=rows, cheap=True, consolidated=True), files
 
     def _held(self, name: str) -> DataFrame | None:
         """Return what an arrangement held before this step, all of it written to the disk."""

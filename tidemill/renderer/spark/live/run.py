@@ -20,12 +20,14 @@ from tidemill.renderer.durable.cold import Cold
 from tidemill.renderer.durable.coldfiles import ColdFile
 from tidemill.renderer.durable.putdown import PutDown
 from tidemill.renderer.durable.run import DurableRun
+from tidemill.renderer.embedded.edges import InputOperator
+from tidemill.renderer.embedded.keyedinput import KeyedInputOperator
 from tidemill.renderer.run import schema_of
 from tidemill.renderer.spark.attempts import attempted
 from tidemill.renderer.spark.boundary import Names
 from tidemill.renderer.spark.frames import Frame, united
 from tidemill.renderer.spark.live.exchange import frame_of
-from tidemill.renderer.spark.live.incoming import few_of, frame_in_files, put_down
+from tidemill.renderer.spark.live.incoming import few_of, frame_in_files, put_down, refuse_several
 from tidemill.renderer.spark.live.large import LargeWork
 from tidemill.renderer.spark.live.ondisk import DiskRows, DiskUpdates, Parts, contents, pin, summed
 from tidemill.renderer.spark.session import check_session, is_connected
@@ -105,7 +107,7 @@ class SparkRun(DurableRun):
 
     def _change(self, name: str, rows: Any, time: Any, sign: int) -> None:
         node = self._input(name)
-        if not node.key and hasattr(rows, "localCheckpoint"):  # a Spark DataFrame
+        if hasattr(rows, "localCheckpoint"):  # a Spark DataFrame
             at = self._default_time(node) if time is None else self._open_time(node, time)
             table = few_of(rows, self._in_driver)
             if table is None:
@@ -117,17 +119,25 @@ class SparkRun(DurableRun):
     def _take_down(self, node: Input, rows: Any, at: Time, sign: int) -> None:
         """Have a DataFrame of many rows in files, and in the driver after all where it is not that many."""
         check_session(self._spark)
+        if node.key:
+            self._check_times_of_key(node)
         store = self._memory.store
-        change = put_down(store, node, rows, at, sign, self._read_of(node))
+        change = put_down(store, node, rows, at, sign, self._read_of(node, sign))
         if change is None:
             return
         if change.rows > self._in_driver:
+            if node.key and sign > 0:
+                refuse_several(self._spark, store, change)
             self._put_down(change)
+        elif node.key:
+            self._write(node, change.writes(store.folder))
         else:
-            self._queue(node, change.collected(store.folder))
+            self._queue(node, change.queued(store.folder))
 
-    def _read_of(self, node: Input) -> Collection[int]:
+    def _read_of(self, node: Input, sign: int) -> Collection[int]:
         """Return which columns of an input are to be kept of what comes."""
+        if node.key and sign < 0:
+            return node.key
         return range(len(schema_of(node))) if node.unique or node.key else columns_read(self.graph, node)
 
     def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
@@ -158,33 +168,46 @@ class SparkRun(DurableRun):
         return [c for c in self._put_downs if c not in self._taking]
 
     def _work(self) -> None:
-        given, files = ({}, {}) if self._repeating else self._large_inputs()
-        if not given:
+        comes = self._taking or any(map(self._is_large, self.compiled.inputs.values()))
+        if self._repeating or not comes:
             super()._work()
             return
         check_session(self._spark)
-        self._by_executors = True
         store, spines = self._memory.store, self._memory.spines
         work = LargeWork(self._spark, self.compiled, store, spines, self._in_driver, carefully=self._carefully)
+        given, files = self._large_inputs(work)
+        self._by_executors = bool(given or self._taking)
+        if not given:  # what large writes change is little
+            super()._work()
+            return
         work.run(given, files)
         self._shown = work.unread
         self.compiled.root.clear()
 
-    def _large_inputs(self) -> tuple[dict[Input, Frame], dict[Input, list[ColdFile]]]:
+    def _is_large(self, operator: InputOperator) -> bool:
+        return operator.ports[0].size > self._in_driver
+
+    def _large_inputs(self, work: LargeWork) -> tuple[dict[Input, Frame], dict[Input, Sequence[ColdFile]]]:
         """Return the changes of this step that are too large for the driver, and which are just what is in files."""
-        found: dict[Input, list[Frame]] = {}
-        files: dict[Input, list[ColdFile]] = {}
-        for change in self._taking:
-            found.setdefault(change.node, []).append(frame_in_files(self._spark, self._memory.store, change))
-            files.setdefault(change.node, []).extend(change.files)
+        found: dict[Input, Frame] = {}
+        files: dict[Input, Sequence[ColdFile]] = {}
         for node, operator in self.compiled.inputs.items():
-            if operator.ports[0].size > self._in_driver:
-                block = operator.ports[0].take_consolidated()
-                if block is not None:
-                    frame = frame_of(self._spark, self.compiled, schema_of(node), block)
-                    found.setdefault(node, []).append(frame)
-                    files.pop(node, None)
-        return {node: whole for node, frames in found.items() if (whole := united(frames)) is not None}, files
+            changes = [c for c in self._taking if c.node is node]
+            if node.key and changes:
+                frame, files[node] = work.overwrite(node, changes, operator.ports[0].take())
+            else:
+                frames = [frame_in_files(self._spark, self._memory.store, c) for c in changes]
+                block = operator.taken() if self._is_large(operator) else None
+                if block is None:
+                    files[node] = [f for c in changes for f in c.files]
+                elif block.shape[1] > self._in_driver or not isinstance(operator, KeyedInputOperator):
+                    frames.append(frame_of(self._spark, self.compiled, schema_of(node), block))
+                else:
+                    operator.hand(block)
+                frame = united(frames)
+            if frame is not None:
+                found[node] = frame
+        return found, {node: in_files for node, in_files in files.items() if in_files}
 
     def _is_recorded(self) -> bool:
         return not self._by_executors
