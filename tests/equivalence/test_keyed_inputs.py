@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from running import examples, start
@@ -193,7 +193,45 @@ def test_engines_agree_after_every_write(tmp_path_factory, monkeypatch, few):
     machine.TestCase("runTest").runTest()
 
 
-def test_a_million_rows_are_not_a_dict_of_tuples():
+EPOCHS = st.lists(
+    st.tuples(
+        st.lists(st.tuples(st.integers(0, 1), st.sampled_from([None, 1, 2]), st.integers(0, 2)), max_size=5),
+        st.integers(1, 3),
+    ),
+    max_size=6,
+)
+
+
+@pytest.mark.parametrize("few", [0, 16])
+@pytest.mark.parametrize("found", [0, 64])
+def test_few_keys_written_often(monkeypatch, few, found):
+    """The same rows come, go and come again, at times that close one by one and together."""
+    monkeypatch.setattr(keyedinput, "FEW", few)
+    monkeypatch.setattr(keyedinput, "_FEW_FOUND", found)
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", ONE, key="k"))
+
+    @examples(100)
+    @given(EPOCHS)
+    def check(epochs):
+        seen = []
+        for engine in ("reference", "embedded"):
+            with start(flow, engine) as run:
+                now, changes = 0, []
+                for writes, more in epochs:
+                    for key, value, later in writes:
+                        rows = [(key,)] if value is None else [(key, value)]
+                        (run.delete if value is None else run.upsert)("x", rows, time=now + later)
+                    now += more
+                    run.advance_to(now)
+                    changes.append(sorted(run.changes("o"), key=repr))
+                seen.append(changes)
+        assert seen[0] == seen[1]
+
+    check()
+
+
+def test_a_hundred_thousand_rows_are_not_a_dict_of_tuples():
     """Five numbers, and the key once more to find it by."""
     flow = tm.Dataflow()
     flow.output("n", flow.input("x", ONE, key="k").agg(n=tm.count()), changes=False)

@@ -120,7 +120,10 @@ class Run(abc.ABC):
         self._change(name, rows, time, -1)
 
     def upsert(self, name: str, rows: Any, *, time: Any = None) -> None:
-        """Put rows in the place of those with the same key; the last call in an epoch wins.
+        """Put rows in the place of those with the same key; the last call in an epoch wins, and of its rows the last.
+
+        The rows of a table are as many writes in their order. The current rows are held as an arrangement; cost: that
+        of the rows given, not of those held. Refused whole, as by `insert`, and where a key has a NULL in it.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
