@@ -110,8 +110,8 @@ class Writing(RuleBasedStateMachine):
     @rule(name=NAMES)
     def refuse(self, name):
         bad = {"one": [(3, 3), (None, 1)], "two": [(1.5, 3, "a"), (0.0, 1, None)]}[name]
-        for given in (bad, as_table(SCHEMAS[name], bad)):
-            found = self.together(lambda run, given=given: run.upsert(name, given, time=self.time(name, 0)))
+        for rows in (bad, as_table(SCHEMAS[name], bad)):
+            found = self.together(lambda run, rows=rows: run.upsert(name, rows, time=self.time(name, 0)))
             assert found[0] in (RowError, TimeError)
 
     @rule(name=st.sampled_from([*[None] * 5, "one", "two", "plain"]), more=st.integers(1, 3), gives_up=st.booleans())

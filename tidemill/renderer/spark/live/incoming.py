@@ -77,7 +77,7 @@ def _by_key(node: Input, data: Any, diff: int) -> tuple[Input, Any]:
     deletes = diff < 0
     fields = [attrs.evolve(f, nullable=i not in node.key and (deletes or f.nullable)) for i, f in enumerate(schema)]
     keys = [schema.names[i] for i in node.key]
-    if deletes and hasattr(data, "withColumn") and sorted(data.columns) == sorted(keys):
+    if deletes and sorted(data.columns) == sorted(keys):
         for field in schema:
             if field.name not in keys:
                 data = data.withColumn(field.name, F.lit(None).cast(spark_type(field.dtype)))
