@@ -257,9 +257,9 @@ def test_large_changes_wait_for_their_time(spark, tmp_path):
 
 @pytest.mark.parametrize("checkpoint_every", [1, 1000])
 def test_large_changes_that_wait_survive_the_run(spark, tmp_path, monkeypatch, checkpoint_every):
-    from tidemill.renderer.spark.live import large
+    from tidemill.renderer.spark.live import incoming
 
-    monkeypatch.setattr(large, "_FEW", 2)
+    monkeypatch.setattr(incoming, "_FEW", 2)
     flow = tm.Dataflow()
     flow.output("o", flow.input("x", {"i": "int64"}))
     engine = tm.Spark(spark, tmp_path, in_driver=2, checkpoint_every=checkpoint_every)
