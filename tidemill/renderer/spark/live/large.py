@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.renderer.durable.cold import Cold, ColdStore
-from tidemill.renderer.durable.coldfiles import ColdBatch, ColdFile, read_file
+from tidemill.renderer.durable.coldfiles import ColdBatch, ColdFile, Layout, read_file
 from tidemill.renderer.durable.putdown import PutDown
 from tidemill.renderer.embedded.blocks import Block
 from tidemill.renderer.embedded.compile import Compiled
@@ -86,8 +86,7 @@ class LargeWork:
         operator.records_in += sum(c.rows for c in changes) + (0 if here is None else here.shape[1])
         if rows <= self._few:
             if rows:
-                tables = [read_file(self._store.folder, layout, f) for f in files]
-                block = np.concatenate([layout.encoded(t, self._store.interner) for t in tables], axis=1)
+                block = self._block(layout, files)
                 operator.rows.append(block)
                 operator.hand(block)
             for file in files:
@@ -96,7 +95,9 @@ class LargeWork:
         self._add(name, ColdBatch(tuple(files)))
         width, coordinates = len(node.schema), layout.coordinates
         data = updates_of(read_cold(self._spark, self._store, layout, files), width, coordinates)
-        return Frame(data, width, coordinates, rows=rows, cheap=True, consolidated=True), files
+        at = {c.time for c in changes} | ({(t,) for t in here[-1].tolist()} if here is not None else set())
+        time = at.pop() if len(at) == 1 else None
+        return Frame(data, width, coordinates, time, rows, cheap=True, consolidated=True), files
 
     def _held(self, name: str) -> DataFrame | None:
         """Return what an arrangement held before this step, all of it written to the disk."""
@@ -131,8 +132,12 @@ class LargeWork:
             self.unread[output] = tuple(files)
             return
         cold = self._store.colds[f"{output.id}/spine"]
-        tables = [read_file(self._store.folder, cold.layout, f) for f in files]
-        operator.show(np.concatenate([cold.layout.encoded(t, self._store.interner) for t in tables], axis=1))
+        operator.show(self._block(cold.layout, files))
+
+    def _block(self, layout: Layout, files: Sequence[ColdFile]) -> Block:
+        """Return what is in files, got into the driver."""
+        tables = [read_file(self._store.folder, layout, f) for f in files]
+        return np.concatenate([layout.encoded(t, self._store.interner) for t in tables], axis=1)
 
 
 class _Added:
