@@ -88,10 +88,11 @@ def _deleted(node: Input, rows: Any) -> Batch:
 def _check_keys(node: Input, batch: Batch, places: tuple[int, ...]) -> None:
     """Refuse keys with a NULL; ``places`` are those of the key's columns in the batch."""
     if isinstance(batch, list):
-        wrong = [row for row in batch for i in places if row[i] is None]
-        if not wrong:
+        for bad in batch:
+            if None in [bad[i] for i in places]:
+                break
+        else:
             return
-        bad = wrong[0]
     else:
         columns = [batch.column(i) for i in places if batch.column(i).null_count]
         if not columns:

@@ -25,7 +25,8 @@ from tidemill.collections.validation import NAN, Batch
 from tidemill.renderer.embedded.blocks import NULL, Block, Bools, Ints
 
 __all__ = [
-    "FEW", "Interner", "decode", "decode_column", "decode_rows", "encode", "encode_column", "is_interned", "order_key",
+    "FEW", "Interner", "decode", "decode_column", "decode_rows", "encode", "encode_column", "encode_row",
+    "encoders", "is_interned", "order_key",
     "order_ranks",
 ]  # fmt: skip
 
@@ -121,8 +122,8 @@ def is_interned(dtype: DType) -> bool:
 def encode(schema: Schema, batch: Batch, interner: Interner) -> Block:
     """Return checked rows as a matrix of codes, a column for each row."""
     if isinstance(batch, list) and len(batch) <= FEW:
-        encoders = [_encoder(f.dtype, interner) for f in schema]
-        codes = [[NULL if v is None else e(v) for v, e in zip(row, encoders, strict=True)] for row in batch]
+        by = encoders(schema, interner)
+        codes = [encode_row(row, by) for row in batch]
         return np.array(codes, np.int64).reshape(len(batch), len(schema)).T
     if isinstance(batch, list):
         columns = [pa.array(c, f.dtype.arrow) for c, f in zip(zip(*batch, strict=True), schema, strict=True)]
@@ -132,6 +133,16 @@ def encode(schema: Schema, batch: Batch, interner: Interner) -> Block:
     for i, (column, field) in enumerate(zip(columns, schema, strict=True)):
         block[i] = encode_column(column, field.dtype, interner)
     return block
+
+
+def encoders(schema: Schema, interner: Interner) -> list[Callable[[Any], int]]:
+    """Return for each column what gives the code of a value."""
+    return [_encoder(f.dtype, interner) for f in schema]
+
+
+def encode_row(row: tuple[Any, ...], by: list[Callable[[Any], int]]) -> list[int]:
+    """Return a checked row as codes."""
+    return [NULL if v is None else e(v) for v, e in zip(row, by, strict=True)]
 
 
 def encode_column(column: pa.Array | pa.ChunkedArray, dtype: DType, interner: Interner) -> Ints:

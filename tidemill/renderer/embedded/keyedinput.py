@@ -9,7 +9,7 @@ import numpy as np
 
 from tidemill.dataflow.nodes import Input
 from tidemill.renderer.embedded.blocks import NULL, Block, consolidated, grouped
-from tidemill.renderer.embedded.codec import FEW, Interner, encode
+from tidemill.renderer.embedded.codec import FEW, Interner, encode, encode_row, encoders
 from tidemill.renderer.embedded.edges import InputOperator
 from tidemill.renderer.embedded.schedule import Port, Region
 from tidemill.renderer.embedded.spine import Spine
@@ -40,6 +40,7 @@ class KeyedInputOperator(InputOperator):
         self.rows = Spine(node.key, types, self.schedule.users, 1, self.schedule, self.since)
         """The current row of each key."""
         self._key = self.rows.key_rows
+        self._encoders = encoders(self.schema, interner)
         self._next = 0
         self._handed: Block | None = None
 
@@ -55,6 +56,12 @@ class KeyedInputOperator(InputOperator):
     def write(self, writes: Writes, number: int | None = None) -> None:
         """Keep writes until their times close. With ``number``, which all have, they were made when it was given."""
         k, n = self._width, len(writes)
+        if n == 1 and writes.puts is True and isinstance(writes.rows, list) and isinstance(writes.times, tuple):
+            # What services write: a row, in Python.
+            number = self.number() if number is None else number
+            codes = [*encode_row(writes.rows[0], self._encoders), 1, number, writes.times[0]]
+            self.ports[0].defer(np.array(codes, np.int64)[:, None])
+            return
         block = np.empty((k + 3, n), np.int64)
         if writes.puts is True:
             block[:k] = encode(self.schema, writes.rows, self._interner)
@@ -67,8 +74,6 @@ class KeyedInputOperator(InputOperator):
             block[k] = puts
         if number is not None:
             block[k + 1] = number
-        elif n == 1:
-            block[k + 1] = self.number()
         else:
             first = self.number(n)
             block[k + 1] = np.arange(first, first + n)
