@@ -18,6 +18,7 @@ class OperatorMetrics:
     kind: str
     name: str
     records_in: int
+    """Updates that came to it; of what Spark's executors did, those that had to be counted there."""
     records_out: int
     state_rows: int
     """Updates held in its arrangements (an arrangement's rows count where it is, not where it is read)."""

@@ -64,9 +64,6 @@ class LargeWork:
                 self._add(name, ColdBatch(tuple(of_name)))
         for output in self._compiled.outputs:
             self._show(output, added.get(f"{output.id}/spine", []))
-        for node, frame in step.deltas.items():
-            if frame is not None and frame.rows is not None:
-                self._compiled.operators[node].records_out += frame.rows
 
     def overwrite(
         self, node: Input, changes: Sequence[PutDown], here: Block | None

@@ -10,7 +10,7 @@ executors make for later steps waits where it waits in any step: at the ports of
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -300,7 +300,16 @@ class LargeStep(Step):
         if frame is not None and self._compiled.operators[node].ports:  # others only pass on what was looked at
             frame = self._hold_back(node, frame, now)
         frame = super()._shared(node, frame, now)
-        return frame if now else self._handed(node, frame)
+        frame = frame if now else self._handed(node, frame)
+        self._compiled.operators[node].records_out += _known([frame])
+        return frame
+
+    def _delta(self, node: Node, now: Loops) -> Frame | None:
+        if not (isinstance(node, Input) and node.key):  # these count writes
+            came = [self._given.get(node)] if isinstance(node, Input) else super()._inputs(node)
+            small = [b.shape[1] for i in range(len(came)) for b in self._small.get((node, i, now), ())]
+            self._compiled.operators[node].records_in += _known(came) + sum(small)
+        return super()._delta(node, now)
 
     def _is_more(self, node: Node, source: Node) -> bool:
         """Return whether more came to an arrangement than what is in files, from the driver."""
@@ -367,6 +376,11 @@ class LargeStep(Step):
         if frame is None and (node, now) not in self._owed:
             return None
         return self._keyed(node, frame, now)
+
+
+def _known(frames: Iterable[Frame | None]) -> int:
+    """Return how many updates there are, as far as Spark had to count them."""
+    return sum(f.rows or 0 for f in frames if f is not None)
 
 
 def _origin(node: Node) -> tuple[Node, tuple[int, ...]]:
