@@ -165,3 +165,16 @@ def test_distinct_after_an_aggregate_without_keys(spark):
     flow.output("n", flow.input("x", {"i": "int64"}).agg(n=tm.count()).distinct())
     engines = ["reference", "spark"]
     tm.testing.check_equivalent(flow, {"x": [((1,), 5, 1)]}, engines=engines, batchings=[tm.testing.all_at_once])
+
+
+def same_of_each(_key, _rows):
+    return [((1,), 1)]
+
+
+def test_equal_rows_of_several_groups_are_one_update(spark):
+    """Found by a random test: what a user's reduce gives without the keys is not consolidated."""
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", KV).group_by("k").reduce(same_of_each, {"i": "int64"}))
+    updates = {"x": [((k, k), 0, 1) for k in range(5)]}
+    engines = ["reference", "spark"]
+    tm.testing.check_equivalent(flow, updates, engines=engines, batchings=[tm.testing.all_at_once])

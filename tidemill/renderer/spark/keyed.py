@@ -118,7 +118,8 @@ class KeyedRound:
         data = found.filter(self._is_made()).select(*row, *times(self.layout.coordinates), diff)
         known = rows is not None
         above = 0 if known else None
-        return Frame(data, len(row), self.layout.coordinates, time, rows, known, above, consolidated=True)
+        alone = self.layout.made == self.layout.stores[-1].columns  # without their keys, rows of groups may be equal
+        return Frame(data, len(row), self.layout.coordinates, time, rows, known, above, consolidated=alone)
 
 
 def lines_of(
