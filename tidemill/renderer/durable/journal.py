@@ -14,7 +14,7 @@ from tidemill.collections.schema import Schema
 from tidemill.collections.validation import Batch
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
-from tidemill.renderer.durable.putdown import PutDown
+from tidemill.renderer.durable.largechange import LargeChange
 from tidemill.renderer.run import Queued, schema_of
 from tidemill.renderer.writes import Writes, keys_of
 
@@ -31,7 +31,7 @@ class Replayed(Protocol):
 
     def again_written(self, name: str, writes: Writes) -> None: ...
 
-    def again_put_down(self, change: PutDown) -> None: ...
+    def again_queued_large(self, change: LargeChange) -> None: ...
 
     def again_discarded(self) -> None: ...
 
@@ -60,9 +60,9 @@ class Journal:
             arrays["deleted"] = _packed(keys_of(node), writes.deleted)
         self._add(event, arrays, times=writes.times, puts=writes.puts)
 
-    def put_down(self, change: PutDown) -> None:
+    def queued_large(self, change: LargeChange) -> None:
         """Take down a large change, which is in files already."""
-        self._add({"kind": "put down", "rows": change.rows, **change.listing()}, {})
+        self._add({"kind": "large", "rows": change.rows, **change.listing()}, {})
 
     def discarded(self) -> None:
         """Take down that all that waits was forgotten."""
@@ -115,8 +115,8 @@ def replay(
         if event["kind"] == "discarded":
             into.again_discarded()
             continue
-        if event["kind"] == "put down":
-            into.again_put_down(PutDown.of(event, inputs))
+        if event["kind"] == "large":
+            into.again_queued_large(LargeChange.of(event, inputs))
             continue
         node, of_event = inputs[event["input"]], _Arrays(arrays, i)
         schema: Schema = schema_of(node)

@@ -19,9 +19,9 @@ from tidemill.dataflow.nodes import Input
 from tidemill.errors import ClosedRunError, StateError, StepError, UnknownNameError, did_you_mean
 from tidemill.renderer.durable.changelog import Changelog, Moves, show
 from tidemill.renderer.durable.journal import Journal, replay
+from tidemill.renderer.durable.largechange import LargeChange
 from tidemill.renderer.durable.log import StepLog
 from tidemill.renderer.durable.memory import Memory
-from tidemill.renderer.durable.putdown import PutDown
 from tidemill.renderer.embedded.run import EmbeddedRun
 from tidemill.renderer.embedded.state import restore, save
 from tidemill.renderer.run import Queued
@@ -60,7 +60,7 @@ class DurableRun(EmbeddedRun):
         self._deliveries = threading.RLock()
         self._changelogs: dict[str, Changelog] = {}
         self._moves: Moves = ()
-        self._put_downs: list[PutDown] = []
+        self._waiting_large: list[LargeChange] = []
         """Large changes that no step has taken yet."""
         self._repeating = False
         """Whether steps that were taken before are repeated, as they are on the log."""
@@ -195,38 +195,37 @@ class DurableRun(EmbeddedRun):
         if self._log is not None:
             self._journal.written(node, writes)
 
-    def _put_down(self, change: PutDown) -> None:
+    def _queue_large(self, change: LargeChange) -> None:
         """Take a large change at an open time."""
         if change.node.key:
             change = attrs.evolve(change, number=self._keyed(change.node).number())
         self._hold(change)
         if self._log is not None:
-            self._journal.put_down(change)
+            self._journal.queued_large(change)
 
-    def _hold(self, change: PutDown) -> None:
-        self._put_downs.append(change)
+    def _hold(self, change: LargeChange) -> None:
+        self._waiting_large.append(change)
         names = [f.name for f in change.files]
         self._logged += names
         self._memory.store.pin(names)
 
     def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
-        self._close_large([c for c in self._put_downs if not frontiers[c.node].beyond(c.time)], frontiers)
+        self._close_large([c for c in self._waiting_large if not frontiers[c.node].beyond(c.time)])
         super()._step(frontiers)
 
-    def _close_large(self, changes: Sequence[PutDown], frontiers: Mapping[Input, Antichain]) -> None:
+    def _close_large(self, changes: Sequence[LargeChange]) -> None:
         """Have large changes whose time closes wait in memory, as others do."""
-        del frontiers
         for change in changes:
             folder = self._memory.store.folder
             if change.node.key:
                 self._keyed(change.node).write(change.writes(folder), change.number)
             else:
                 super()._queue(change.node, change.queued(folder))
-            self._put_downs.remove(change)
+            self._waiting_large.remove(change)
 
     def _discard(self) -> None:
         super()._discard()
-        self._put_downs = []
+        self._waiting_large = []
         if self._log is not None:
             self._journal.discarded()
 
@@ -280,16 +279,16 @@ class DurableRun(EmbeddedRun):
 
     def _on_disk(self) -> dict[str, Any]:
         """Return what a checkpoint has to say of the state that is in other files."""
-        return {"cold": self._memory.listing(), "put_down": [change.listing() for change in self._waiting_in_files()]}
+        return {"cold": self._memory.listing(), "large": [change.listing() for change in self._waiting_in_files()]}
 
-    def _waiting_in_files(self) -> list[PutDown]:
+    def _waiting_in_files(self) -> list[LargeChange]:
         """Return the large changes that wait when the current step is taken."""
-        return self._put_downs
+        return self._waiting_large
 
     def _sweep(self) -> None:
         """Remove the files that nothing refers to, now that the log begins anew."""
         self._memory.store.unpin(self._logged)
-        self._logged = [f.name for change in self._put_downs for f in change.files]
+        self._logged = [f.name for change in self._waiting_large for f in change.files]
         self._memory.store.pin(self._logged)
         self._memory.began_anew()
 
@@ -324,8 +323,8 @@ class DurableRun(EmbeddedRun):
         if log.checkpoint_file is not None:
             header = restore(self, log.checkpoint_file)
             self._memory.restore(header.get("cold", {}))
-            for listing in header.get("put_down", ()):
-                change = PutDown.of(listing, self._inputs)
+            for listing in header.get("large", ()):
+                change = LargeChange.of(listing, self._inputs)
                 self._hold(change)
                 if change.node.key:
                     self._keyed(change.node).keep_after(change.number)
@@ -382,10 +381,10 @@ class DurableRun(EmbeddedRun):
 
     def _waiting(self) -> tuple[Any, ...]:
         ports = {o.ports[0]: o.ports[0].waiting.state for o in self.compiled.inputs.values()}
-        return ports, self._journal.mark(), self._put_downs[:]
+        return ports, self._journal.mark(), self._waiting_large[:]
 
     def _put_back(self, waiting: tuple[Any, ...]) -> None:
-        ports, mark, self._put_downs = waiting
+        ports, mark, self._waiting_large = waiting
         for port, state in ports.items():
             port.go_back(state)
         self._journal.put_back(mark)
@@ -421,8 +420,8 @@ class _Again:
     def again_written(self, name: str, writes: Writes) -> None:
         self._run._write(self._run._inputs[name], writes)  # noqa: SLF001
 
-    def again_put_down(self, change: PutDown) -> None:
-        self._run._put_down(change)  # noqa: SLF001
+    def again_queued_large(self, change: LargeChange) -> None:
+        self._run._queue_large(change)  # noqa: SLF001
 
     def again_discarded(self) -> None:
         self._run.discard()

@@ -34,12 +34,12 @@ def save(
     path: Path,
     *,
     cold: Mapping[str, Any] | None = None,
-    put_down: Sequence[Any] = (),
+    large: Sequence[Any] = (),
     at: Mapping[Input, Antichain] | None = None,
 ) -> None:
     """Write the state of a run between two steps to a file, atomically.
 
-    With ``cold`` that is what it holds in memory, and this and ``put_down`` about where the rest is; with ``at``, at
+    With ``cold`` that is what it holds in memory, and this and ``large`` about where the rest is; with ``at``, at
     the end of a step that brings the inputs to these frontiers.
     """
     frontiers = run.input_frontiers if at is None else at
@@ -55,7 +55,7 @@ def save(
         "frontiers": {n.name: f.elements for n, f in frontiers.items()},
         "since": {n.name: f.elements for n, f in run.since_at(frontiers).items()},
         "cold": cold or {},
-        "put_down": put_down,
+        "large": large,
     }
     container.write(path, header, arrays)
 

@@ -17,14 +17,14 @@ from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import RowError
 from tidemill.renderer.durable.cold import ColdStore
-from tidemill.renderer.durable.putdown import PutDown
+from tidemill.renderer.durable.largechange import LargeChange
 from tidemill.renderer.spark.boundary import Names, given, is_odd, taken
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
 from tidemill.renderer.spark.live.ondisk import read_cold
 from tidemill.renderer.spark.live.writing import written
 from tidemill.renderer.spark.types import spark_type
 
-__all__ = ["few_of", "frame_in_files", "put_down", "refuse_several", "updates_of"]
+__all__ = ["few_of", "frame_in_files", "refuse_several", "updates_of", "written_down"]
 
 
 _FEW: Final = 100_000
@@ -42,9 +42,9 @@ def few_of(data: Any, most: int) -> pa.Table | None:
     return table if len(table) <= most else None
 
 
-def put_down(  # noqa: PLR0917 - made in one place
+def written_down(  # noqa: PLR0917 - made in one place
     store: ColdStore, node: Input, data: Any, time: Time, diff: int, read: Collection[int]
-) -> PutDown | None:
+) -> LargeChange | None:
     """Check a DataFrame's rows and write those columns to files that are read; None where there are no rows.
 
     Of an input with a key: rows to put, or with a negative diff, keys or rows of which the keys are deleted.
@@ -68,7 +68,7 @@ def put_down(  # noqa: PLR0917 - made in one place
         msg = f"{node.where}: a row did not fit, and all do when they are computed again: cache what differs each time"
         raise RowError(msg)
     unread = tuple(i for i in range(len(schema)) if i not in kept)
-    return PutDown.in_files(node, time, diff, files, unread) if files else None
+    return LargeChange.in_files(node, time, diff, files, unread) if files else None
 
 
 def _by_key(node: Input, data: Any, diff: int) -> tuple[Input, Any]:
@@ -84,7 +84,7 @@ def _by_key(node: Input, data: Any, diff: int) -> tuple[Input, Any]:
     return attrs.evolve(node, schema=Schema(tuple(fields))), data
 
 
-def refuse_several(spark: SparkSession, store: ColdStore, change: PutDown) -> None:
+def refuse_several(spark: SparkSession, store: ColdStore, change: LargeChange) -> None:
     """Raise where a key has two rows that differ: which is the last, a DataFrame does not say. Its files go."""
     node, data = change.node, frame_in_files(spark, store, change).data
     schema: Schema = node.schema
@@ -119,7 +119,7 @@ def _may_have_odd(paths: Iterable[Path]) -> bool:
     return False
 
 
-def frame_in_files(spark: SparkSession, store: ColdStore, change: PutDown) -> Frame:
+def frame_in_files(spark: SparkSession, store: ColdStore, change: LargeChange) -> Frame:
     """Return a large change as a DataFrame."""
     width, coordinates = len(change.node.schema), len(change.time)
     data = updates_of(read_cold(spark, store, change.layout, change.files), width, coordinates)

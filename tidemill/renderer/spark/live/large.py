@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.renderer.durable.cold import Cold, ColdStore
 from tidemill.renderer.durable.coldfiles import ColdBatch, ColdFile, Layout, read_file
-from tidemill.renderer.durable.putdown import PutDown
+from tidemill.renderer.durable.largechange import LargeChange
 from tidemill.renderer.embedded.blocks import Block
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.keyedinput import KeyedInputOperator
@@ -66,7 +66,7 @@ class LargeWork:
             self._show(output, added.get(f"{output.id}/spine", []))
 
     def overwrite(
-        self, node: Input, changes: Sequence[PutDown], here: Block | None
+        self, node: Input, changes: Sequence[LargeChange], here: Block | None
     ) -> tuple[Frame | None, Sequence[ColdFile]]:
         """Take in writes to an input with a key; return what they change, and the files it is in.
 

@@ -13,7 +13,7 @@ from tidemill.collections.schema import Field, Schema
 from tidemill.collections.types import INT64
 from tidemill.dataflow.nodes import Input
 from tidemill.renderer.durable.cold import ColdStore
-from tidemill.renderer.durable.putdown import PutDown
+from tidemill.renderer.durable.largechange import LargeChange
 from tidemill.renderer.embedded.blocks import Block
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.run import schema_of
@@ -26,7 +26,7 @@ _PUTS, _NUMBER = "puts", "number"
 """Whether a row is put, or else deleted; and which of several writes to one key at one time is the last."""
 
 
-def writes_in_files(spark: SparkSession, store: ColdStore, change: PutDown) -> DataFrame:
+def writes_in_files(spark: SparkSession, store: ColdStore, change: LargeChange) -> DataFrame:
     """Return the writes of a DataFrame: rows ``c0, ...``, of deletions the key alone, times ``t0``, and the rest."""
     data = frame_in_files(spark, store, change).data
     row = [f"c{i}" for i in range(len(change.node.schema))]

@@ -18,7 +18,7 @@ from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import EngineError
 from tidemill.renderer.durable.cold import Cold
 from tidemill.renderer.durable.coldfiles import ColdFile
-from tidemill.renderer.durable.putdown import PutDown
+from tidemill.renderer.durable.largechange import LargeChange
 from tidemill.renderer.durable.run import DurableRun
 from tidemill.renderer.embedded.edges import InputOperator
 from tidemill.renderer.embedded.keyedinput import KeyedInputOperator
@@ -27,7 +27,7 @@ from tidemill.renderer.spark.attempts import attempted
 from tidemill.renderer.spark.boundary import Names
 from tidemill.renderer.spark.frames import Frame, united
 from tidemill.renderer.spark.live.exchange import frame_of
-from tidemill.renderer.spark.live.incoming import few_of, frame_in_files, put_down, refuse_several
+from tidemill.renderer.spark.live.incoming import few_of, frame_in_files, refuse_several, written_down
 from tidemill.renderer.spark.live.large import LargeWork
 from tidemill.renderer.spark.live.ondisk import DiskRows, DiskUpdates, Parts, contents, pin, summed
 from tidemill.renderer.spark.session import check_session, is_connected
@@ -54,7 +54,7 @@ class SparkRun(DurableRun):
     ) -> None:
         self._spark = spark
         self._in_driver = in_driver
-        self._taking: list[PutDown] = []
+        self._taken_now: list[LargeChange] = []
         """The large changes that the current step takes."""
         self._by_executors = self._carefully = False
         """Of the current step."""
@@ -111,24 +111,24 @@ class SparkRun(DurableRun):
             at = self._default_time(node) if time is None else self._open_time(node, time)
             table = few_of(rows, self._in_driver)
             if table is None:
-                self._take_down(node, rows, at, sign)
+                self._change_large(node, rows, at, sign)
                 return
             rows = table
         super()._change(name, rows, time, sign)
 
-    def _take_down(self, node: Input, rows: Any, at: Time, sign: int) -> None:
+    def _change_large(self, node: Input, rows: Any, at: Time, sign: int) -> None:
         """Have a DataFrame of many rows in files, and in the driver after all where it is not that many."""
         check_session(self._spark)
         if node.key:
             self._check_times_of_key(node)
         store = self._memory.store
-        change = put_down(store, node, rows, at, sign, self._read_of(node, sign))
+        change = written_down(store, node, rows, at, sign, self._read_of(node, sign))
         if change is None:
             return
         if change.rows > self._in_driver:
             if node.key and sign > 0:
                 refuse_several(self._spark, store, change)
-            self._put_down(change)
+            self._queue_large(change)
         elif node.key:
             self._write(node, change.writes(store.folder))
         else:
@@ -147,28 +147,28 @@ class SparkRun(DurableRun):
 
         try:
             attempted(self.graph, take)
-            taken, is_new = self._taking, self._by_executors
+            taken, is_new = self._taken_now, self._by_executors
         finally:
-            self._taking, self._by_executors = [], False
+            self._taken_now, self._by_executors = [], False
         for output, files in self._shown.items():
             self._unread_files[output] = (*self._unread_files.get(output, ()), *files)
             self._memory.store.pin(f.name for f in files)
         self._shown = {}
         if is_new:
-            self._put_downs = [c for c in self._put_downs if c not in taken]
+            self._waiting_large = [c for c in self._waiting_large if c not in taken]
             self._sweep()
 
-    def _close_large(self, changes: Sequence[PutDown], frontiers: Mapping[Input, Antichain]) -> None:
+    def _close_large(self, changes: Sequence[LargeChange]) -> None:
         if self._repeating:  # steps of executors are not on the log, but what they came to
-            super()._close_large(changes, frontiers)
+            super()._close_large(changes)
         else:
-            self._taking = list(changes)
+            self._taken_now = list(changes)
 
-    def _waiting_in_files(self) -> list[PutDown]:
-        return [c for c in self._put_downs if c not in self._taking]
+    def _waiting_in_files(self) -> list[LargeChange]:
+        return [c for c in self._waiting_large if c not in self._taken_now]
 
     def _work(self) -> None:
-        comes = self._taking or any(map(self._is_large, self.compiled.inputs.values()))
+        comes = self._taken_now or any(map(self._is_large, self.compiled.inputs.values()))
         if self._repeating or not comes:
             super()._work()
             return
@@ -176,7 +176,7 @@ class SparkRun(DurableRun):
         store, spines = self._memory.store, self._memory.spines
         work = LargeWork(self._spark, self.compiled, store, spines, self._in_driver, carefully=self._carefully)
         given, files = self._large_inputs(work)
-        self._by_executors = bool(given or self._taking)
+        self._by_executors = bool(given or self._taken_now)
         if not given:  # what large writes change is little
             super()._work()
             return
@@ -192,7 +192,7 @@ class SparkRun(DurableRun):
         found: dict[Input, Frame] = {}
         files: dict[Input, Sequence[ColdFile]] = {}
         for node, operator in self.compiled.inputs.items():
-            changes = [c for c in self._taking if c.node is node]
+            changes = [c for c in self._taken_now if c.node is node]
             if node.key and changes:
                 frame, files[node] = work.overwrite(node, changes, operator.ports[0].take())
             else:

@@ -15,11 +15,11 @@ from tidemill.renderer.durable.coldfiles import ColdFile, Layout, read_file
 from tidemill.renderer.run import Queued, schema_of
 from tidemill.renderer.writes import Writes
 
-__all__ = ["PutDown"]
+__all__ = ["LargeChange"]
 
 
 @attrs.frozen(eq=False)
-class PutDown:
+class LargeChange:
     """Checked updates, all put into an input at one time with one diff, in files of our own."""
 
     node: Input
@@ -32,7 +32,7 @@ class PutDown:
     """Of an input with a key: which of several writes to one key at one time is the last, that with the greatest."""
 
     @classmethod
-    def of(cls, listing: Mapping[str, Any], inputs: Mapping[str, Input]) -> PutDown:
+    def of(cls, listing: Mapping[str, Any], inputs: Mapping[str, Input]) -> LargeChange:
         """Return what was written down."""
         time, diff, unread = tuple(listing["time"]), listing["diff"], tuple(listing["unread"])
         files = (ColdFile(name, rows, sorted=False) for name, rows in listing["files"])
@@ -42,7 +42,7 @@ class PutDown:
     @classmethod
     def in_files(
         cls, node: Input, time: Time, diff: int, files: Iterable[ColdFile], unread: tuple[int, ...]
-    ) -> PutDown:
+    ) -> LargeChange:
         """Return rows that are in files of their values alone, without those that are not read."""
         constants = (*((f"v{i}", None) for i in unread), *((f"t{i}", c) for i, c in enumerate(time)), ("w0", diff))
         return cls(node, time, diff, tuple(attrs.evolve(f, constants=constants) for f in files), unread)
