@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import os
 import shutil
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -47,10 +48,18 @@ _RATIO: Final = 4
 
 
 class ColdStore:
-    """The cold batches of a run, in a folder of their own."""
+    """The cold batches of a run, in a folder of their own.
 
-    def __init__(self, folder: Path, users: int, interner: Interner) -> None:
+    A file is there as long as it is in a batch (`names`), the last commit refers to it (`base`), or somebody else needs
+    it and has it pinned: results that were not read yet, large changes that wait, and what the log refers to. All else
+    goes in `sweep`. A commit lists the files that it refers to as it is written (`listed`), and only when its manifest
+    is in place these are the new base: so at every moment there is all that the last manifest refers to.
+    """
+
+    def __init__(self, folder: Path, users: int, interner: Interner, *, durable: bool) -> None:
         self.folder = folder
+        self.durable = durable
+        """Whether a crash is to be survived."""
         self.users = users
         self.interner = interner
         self.colds: dict[str, Cold] = {}
@@ -62,6 +71,8 @@ class ColdStore:
         self.replaced = 0
         """How many files were replaced by others since the last sweep."""
         self._pins: Counter[str] = Counter()
+        self._pinning = threading.RLock()
+        """Results let go of their pins in whatever thread drops them, at any moment."""
         self._flusher: ThreadPoolExecutor | None = None
         self._flushing: list[tuple[list[str], Future[None]]] = []
         self._owner = uuid.uuid4().hex[:8]
@@ -82,7 +93,8 @@ class ColdStore:
             file = write_block(self.new_path(name), cold.layout, block, self.interner)
             cold.add(ColdBatch((file,)))
             spine.let_go()
-            cold.settle()
+            with contextlib.suppress(OSError):  # that is for tidiness, and there will be another opportunity
+                cold.settle()
 
     @property
     def in_memory(self) -> int:
@@ -112,6 +124,8 @@ class ColdStore:
 
     def flush_later(self, names: Iterable[str]) -> None:
         """Have files that others wrote reach the disk in the background, while there is other work to be done."""
+        if not self.durable:
+            return
         if self._flusher is None:
             self._flusher = ThreadPoolExecutor(1, "tidemill-flush")
         wanted = list(names)
@@ -127,10 +141,10 @@ class ColdStore:
             try:
                 future.result()
             except OSError:
+                del self._flushing[0]
                 self.flush_later(names)
                 raise
-            finally:
-                del self._flushing[0]
+            del self._flushing[0]
         if self.folder.exists():
             sync_folder(self.folder)
 
@@ -142,9 +156,9 @@ class ColdStore:
     def sweep(self) -> None:
         """Remove files to which neither an arrangement refers, nor the last checkpoint, nor who pinned them."""
         self.replaced = 0
-        needed = self.names | self.base | set(self._pins)
         if self.folder.exists():
-            with contextlib.suppress(OSError):  # there will be another opportunity
+            with contextlib.suppress(OSError), self._pinning:  # there will be another opportunity
+                needed = self.names | self.base | set(self._pins)
                 for path in self.folder.iterdir():
                     if path.is_dir():  # what a step wrote that was not taken
                         shutil.rmtree(path, ignore_errors=True)
@@ -153,11 +167,18 @@ class ColdStore:
 
     def pin(self, names: Iterable[str]) -> None:
         """Keep files, whether or not an arrangement refers to them."""
-        self._pins.update(names)
+        with self._pinning:
+            self._pins.update(names)
 
     def unpin(self, names: Iterable[str]) -> None:
         """Keep files once less."""
-        self._pins -= Counter(names)
+        with self._pinning:
+            self._pins -= Counter(names)
+
+    def close(self) -> None:
+        """Let go of the thread that flushes."""
+        if self._flusher is not None:
+            self._flusher.shutdown()
 
     def new_path(self, name: str) -> Path:
         """Return a path for a file of a spine that no other file has."""

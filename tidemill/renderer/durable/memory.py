@@ -43,7 +43,8 @@ class Memory:
             if self._folder is None:
                 self._scratch = tempfile.TemporaryDirectory(prefix="tidemill-")
             folder = self._folder or Path(self._scratch.name if self._scratch else "")
-            self._store = ColdStore(folder / "cold", len(self._run.graph.coordinates), self._run.compiled.interner)
+            users, interner = len(self._run.graph.coordinates), self._run.compiled.interner
+            self._store = ColdStore(folder / "cold", users, interner, durable=self._folder is not None)
         return self._store
 
     @property
@@ -133,7 +134,14 @@ class Memory:
         if self._store is not None or (self._folder is not None and (self._folder / "cold").exists()):
             self.store.sweep()
 
+    def refilled(self) -> None:
+        """Have operators forget what they worked out of arrangements that others wrote to, or that were spilled."""
+        for operator, _ in self._spines.values():
+            operator.refilled()
+
     def close(self) -> None:
         """Remove what was in a temporary folder."""
+        if self._store is not None:
+            self._store.close()
         if self._scratch is not None:
             self._scratch.cleanup()

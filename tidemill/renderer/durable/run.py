@@ -171,6 +171,12 @@ class DurableRun(EmbeddedRun):
         self._memory.merge()
         return before - self.metrics().state_rows
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """See `EmbeddedRun.save`. Large changes that wait come into the driver's memory for it."""
+        self._check_open()
+        DurableRun._close_large(self, self._waiting_large[:])
+        super().save(path)
+
     def spill(self) -> None:
         """Write all state that is in memory to the disk, from where it is read again by key.
 
@@ -211,7 +217,11 @@ class DurableRun(EmbeddedRun):
 
     def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
         self._close_large([c for c in self._waiting_large if not frontiers[c.node].beyond(c.time)])
-        super()._step(frontiers)
+        try:
+            super()._step(frontiers)
+        except OSError as error:
+            msg = f"state could not be read or written ({error}): the step was not taken and is queued still; make room"
+            raise StateError(msg) from error
 
     def _close_large(self, changes: Sequence[LargeChange]) -> None:
         """Have large changes whose time closes wait in memory, as others do."""

@@ -34,13 +34,12 @@ class Spark:
 
     A DataFrame of more than ``in_driver`` rows that is inserted or deleted does not come to the driver: the step that
     takes it is rendered onto DataFrames and runs on the executors, which read the state and write what there is more
-    of it; so the folder has to be one that they see. It is computed once, when it is put in. With ``in_driver=0`` every
-    step is taken so that can be. What such a step makes for later ones waits in the driver's memory until it is due:
-    updates and keys to be looked at where two times meet at one that does not close yet, what `delay` moves, what other
-    inputs are not far enough for.
-
-    That holds for inputs with a key, too: what is upserted or deleted is compared with the current rows where these
-    are, and what it changes goes on from there. Two different rows of one key in such a DataFrame are refused
+    of it; so the folder has to be one that they see. It is computed when it is put in (what is below a shuffle twice:
+    its first rows are looked at before); with ``in_driver=0`` every step is taken so that can be. What such a step
+    makes for later ones waits in the driver's memory until it is due: updates and keys to be looked at where two
+    times meet at one that does not close yet, what `delay` moves, what other inputs are not far enough for. That
+    holds for inputs with a key, too: what is upserted or deleted is compared with the current rows where these are,
+    and what it changes goes on from there. Two different rows of one key in such a DataFrame are refused
     (``RowError``), as it does not say which is the last; several DataFrames are taken in the order of the calls.
     """
 

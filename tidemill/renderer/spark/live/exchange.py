@@ -15,7 +15,7 @@ from tidemill.dataflow.nodes import Node
 from tidemill.renderer.embedded.blocks import Block
 from tidemill.renderer.embedded.codec import decode_column, encode_column
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.spark.frames import Frame, names, times
+from tidemill.renderer.spark.frames import DIFF, Frame, names, times
 from tidemill.renderer.spark.keyed import lines_of
 from tidemill.renderer.spark.keyedtasks import DUE, Layout, layout_of
 from tidemill.renderer.spark.types import struct
@@ -29,6 +29,8 @@ def frame_of(spark: SparkSession, compiled: Compiled, schema: Schema, block: Blo
     inside = names(width, coordinates)
     numbers = dict(zip(inside[width:], block[width:], strict=True))
     same = {name: int(of[0]) for name, of in numbers.items() if len(of) and (of == of[0]).all()}
+    if not width:
+        same.pop(DIFF, None)  # a table without columns has no rows
     types = [*(f.dtype for f in schema), *[INT64] * (coordinates + 1)]
     left = [i for i, name in enumerate(inside) if name not in same]
     data = _data(spark, compiled, _fields([inside[i] for i in left], [types[i] for i in left]), block[left])

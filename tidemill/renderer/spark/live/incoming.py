@@ -49,8 +49,8 @@ def written_down(  # noqa: PLR0917 - made in one place
 
     Of an input with a key: rows to put, or with a negative diff, keys or rows of which the keys are deleted.
 
-    ``RowError`` where a row does not fit. So the DataFrame is computed once, whatever it comes from, and an arrangement
-    of the input needs not write it again.
+    ``RowError`` where a row does not fit. So the DataFrame is not computed again when a step takes it, and an
+    arrangement of the input needs not write it again.
     """
     schema: Schema = node.schema
     by = Names(tuple(f"tidemill time {i}" for i in range(len(time))), "tidemill diff")

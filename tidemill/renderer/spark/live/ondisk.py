@@ -22,7 +22,7 @@ from tidemill.renderer.durable.coldfiles import ColdFile, Layout, read_file
 from tidemill.renderer.embedded.blocks import Block, consolidated, stacked
 from tidemill.renderer.spark.types import spark_type, struct
 
-__all__ = ["DiskRows", "DiskUpdates", "Parts", "contents", "pin", "read_cold", "summed"]
+__all__ = ["DiskRows", "DiskUpdates", "Parts", "contents", "folded", "pin", "read_cold", "summed"]
 
 
 class _OnDisk:
@@ -135,6 +135,16 @@ def contents(data: DataFrame, width: int, at: Time | None) -> DataFrame:
     counted = data.groupBy(*row).agg(F.sum("w0").cast("int").alias("n")).filter(F.col("n") > 0)
     copies = F.explode(F.array_repeat(F.lit(0), F.col("n"))).alias("copy")
     return counted.select(*row, copies).select(*row)
+
+
+def folded(data: DataFrame, width: int, since: Antichain) -> DataFrame:
+    """Return updates added up at times that are told apart only from a frontier on, less those that come to nothing."""
+    ends = list(zip(*since.elements, strict=True))  # of each coordinate
+    for i, bounds in enumerate(ends):
+        reached = [F.greatest(F.col(f"t{i}"), F.lit(c).cast("bigint")) for c in bounds]
+        data = data.withColumn(f"t{i}", F.least(*reached) if len(reached) > 1 else reached[0])
+    coordinates = len(ends) or sum(name.startswith("t") for name in data.columns)
+    return summed(data, width, coordinates)
 
 
 def summed(data: DataFrame, width: int, coordinates: int) -> DataFrame:

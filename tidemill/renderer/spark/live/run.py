@@ -29,7 +29,8 @@ from tidemill.renderer.spark.frames import Frame, united
 from tidemill.renderer.spark.live.exchange import frame_of
 from tidemill.renderer.spark.live.incoming import few_of, frame_in_files, refuse_several, written_down
 from tidemill.renderer.spark.live.large import LargeWork
-from tidemill.renderer.spark.live.ondisk import DiskRows, DiskUpdates, Parts, contents, pin, summed
+from tidemill.renderer.spark.live.ondisk import DiskRows, DiskUpdates, Parts, contents, folded, pin, read_cold, summed
+from tidemill.renderer.spark.live.writing import written
 from tidemill.renderer.spark.session import check_session, is_connected
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class SparkRun(DurableRun):
         self._shown: dict[Output, tuple[ColdFile, ...]] = {}
         self._unread_files: dict[Output, tuple[ColdFile, ...]] = {}
         """Changes of outputs on the disk: of the current step, and those that were not read yet."""
+        self._unread_room: dict[Output, int] = {}
+        """From how many on these are added up, where that was done before and left many."""
         super().__init__(graph, keep, passes, state, checkpoint_every, in_memory)
 
     def foreach_batch(
@@ -109,7 +112,7 @@ class SparkRun(DurableRun):
         node = self._input(name)
         if hasattr(rows, "localCheckpoint"):  # a Spark DataFrame
             at = self._default_time(node) if time is None else self._open_time(node, time)
-            table = few_of(rows, self._in_driver)
+            table = few_of(rows, self._in_driver) if rows.columns else [()] * rows.count()
             if table is None:
                 self._change_large(node, rows, at, sign)
                 return
@@ -129,10 +132,13 @@ class SparkRun(DurableRun):
             if node.key and sign > 0:
                 refuse_several(self._spark, store, change)
             self._queue_large(change)
-        elif node.key:
+            return
+        if node.key:
             self._write(node, change.writes(store.folder))
         else:
             self._queue(node, change.queued(store.folder))
+        for file in change.files:
+            (store.folder / file.name).unlink(missing_ok=True)
 
     def _read_of(self, node: Input, sign: int) -> Collection[int]:
         """Return which columns of an input are to be kept of what comes."""
@@ -149,14 +155,31 @@ class SparkRun(DurableRun):
             attempted(self.graph, take)
             taken, is_new = self._taken_now, self._by_executors
         finally:
+            if self._by_executors:
+                self._memory.refilled()
             self._taken_now, self._by_executors = [], False
         for output, files in self._shown.items():
-            self._unread_files[output] = (*self._unread_files.get(output, ()), *files)
             self._memory.store.pin(f.name for f in files)
+            self._unread_files[output] = self._folded(output, (*self._unread_files.get(output, ()), *files))
         self._shown = {}
         if is_new:
             self._waiting_large = [c for c in self._waiting_large if c not in taken]
             self._sweep()
+
+    def _folded(self, output: Output, files: tuple[ColdFile, ...]) -> tuple[ColdFile, ...]:
+        """Return changes that were not read, with those of times that nobody tells apart added up, if they are many."""
+        limit = self._unread_room.get(output, int(output.changes))
+        if output.changes is True or sum(f.rows for f in files) <= limit:
+            return files
+        store, cold = self._memory.store, self._memory.cold(output)
+        assert cold is not None
+        kept = self.compiled.outputs[output].kept
+        data = folded(read_cold(self._spark, store, cold.layout, files), len(schema_of(output)), kept)
+        found = tuple(written(store, f"{output.id}/unread", data, has_lists=cold.layout.has_lists))
+        store.pin(f.name for f in found)
+        store.unpin(f.name for f in files)
+        self._unread_room[output] = max(int(output.changes), 2 * sum(f.rows for f in found))
+        return found
 
     def _close_large(self, changes: Sequence[LargeChange]) -> None:
         if self._repeating:  # steps of executors are not on the log, but what they came to

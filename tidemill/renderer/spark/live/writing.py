@@ -30,9 +30,7 @@ def written(store: ColdStore, name: str, data: DataFrame, *, has_lists: bool) ->
     try:
         store.folder.mkdir(parents=True, exist_ok=True)
         data.write.option("parquet.enable.dictionary", dictionary).parquet(str(folder))
-        files = [_moved(store, name, part) for part in _parts(folder)]
-        store.flush_later([f.name for f in files])
-        return [f for f in files if f.rows]
+        files = [_moved(store, name, part) for part in _parts(folder) if pq.read_metadata(part).num_rows]
     except Exception as error:
         if isinstance(error, OSError) or (found := _UNWRITABLE.search(str(error))):
             what = error if isinstance(error, OSError) else found[0] if found else ""
@@ -41,6 +39,8 @@ def written(store: ColdStore, name: str, data: DataFrame, *, has_lists: bool) ->
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    store.flush_later([f.name for f in files])
+    return files
 
 
 def _parts(folder: Path) -> list[Path]:

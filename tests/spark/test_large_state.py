@@ -1,0 +1,135 @@
+"""What large steps leave behind: in operators of the driver, in memory, on the disk, and in what is saved."""
+
+import pytest
+
+import tidemill as tm
+from tidemill.renderer.durable.cold import ColdStore
+from tidemill.renderer.embedded import grouprows
+from tidemill.renderer.embedded.codec import Interner
+
+KV = {"k": "int64", "v": "int64"}
+
+
+def extremes():
+    flow = tm.Dataflow()
+    x = flow.input("x", KV)
+    flow.output("ends", x.group_by("k").agg(lo=tm.min("v"), hi=tm.max("v")))
+    flow.output("first", x.group_by("k").top_k(2, order_by="v"))
+    return flow
+
+
+def test_groups_held_in_order_take_in_what_executors_added(spark, tmp_path, monkeypatch):
+    """Found by a reviewer: the order was that from before the large step."""
+    monkeypatch.setattr(grouprows, "LARGE", 3)
+    large = spark.range(50, 550).selectExpr("1L AS k", "id AS v")
+
+    def play(engine, whole):
+        found = []
+        with extremes().start(engine) as run:
+            for change in (
+                lambda: run.insert("x", [(1, i) for i in range(100, 108)]),
+                lambda: run.insert("x", [(1, 200)]),
+                lambda: run.insert("x", whole),
+                lambda: run.insert("x", [(1, 70)]),
+                lambda: run.delete("x", [(1, 549)]),
+                lambda: run.delete("x", [(1, 50), (1, 51)]),
+            ):
+                change()
+                run.advance()
+                found += [sorted(run.changes(name)) for name in ("ends", "first")]
+            return [*found, sorted(run.snapshot("ends")), sorted(run.snapshot("first"))]
+
+    assert play(tm.Spark(spark, tmp_path, in_driver=20), large) == play(None, large.toArrow())
+
+
+def test_what_waits_in_files_is_saved(spark, tmp_path):
+    """Found by a reviewer: a saved state was without it."""
+    flow = tm.Dataflow()
+    flow.output("n", flow.input("x", KV).group_by("k").agg(n=tm.count()))
+    flow.output("now", flow.input("keyed", KV, key="k"))
+    rows = spark.range(10).selectExpr("id % 3 AS k", "id AS v")
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
+        run.insert("x", [(7, 7)])
+        run.insert("x", rows)
+        run.upsert("keyed", rows.limit(3))
+        run.upsert("keyed", [(0, 9)])
+        run.save(tmp_path / "saved")
+        with tm.load(tmp_path / "saved", flow) as again:
+            for one in (run, again):
+                one.advance()
+                assert sorted(one.snapshot("n")) == [(0, 4), (1, 3), (2, 3), (7, 1)]
+                assert sorted(one.snapshot("now")) == [(0, 9), (1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize("in_driver", [0, 100])
+def test_rows_without_columns(spark, tmp_path, in_driver):
+    flow = tm.Dataflow()
+    flow.output("n", flow.input("x", {}).agg(n=tm.count()))
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=in_driver)) as run:
+        run.insert("x", [()] * 5)
+        run.insert("x", spark.range(3).select())
+        run.advance()
+        assert list(run.snapshot("n")) == [(8,)]
+
+
+def test_changes_that_nobody_reads_do_not_pile_up_on_the_disk(spark, tmp_path):
+    flow = tm.Dataflow(time=("a", "b"))
+    flow.output("o", flow.input("x", {"i": "int64"}).distinct(), changes=5)
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
+        for step in range(4):
+            for change in (run.insert, run.delete):
+                change("x", spark.range(10).toDF("i"))
+                run.advance_to((step * 2 + (change == run.delete) + 1, 0))
+        run.insert("x", spark.range(3).toDF("i"))
+        run.advance_to((9, 9))
+        assert len(list((tmp_path / "cold").glob("*unread*"))) <= 1
+        assert sorted((row, diff) for row, _, diff in run.changes("o")) == [((i,), 1) for i in range(3)]
+
+
+def test_nothing_is_flushed_that_is_not_to_last(spark):
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"i": "int64"}).distinct())
+    with flow.start(tm.Spark(spark, in_driver=0)) as run:
+        run.insert("x", spark.range(3).toDF("i"))
+        run.advance()
+        assert not run._memory.store._flushing
+        assert len(run.snapshot("o")) == 3
+
+
+def test_a_step_that_cannot_put_state_on_the_disk_is_not_taken(spark, tmp_path, monkeypatch):
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"i": "int64"}).distinct())
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
+        run.insert("x", [(1,)])
+        run.advance()
+        run.insert("x", spark.range(5).toDF("i"))
+        with monkeypatch.context() as patch:
+            patch.setattr("tidemill.renderer.durable.cold.write_block", full)
+            with pytest.raises(tm.errors.StateError, match="No space left.*the step was not taken"):
+                run.advance()
+        run.advance()
+        assert sorted(run.snapshot("o")) == [(i,) for i in range(5)]
+
+
+def full(*_args):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_a_flush_that_is_not_done_is_waited_for_again(tmp_path, error):
+    class Failing:
+        def result(self):
+            raise error
+
+    store = ColdStore(tmp_path, 1, Interner(), durable=True)
+    (tmp_path / "file").touch()
+    store._flushing = [(["file"], Failing())]
+    with pytest.raises(error):
+        store.flushed()
+    ((names, again),) = store._flushing
+    assert names == ["file"]
+    if error is OSError:
+        again.result()
+        store.flushed()
+        assert not store._flushing
+    store.close()
