@@ -18,28 +18,26 @@ def extremes():
     return flow
 
 
-def test_groups_held_in_order_take_in_what_executors_added(spark, tmp_path, monkeypatch):
+def test_groups_held_in_order_take_in_what_executors_added(spark, tmp_path):
     """Found by a reviewer: the order was that from before the large step."""
-    monkeypatch.setattr(grouprows, "LARGE", 3)
-    large = spark.range(50, 550).selectExpr("1L AS k", "id AS v")
+    large = spark.range(500, 5500).selectExpr("1L AS k", "id AS v")
 
     def play(engine, whole):
         found = []
         with extremes().start(engine) as run:
             for change in (
-                lambda: run.insert("x", [(1, i) for i in range(100, 108)]),
-                lambda: run.insert("x", [(1, 200)]),
+                lambda: run.insert("x", [(1, i) for i in range(1000, 1000 + grouprows.LARGE + 100)]),
                 lambda: run.insert("x", whole),
-                lambda: run.insert("x", [(1, 70)]),
-                lambda: run.delete("x", [(1, 549)]),
-                lambda: run.delete("x", [(1, 50), (1, 51)]),
+                lambda: run.insert("x", [(1, 700)]),
+                lambda: run.delete("x", [(1, 5499)]),
+                lambda: run.delete("x", [(1, 500), (1, 501)]),
             ):
                 change()
                 run.advance()
                 found += [sorted(run.changes(name)) for name in ("ends", "first")]
             return [*found, sorted(run.snapshot("ends")), sorted(run.snapshot("first"))]
 
-    assert play(tm.Spark(spark, tmp_path, in_driver=20), large) == play(None, large.toArrow())
+    assert play(tm.Spark(spark, tmp_path, in_driver=3000), large) == play(None, large.toArrow())
 
 
 def test_what_waits_in_files_is_saved(spark, tmp_path):
