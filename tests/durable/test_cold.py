@@ -208,7 +208,7 @@ def test_a_merge_that_fails_loses_nothing(tmp_path, monkeypatch, error):
                 if step == 2:
                     patch.setattr(cold, "merged", failing)
                 run.insert("x", [(i,) for i in range(4)])
-                if step == 2:
+                if step == 2 and isinstance(error, StateError):  # want of room for tidying up is not told
                     with pytest.warns(RuntimeWarning, match="could not be written"):
                         run.advance()
                 else:
