@@ -42,4 +42,5 @@ def test_each_operator(spark, operator):
 
 @pytest.mark.parametrize("machine", [Agreement, Agreement2D])
 def test_engines_agree_after_every_action(spark, machine):
-    agree(machine, ["reference", "embedded", LIVE], parent=examples(10), stateful_step_count=12, **SETTINGS)
+    engines = ["reference", "embedded", SparkLive(in_driver=0)]
+    agree(machine, engines, parent=examples(15), stateful_step_count=20, **SETTINGS)
