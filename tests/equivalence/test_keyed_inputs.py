@@ -5,13 +5,14 @@ import os
 import numpy as np
 import pyarrow as pa
 import pytest
+from agreement import SideBySide
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 from running import examples, start
 
 import tidemill as tm
-from tidemill.errors import RowError, StepError, TidemillError, TimeError
+from tidemill.errors import RowError, TimeError
 from tidemill.renderer.durable import Durable, coldfiles
 from tidemill.renderer.embedded import keyedinput
 
@@ -41,10 +42,11 @@ def build():
     return flow
 
 
-class Writing(RuleBasedStateMachine):
+class Writing(SideBySide):
     """Every rule does the same to each run."""
 
     folder = None
+    seen = staticmethod(repr)
 
     @initialize(keep=st.sampled_from([0, 2]), closes=st.sampled_from([False, False, False, True]))
     def begin(self, keep, closes):
@@ -53,21 +55,6 @@ class Writing(RuleBasedStateMachine):
         self.state = Durable(self.folder(), in_memory=0, checkpoint_every=4)
         self.runs = [start(self.flow, engine, keep=keep) for engine in ("reference", "embedded", self.state)]
         self.committed = True
-
-    def teardown(self):
-        for run in getattr(self, "runs", []):
-            run.close()
-
-    def together(self, ask):
-        """What all answer; errors are answers too."""
-        answers = []
-        for run in self.runs:
-            try:
-                answers.append(ask(run))
-            except TidemillError as error:
-                answers.append((type(error), str(error) if not isinstance(error, StepError) else ""))
-        assert all(repr(answer) == repr(answers[0]) for answer in answers[1:]), answers
-        return answers[0]
 
     def write(self, do):
         """Put something in, where the input is open."""

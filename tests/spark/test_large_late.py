@@ -40,6 +40,12 @@ def joined(flow):
     return flow
 
 
+def played(flow, engine, play):
+    """What is seen of a run, each time that it is looked at."""
+    with flow.start(engine) as run:
+        return list(play(run))
+
+
 def of(run, *names):
     return {name: sorted(map(repr, run.changes(name))) for name in names or run.graph.outputs}
 
@@ -129,23 +135,21 @@ def test_large_changes_that_are_delayed(spark, tmp_path, taken):
     flow.output("later", later)
     flow.output("gone", x.concat(later.negate()).count("n"))
     flow.output("met", later.join(y, on="k").select("k", v="v_right").delay(even).distinct())
-    found = []
-    for engine in (None, tm.Spark(spark, tmp_path, in_driver=3)):
-        seen = []
-        with flow.start(engine) as run:
-            for epoch in range(6):
-                if epoch in (0, 3):
-                    run.insert("x", rows(*((k, epoch) for k in range(6))))
-                if epoch in (1, 2):
-                    run.insert("y", rows(*((k, k) for k in range(2 * epoch, 2 * epoch + 2))))
-                if epoch == 4:
-                    run.delete("x", rows(*((k, 0) for k in range(5))))
-                run.advance()
-                seen.append(of(run))
-            run.close_inputs()
-            seen.append(of(run))
-        found.append(seen)
-    assert found[1] == found[0]
+
+    def play(run):
+        for epoch in range(6):
+            if epoch in (0, 3):
+                run.insert("x", rows(*((k, epoch) for k in range(6))))
+            if epoch in (1, 2):
+                run.insert("y", rows(*((k, k) for k in range(2 * epoch, 2 * epoch + 2))))
+            if epoch == 4:
+                run.delete("x", rows(*((k, 0) for k in range(5))))
+            run.advance()
+            yield of(run)
+        run.close_inputs()
+        yield of(run)
+
+    assert played(flow, None, play) == played(flow, tm.Spark(spark, tmp_path, in_driver=3), play)
     assert len(taken) >= 3
 
 
@@ -157,24 +161,22 @@ def test_inputs_that_advance_apart(spark, tmp_path, taken, coordinates):
         return (t, t // 2)[:coordinates]
 
     flow = joined(tm.Dataflow(time=["x", "y"][:coordinates]))
-    found = []
-    for engine in (None, tm.Spark(spark, tmp_path, in_driver=3)):
-        seen = []
-        with flow.start(engine) as run:
-            run.update("a", [((k, k), at(t), 1) for k in range(5) for t in (0, 3)])
-            run.advance_to(at(4), input="a")
-            seen.append(of(run))
-            run.update("b", [((k, -k), at(1), 1) for k in range(8)])
-            run.advance_to(at(2), input="b")
-            seen.append(of(run))
-            run.update("a", [((k, k), at(4), -1) for k in range(5)])
-            run.update("b", [((k, 7), at(5), 1) for k in range(4)])
-            run.advance_to(at(7), input="b")
-            seen.append(of(run))
-            run.close_inputs()
-            seen.append(of(run))
-        found.append(seen)
-    assert found[1] == found[0]
+
+    def play(run):
+        run.update("a", [((k, k), at(t), 1) for k in range(5) for t in (0, 3)])
+        run.advance_to(at(4), input="a")
+        yield of(run)
+        run.update("b", [((k, -k), at(1), 1) for k in range(8)])
+        run.advance_to(at(2), input="b")
+        yield of(run)
+        run.update("a", [((k, k), at(4), -1) for k in range(5)])
+        run.update("b", [((k, 7), at(5), 1) for k in range(4)])
+        run.advance_to(at(7), input="b")
+        yield of(run)
+        run.close_inputs()
+        yield of(run)
+
+    assert played(flow, None, play) == played(flow, tm.Spark(spark, tmp_path, in_driver=3), play)
     assert len(taken) >= 3
 
 
