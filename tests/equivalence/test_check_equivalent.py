@@ -94,6 +94,15 @@ def test_errors_must_agree(broken):
         check_equivalent(counts(), {"a": [((1, 1), 0, 1)]}, engines=["reference", engine])
 
 
+def test_batchings_that_no_engine_takes_are_passed_over():
+    """An engine of whole histories is not asked to be given them piece by piece."""
+
+    class Whole(Broken):
+        whole_histories = True
+
+    check_equivalent(counts(), {"a": [((1, 1), t, 1) for t in (0, 2)]}, engines=[Whole()], batchings=[time_by_time])
+
+
 def test_errors_that_agree_are_no_difference(engines):
     flow = new_flow()
     flow.output("q", flow.input("a", KV).select(q="k DIV v"))

@@ -37,6 +37,12 @@ def raised(function, *arguments):
     return ["", "nothing was raised", ""]
 
 
+def both_raised(spark, build, given):
+    """What rendering raises, and what the embedded engine does: its kind and how it begins."""
+    kind, beginning, _ = message(build, given)
+    return [raised(render, spark, build, given), [kind.__name__, beginning]]
+
+
 def doubled(spark):
     """A dataflow that needs Python on the executors, rendered."""
     flow = new_flow()
@@ -87,11 +93,6 @@ if __name__ == "__main__":
         "two coordinates": compared(["reference", "spark", "spark-live"], coordinates=2),
         "live": live(spark, folder / "state"),
     }
-    for name in ERRORS:
-        build, given = FAILING[name]
-        said[name] = [
-            raised(render, spark, build, given),
-            [message(build, given)[0].__name__, message(build, given)[1]],
-        ]
+    said["errors"] = {name: both_raised(spark, *FAILING[name]) for name in ERRORS}
     spark.stop()
     say(said)

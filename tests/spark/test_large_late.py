@@ -3,11 +3,9 @@
 import functools
 
 import pytest
-from equivalences import one_operator, some_updates
 
 import tidemill as tm
 from tidemill.renderer.spark.live.large import LargeWork
-from tidemill.testing.livespark import SparkLive
 
 KV = {"k": "int64", "v": "int64"}
 
@@ -240,14 +238,3 @@ def test_dataframes(spark, tmp_path, taken, coordinates):
         later = [time for _, time, _ in run.changes("later")]
         assert later == [2] * 10 + [4] * 6 if coordinates == 1 else sorted(later) == [(0, 3)] * 10 + [(2, 3)] * 6
     assert len(taken) >= 2
-
-
-@pytest.mark.parametrize("operator", ["full join", "sums", "reduce", "reach", "delay in a loop"])
-def test_operators_with_many_updates_at_few_times(spark, taken, operator):
-    """More of them than random dataflows come with, so that much meets beyond the frontier, and inputs are apart."""
-    updates = some_updates(2, operator, size=10, latest=2)
-    engines = ["reference", "embedded", SparkLive(in_driver=3)]
-    tm.testing.check_equivalent(
-        one_operator(operator, coordinates=2), updates, engines=engines, batchings=[tm.testing.shuffled(1)]
-    )
-    assert taken

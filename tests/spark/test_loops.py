@@ -61,21 +61,16 @@ def updates(coordinates, latest, seed, count):
 TIMES = {"one time": (1, 1), "epochs": (1, 3), "two coordinates": (2, 2)}
 
 
-@pytest.fixture(scope="module", params=TIMES)
-def outcomes(request, spark):
-    coordinates, latest = TIMES[request.param]
+@pytest.mark.parametrize("times", TIMES)
+def test_loops(spark, times):
+    coordinates, latest = TIMES[times]
     given = {n: updates(coordinates, latest, i, 9) for i, n in enumerate("ab")}
     build = lambda a, b: [LOOPS[name](a, b) for name in CYCLIC]  # noqa: E731
-    return {
-        engine: dict(zip(CYCLIC, traces(engine, build, given, coordinates=coordinates)))
-        for engine in ("embedded", "spark")
-    }
-
-
-@pytest.mark.parametrize("loop", CYCLIC)
-def test_loop(outcomes, loop):
-    assert outcomes["spark"][loop] == outcomes["embedded"][loop]
-    assert outcomes["embedded"][loop]
+    embedded, onspark = (
+        dict(zip(CYCLIC, traces(engine, build, given, coordinates=coordinates))) for engine in ("embedded", "spark")
+    )
+    assert {o: (onspark[o], embedded[o]) for o in CYCLIC if onspark[o] != embedded[o]} == {}
+    assert all(embedded.values())
 
 
 def test_one_loop_after_another_and_distances(spark):

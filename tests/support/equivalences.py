@@ -54,12 +54,23 @@ OPERATORS = {
         lambda here: two_hops(here.delay(_to_even), b).distinct(), return_at=3
     ),
 }  # fmt: skip
+LOOPS = {"reach", "parity", "least labels", "halves in a loop", "loops in a loop", "delay in a loop"}
 
 
 def one_operator(operator, coordinates):
     """A dataflow of one of these operators."""
     flow = new_flow(coordinates)
     flow.output("out", OPERATORS[operator](*(flow.input(n, KV) for n in "ab")))
+    return flow
+
+
+def all_operators(coordinates, *, loops):
+    """A dataflow of them all, so that engines whose steps are slow take few; without the loops if they take too long."""
+    flow = new_flow(coordinates)
+    a, b = (flow.input(n, KV) for n in "ab")
+    for name, build in OPERATORS.items():
+        if loops or name not in LOOPS:
+            flow.output(name, build(a, b))
     return flow
 
 

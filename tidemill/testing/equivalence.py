@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -222,8 +223,7 @@ def _compare_contents(output: str, who: str, rows: dict[Row, int], by: str, othe
 
 def _compare_errors(outcomes: list[_Outcome]) -> None:
     """Of one script also the kind of error is compared; other scripts may meet other errors first."""
-    first = outcomes[0]
-    for other in outcomes[1:]:
+    for first, other in pairwise(outcomes):
         if type(first.error) is not type(other.error):
             msg = (
                 f"({first.who}) raises {type(first.error).__name__}: {first.error}, "
