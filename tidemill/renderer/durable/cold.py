@@ -91,8 +91,14 @@ class ColdStore:
         if block.shape[1]:
             cold = self.below(name, spine)
             file = write_block(self.new_path(name), cold.layout, block, self.interner)
-            cold.add(ColdBatch((file,)))
-            spine.let_go()
+            before = cold.cold_batches
+            try:
+                cold.add(ColdBatch((file,)))
+                spine.let_go()
+            except BaseException:  # interrupted: it must not be there twice
+                if spine.view.size:
+                    cold.cold_batches = before
+                raise
             with contextlib.suppress(OSError):  # that is for tidiness, and there will be another opportunity
                 cold.settle()
 
@@ -109,6 +115,7 @@ class ColdStore:
     def listing(self) -> dict[str, Any]:
         """Return what there is, to be written down with a checkpoint."""
         self.listed = self.names
+        self.base |= self.listed  # whoever is interrupted hereafter may not know whether it is the last checkpoint
         return {
             name: [[attrs.astuple(f, recurse=False) for f in batch.files] for batch in cold.cold_batches]
             for name, cold in self.colds.items()
@@ -173,12 +180,15 @@ class ColdStore:
     def unpin(self, names: Iterable[str]) -> None:
         """Keep files once less."""
         with self._pinning:
-            self._pins -= Counter(names)
+            for name in names:
+                self._pins[name] -= 1
+                if self._pins[name] <= 0:
+                    del self._pins[name]
 
     def close(self) -> None:
-        """Let go of the thread that flushes."""
+        """Let go of the thread that flushes: what was not waited for was not committed."""
         if self._flusher is not None:
-            self._flusher.shutdown()
+            self._flusher.shutdown(cancel_futures=True)
 
     def new_path(self, name: str) -> Path:
         """Return a path for a file of a spine that no other file has."""
@@ -290,9 +300,9 @@ class Cold:
         path, rows = self._store.new_path(self._name), older.rows + newer.rows
         found = merged(path, self.layout, [self._of(f.name) for f in files], rows, self._since())
         rest = [] if found is None else [ColdBatch((found,))]
+        self.forget()  # first: interrupted in between, what was read of two files would be read again from the one
         self.cold_batches = [*self.cold_batches[:-2], *rest]
         self._store.replaced += len(files)
-        self.forget()
 
     def _empty(self) -> Spine:
         layout = self.layout
@@ -320,10 +330,16 @@ class Cold:
         pages = self._of(name)
         missing = [p for p in pages.of(hashes) if (name, p) not in self._loaded]
         if missing:
-            self._read.append(self.layout.encoded(pages.read(missing), self._store.interner))
-            self._read.commit()
-            self._schedule.touched.clear()
-            self._loaded.update((name, p) for p in missing)
+            block = self.layout.encoded(pages.read(missing), self._store.interner)
+            try:
+                self._read.append(block)
+                self._read.commit()
+                self._loaded.update((name, p) for p in missing)
+            except BaseException:  # interrupted: it must not be there twice
+                self.forget()
+                raise
+            finally:
+                self._schedule.touched.clear()
 
     def _sort(self) -> None:
         """Sort what large loads left unsorted, now that it is asked for by key: two files at a time."""

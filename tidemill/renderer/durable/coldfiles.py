@@ -8,6 +8,7 @@ One that is not sorted yet, as large loads leave them, is sorted when a key is f
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -216,6 +217,16 @@ def _windows(layout: Layout, files: Sequence[Pages], rows: int, since: Any) -> I
 
 def _write_sorted(path: Path, layout: Layout, tables: Iterator[pa.Table]) -> ColdFile:
     schema = pa.schema([(HASH, pa.int64()), *((name, dtype.arrow) for name, dtype in layout.fields)])
+    try:
+        rows = _write_tables(path, layout, schema, tables)
+    except BaseException:  # a disk that is full is not to be filled with what is of no use
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise
+    return ColdFile(path.name, rows, sorted=True)
+
+
+def _write_tables(path: Path, layout: Layout, schema: pa.Schema, tables: Iterator[pa.Table]) -> int:
     rows = 0
     with path.open("xb") as file:
         plain = [name for name, dtype in layout.fields if dtype.element is None]  # see `Layout.has_lists`
@@ -230,7 +241,7 @@ def _write_sorted(path: Path, layout: Layout, tables: Iterator[pa.Table]) -> Col
                 rows += len(table)
         file.flush()
         os.fsync(file.fileno())
-    return ColdFile(path.name, rows, sorted=True)
+    return rows
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import warnings
 from collections.abc import Mapping
@@ -94,6 +95,12 @@ class Memory:
                 cold.settle(1)
             self.sweep()
 
+    def tidy(self) -> None:
+        """Merge what is on the disk and has become similar in size, where there is room for that."""
+        for cold in [] if self._store is None else list(self._store.colds.values()):
+            with contextlib.suppress(OSError):
+                cold.settle()
+
     def spill(self, most: int = 0) -> None:
         """Write arrangements to the disk, the largest first, until no more updates than these are held."""
         held = self.held
@@ -101,8 +108,8 @@ class Memory:
             if held <= most:
                 return
             held -= spine.view.size
-            self.store.spill(name, spine)
             operator.refilled()
+            self.store.spill(name, spine)
 
     def flushed(self) -> None:
         """Return when all that was written is on the disk."""
@@ -141,7 +148,9 @@ class Memory:
 
     def close(self) -> None:
         """Remove what was in a temporary folder."""
-        if self._store is not None:
-            self._store.close()
-        if self._scratch is not None:
-            self._scratch.cleanup()
+        try:
+            if self._store is not None:
+                self._store.close()
+        finally:
+            if self._scratch is not None:
+                self._scratch.cleanup()

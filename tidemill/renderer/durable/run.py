@@ -62,8 +62,8 @@ class DurableRun(EmbeddedRun):
         self._moves: Moves = ()
         self._waiting_large: list[LargeChange] = []
         """Large changes that no step has taken yet."""
-        self._repeating = False
-        """Whether steps that were taken before are repeated, as they are on the log."""
+        self._repeating = True
+        """Whether steps are repeated that were taken before, or that of constants, before there is a folder: here."""
         self._logged: list[str] = []
         """Files of large changes that the log refers to since its base."""
         self._checkpoint_every = checkpoint_every
@@ -75,6 +75,7 @@ class DurableRun(EmbeddedRun):
                 names = list(log.passes)  # all there were when it was begun
             super().__init__(optimised(graph, names), keep, names)
             self._memory = Memory(self, in_memory, None if log is None else log.folder)
+            self._repeating = False
             if log is not None:
                 log.begin(self.graph, keep, self.passes)
                 self._recover(log)
@@ -168,7 +169,11 @@ class DurableRun(EmbeddedRun):
         self._check_open()
         before = self.metrics().state_rows
         super().compact()
-        self._memory.merge()
+        try:
+            self._memory.merge()
+        except OSError as error:
+            msg = f"what is on the disk could not be merged ({error}): all of it is there still; make room on the disk"
+            raise StateError(msg) from error
         return before - self.metrics().state_rows
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -249,6 +254,8 @@ class DurableRun(EmbeddedRun):
             super()._move(moved)
         except BaseException:
             self._check_owner(taken)
+            if not self._closed and self._steps == taken:  # room on the disk may be what was wanting
+                self._memory.sweep()
             raise
         self._memory.make_room()
         self._checkpoint_at_times()
@@ -412,10 +419,12 @@ class DurableRun(EmbeddedRun):
         super()._check_open()
 
     def _release(self) -> None:
-        super()._release()
-        self._memory.close()
-        if self._log is not None:
-            self._log.close()
+        try:
+            super()._release()
+            self._memory.close()
+        finally:
+            if self._log is not None:
+                self._log.close()
 
 
 class _Again:

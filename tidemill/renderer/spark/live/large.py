@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Mapping, Sequence
 
@@ -145,9 +144,7 @@ class _Added:
         self._before = before
 
     def commit(self) -> None:
-        """Keep it, and merge what has become similar in size, where there is room for that."""
-        with contextlib.suppress(OSError):
-            self._cold.settle()
+        """Keep it. Merging comes when the step is taken: it takes long, and may fail."""
 
     def rollback(self) -> None:
         """Have there what was there before."""

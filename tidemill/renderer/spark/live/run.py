@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,8 @@ class SparkRun(DurableRun):
         """Changes of outputs on the disk: of the current step, and those that were not read yet."""
         self._unread_room: dict[Output, int] = {}
         """From how many on these are added up, where that was done before and left many."""
+        self._untidy = False
+        """Whether executors took a step since the disk was tidied up last."""
         super().__init__(graph, keep, passes, state, checkpoint_every, in_memory)
 
     def foreach_batch(
@@ -158,28 +161,46 @@ class SparkRun(DurableRun):
             if self._by_executors:
                 self._memory.refilled()
             self._taken_now, self._by_executors = [], False
-        for output, files in self._shown.items():
-            self._memory.store.pin(f.name for f in files)
-            self._unread_files[output] = self._folded(output, (*self._unread_files.get(output, ()), *files))
-        self._shown = {}
         if is_new:
             self._waiting_large = [c for c in self._waiting_large if c not in taken]
+        for output, files in self._shown.items():
+            self._memory.store.pin(f.name for f in files)
+            self._unread_files[output] = (*self._unread_files.get(output, ()), *files)
+        self._shown = {}
+        if is_new:
             self._sweep()
+            self._untidy = True
 
-    def _folded(self, output: Output, files: tuple[ColdFile, ...]) -> tuple[ColdFile, ...]:
-        """Return changes that were not read, with those of times that nobody tells apart added up, if they are many."""
+    def _move(self, moved: Mapping[Input, Antichain]) -> None:
+        super()._move(moved)
+        if self._untidy and not self._closed:
+            self._untidy = False
+            self._tidy_up()
+
+    def _tidy_up(self) -> None:
+        """Merge and add up what is on the disk. The step is taken, whatever becomes of this."""
+        try:
+            self._memory.tidy()
+            for output in list(self._unread_files):
+                self._fold(output)
+        except Exception as error:  # noqa: BLE001 - whatever Spark may raise
+            warnings.warn(f"the step was taken, what is on the disk is not merged: {error}", RuntimeWarning, 4)
+
+    def _fold(self, output: Output) -> None:
+        """Add up changes that were not read at times that nobody tells apart, if they are many."""
+        files = self._unread_files[output]
         limit = self._unread_room.get(output, int(output.changes))
         if output.changes is True or sum(f.rows for f in files) <= limit:
-            return files
+            return
         store, cold = self._memory.store, self._memory.cold(output)
         assert cold is not None
         kept = self.compiled.outputs[output].kept
         data = folded(read_cold(self._spark, store, cold.layout, files), len(schema_of(output)), kept)
         found = tuple(written(store, f"{output.id}/unread", data, has_lists=cold.layout.has_lists))
         store.pin(f.name for f in found)
+        self._unread_files[output] = found
         store.unpin(f.name for f in files)
         self._unread_room[output] = max(int(output.changes), 2 * sum(f.rows for f in found))
-        return found
 
     def _close_large(self, changes: Sequence[LargeChange]) -> None:
         if self._repeating:  # steps of executors are not on the log, but what they came to
