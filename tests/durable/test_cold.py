@@ -1,6 +1,7 @@
 """State that is not in memory: spilled, read by key, merged, written down, swept; and the same results all the while."""
 
 import decimal
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ import tidemill as tm
 from tidemill.errors import StateError
 from tidemill.renderer.durable import Durable, coldfiles
 from tidemill.renderer.durable.cold import ColdStore
+from tidemill.renderer.embedded.spine import Spine
 
 
 @pytest.fixture(autouse=True)
@@ -280,3 +282,103 @@ def test_a_key_that_was_read_is_read_again_when_more_of_it_is_spilled(tmp_path):
         run.insert("x", [(7, 1)])
         run.advance()
         assert list(run.changes("s"))[-2:] == [((7, 2, 8), 2, -1), ((7, 3, 9), 2, 1)]
+
+
+def grouped():
+    flow = tm.Dataflow()
+    flow.output("s", flow.input("x", {"k": "int64", "v": "int64"}).group_by("k").agg(n=tm.count(), s=tm.sum("v")))
+    return flow
+
+
+def spilled(run, low):
+    run.insert("x", [(i, 1) for i in range(low, low + 10)])
+    run.advance()
+    run.spill()
+
+
+def test_what_a_checkpoint_refers_to_that_was_interrupted_stays(tmp_path, monkeypatch):
+    """Its manifest was in place, and what it refers to was merged with more and removed: the folder was lost."""
+    with grouped().start(Durable(tmp_path)) as run:
+        spilled(run, 0)
+        run.checkpoint()
+        spilled(run, 10)
+        link = os.link
+
+        def interrupted(*arguments):
+            link(*arguments)
+            monkeypatch.setattr("tidemill.renderer.embedded.container.sync_folder", interrupting)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "link", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                run.checkpoint()
+        monkeypatch.undo()
+        spilled(run, 20)
+        run.compact()
+        expected = list(run.snapshot("s"))
+    with grouped().start(Durable(tmp_path)) as run:
+        assert list(run.snapshot("s")) == expected
+        run.checkpoint()
+        assert {p.name for p in (tmp_path / "cold").iterdir()} == run._memory.store.names
+
+
+def interrupting(*_):
+    raise KeyboardInterrupt
+
+
+def test_a_page_that_was_being_read_is_not_there_twice(tmp_path, monkeypatch):
+    """Interrupted when it was in memory, and not yet known to be: the step that was tried again counted it twice."""
+    with grouped().start(Durable(tmp_path)) as run:
+        spilled(run, 0)
+        run.insert("x", [(3, 5)])
+        with monkeypatch.context() as patch:
+            patch.setattr(Spine, "commit", interrupting)
+            with pytest.raises(KeyboardInterrupt):
+                run.advance()
+        run.advance()
+        assert (3, 2, 6) in list(run.snapshot("s"))
+
+
+def test_a_spill_that_is_interrupted_leaves_nothing_twice(tmp_path, monkeypatch):
+    with grouped().start(Durable(tmp_path)) as run:
+        run.insert("x", [(1, 1)])
+        run.advance()
+        with monkeypatch.context() as patch:
+            patch.setattr(Spine, "let_go", interrupting)
+            with pytest.raises(KeyboardInterrupt):
+                run.spill()
+        run.insert("x", [(1, 5)])
+        run.advance()
+        assert list(run.snapshot("s")) == [(1, 2, 6)]
+
+
+def test_a_full_disk_is_not_filled_with_halves_of_files(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with grouped().start(Durable(tmp_path)) as run:
+        spilled(run, 0)
+        for low in (100, 110):  # too little to be merged with the rest by itself
+            run.insert("x", [(low, 1)])
+            run.advance()
+            run.spill()
+        before = {p.name for p in (tmp_path / "cold").iterdir()}
+        expected = list(run.snapshot("s"))
+        with monkeypatch.context() as patch:
+            patch.setattr(coldfiles, "_windows", full)
+            with pytest.raises(StateError, match="could not be merged.*No space left.*all of it is there still"):
+                run.compact()
+        assert {p.name for p in (tmp_path / "cold").iterdir()} == before
+        run.compact()
+        assert list(run.snapshot("s")) == expected
+
+
+def test_closing_that_is_interrupted_lets_go_of_the_folder(tmp_path, monkeypatch):
+    run = grouped().start(Durable(tmp_path))
+    spilled(run, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(ColdStore, "close", interrupting)
+        with pytest.raises(KeyboardInterrupt):
+            run.close()
+    with grouped().start(Durable(tmp_path)) as again:
+        assert len(again.snapshot("s")) == 10

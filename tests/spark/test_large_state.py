@@ -3,7 +3,7 @@
 import pytest
 
 import tidemill as tm
-from tidemill.renderer.durable.cold import ColdStore
+from tidemill.renderer.durable.cold import Cold, ColdStore
 from tidemill.renderer.embedded import grouprows
 from tidemill.renderer.embedded.codec import Interner
 
@@ -84,6 +84,46 @@ def test_changes_that_nobody_reads_do_not_pile_up_on_the_disk(spark, tmp_path):
         assert sorted((row, diff) for row, _, diff in run.changes("o")) == [((i,), 1) for i in range(3)]
 
 
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_step_is_taken_whatever_becomes_of_tidying_up(spark, tmp_path, monkeypatch, durable):
+    """Changes that nobody reads are added up after a step: where that failed, the step was taken and not told so."""
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"i": "int64"}).select(i="i"), changes=3)
+    with flow.start(tm.Spark(spark, tmp_path if durable else None, in_driver=2)) as run:
+        run.insert("x", spark.range(6).toDF("i"))
+        with monkeypatch.context() as patch:
+            patch.setattr("tidemill.renderer.spark.live.run.folded", full)
+            with pytest.warns(RuntimeWarning, match="the step was taken.*No space left"):
+                run.advance()
+        assert run.frontier("o") == tm.Antichain([1])
+        run.delete("x", spark.range(5).toDF("i"))
+        with monkeypatch.context() as patch:
+            patch.setattr(Cold, "settle", interrupting)
+            with pytest.raises(KeyboardInterrupt):
+                run.advance()
+        assert run.frontier("o") == tm.Antichain([2])
+        run.advance()
+        assert list(run.snapshot("o")) == [(5,)]
+        assert [(row, diff) for row, _, diff in run.changes("o") if row == (5,)] == [((5,), 1)]
+
+
+def interrupting(*_args):
+    raise KeyboardInterrupt
+
+
+def test_constants_alone(spark, tmp_path):
+    """Their outputs are there from the start, before there is a folder: the driver takes that step."""
+    flow = tm.Dataflow()
+    flow.output("c", flow.constant({"i": "int64"}, [(1,), (2,)]).distinct())
+    flow.output("x", flow.input("x", {"i": "int64"}))
+    for epoch in (1, 2):
+        with flow.start(tm.Spark(spark, tmp_path, in_driver=0)) as run:
+            assert sorted(run.snapshot("c")) == [(1,), (2,)]
+            run.insert("x", [(0,)])
+            run.advance()
+            assert list(run.snapshot("x")) == [(0,)] * epoch
+
+
 def test_nothing_is_flushed_that_is_not_to_last(spark):
     flow = tm.Dataflow()
     flow.output("o", flow.input("x", {"i": "int64"}).distinct())
@@ -105,6 +145,8 @@ def test_a_step_that_cannot_put_state_on_the_disk_is_not_taken(spark, tmp_path, 
             patch.setattr("tidemill.renderer.durable.cold.write_block", full)
             with pytest.raises(tm.errors.StateError, match="No space left.*the step was not taken"):
                 run.advance()
+        files = {p.name for p in (tmp_path / "cold").iterdir()}
+        assert files == run._memory.store.names | set(run._memory.store._pins)
         run.advance()
         assert sorted(run.snapshot("o")) == [(i,) for i in range(5)]
 

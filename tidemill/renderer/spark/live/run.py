@@ -183,6 +183,7 @@ class SparkRun(DurableRun):
             self._memory.tidy()
             for output in list(self._unread_files):
                 self._fold(output)
+            self._memory.sweep()
         except Exception as error:  # noqa: BLE001 - whatever Spark may raise
             warnings.warn(f"the step was taken, what is on the disk is not merged: {error}", RuntimeWarning, 4)
 
