@@ -349,7 +349,7 @@ def test_a_spill_that_is_interrupted_leaves_nothing_twice(tmp_path, monkeypatch)
                 run.spill()
         run.insert("x", [(1, 5)])
         run.advance()
-        assert list(run.snapshot("s")) == [(1, 2, 6)]
+        assert list(run.changes("s")) == [((1, 1, 1), 0, 1), ((1, 1, 1), 1, -1), ((1, 2, 6), 1, 1)]
 
 
 def test_a_full_disk_is_not_filled_with_halves_of_files(tmp_path, monkeypatch):

@@ -134,7 +134,10 @@ def test_nothing_is_flushed_that_is_not_to_last(spark):
         assert len(run.snapshot("o")) == 3
 
 
-def test_a_step_that_cannot_put_state_on_the_disk_is_not_taken(spark, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "failing", ["tidemill.renderer.durable.cold.write_block", "tidemill.renderer.embedded.container.write"]
+)
+def test_a_step_that_cannot_put_state_on_the_disk_is_not_taken(spark, tmp_path, monkeypatch, failing):
     flow = tm.Dataflow()
     flow.output("o", flow.input("x", {"i": "int64"}).distinct())
     with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
@@ -142,10 +145,10 @@ def test_a_step_that_cannot_put_state_on_the_disk_is_not_taken(spark, tmp_path, 
         run.advance()
         run.insert("x", spark.range(5).toDF("i"))
         with monkeypatch.context() as patch:
-            patch.setattr("tidemill.renderer.durable.cold.write_block", full)
-            with pytest.raises(tm.errors.StateError, match="No space left.*the step was not taken"):
+            patch.setattr(failing, full)
+            with pytest.raises(tm.errors.StateError, match="No space left.*step.* was not taken"):
                 run.advance()
-        files = {p.name for p in (tmp_path / "cold").iterdir()}
+        files = {p.name for p in (tmp_path / "cold").iterdir()}  # what executors wrote for it has gone
         assert files == run._memory.store.names | set(run._memory.store._pins)
         run.advance()
         assert sorted(run.snapshot("o")) == [(i,) for i in range(5)]

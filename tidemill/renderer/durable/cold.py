@@ -115,7 +115,7 @@ class ColdStore:
     def listing(self) -> dict[str, Any]:
         """Return what there is, to be written down with a checkpoint."""
         self.listed = self.names
-        self.base |= self.listed  # whoever is interrupted hereafter may not know whether it is the last checkpoint
+        self.base = self.base | self.listed  # interrupted, nobody may know whether it is the last checkpoint
         return {
             name: [[attrs.astuple(f, recurse=False) for f in batch.files] for batch in cold.cold_batches]
             for name, cold in self.colds.items()

@@ -49,6 +49,16 @@ class Memory:
         return self._store
 
     @property
+    def base(self) -> set[str]:
+        """The files that the last checkpoint refers to, and any that may be the last."""
+        return set() if self._store is None else self._store.base
+
+    @base.setter
+    def base(self, names: set[str]) -> None:
+        if self._store is not None:
+            self._store.base = names
+
+    @property
     def spines(self) -> dict[str, Spine]:
         """The run's arrangements, by name."""
         return {name: spine for name, (_, spine) in self._spines.items()}

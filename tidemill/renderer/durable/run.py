@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -159,7 +160,8 @@ class DurableRun(EmbeddedRun):
             self._memory.flushed()
             save(self, path, **self._on_disk())
 
-        log.checkpoint(saved)
+        with self._beginning_anew(log):
+            log.checkpoint(saved)
         self._sweep()
         self._journal.clear()
         self._rows_since = 0
@@ -284,7 +286,8 @@ class DurableRun(EmbeddedRun):
             log.commit(events, arrays, frontiers, **rest)
             self._rows_since += self._journal.rows
         else:
-            log.commit_state(lambda path: save(self, path, **self._on_disk(), at=self._after), **rest)
+            with self._beginning_anew(log):
+                log.commit_state(lambda path: save(self, path, **self._on_disk(), at=self._after), **rest)
             self._rows_since = 0
         self._journal.clear()
         self._moves = moves
@@ -293,6 +296,17 @@ class DurableRun(EmbeddedRun):
             self._moves = ()
         except OSError as error:  # committed all the same: tried again with the next step, or by the next run
             warnings.warn(f"changes of step {step} are not shown yet: {error}", RuntimeWarning, stacklevel=2)
+
+    @contextlib.contextmanager
+    def _beginning_anew(self, log: StepLog) -> Iterator[None]:
+        """Within the block a checkpoint is put in place; where it surely was not, what it refers to may go."""
+        base, number = self._memory.base, log.last.number
+        try:
+            yield
+        except BaseException:
+            if log.last.number == number and log.lost is None:
+                self._memory.base = base
+            raise
 
     def _on_disk(self) -> dict[str, Any]:
         """Return what a checkpoint has to say of the state that is in other files."""
