@@ -107,6 +107,19 @@ def test_a_step_is_taken_whatever_becomes_of_tidying_up(spark, tmp_path, monkeyp
         assert [(row, diff) for row, _, diff in run.changes("o") if row == (5,)] == [((5,), 1)]
 
 
+def test_large_changes_count_once_whenever_a_step_is_interrupted(spark, monkeypatch):
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"i": "int64"}).select(i="i"))
+    with flow.start(tm.Spark(spark, in_driver=2)) as run:
+        run.insert("x", spark.range(4).toDF("i"))
+        with monkeypatch.context() as patch:
+            patch.setattr("tidemill.renderer.spark.live.large._Added.commit", interrupting)
+            with pytest.raises(KeyboardInterrupt):
+                run.advance()
+        run.advance()
+        assert sorted(run.snapshot("o")) == [(i,) for i in range(4)]
+
+
 def interrupting(*_args):
     raise KeyboardInterrupt
 

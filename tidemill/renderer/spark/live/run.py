@@ -156,13 +156,11 @@ class SparkRun(DurableRun):
 
         try:
             attempted(self.graph, take)
-            taken, is_new = self._taken_now, self._by_executors
+            is_new = self._by_executors
         finally:
             if self._by_executors:
                 self._memory.refilled()
             self._taken_now, self._by_executors = [], False
-        if is_new:
-            self._waiting_large = [c for c in self._waiting_large if c not in taken]
         for output, files in self._shown.items():
             self._memory.store.pin(f.name for f in files)
             self._unread_files[output] = (*self._unread_files.get(output, ()), *files)
@@ -253,6 +251,10 @@ class SparkRun(DurableRun):
             if frame is not None:
                 found[node] = frame
         return found, {node: in_files for node, in_files in files.items() if in_files}
+
+    def _write_down(self) -> None:
+        super()._write_down()
+        self._waiting_large = self._waiting_in_files()  # whatever comes from now on, these are not to be taken again
 
     def _is_recorded(self) -> bool:
         return not self._by_executors
