@@ -10,7 +10,7 @@ executors make for later steps waits where it waits in any step: at the ports of
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -30,20 +30,18 @@ from tidemill.renderer.embedded.keyed import PENDING, KeyedOperator
 from tidemill.renderer.embedded.linear import is_projection
 from tidemill.renderer.embedded.reduce import ReduceOperator
 from tidemill.renderer.embedded.schedule import Operator, Port
-from tidemill.renderer.spark import linear, native
+from tidemill.renderer.spark import native
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, materialised, times, united
-from tidemill.renderer.spark.keyed import KeyedRound, lines_of
-from tidemill.renderer.spark.keyedtasks import ARRANGED, KIND, STORE, Kept, Layout, fed_sums, layout_of
-from tidemill.renderer.spark.live.exchange import block_of, due_block, due_lines, encoded, frame_of
+from tidemill.renderer.spark.keyed import KeyedRound
+from tidemill.renderer.spark.keyedtasks import ARRANGED, KIND, STORE, fed_sums, layout_of
+from tidemill.renderer.spark.live.exchange import block_of, due_block, due_lines, encoded
+from tidemill.renderer.spark.live.held import Held, Stored
 from tidemill.renderer.spark.live.late import Late, is_beyond
 from tidemill.renderer.spark.needs import outermost, reached
 from tidemill.renderer.spark.state import Loops, Trace
 from tidemill.renderer.spark.step import Step
 
 __all__ = ["LargeStep"]
-
-Held = Callable[[str], DataFrame | None]
-"""What an arrangement held before: values ``v0``, times ``t0``, weights ``w0`` and on; None of nothing."""
 
 
 class LargeStep(Step):
@@ -56,7 +54,7 @@ class LargeStep(Step):
         spark: SparkSession,
         compiled: Compiled,
         given: Mapping[Input, Frame | None],
-        held: Held,
+        stored: Stored,
         few: int,
         in_files: Collection[Input],
         *,
@@ -69,7 +67,7 @@ class LargeStep(Step):
         """Arrangements that hold just what came to an input more, and which of its columns."""
         self._in_files = in_files
         self._compiled = compiled
-        self._held = held
+        self._there = Held(spark, compiled, stored)
         self._few = few
         """Up to so many rows a change is small."""
         self._late = Late(compiled)
@@ -83,13 +81,11 @@ class LargeStep(Step):
         for node in self._reached:
             if isinstance(node, Join):
                 for side in (0, 1):
-                    self._traces[node, side] = Trace(
-                        self._users, [*self._arranged(node.inputs[side]), *self._unmet(node, side)]
-                    )
+                    self._traces[node, side] = Trace(self._users, self._there.met(node, side))
             elif isinstance(node, (Reduce, Threshold)):
-                self._traces[node, 0] = Trace(self._users, self._lines(node, f"{node.id}"))
+                self._traces[node, 0] = Trace(self._users, self._there.lines(node, f"{node.id}"))
             elif isinstance(node, Input) and node.unique:
-                self._traces[node, 0] = Trace(self._users, self._lines(node, f"{node.id + 0.5}"))
+                self._traces[node, 0] = Trace(self._users, self._there.lines(node, f"{node.id + 0.5}"))
 
     def _interval(self, node: Node) -> tuple[Antichain, Antichain]:
         frontier = self._compiled.operators[node].frontier
@@ -196,12 +192,9 @@ class LargeStep(Step):
         now = self._running.get(node.scope, ())
         for i, frame in enumerate(found):
             if blocks := self._small.get((node, i, now)):
-                some = [self._frame(node.inputs[i], block) for block in blocks]
+                some = [self._there.frame(node.inputs[i], block) for block in blocks]
                 found[i] = united(some if frame is None else [frame, *some])
         return found
-
-    def _frame(self, source: Node, block: Block) -> Frame:
-        return frame_of(self._spark, self._compiled, source.schema, block)
 
     def _take_in(self, scope: Scope) -> None:
         """Have a loop that the executors run take in what came to its operators in the driver, each round its own."""
@@ -253,56 +246,28 @@ class LargeStep(Step):
         if block.shape[1]:
             operator.ports[PENDING].hold(block)
 
-    # -- what there is ------------------------------------------------------------------------------------------------
-
-    def _arranged(self, node: Node) -> list[Frame]:
-        """Return what an arrangement holds, from wherever it was entered."""
-        if isinstance(node, Enter):
-            return [linear.entered(frame) for frame in self._arranged(node.inputs[0])]
-        data = self._held(f"{node.id}/spine")
-        width, coordinates = len(node.schema), node.scope.coordinates
-        if data is None:
-            return []
-        row = [F.col(f"v{i}").alias(f"c{i}") for i in range(width)]
-        return [Frame(data.select(*row, *times(coordinates), F.col("w0").alias(DIFF)), width, coordinates, cheap=True)]
-
-    def _unmet(self, node: Join, side: int) -> list[Frame]:
-        """Return what takes out of an arrangement what a join was not given before: what waits, and what is due now."""
-        port = self._compiled.operators[node].ports[side]
-        waiting = [] if port.index is None else [port.index.everything()]
-        blocks = [*waiting, *(block for blocks in port.rounds.values() for block in blocks)]
-        return [linear.negated(self._frame(node.inputs[side], b)) for b in blocks if b.shape[1]]
-
-    def _lines(self, node: Node, place: str) -> list[Frame]:
-        """Return what the arrangements of a keyed operator hold, as lines of its tables."""
-        layout = layout_of(node)
-        found = []
-        for number, kept in enumerate(layout.stores):
-            if kept.name == ARRANGED:
-                found += [_as_lines(layout, number, kept, frame) for frame in self._arranged(node.inputs[0])]
-            elif (data := self._held(f"{place}/{kept.name}")) is not None:
-                renamed = {f"v{i}": name for i, name in enumerate(kept.columns)}
-                same = layout.numbers[: layout.coordinates + kept.weights]
-                found.append(lines_of(layout, STORE + number, data, same, renamed))
-        return [Frame(data, len(layout.fields), 0, cheap=True) for data in found]
-
     # -- what there is more -------------------------------------------------------------------------------------------
 
     def _shared(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
         if frame is not None and isinstance(node, (Arrange, Output)):
-            if not frame.cheap or isinstance(node, Output):
-                frame = materialised(frame)
-            source, picked = _origin(node)
-            if isinstance(node, Arrange) and source in self._in_files and not self._is_more(node, source):
-                self.same[f"{node.id}/spine"] = cast("Input", source), picked
-            elif frame is not None and not self._arrange_here(node, frame, now):
-                self.added[f"{node.id}/spine"].append(self.values_of(frame))
+            frame = self._kept(node, frame, now)
         if frame is not None and self._compiled.operators[node].ports:  # others only pass on what was looked at
             frame = self._hold_back(node, frame, now)
         frame = super()._shared(node, frame, now)
         frame = frame if now else self._handed(node, frame)
         self._compiled.operators[node].records_out += _known([frame])
         return frame
+
+    def _kept(self, node: Node, frame: Frame, now: Loops) -> Frame | None:
+        """Have what comes to an arrangement or output kept, in the driver or on the disk; return it, worked out."""
+        cheap = frame.cheap and isinstance(node, Arrange)
+        kept = frame if cheap else materialised(frame)
+        source, picked = _origin(node)
+        if isinstance(node, Arrange) and source in self._in_files and not self._is_more(node, source):
+            self.same[f"{node.id}/spine"] = cast("Input", source), picked
+        elif kept is not None and not self._arrange_here(node, kept, now):
+            self.added[f"{node.id}/spine"].append(self.values_of(kept))
+        return kept
 
     def _delta(self, node: Node, now: Loops) -> Frame | None:
         if not (isinstance(node, Input) and node.key):  # these count writes
@@ -348,7 +313,7 @@ class LargeStep(Step):
 
     def of_input(self, node: Input, now: Loops) -> Frame | None:
         frame = self._given.get(node)
-        small = [self._frame(node, block) for block in self._small.get((node, 0, now), ())]
+        small = [self._there.frame(node, block) for block in self._small.get((node, 0, now), ())]
         frame = united(small if frame is None else [frame, *small])
         if frame is not None and node.unique:
             self._check(node, frame, now)
@@ -392,7 +357,3 @@ def _origin(node: Node) -> tuple[Node, tuple[int, ...]]:
         picked = tuple(columns_of[i] for i in picked)
         (source,) = source.inputs
     return source, picked
-
-
-def _as_lines(layout: Layout, number: int, kept: Kept, frame: Frame) -> DataFrame:
-    return lines_of(layout, STORE + number, frame.data, [*kept.columns, *times(layout.coordinates)], {DIFF: "w0"})
