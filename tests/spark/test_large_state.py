@@ -172,7 +172,7 @@ def full(*_args):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
-def test_a_flush_that_is_not_done_is_waited_for_again(tmp_path, error):
+def test_a_flush_that_is_not_done_is_waited_for_again_and_one_that_failed_is_not(tmp_path, error):
     class Failing:
         def result(self):
             raise error
@@ -182,10 +182,39 @@ def test_a_flush_that_is_not_done_is_waited_for_again(tmp_path, error):
     store._flushing = [(["file"], Failing())]
     with pytest.raises(error):
         store.flushed()
-    ((names, again),) = store._flushing
-    assert names == ["file"]
-    if error is OSError:
-        again.result()
-        store.flushed()
-        assert not store._flushing
+    assert (len(store._flushing), store.doubtful) == ((0, {"file"}) if error is OSError else (1, set()))
     store.close()
+
+
+def test_large_changes_that_the_disk_could_not_write_are_put_in_again(spark, tmp_path, monkeypatch):
+    """Asked again, the system may say that all is well although what it could not write is gone."""
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"i": "int64"}).select(i="i"))
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
+        with monkeypatch.context() as patch:
+            patch.setattr("tidemill.renderer.durable.cold._flush", full)
+            run.insert("x", spark.range(4).toDF("i"))
+            for _ in range(2):
+                with pytest.raises(tm.errors.StateError, match=r"'x' may not be on the disk.*run.discard\(\)"):
+                    run.advance()
+        with pytest.raises(tm.errors.StateError, match="may not be on the disk"):
+            run.advance()
+        run.discard()
+        run.insert("x", spark.range(3).toDF("i"))
+        run.advance()
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
+        assert sorted(run.snapshot("o")) == [(i,) for i in range(3)]
+
+
+def test_changes_that_could_not_be_read_are_there_still(spark, monkeypatch):
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"i": "int64"}).select(i="i"))
+    with flow.start(tm.Spark(spark, in_driver=2)) as run:
+        run.insert("x", spark.range(4).toDF("i"))
+        run.advance()
+        with monkeypatch.context() as patch:
+            patch.setattr("tidemill.renderer.spark.live.run.Parts", full)
+            with pytest.raises(OSError, match="No space"):
+                run.changes("o")
+        assert [(row, diff) for row, _, diff in run.changes("o")] == [((i,), 1) for i in range(4)]
+        assert list(run.changes("o")) == []

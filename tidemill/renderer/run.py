@@ -20,6 +20,7 @@ from tidemill.dataflow.lattice import Antichain, Time, as_time, shown
 from tidemill.dataflow.nodes import Input, Node, Output, Retime
 from tidemill.dataflow.progress import Progress
 from tidemill.errors import ClosedRunError, RowError, StepError, TimeError, UnknownNameError, did_you_mean
+from tidemill.renderer.interrupts import Interrupts
 from tidemill.renderer.metrics import Metrics
 from tidemill.renderer.steps import Listeners, StepInfo
 from tidemill.renderer.writes import Writes, writes_of
@@ -82,11 +83,13 @@ class Run(abc.ABC):
         self._stepping = False
         self._steps = 0
         self._listeners = Listeners()
+        self._interrupts = Interrupts()
 
     def begin(self) -> None:
         """Do what needs no input: outputs of constants alone are complete from the start."""
         if any(not self._output_frontier(output).elements for output in self._outputs.values()):
-            self._step(self._frontiers)
+            with self._interrupts:
+                self._step(self._frontiers)
 
     # -- putting in -----------------------------------------------------------------------------------------------
 
@@ -313,8 +316,9 @@ class Run(abc.ABC):
             if node.changes is False:
                 msg = f"{node.where} keeps no changes: declare it with changes=True, or ask with since="
                 raise TimeError(msg)
-            lower, self._read[node] = self._read[node], upper
-            return self._unread(node, lower, upper)
+            found = self._unread(node, self._read[node], upper)
+            self._read[node] = upper
+            return found
         time = as_time(since, self._users)
         if not self._since[node].beyond(time):
             msg = (
@@ -433,18 +437,19 @@ class Run(abc.ABC):
         after = {**self._frontiers, **moved}
         needed = self._needed_of(after)
         self._stepping = True
-        try:
-            self._step(needed)
-        except StepError:
-            self._refused = True
-            raise
-        finally:
-            self._stepping = False
-        self._refused = False
-        self._frontiers, self._needed = after, needed
-        for output in self._since:
-            self._since[output] = self._kept(output, after)
-        self._steps += 1
+        with self._interrupts:
+            try:
+                self._step(needed)
+                self._refused = False
+                self._frontiers, self._needed = after, needed
+                for output in self._since:
+                    self._since[output] = self._kept(output, after)
+                self._steps += 1
+            except StepError:
+                self._refused = True
+                raise
+            finally:
+                self._stepping = False
         if self._listeners:
             outputs = {name: self._output_frontier(output) for name, output in self._outputs.items()}
             inputs = {name: after[node] for name, node in self._inputs.items()}
@@ -538,7 +543,10 @@ class Run(abc.ABC):
 
     @abc.abstractmethod
     def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
-        """Bring operators to where inputs have these frontiers. On an error change none."""
+        """Bring operators to where inputs have these frontiers. On an error change none.
+
+        When nothing can refuse it any more, interrupts are held back until the end of the caller's ``with``.
+        """
 
     @abc.abstractmethod
     def _contents(self, node: Output, at: Time | None) -> Rows:

@@ -75,6 +75,8 @@ class ColdStore:
         """Results let go of their pins in whatever thread drops them, at any moment."""
         self._flusher: ThreadPoolExecutor | None = None
         self._flushing: list[tuple[list[str], Future[None]]] = []
+        self.doubtful: set[str] = set()
+        """Files that may not be on the disk, which could not write them."""
         self._owner = uuid.uuid4().hex[:8]
         self._numbers = itertools.count()
 
@@ -141,7 +143,8 @@ class ColdStore:
     def flushed(self) -> None:
         """Return when all files are on the disk: nothing may be committed before.
 
-        ``OSError`` where that fails; then it is tried again the next time.
+        ``OSError`` where that fails. Such files are doubtful from then on: asked again, the system may say that all is
+        well although what it could not write is gone.
         """
         while self._flushing:
             names, future = self._flushing[0]
@@ -149,7 +152,7 @@ class ColdStore:
                 future.result()
             except OSError:
                 del self._flushing[0]
-                self.flush_later(names)
+                self.doubtful.update(names)
                 raise
             del self._flushing[0]
         if self.folder.exists():

@@ -121,6 +121,11 @@ class Memory:
             operator.refilled()
             self.store.spill(name, spine)
 
+    @property
+    def doubtful(self) -> set[str]:
+        """Files that may not be on the disk."""
+        return set() if self._store is None else self._store.doubtful
+
     def flushed(self) -> None:
         """Return when all that was written is on the disk."""
         if self._store is not None:

@@ -157,7 +157,7 @@ class DurableRun(EmbeddedRun):
         super().compact()
 
         def saved(path: Path) -> None:
-            self._memory.flushed()
+            self._flushed()
             save(self, path, **self._on_disk())
 
         with self._beginning_anew(log):
@@ -271,7 +271,7 @@ class DurableRun(EmbeddedRun):
     def _commit(self, log: StepLog, sources: Mapping[str, int]) -> None:
         step = log.last.step + 1
         try:
-            self._memory.flushed()
+            self._flushed()
             show(self._moves)  # what could not be shown before: readers see the steps in their order
             updates = {n: self._updates_of(n) for c in self._changelogs.values() for n in c.outputs}
             moves = tuple(m for c in self._changelogs.values() for m in c.write(step, updates))
@@ -280,6 +280,7 @@ class DurableRun(EmbeddedRun):
             raise StateError(msg) from error
         listed = {path: list(c.outputs) for path, c in self._changelogs.items()}
         rest = {"sources": sources, "changelogs": listed, "shown": moves}
+        self._interrupts.hold()  # else the run might not know whether its step is on the disk, and close
         if self._is_recorded():
             events, arrays = self._journal.record()
             frontiers = {node.name: frontier.elements for node, frontier in self._after.items()}
@@ -296,6 +297,24 @@ class DurableRun(EmbeddedRun):
             self._moves = ()
         except OSError as error:  # committed all the same: tried again with the next step, or by the next run
             warnings.warn(f"changes of step {step} are not shown yet: {error}", RuntimeWarning, stacklevel=2)
+
+    def _flushed(self) -> None:
+        """Return when all that others wrote is on the disk."""
+        error = None
+        try:
+            self._memory.flushed()
+        except OSError as found:
+            error = found
+        doubtful = self._memory.doubtful
+        lost = {c.node.name for c in self._waiting_large if doubtful.intersection(f.name for f in c.files)}
+        if lost:
+            msg = (
+                f"a large change of {', '.join(map(repr, sorted(lost)))} may not be on the disk, which could not write "
+                "it: run.discard() what waits, and put it in again"
+            )
+            raise StateError(msg) from error
+        if error is not None:
+            raise error
 
     @contextlib.contextmanager
     def _beginning_anew(self, log: StepLog) -> Iterator[None]:
@@ -379,7 +398,7 @@ class DurableRun(EmbeddedRun):
         self._journal.clear()
         self._memory.swept = True
         for output, operator in self.compiled.outputs.items():
-            operator.take_unread()
+            operator.unread = []
             self._read[output] = self._output_frontier(output)
         self._sources = dict(log.last.sources)
         show(log.last.shown)

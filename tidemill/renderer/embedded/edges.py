@@ -95,10 +95,9 @@ class OutputOperator(Operator):
         if self.followed:
             self._fresh.append(block)
 
-    def take_unread(self) -> Block:
-        """Return the updates that were not read yet; from now on they are."""
-        unread, self.unread = self.unread, []
-        return self._together(unread)
+    def unread_together(self) -> Block:
+        """Return the updates that were not read yet."""
+        return self._together(self.unread)
 
     def fresh(self) -> Block:
         """Return the updates of the current step, where they are followed."""

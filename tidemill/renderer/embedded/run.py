@@ -121,8 +121,11 @@ class EmbeddedRun(Run):
                 port.release()
             self._work()
             self._write_down()
+            self._interrupts.hold()
         except BaseException:
-            self._undo()
+            with self._interrupts:
+                self._interrupts.hold()
+                self._undo()
             raise
         self._constants_done = self._began
         self._began = True
@@ -185,7 +188,9 @@ class EmbeddedRun(Run):
 
     def _unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
         operator = self.compiled.outputs[node]
-        return self._updates(operator.schema, operator.take_unread(), lower, upper)
+        found = self._updates(operator.schema, operator.unread_together(), lower, upper)
+        operator.unread = []
+        return found
 
     def _changed_since(self, node: Output, time: Time, upper: Antichain) -> Updates:
         operator = self.compiled.outputs[node]

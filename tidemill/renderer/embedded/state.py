@@ -111,7 +111,7 @@ def _restore(run: EmbeddedRun, path: Path, header: dict[str, Any], arrays: dict[
         _load(operator, _part(arrays, f"operators/{operator.place}/"))
     for output, outlet in run.compiled.outputs.items():
         outlet.kept = run.since[output]
-        outlet.take_unread()
+        outlet.unread = []
         run.read[output] = run.progress.user_frontier(
             output, run.input_frontiers
         )  # changes begin where the state was committed

@@ -53,7 +53,8 @@ class ReferenceRun(Run):
         self._news: dict[Output, Trace] = {node: {} for node in self._outputs.values()}
         self._seconds: dict[Node, float] = defaultdict(float)
         self._upserts = {node: Upserts(node) for node in self._inputs.values() if node.key}
-        self._step(self._frontiers)  # what hangs on constants alone is complete from the start
+        with self._interrupts:
+            self._step(self._frontiers)  # what hangs on constants alone is complete from the start
 
     def _queue(self, node: Input, queued: Queued) -> None:
         self._queued[node] += _listed(queued)
@@ -85,6 +86,7 @@ class ReferenceRun(Run):
     def _commit(
         self, given: dict[Input, Trace], waiting: dict[Input, list[tuple[Row, Time, int]]], found: Evaluation
     ) -> None:
+        self._interrupts.hold()
         for output, kept in self._news.items():
             if output.changes is not False:
                 kept.update(_news(found.traces[output], self._traces[output]))
@@ -104,8 +106,9 @@ class ReferenceRun(Run):
         return Rows(schema, arrow_table(schema, list(found)), np.array(list(found.values()), np.int64), at)
 
     def _unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
-        trace, self._news[node] = self._news[node], {}
-        return self._updates(node, trace, lower, upper)
+        found = self._updates(node, self._news[node], lower, upper)
+        self._news[node] = {}
+        return found
 
     def _changed_since(self, node: Output, time: Time, upper: Antichain) -> Updates:
         kept = self._since[node]

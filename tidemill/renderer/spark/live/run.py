@@ -285,18 +285,17 @@ class SparkRun(DurableRun):
         return found
 
     def _unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
-        files = self._unread_files.pop(node, ())
-        if files:
-            return self._unread_on_disk(node, lower, upper, files)
+        if self._unread_files.get(node):
+            return self._unread_on_disk(node, lower, upper)
         found = super()._unread(node, lower, upper)
         found.to_frame = self._frame
         return found
 
-    def _unread_on_disk(self, node: Output, lower: Antichain, upper: Antichain, files: tuple[ColdFile, ...]) -> Updates:
-        schema, store = schema_of(node), self._memory.store
-        cold = self._memory.cold(node)
+    def _unread_on_disk(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
+        schema, store, operator = schema_of(node), self._memory.store, self.compiled.outputs[node]
+        cold, files = self._memory.cold(node), self._unread_files[node]
         assert cold is not None
-        here = cold.layout.decoded(self.compiled.outputs[node].take_unread(), self.compiled.interner)
+        here = cold.layout.decoded(operator.unread_together(), self.compiled.interner)
         parts = Parts(self._spark, store, cold, files, here)
         names = [*schema.names, *Names.of(self.graph.coordinates, None, "diff").times, "diff"]
         found = DiskUpdates(
@@ -307,7 +306,9 @@ class SparkRun(DurableRun):
             lambda: self._updates(schema, parts.updates(), lower, upper),
             lambda: summed(parts.frame(), len(schema), self._users).toDF(*names),
         )
-        pin(self._memory.store, files, found)
+        pin(store, files, found)
+        operator.unread = []
+        del self._unread_files[node]
         store.unpin(f.name for f in files)
         return found
 
