@@ -23,7 +23,9 @@ settings.load_profile("tidemill")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Run the tests on Spark in one process, so that there is one JVM, and begin with them, since they take longest.
+    """Run the tests on Spark in one process, so that there is one session, and begin with them, since they take longest.
+
+    Beside it go those that start processes of their own for Spark, a file at a time: largest groups come first.
 
     (A scheduler of our own, since groups of tests are not kept together by pytest-xdist 3.8 under pytest 9.2.)
     """
@@ -31,7 +33,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class OneSpark(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if nodeid.startswith("tests/spark/") else nodeid
+            file = nodeid.partition("::")[0]
+            if not file.startswith("tests/spark/"):
+                return nodeid
+            return file if file.endswith(("test_cluster.py", "test_connect.py", "test_java.py")) else "spark"
 
     return OneSpark(config, log)
 

@@ -14,6 +14,14 @@ from tidemill.renderer.interrupts import Interrupts
 from tidemill.renderer.reference.engine import Reference, ReferenceRun
 
 
+@pytest.fixture(autouse=True)
+def python_handles_it():
+    """Also where who started the tests had it ignored, as shells do in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def sums():
     flow = new_flow()
     flow.output("o", flow.input("x", KV).group_by("k").agg(s=tm.sum("v")))
