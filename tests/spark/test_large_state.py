@@ -68,6 +68,10 @@ def test_rows_without_columns(spark, tmp_path, in_driver):
         run.insert("x", spark.range(3).select())
         run.advance()
         assert list(run.snapshot("n")) == [(8,)]
+        run.delete("x", spark.range(2).select())
+        run.insert("x", spark.range(0).select())
+        run.advance()
+        assert list(run.snapshot("n")) == [(6,)]
 
 
 def test_changes_that_nobody_reads_do_not_pile_up_on_the_disk(spark, tmp_path):

@@ -14,7 +14,7 @@ from tidemill.collections.passes.columns import columns_read
 from tidemill.collections.results import Rows, Updates
 from tidemill.collections.schema import Schema
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.lattice import Antichain, Time
+from tidemill.dataflow.lattice import Antichain, Time, shown
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import EngineError
 from tidemill.renderer.durable.cold import Cold
@@ -115,7 +115,11 @@ class SparkRun(DurableRun):
         node = self._input(name)
         if hasattr(rows, "localCheckpoint"):  # a Spark DataFrame
             at = self._default_time(node) if time is None else self._open_time(node, time)
-            table = few_of(rows, self._in_driver) if rows.columns else [()] * rows.count()
+            if not rows.columns:  # nothing but how many there are
+                count = rows.count()
+                self.update(name, [((), shown(at), sign * count)] if count else [])
+                return
+            table = few_of(rows, self._in_driver)
             if table is None:
                 self._change_large(node, rows, at, sign)
                 return
