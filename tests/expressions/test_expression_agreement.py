@@ -411,5 +411,17 @@ def test_bits_that_make_the_least_int64_are_an_overflow(text: str, row: tuple[in
         evaluate(tree, row)
 
 
+@pytest.mark.parametrize("to", ["int64", "int32", "bool", "float64", "string", "decimal(5,0)", "decimal(9,4)"])
+@pytest.mark.parametrize("source", ["decimal(2,2)", "decimal(38,38)"])
+def test_casts_of_decimals_without_a_digit_before_the_point(source: str, to: str) -> None:
+    """Found by a random expression: Arrow rounds none of them to whole numbers."""
+    schema = Schema.of({"d": source})
+    values = [decimal.Decimal(text) for text in ("0.00", "-0.99", "0.5")] + [None]
+    tree = bind(col("d").cast(to), schema)
+    column = pa.array(values, schema.fields[0].dtype.arrow)
+    found = compile_scalar(tree)([column], len(values))
+    assert [repr(v) for v in found.to_pylist()] == [repr(evaluate(tree, (v,))) for v in column.to_pylist()]
+
+
 def _comparable(value: Any) -> Any:
     return "NaN" if isinstance(value, float) and math.isnan(value) else value

@@ -47,8 +47,11 @@ def cast_rule(source: DType, to: DType) -> CastRule:  # noqa: PLR0911 - one line
         return lambda a: pc.not_equal(a, zero)
     if to.is_decimal:
         return _to_decimal(source, to)
-    if to.is_integer and (source == FLOAT64 or source.is_decimal):
+    if to.is_integer and source == FLOAT64:
         return lambda a: _not_reserved(_arrow_cast(to)(pc.trunc(a)), to)
+    if to.is_integer and source.is_decimal:
+        wide = pa.decimal256(76, source.scale)  # Arrow's trunc wants a digit before the point, also for 0.5
+        return lambda a: _not_reserved(_arrow_cast(to)(pc.trunc(a.cast(wide))), to)
     if source.is_decimal:
         return lambda a: a.cast(pa.string()).cast(pa.float64())  # Arrow's direct cast does not round correctly
     return _arrow_cast(to, safe=source == INT64 and to.is_integer)
