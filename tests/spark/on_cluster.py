@@ -72,8 +72,7 @@ if __name__ == "__main__":
     live = tm.Spark(spark, folder / "state", in_driver=0)  # of which executors take every step
     said = {
         "master": spark.sparkContext.master,
-        "one coordinate": compared(["reference", "spark"]),
-        "two coordinates": compared(["reference", "spark", "spark-live"], coordinates=2),
+        "updates": compared(["reference", "spark"], coordinates=2),
         "render": killed(folder / "render", "spark", render, "Step"),
         "live": killed(folder / "live", live, large, "LargeStep"),
     }
