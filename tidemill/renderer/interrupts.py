@@ -37,10 +37,11 @@ class Interrupts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        before, came = self._before, self._came
+        before = self._before
         if before is not None:
-            self._before, self._came = None, False
-            _signal.signal(_SIGINT, before)
+            self._before = None
+            _signal.signal(_SIGINT, before)  # first: one that comes until now is noted, and not forgotten
+            came, self._came = self._came, False
             if came:
                 before(_SIGINT, None)
 
