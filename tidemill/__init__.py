@@ -3,7 +3,12 @@
 from typing import TYPE_CHECKING
 
 from tidemill import errors, testing
-from tidemill.collections.aggregates import (
+from tidemill.boundary.files import read_csv, read_parquet
+from tidemill.boundary.results import Rows, Updates
+from tidemill.collections.collection import Collection
+from tidemill.dataflow.lattice import Antichain
+from tidemill.errors import TidemillError
+from tidemill.expressions.aggregates import (
     avg,
     bool_and,
     bool_or,
@@ -18,10 +23,8 @@ from tidemill.collections.aggregates import (
     sum,
     variance,
 )
-from tidemill.collections.collection import Collection
-from tidemill.collections.expressions import coalesce, col, expr, greatest, least, lit, nullif, when
-from tidemill.collections.files import read_csv, read_parquet
-from tidemill.collections.functions.dates import (
+from tidemill.expressions.expr import coalesce, col, expr, greatest, least, lit, nullif, when
+from tidemill.expressions.functions.dates import (
     add_months,
     date_add,
     date_diff,
@@ -57,9 +60,9 @@ from tidemill.collections.functions.dates import (
     weekofyear,
     year,
 )
-from tidemill.collections.functions.hashing import hash64, xxhash64
-from tidemill.collections.functions.lists import get, size
-from tidemill.collections.functions.numbers import (
+from tidemill.expressions.functions.hashing import hash64, xxhash64
+from tidemill.expressions.functions.lists import get, size
+from tidemill.expressions.functions.numbers import (
     abs,
     ceil,
     exp,
@@ -77,7 +80,7 @@ from tidemill.collections.functions.numbers import (
     sign,
     sqrt,
 )
-from tidemill.collections.functions.text import (
+from tidemill.expressions.functions.text import (
     ascii,
     chr,
     concat,
@@ -106,17 +109,14 @@ from tidemill.collections.functions.text import (
     trim,
     upper,
 )
-from tidemill.collections.ordering import asc, desc
-from tidemill.collections.results import Rows, Updates
-from tidemill.collections.schema import Field, Schema
-from tidemill.collections.types import DType
-from tidemill.dataflow.lattice import Antichain
-from tidemill.errors import TidemillError
+from tidemill.expressions.ordering import asc, desc
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.types import DType
 from tidemill.flow import Dataflow, load, local_spark, render
 from tidemill.renderer.embedded import Embedded
 from tidemill.renderer.reference import Reference
+from tidemill.renderer.runs.step_info import StepInfo
 from tidemill.renderer.spark.live import Spark
-from tidemill.renderer.steps import StepInfo
 
 __version__ = "0.1.0"
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from tidemill.collections.builder import Builder
-from tidemill.collections.passes import Passes, optimised, passes_named
 from tidemill.dataflow.explain import explain
+from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
 from tidemill.errors import EngineError, TimeError
 from tidemill.renderer.embedded import Embedded
-from tidemill.renderer.run import Engine, PassingEngine, Run
+from tidemill.renderer.runs.run import Engine, PassingEngine, Run
 from tidemill.renderer.spark.live import Spark
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from running import examples, new_flow, start
 
 import tidemill as tm
-from tidemill.collections.files import read_csv
+from tidemill.boundary.files import read_csv
 from tidemill.errors import ClosedRunError, RowError, SchemaError, TimeError, UnknownColumnError, UnknownNameError
 
 PRICES = {"item": "string", "price": "int64 not null", "note": "string"}

@@ -10,9 +10,9 @@ from running import start
 from tables import read_back
 
 import tidemill as tm
-from tidemill.collections.files import read_csv, read_parquet
-from tidemill.collections.schema import Schema
+from tidemill.boundary.files import read_csv, read_parquet
 from tidemill.errors import RowError, SchemaError
+from tidemill.expressions.schema import Schema
 
 AB = Schema.of({"a": "int64 not null", "b": "string"})
 

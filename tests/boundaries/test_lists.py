@@ -13,10 +13,10 @@ from running import new_flow, start
 from tables import read_back
 
 import tidemill as tm
-from tidemill.collections.schema import Schema
-from tidemill.collections.types import dtype
-from tidemill.collections.validation import NAN
+from tidemill.boundary.rows import NAN
 from tidemill.errors import RowError, SchemaError
+from tidemill.expressions.schema import Schema
+from tidemill.expressions.types import dtype
 
 INTS = Schema.of({"k": "int64", "l": "list<int64>"})
 

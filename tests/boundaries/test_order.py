@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidemill as tm
-from tidemill.collections.results import Updates, arrow_table
-from tidemill.collections.schema import Schema
+from tidemill.boundary.results import Updates, arrow_table
+from tidemill.expressions.schema import Schema
 
 VALUES = {
     "int64": st.integers(-(2**63) + 1, 2**63 - 1),

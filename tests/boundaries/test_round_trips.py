@@ -11,9 +11,9 @@ from running import examples, start
 from tables import VALUES, Array, Stream, batches, read_back, table_of
 
 import tidemill as tm
-from tidemill.collections.files import read_csv, read_parquet
-from tidemill.collections.results import Rows
-from tidemill.collections.validation import NAN
+from tidemill.boundary.files import read_csv, read_parquet
+from tidemill.boundary.results import Rows
+from tidemill.boundary.rows import NAN
 
 
 def dictionaries(table):

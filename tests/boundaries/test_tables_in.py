@@ -14,10 +14,10 @@ from running import start
 from tables import Array, Stream, read_back
 
 import tidemill as tm
-from tidemill.collections.schema import Schema
-from tidemill.collections.tables import checked_table
-from tidemill.collections.validation import checked_batch
+from tidemill.boundary.rows import checked_batch
+from tidemill.boundary.tables import checked_table
 from tidemill.errors import RowError
+from tidemill.expressions.schema import Schema
 
 DAY = dt.date(2024, 2, 29)
 MOMENT = dt.datetime(2024, 2, 29, 12, 30)

@@ -11,9 +11,10 @@ from running import examples
 
 import tidemill as tm
 from tidemill.errors import StateError
-from tidemill.renderer.durable import Durable, coldfiles
-from tidemill.renderer.durable.cold import ColdStore
-from tidemill.renderer.embedded.spine import Spine
+from tidemill.renderer.durable import Durable
+from tidemill.renderer.durable import spill_files as coldfiles
+from tidemill.renderer.durable.spilled import ColdStore
+from tidemill.renderer.embedded.trace.spine import Spine
 
 
 @pytest.fixture(autouse=True)
@@ -197,7 +198,7 @@ def test_what_a_dead_process_left_is_swept_up(tmp_path):
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), StateError("damaged")])
 def test_a_merge_that_fails_loses_nothing(tmp_path, monkeypatch, error):
     """Found by reading: the batches that were to be merged were gone before they were."""
-    from tidemill.renderer.durable import cold
+    from tidemill.renderer.durable import spilled as cold
 
     def failing(*_):
         raise error
@@ -255,7 +256,7 @@ def test_files_that_were_replaced_are_removed(tmp_path, monkeypatch, durable):
 
 
 def test_interned_values_are_bounded_too(tmp_path, monkeypatch):
-    from tidemill.renderer.durable import memory
+    from tidemill.renderer.durable import spill_store as memory
 
     monkeypatch.setattr(memory, "_FEW_INTERNED", 50)
     flow = tm.Dataflow()
@@ -306,7 +307,7 @@ def test_what_a_checkpoint_refers_to_that_was_interrupted_stays(tmp_path, monkey
 
         def interrupted(*arguments):
             link(*arguments)
-            monkeypatch.setattr("tidemill.renderer.embedded.container.sync_folder", interrupting)
+            monkeypatch.setattr("tidemill.renderer.embedded.array_file.sync_folder", interrupting)
 
         with monkeypatch.context() as patch:
             patch.setattr(os, "link", interrupted)

@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.dataflow.lattice import Antichain, less_equal, lub
-from tidemill.renderer.embedded.active import PartialActive, Seeds, SingleActive, TotalActive, find_active
+from tidemill.renderer.embedded.operators.interesting_times import (
+    PartialActive,
+    Seeds,
+    SingleActive,
+    TotalActive,
+    find_active,
+)
 
 
 def closed(seeds, base, upper):

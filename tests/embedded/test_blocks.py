@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded import blocks, times
+from tidemill.renderer.embedded.kernels import times
+from tidemill.renderer.embedded.kernels import updates as blocks
 
 
 @st.composite

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.collections.lists import list_key
-from tidemill.collections.results import arrow_table
-from tidemill.collections.schema import Schema
-from tidemill.collections.validation import checked_rows, python_rows
-from tidemill.renderer.embedded import codec
+from tidemill.boundary.list_columns import list_key
+from tidemill.boundary.results import arrow_table
+from tidemill.boundary.rows import checked_rows, python_rows
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.embedded.kernels import codec
 
 VALUES = {
     "int64": st.integers(-(2**63) + 1, 2**63 - 1),

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.renderer.embedded.codec import float_codes
-from tidemill.renderer.embedded.exactsum import float_sums, limbs_of_floats
+from tidemill.renderer.embedded.kernels.codec import float_codes
+from tidemill.renderer.embedded.kernels.exact_sums import float_sums, limbs_of_floats
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 awkward = st.sampled_from(

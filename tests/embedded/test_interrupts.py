@@ -9,9 +9,9 @@ from running import KV, new_flow
 import tidemill as tm
 from tidemill.renderer.durable import Durable
 from tidemill.renderer.embedded.run import EmbeddedRun
-from tidemill.renderer.embedded.spine import Spine
-from tidemill.renderer.interrupts import Interrupts
+from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.reference.engine import Reference, ReferenceRun
+from tidemill.renderer.runs.interrupts import Interrupts
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +82,7 @@ def test_a_step_is_taken_or_not(tmp_path, monkeypatch, moment):
 
 def test_what_is_committed_is_taken(tmp_path, monkeypatch):
     """Ctrl-C while the log is written does not close the run, and the next one on the folder has the step."""
-    from tidemill.renderer.durable.log import StepLog
+    from tidemill.renderer.durable.step_log import StepLog
 
     with begun(tmp_path, "durable") as run:
         with monkeypatch.context() as patch:

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemill.collections.types import INT64, STRING
-from tidemill.renderer.embedded import ordered
-from tidemill.renderer.embedded.blocks import NULL
-from tidemill.renderer.embedded.codec import Interner
-from tidemill.renderer.embedded.ordered import OrderedRows, SortColumn
+from tidemill.expressions.types import INT64, STRING
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.schedule import Schedule
+from tidemill.renderer.embedded.trace import order_index as ordered
+from tidemill.renderer.embedded.trace.order_index import OrderedRows, SortColumn
 
 words = [None, "", "b", "a", "ab"]
 change = st.tuples(st.integers(0, 2), st.sampled_from([NULL, -5, 0, 3, 9]), st.integers(0, 4), st.integers(-1, 2))

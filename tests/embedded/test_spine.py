@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded import spine as spine_module
 from tidemill.renderer.embedded.schedule import Schedule
-from tidemill.renderer.embedded.spine import Spine
+from tidemill.renderer.embedded.trace import spine as spine_module
+from tidemill.renderer.embedded.trace.spine import Spine
 
 # An update: key, value, time, diff
 updates = st.lists(

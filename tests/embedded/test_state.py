@@ -12,7 +12,7 @@ from running import examples
 
 import tidemill as tm
 from tidemill.errors import StateError
-from tidemill.renderer.embedded import keyedinput
+from tidemill.renderer.embedded.operators import upsert_input as keyedinput
 
 
 def counts():

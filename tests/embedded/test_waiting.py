@@ -10,11 +10,11 @@ from running import KV, new_flow
 
 import tidemill as tm
 from tidemill.dataflow.lattice import Antichain, join_closure, lub
-from tidemill.renderer.embedded import waiting as waiting_module
-from tidemill.renderer.embedded.keyed import KeyedOperator, next_rounds
+from tidemill.renderer.embedded.operators.keyed import KeyedOperator, next_rounds
 from tidemill.renderer.embedded.schedule import Port
-from tidemill.renderer.embedded.spine import Spine
-from tidemill.renderer.embedded.waiting import Waiting
+from tidemill.renderer.embedded.trace import pending as waiting_module
+from tidemill.renderer.embedded.trace.pending import Waiting
+from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.testing import check_equivalent, shuffled, time_by_time, updates
 
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from running import examples
 
 import tidemill as tm
-from tidemill.renderer.embedded import grouprows, ordered
+from tidemill.renderer.embedded.reduce.operator import group_rows as grouprows
+from tidemill.renderer.embedded.trace import order_index as ordered
 
 SCHEMA = {
     "k": "int64", "f": "float64", "i": "int64", "d": "decimal(6,2)", "D": "decimal(30,2)", "b": "bool",

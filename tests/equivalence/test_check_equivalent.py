@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from running import KV, new_flow
 
 import tidemill as tm
-from tidemill.collections.schema import Schema
 from tidemill.dataflow import nodes
 from tidemill.dataflow.lattice import join_closure
+from tidemill.expressions.schema import Schema
 from tidemill.renderer.reference import operators
 from tidemill.renderer.reference.engine import ReferenceRun
 from tidemill.renderer.reference.traces import at_every_time, by_key, consolidated, triples

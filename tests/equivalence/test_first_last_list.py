@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from running import examples, new_flow, start
 
 import tidemill as tm
-from tidemill.collections.validation import NAN
-from tidemill.renderer.embedded import grouprows, ordered
+from tidemill.boundary.rows import NAN
+from tidemill.renderer.embedded.reduce.operator import group_rows as grouprows
+from tidemill.renderer.embedded.trace import order_index as ordered
 from tidemill.renderer.reference.scalar_hash import xxhash64
 
 SCHEMA = {"k": "int64", "t": "int64", "x": "string", "f": "float64", "b": "bool"}

@@ -13,8 +13,9 @@ from running import examples, start
 
 import tidemill as tm
 from tidemill.errors import RowError, TimeError
-from tidemill.renderer.durable import Durable, coldfiles
-from tidemill.renderer.embedded import keyedinput
+from tidemill.renderer.durable import Durable
+from tidemill.renderer.durable import spill_files as coldfiles
+from tidemill.renderer.embedded.operators import upsert_input as keyedinput
 
 ONE = {"k": "int64", "v": "int64"}
 TWO = {"x": "float64", "v": "int64", "s": "string"}

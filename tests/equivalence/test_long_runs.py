@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidemill.renderer.embedded.threshold import ThresholdOperator
+from tidemill.renderer.embedded.operators.threshold import ThresholdOperator
 from tidemill.testing.__main__ import main
 
 

@@ -16,17 +16,17 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from tidemill.collections import expressions as ex
-from tidemill.collections.binding import Bound, bind
-from tidemill.collections.expressions import Call, Expr, col, expr, lit
-from tidemill.collections.functions import FUNCTIONS
-from tidemill.collections.functions.dates import interval
-from tidemill.collections.schema import Schema
 from tidemill.errors import ExpressionError, SchemaError
-from tidemill.renderer.embedded import scalar
-from tidemill.renderer.embedded.scalar import compile_scalar
-from tidemill.renderer.embedded.scalar_kernels import plain
-from tidemill.renderer.embedded.scalar_operators import COMPARISON
+from tidemill.expressions import expr as ex
+from tidemill.expressions.binding import Bound, bind
+from tidemill.expressions.expr import Call, Expr, col, expr, lit
+from tidemill.expressions.functions import FUNCTIONS
+from tidemill.expressions.functions.dates import interval
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.embedded.expressions import evaluator as scalar
+from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
+from tidemill.renderer.embedded.expressions.kernels import plain
+from tidemill.renderer.embedded.expressions.operators import COMPARISON
 from tidemill.renderer.reference.scalar import evaluate
 
 SCHEMA = Schema.of(

@@ -13,15 +13,15 @@ import sys
 import pyarrow as pa
 import pytest
 
-from tidemill.collections import expressions as ex
-from tidemill.collections.binding import Bound, BoundCall, BoundColumn, BoundLiteral, bind
-from tidemill.collections.expressions import as_expr, col, expr, identical, lit, output_name, when
-from tidemill.collections.functions import numbers as nu
-from tidemill.collections.functions import text as tx
-from tidemill.collections.schema import Schema
-from tidemill.collections.types import BOOL, FLOAT64, INT32, INT64, STRING, dtype
 from tidemill.errors import ExpressionError, SchemaError, UnknownColumnError
-from tidemill.renderer.embedded.scalar import compile_scalar
+from tidemill.expressions import expr as ex
+from tidemill.expressions.binding import Bound, BoundCall, BoundColumn, BoundLiteral, bind
+from tidemill.expressions.expr import as_expr, col, expr, identical, lit, output_name, when
+from tidemill.expressions.functions import numbers as nu
+from tidemill.expressions.functions import text as tx
+from tidemill.expressions.schema import Schema
+from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, STRING, dtype
+from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.reference.scalar import evaluate
 
 SCHEMA = Schema.of(
@@ -314,7 +314,7 @@ def test_literals_print_and_read_back(value: object, explicit: bool) -> None:
 
 def test_sqlglot_is_not_imported_without_sql() -> None:
     code = (
-        "import sys, tidemill.collections.binding, tidemill.renderer.embedded.scalar;"
+        "import sys, tidemill.expressions.binding, tidemill.renderer.embedded.expressions.evaluator;"
         "assert 'sqlglot' not in sys.modules, 'imported'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603 - our own code

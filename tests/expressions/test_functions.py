@@ -10,18 +10,18 @@ import decimal
 import pyarrow as pa
 import pytest
 
-from tidemill.collections.binding import Bound, bind
-from tidemill.collections.expressions import Expr, col, expr, lit
-from tidemill.collections.functions import dates as da
-from tidemill.collections.functions import hashing as ha
-from tidemill.collections.functions import numbers as nu
-from tidemill.collections.functions import text as tx
-from tidemill.collections.functions.patterns import read_pattern
-from tidemill.collections.intervals import DAYS, MICROSECONDS, MONTHS, Interval, interval_of
-from tidemill.collections.schema import Schema
-from tidemill.collections.types import dtype
 from tidemill.errors import ExpressionError, SchemaError
-from tidemill.renderer.embedded.scalar import compile_scalar
+from tidemill.expressions.binding import Bound, bind
+from tidemill.expressions.expr import Expr, col, expr, lit
+from tidemill.expressions.functions import dates as da
+from tidemill.expressions.functions import hashing as ha
+from tidemill.expressions.functions import numbers as nu
+from tidemill.expressions.functions import text as tx
+from tidemill.expressions.functions.patterns import read_pattern
+from tidemill.expressions.intervals import DAYS, MICROSECONDS, MONTHS, Interval, interval_of
+from tidemill.expressions.schema import Schema
+from tidemill.expressions.types import dtype
+from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.reference.scalar import evaluate
 
 D = decimal.Decimal

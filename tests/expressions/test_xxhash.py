@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemill.collections.types import dtype
-from tidemill.renderer.embedded.xxhash import xxhash64_columns
+from tidemill.expressions.types import dtype
+from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
 from tidemill.renderer.reference.scalar_hash import xxh64, xxhash64
 
 D = decimal.Decimal

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from running import KV, examples, new_flow
 
 import tidemill as tm
-from tidemill.collections.passes import PASSES, optimised
+from tidemill.dataflow.passes.pipeline import PASSES, optimised
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time, updates
 
 sys.path.insert(0, str(Path(__file__).parent))

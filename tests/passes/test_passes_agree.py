@@ -5,7 +5,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 from running import examples
 
-from tidemill.collections.passes import PASSES
+from tidemill.dataflow.passes.pipeline import PASSES
 from tidemill.testing import all_at_once, check_equivalent, dataflows, shuffled, time_by_time
 
 NAMES = [p.__name__ for p in PASSES]

@@ -15,7 +15,7 @@ from tidemill.errors import (
     TimeError,
     UserFunctionError,
 )
-from tidemill.renderer.spark.boundary import updates_of
+from tidemill.renderer.spark.dataframes import updates_of
 from tidemill.renderer.spark.session import check_session
 from tidemill.testing import all_at_once, check_equivalent
 

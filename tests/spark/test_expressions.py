@@ -11,14 +11,14 @@ import pytest
 from pyspark.sql import functions as F
 
 import tidemill as tm
-from tidemill.collections.binding import bind
-from tidemill.collections.expressions import expr
-from tidemill.collections.functions import FUNCTIONS
-from tidemill.collections.schema import Field, Schema
-from tidemill.collections.types import BOOL
 from tidemill.errors import ExpressionError
-from tidemill.renderer.embedded.scalar import compile_scalar
-from tidemill.renderer.spark.boundary import frame_of_rows, rows_of
+from tidemill.expressions.binding import bind
+from tidemill.expressions.expr import expr
+from tidemill.expressions.functions import FUNCTIONS
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.types import BOOL
+from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
+from tidemill.renderer.spark.dataframes import frame_of_rows, rows_of
 from tidemill.renderer.spark.scalars import NATIVE, native_sql
 
 SCHEMA = Schema.of(

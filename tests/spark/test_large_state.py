@@ -3,9 +3,9 @@
 import pytest
 
 import tidemill as tm
-from tidemill.renderer.durable.cold import Cold, ColdStore
-from tidemill.renderer.embedded import grouprows
-from tidemill.renderer.embedded.codec import Interner
+from tidemill.renderer.durable.spilled import Cold, ColdStore
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.reduce.operator import group_rows as grouprows
 
 KV = {"k": "int64", "v": "int64"}
 
@@ -152,7 +152,7 @@ def test_nothing_is_flushed_that_is_not_to_last(spark):
 
 
 @pytest.mark.parametrize(
-    "failing", ["tidemill.renderer.durable.cold.write_block", "tidemill.renderer.embedded.container.write"]
+    "failing", ["tidemill.renderer.durable.spilled.write_block", "tidemill.renderer.embedded.array_file.write"]
 )
 def test_a_step_that_cannot_put_state_on_the_disk_is_not_taken(spark, tmp_path, monkeypatch, failing):
     flow = tm.Dataflow()
@@ -196,7 +196,7 @@ def test_large_changes_that_the_disk_could_not_write_are_put_in_again(spark, tmp
     flow.output("o", flow.input("x", {"i": "int64"}).select(i="i"))
     with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
         with monkeypatch.context() as patch:
-            patch.setattr("tidemill.renderer.durable.cold._flush", full)
+            patch.setattr("tidemill.renderer.durable.spilled._flush", full)
             run.insert("x", spark.range(4).toDF("i"))
             for _ in range(2):
                 with pytest.raises(tm.errors.StateError, match=r"'x' may not be on the disk.*run.discard\(\)"):

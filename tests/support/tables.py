@@ -7,9 +7,9 @@ import decimal
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from tidemill.collections.results import arrow_table
-from tidemill.collections.schema import Schema
-from tidemill.collections.validation import checked_batch, checked_rows, python_rows
+from tidemill.boundary.results import arrow_table
+from tidemill.boundary.rows import checked_batch, checked_rows, python_rows
+from tidemill.expressions.schema import Schema
 
 VALUES = {
     "int64": st.integers(-(2**63) + 1, 2**63 - 1),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tidemill.collections.aggregates import (
+from tidemill.dataflow.nodes import Reduce
+from tidemill.expressions.aggregates import (
     ORDERED,
     Aggregate,
     Aggregates,
@@ -15,12 +16,11 @@ from tidemill.collections.aggregates import (
     bind_aggregate,
     output_fields,
 )
-from tidemill.collections.binding import Bound, bind
-from tidemill.collections.expressions import as_expr, col, lit
-from tidemill.collections.ordering import OrderColumn, bind_order, hash_of_row
-from tidemill.collections.schema import Field, Schema
-from tidemill.collections.types import BOOL
-from tidemill.dataflow.nodes import Reduce
+from tidemill.expressions.binding import Bound, bind
+from tidemill.expressions.expr import as_expr, col, lit
+from tidemill.expressions.ordering import OrderColumn, bind_order, hash_of_row
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.types import BOOL
 
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tidemill.collections.schema import Field, Schema, SchemaLike
-from tidemill.collections.validation import checked_rows
+from tidemill.boundary.rows import checked_rows
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Arrange, Enter, Input, Node, Output
 from tidemill.dataflow.scopes import Scope
 from tidemill.errors import GraphError, SchemaError
+from tidemill.expressions.schema import Field, Schema, SchemaLike
 
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tidemill.collections import joins, loops, relational
-from tidemill.collections.binding import Bound, BoundColumn, bind
+from tidemill.collections import joins, loops
+from tidemill.collections import set_operations as relational
 from tidemill.collections.builder import either_nullable, same_schema
-from tidemill.collections.expressions import Expr, as_expr, output_name
-from tidemill.collections.schema import Field, Schema, SchemaLike
-from tidemill.collections.types import BOOL
 from tidemill.dataflow.lattice import as_time
 from tidemill.dataflow.nodes import (
     Concat,
@@ -25,6 +22,10 @@ from tidemill.dataflow.nodes import (
     Threshold,
 )
 from tidemill.errors import GraphError, SchemaError
+from tidemill.expressions.binding import Bound, BoundColumn, bind
+from tidemill.expressions.expr import Expr, as_expr, output_name
+from tidemill.expressions.schema import Field, Schema, SchemaLike
+from tidemill.expressions.types import BOOL
 
 if TYPE_CHECKING:
     from tidemill.collections.builder import Builder
@@ -383,7 +384,7 @@ class Collection:
         >>> list(flow.start().snapshot("counts"))
         [(1, 1), (2, 2)]
         """
-        from tidemill.collections.aggregates import count  # noqa: PLC0415 - aggregates stand beside collections
+        from tidemill.expressions.aggregates import count  # noqa: PLC0415 - aggregates stand beside collections
 
         return self.group_by(*self.schema.names).agg(**{name: count()})
 

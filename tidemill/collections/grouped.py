@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tidemill.collections import aggregation
-from tidemill.collections.aggregates import UserReduce
-from tidemill.collections.binding import BoundColumn, bind
 from tidemill.collections.collection import Collection
-from tidemill.collections.expressions import Expr, col
-from tidemill.collections.ordering import OrderColumn, TopK, bind_order, hash_of_row
-from tidemill.collections.schema import Schema, SchemaLike
 from tidemill.dataflow.nodes import Reduce
 from tidemill.errors import GraphError, SchemaError
+from tidemill.expressions.aggregates import UserReduce
+from tidemill.expressions.binding import BoundColumn, bind
+from tidemill.expressions.expr import Expr, col
+from tidemill.expressions.ordering import OrderColumn, TopK, bind_order, hash_of_row
+from tidemill.expressions.schema import Schema, SchemaLike
 
 __all__ = ["Grouped"]
 

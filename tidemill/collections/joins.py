@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidemill.collections.expressions import col, lit
-from tidemill.collections.schema import Field, Schema
-from tidemill.collections.types import DType
 from tidemill.dataflow.nodes import Join
 from tidemill.errors import SchemaError
+from tidemill.expressions.expr import col, lit
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.types import DType
 
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection

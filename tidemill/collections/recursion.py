@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Self
 
 from tidemill.collections.collection import Collection
 from tidemill.collections.loops import inside, leave
-from tidemill.collections.schema import Schema, SchemaLike
 from tidemill.dataflow.nodes import Feedback, Limits, Node, Variable
 from tidemill.errors import GraphError, SchemaError, UnknownNameError, did_you_mean
+from tidemill.expressions.schema import Schema, SchemaLike
 
 if TYPE_CHECKING:
     from tidemill.collections.builder import Builder

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 import tidemill as tm
-from tidemill.collections.schema import Field, Schema
-from tidemill.collections.types import INT64
-from tidemill.collections.validation import python_rows
+from tidemill.boundary.rows import python_rows
 from tidemill.demo.check import Contents
 from tidemill.demo.flow import INPUTS
 from tidemill.demo.script import Change
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.types import INT64
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

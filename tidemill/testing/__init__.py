@@ -14,7 +14,7 @@ from tidemill.testing.equivalence import check_equivalent
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-    from tidemill.collections.schema import SchemaLike
+    from tidemill.expressions.schema import SchemaLike
     from tidemill.testing.random_flows import Case
 
 __all__ = ["all_at_once", "check_equivalent", "dataflows", "shuffled", "time_by_time", "updates"]

@@ -8,15 +8,15 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tidemill.collections.results import Rows, Updates, arrow_table
-from tidemill.collections.validation import python_rows
+from tidemill.boundary.results import Rows, Updates, arrow_table
+from tidemill.boundary.rows import python_rows
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Node, Output
-from tidemill.renderer.metrics import Metrics
 from tidemill.renderer.reference.upserts import Upserts
-from tidemill.renderer.run import Queued, Run, schema_of
-from tidemill.renderer.writes import Writes
+from tidemill.renderer.runs.metrics import Metrics
+from tidemill.renderer.runs.run import Queued, Run, schema_of
+from tidemill.renderer.runs.writes import Writes
 
 __all__ = ["SparkHistories"]
 
@@ -56,7 +56,7 @@ class _HistoryRun(Run):
     def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - only those who test with Spark have it
 
-        from tidemill.renderer.spark.boundary import table_of, updates_of  # noqa: PLC0415
+        from tidemill.renderer.spark.dataframes import table_of, updates_of  # noqa: PLC0415
         from tidemill.renderer.spark.render import render  # noqa: PLC0415
 
         for node, upserts in self._upserts.items():

@@ -8,9 +8,9 @@ import weakref
 
 import attrs
 
-from tidemill.collections.passes import Passes
 from tidemill.dataflow.graph import Graph
-from tidemill.renderer.run import Run
+from tidemill.dataflow.passes.pipeline import Passes
+from tidemill.renderer.runs.run import Run
 from tidemill.renderer.spark.live import Spark
 
 __all__ = ["SparkLive"]

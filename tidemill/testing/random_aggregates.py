@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tidemill.collections import aggregates as agg
-from tidemill.collections.aggregates import Aggregate
-from tidemill.collections.ordering import asc, desc
+from tidemill.expressions import aggregates as agg
+from tidemill.expressions.aggregates import Aggregate
+from tidemill.expressions.ordering import asc, desc
 
 __all__ = ["ORDERS", "some_aggregates"]
 

@@ -14,11 +14,11 @@ from typing import Any, Final
 import attrs
 from hypothesis import strategies as st
 
-from tidemill.collections import aggregates as agg
 from tidemill.collections.collection import Collection
-from tidemill.collections.expressions import col, expr, lit
-from tidemill.collections.functions.lists import size
-from tidemill.collections.ordering import desc
+from tidemill.expressions import aggregates as agg
+from tidemill.expressions.expr import col, expr, lit
+from tidemill.expressions.functions.lists import size
+from tidemill.expressions.ordering import desc
 from tidemill.flow import Dataflow
 from tidemill.testing.random_aggregates import ORDERS, some_aggregates
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from tidemill.collections.schema import Field, Schema, SchemaLike
-from tidemill.collections.types import DType
+from tidemill.expressions.schema import Field, Schema, SchemaLike
+from tidemill.expressions.types import DType
 from tidemill.testing.random_flows import Case, Growth
 
 __all__ = ["dataflows", "times", "updates"]

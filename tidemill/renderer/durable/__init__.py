@@ -9,9 +9,9 @@ import os
 
 import attrs
 
-from tidemill.collections.passes import Passes
 from tidemill.dataflow.graph import Graph
-from tidemill.renderer.run import Run
+from tidemill.dataflow.passes.pipeline import Passes
+from tidemill.renderer.runs.run import Run
 
 __all__ = ["Durable"]
 

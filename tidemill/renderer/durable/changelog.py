@@ -17,9 +17,9 @@ from urllib.parse import quote
 
 import attrs
 
-from tidemill.collections.results import Updates
+from tidemill.boundary.results import Updates
 from tidemill.errors import StateError
-from tidemill.renderer.embedded.container import sync_folder
+from tidemill.renderer.embedded.array_file import sync_folder
 
 __all__ = ["Changelog", "Moves", "show"]
 

@@ -9,14 +9,14 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tidemill.collections.results import arrow_table
-from tidemill.collections.schema import Schema
-from tidemill.collections.validation import Batch
+from tidemill.boundary.results import arrow_table
+from tidemill.boundary.rows import Batch
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
-from tidemill.renderer.durable.largechange import LargeChange
-from tidemill.renderer.run import Queued, schema_of
-from tidemill.renderer.writes import Writes, keys_of
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.durable.large_change import LargeChange
+from tidemill.renderer.runs.run import Queued, schema_of
+from tidemill.renderer.runs.writes import Writes, keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,21 +12,21 @@ from typing import Any, Final, Self
 
 import attrs
 
-from tidemill.collections.passes import Passes, optimised, passes_named
-from tidemill.collections.results import Updates
+from tidemill.boundary.results import Updates
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input
+from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
 from tidemill.errors import ClosedRunError, StateError, StepError, UnknownNameError, did_you_mean
 from tidemill.renderer.durable.changelog import Changelog, Moves, show
 from tidemill.renderer.durable.journal import Journal, replay
-from tidemill.renderer.durable.largechange import LargeChange
-from tidemill.renderer.durable.log import StepLog
-from tidemill.renderer.durable.memory import Memory
+from tidemill.renderer.durable.large_change import LargeChange
+from tidemill.renderer.durable.spill_store import Memory
+from tidemill.renderer.durable.step_log import StepLog
 from tidemill.renderer.embedded.run import EmbeddedRun
 from tidemill.renderer.embedded.state import restore, save
-from tidemill.renderer.run import Queued
-from tidemill.renderer.writes import Writes
+from tidemill.renderer.runs.run import Queued
+from tidemill.renderer.runs.writes import Writes
 
 __all__ = ["DurableRun"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from tidemill.dataflow.graph import Graph
-from tidemill.renderer.run import Run
+from tidemill.renderer.runs.run import Run
 
 __all__ = ["Embedded"]
 

@@ -31,12 +31,12 @@ from tidemill.dataflow.nodes import (
 from tidemill.dataflow.progress import Progress
 from tidemill.dataflow.scopes import Scope
 from tidemill.dataflow.summaries import PathSummary
-from tidemill.renderer.embedded.arrange import ArrangeOperator
-from tidemill.renderer.embedded.codec import Interner
-from tidemill.renderer.embedded.edges import InputOperator, OutputOperator
-from tidemill.renderer.embedded.join import JoinOperator
-from tidemill.renderer.embedded.keyedinput import KeyedInputOperator
-from tidemill.renderer.embedded.linear import (
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
+from tidemill.renderer.embedded.operators.feedback import FeedbackOperator
+from tidemill.renderer.embedded.operators.input_output import InputOperator, OutputOperator
+from tidemill.renderer.embedded.operators.join import JoinOperator
+from tidemill.renderer.embedded.operators.linear import (
     ConcatWire,
     ConsolidateOperator,
     EnterWire,
@@ -50,10 +50,10 @@ from tidemill.renderer.embedded.linear import (
     RetimeOperator,
     is_projection,
 )
-from tidemill.renderer.embedded.loops import FeedbackOperator
-from tidemill.renderer.embedded.reduce import ReduceOperator
+from tidemill.renderer.embedded.operators.threshold import ThresholdOperator, UniqueCheck
+from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
+from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Frontier, Operator, Region, Schedule
-from tidemill.renderer.embedded.threshold import ThresholdOperator, UniqueCheck
 
 __all__ = ["Compiled"]
 

@@ -8,22 +8,22 @@ from pathlib import Path
 
 import numpy as np
 
-from tidemill.collections.results import Rows, Updates
-from tidemill.collections.schema import Schema
+from tidemill.boundary.results import Rows, Updates
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Node, Output
-from tidemill.renderer.embedded.blocks import Block, Bools, consolidated
-from tidemill.renderer.embedded.codec import decode
+from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.embedded.edges import OutputOperator
-from tidemill.renderer.embedded.keyedinput import KeyedInputOperator
+from tidemill.renderer.embedded.kernels.codec import decode
+from tidemill.renderer.embedded.kernels.times import advance
+from tidemill.renderer.embedded.kernels.updates import Block, Bools, consolidated
+from tidemill.renderer.embedded.operators.input_output import OutputOperator
+from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
 from tidemill.renderer.embedded.schedule import Frontier
 from tidemill.renderer.embedded.state import operators_of, save
-from tidemill.renderer.embedded.times import advance
-from tidemill.renderer.metrics import Metrics, OperatorMetrics
-from tidemill.renderer.run import Queued, Run
-from tidemill.renderer.writes import Writes
+from tidemill.renderer.runs.metrics import Metrics, OperatorMetrics
+from tidemill.renderer.runs.run import Queued, Run
+from tidemill.renderer.runs.writes import Writes
 
 __all__ = ["EmbeddedRun"]
 

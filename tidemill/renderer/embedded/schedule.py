@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded.blocks import Block, consolidated, grouped, stacked
-from tidemill.renderer.embedded.times import beyond
-from tidemill.renderer.embedded.waiting import State, Waiting
+from tidemill.renderer.embedded.kernels.times import beyond
+from tidemill.renderer.embedded.kernels.updates import Block, consolidated, grouped, stacked
+from tidemill.renderer.embedded.trace.pending import State, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidemill.dataflow.nodes import Node
-    from tidemill.renderer.embedded.spine import Spine
+    from tidemill.renderer.embedded.trace.spine import Spine
 
 __all__ = ["Frontier", "Loops", "Operator", "Port", "Region", "Schedule", "Stateful"]
 

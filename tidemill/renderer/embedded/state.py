@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tidemill.collections.passes import Passes, optimised, passes_named
 from tidemill.dataflow.fingerprint import describe, difference
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input
+from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
 from tidemill.errors import StateError
-from tidemill.renderer.embedded import container
-from tidemill.renderer.embedded.blocks import Block, stacked
-from tidemill.renderer.embedded.codec import Interner
+from tidemill.renderer.embedded import array_file as container
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.updates import Block, stacked
 from tidemill.renderer.embedded.schedule import Operator, Region
-from tidemill.renderer.embedded.spine import Spine
+from tidemill.renderer.embedded.trace.spine import Spine
 
 if TYPE_CHECKING:
     from tidemill.renderer.embedded.run import EmbeddedRun

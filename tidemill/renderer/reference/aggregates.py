@@ -8,10 +8,10 @@ from collections import defaultdict
 from fractions import Fraction
 from typing import Any
 
-from tidemill.collections.aggregates import ORDERED, BoundAggregate
-from tidemill.collections.lists import MOST_VALUES
-from tidemill.collections.types import DType
-from tidemill.collections.validation import INT64_LIMIT, NAN, canonical_float
+from tidemill.boundary.list_columns import MOST_VALUES
+from tidemill.boundary.rows import INT64_LIMIT, NAN, canonical_float
+from tidemill.expressions.aggregates import ORDERED, BoundAggregate
+from tidemill.expressions.types import DType
 from tidemill.renderer.reference.ordering import in_order, value_order
 from tidemill.renderer.reference.traces import Contents
 

@@ -8,18 +8,18 @@ from collections.abc import Mapping
 import attrs
 import numpy as np
 
-from tidemill.collections.results import Rows, Updates, arrow_table
-from tidemill.collections.validation import python_rows
+from tidemill.boundary.results import Rows, Updates, arrow_table
+from tidemill.boundary.rows import python_rows
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time, less_equal
 from tidemill.dataflow.nodes import Arrange, Input, Inspect, Node, Output
-from tidemill.renderer import functions
-from tidemill.renderer.metrics import Metrics, OperatorMetrics
 from tidemill.renderer.reference.evaluation import Evaluation
 from tidemill.renderer.reference.traces import Row, Trace, consolidated, contents, triples
 from tidemill.renderer.reference.upserts import Upserts
-from tidemill.renderer.run import Queued, Run, schema_of
-from tidemill.renderer.writes import Writes
+from tidemill.renderer.runs import user_functions as functions
+from tidemill.renderer.runs.metrics import Metrics, OperatorMetrics
+from tidemill.renderer.runs.run import Queued, Run, schema_of
+from tidemill.renderer.runs.writes import Writes
 
 __all__ = ["Reference", "ReferenceRun"]
 

@@ -10,10 +10,10 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, join_closure
 from tidemill.dataflow.nodes import Feedback, Input, Node, Variable
 from tidemill.dataflow.scopes import Scope
-from tidemill.renderer import failures
 from tidemill.renderer.reference.operators import RULES
 from tidemill.renderer.reference.ordering import order
 from tidemill.renderer.reference.traces import Trace, complete, consolidated, contents
+from tidemill.renderer.runs import failures
 
 __all__ = ["Evaluation"]
 

@@ -10,19 +10,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from tidemill.collections.aggregates import Aggregates
-from tidemill.collections.ordering import TopK
-from tidemill.collections.validation import canonical
+from tidemill.boundary.rows import canonical
 from tidemill.dataflow import nodes
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Node
 from tidemill.errors import ExpressionError
-from tidemill.renderer import failures, functions
+from tidemill.expressions.aggregates import Aggregates
+from tidemill.expressions.ordering import TopK
 from tidemill.renderer.reference.aggregates import aggregate, taking_part
 from tidemill.renderer.reference.ordering import order
 from tidemill.renderer.reference.scalar import evaluate
 from tidemill.renderer.reference.topk import first_rows
 from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, consolidated, triples
+from tidemill.renderer.runs import failures
+from tidemill.renderer.runs import user_functions as functions
 
 __all__ = ["RULES"]
 

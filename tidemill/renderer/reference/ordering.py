@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tidemill.collections.ordering import OrderColumn
+from tidemill.expressions.ordering import OrderColumn
 from tidemill.renderer.reference.traces import Row
 
 __all__ = ["in_order", "order", "value_order"]

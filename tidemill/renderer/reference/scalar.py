@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tidemill.collections.binding import Bound, BoundCall, BoundColumn, BoundLiteral
-from tidemill.collections.intervals import DAYS, Interval
-from tidemill.collections.types import BOOL, DATE, FLOAT64, INT32, STRING, TIMESTAMP, DType
 from tidemill.errors import ExpressionError
+from tidemill.expressions.binding import Bound, BoundCall, BoundColumn, BoundLiteral
+from tidemill.expressions.intervals import DAYS, Interval
+from tidemill.expressions.types import BOOL, DATE, FLOAT64, INT32, STRING, TIMESTAMP, DType
 from tidemill.renderer.reference.ordering import value_order
 from tidemill.renderer.reference.scalar_dates import DATES, moved
 from tidemill.renderer.reference.scalar_functions import FLOATS, NUMBERS, TEXT, FailureError, shifted
@@ -31,9 +31,9 @@ _OVERFLOW: Final = "overflow"
 def evaluate(bound: Bound, row: Sequence[Any]) -> Any:  # noqa: PLR0911 - one line a kind of node
     """Return the value of a bound expression for a row; ``ExpressionError`` where it has none.
 
-    >>> from tidemill.collections.binding import bind
-    >>> from tidemill.collections.expressions import expr
-    >>> from tidemill.collections.schema import Schema
+    >>> from tidemill.expressions.binding import bind
+    >>> from tidemill.expressions.expr import expr
+    >>> from tidemill.expressions.schema import Schema
     >>> ratio = bind(expr("delay / n"), Schema.of({"delay": "int64", "n": "int64"}))
     >>> evaluate(ratio, (3, 2)), evaluate(ratio, (None, 2))
     (1.5, None)

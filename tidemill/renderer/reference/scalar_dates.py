@@ -7,8 +7,8 @@ import datetime as dt
 from collections.abc import Callable
 from typing import Any, Final
 
-from tidemill.collections.intervals import DAYS, MONTHS, UNITS
-from tidemill.collections.types import DType
+from tidemill.expressions.intervals import DAYS, MONTHS, UNITS
+from tidemill.expressions.types import DType
 from tidemill.renderer.reference.scalar_functions import FailureError
 
 __all__ = ["DATES", "moved"]

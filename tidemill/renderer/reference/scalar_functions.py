@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from tidemill.collections.functions.patterns import read_pattern, read_replacement
+from tidemill.expressions.functions.patterns import read_pattern, read_replacement
 
 __all__ = ["FLOATS", "NUMBERS", "TEXT", "FailureError", "shifted"]
 

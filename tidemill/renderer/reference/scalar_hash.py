@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tidemill.collections.types import DType
+from tidemill.expressions.types import DType
 
 __all__ = ["xxhash64"]
 
@@ -24,7 +24,7 @@ def xxhash64(values: Sequence[Any], types: Sequence[DType], seed: int = 42) -> i
 
     A list is hashed as its values are, one after another.
 
-    >>> from tidemill.collections.types import STRING
+    >>> from tidemill.expressions.types import STRING
     >>> xxhash64(["Spark"], [STRING])
     -4294468057691064905
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemill.collections.ordering import TopK
+from tidemill.expressions.ordering import TopK
 from tidemill.renderer.reference.ordering import in_order
 from tidemill.renderer.reference.traces import Contents
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input
-from tidemill.renderer.run import Queued
-from tidemill.renderer.writes import Writes
+from tidemill.renderer.runs.run import Queued
+from tidemill.renderer.runs.writes import Writes
 
 __all__ = ["Upserts"]
 

@@ -7,7 +7,7 @@ import functools
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from tidemill.collections.validation import COUNT_LIMIT
+from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Arrange, Enter, Join, Node
 from tidemill.renderer.spark.failures import TOO_MANY
 from tidemill.renderer.spark.frames import DIFF, Frame, is_small

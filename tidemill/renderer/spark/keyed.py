@@ -13,12 +13,12 @@ import attrs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from tidemill.collections.schema import Schema
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Node
+from tidemill.expressions.schema import Schema
 from tidemill.renderer.spark.failures import in_task
 from tidemill.renderer.spark.frames import DIFF, Frame, consolidated, is_small, materialised, times, worked_out
-from tidemill.renderer.spark.keyedtasks import DUE, KIND, NEW, STORE, KeyedTask, Layout, layout_of
+from tidemill.renderer.spark.keyed_tasks import DUE, KIND, NEW, STORE, KeyedTask, Layout, layout_of
 from tidemill.renderer.spark.state import Loops
 from tidemill.renderer.spark.types import spark_type, struct
 

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from tidemill.collections.schema import Field, Schema
-from tidemill.collections.types import INT64
 from tidemill.dataflow.nodes import Filter, Inspect, Map, Node, Retime
-from tidemill.renderer import functions
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.types import INT64
+from tidemill.renderer.runs import user_functions as functions
 from tidemill.renderer.spark.failures import in_task
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, consolidated, names, times
-from tidemill.renderer.spark.rowtasks import row_task
+from tidemill.renderer.spark.row_tasks import row_task
 from tidemill.renderer.spark.scalars import native_sql
 from tidemill.renderer.spark.types import struct
 
 if TYPE_CHECKING:
-    from tidemill.collections.binding import Bound
+    from tidemill.expressions.binding import Bound
 
 __all__ = ["entered", "filtered", "left", "mapped", "moved", "negated", "retimed", "schema_of_updates", "worked"]
 

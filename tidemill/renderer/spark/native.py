@@ -17,13 +17,13 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from tidemill.collections.aggregates import Aggregates, BoundAggregate
-from tidemill.collections.types import DType
 from tidemill.dataflow.nodes import Node, Reduce
+from tidemill.expressions.aggregates import Aggregates, BoundAggregate
+from tidemill.expressions.types import DType
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, is_small, times
 from tidemill.renderer.spark.join import counted
 from tidemill.renderer.spark.keyed import lines_of, touched
-from tidemill.renderer.spark.keyedtasks import NEW, Layout
+from tidemill.renderer.spark.keyed_tasks import NEW, Layout
 from tidemill.renderer.spark.types import spark_type
 
 __all__ = ["aggregated", "distinct", "distinct_in_round", "is_native", "summed"]

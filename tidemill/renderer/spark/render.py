@@ -7,15 +7,15 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.collections.schema import Field, Schema
-from tidemill.collections.types import INT64
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import UnknownNameError, did_you_mean
-from tidemill.renderer.run import schema_of
-from tidemill.renderer.spark.attempts import attempted, in_our_words
-from tidemill.renderer.spark.boundary import Names, given, taken
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.types import INT64
+from tidemill.renderer.runs.run import schema_of
+from tidemill.renderer.spark.dataframes import Names, given, taken
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, names
+from tidemill.renderer.spark.retries import attempted, in_our_words
 from tidemill.renderer.spark.session import check_session
 from tidemill.renderer.spark.step import Step
 from tidemill.renderer.spark.types import struct

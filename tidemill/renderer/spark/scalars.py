@@ -11,9 +11,9 @@ from typing import Final
 
 import attrs
 
-from tidemill.collections.binding import Bound, BoundCall, BoundColumn, BoundLiteral
-from tidemill.collections.intervals import INTERVALS
-from tidemill.collections.types import FLOAT64, INT64, STRING
+from tidemill.expressions.binding import Bound, BoundCall, BoundColumn, BoundLiteral
+from tidemill.expressions.intervals import INTERVALS
+from tidemill.expressions.types import FLOAT64, INT64, STRING
 from tidemill.renderer.spark.frames import columns
 from tidemill.renderer.spark.types import sql_type
 

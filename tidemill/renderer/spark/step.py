@@ -18,13 +18,13 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Enter, Feedback, Input, Join, Leave, Node, Reduce, Retime, Threshold, Variable
 from tidemill.dataflow.scopes import Scope
-from tidemill.renderer import failures
+from tidemill.renderer.runs import failures
 from tidemill.renderer.spark import linear, native
-from tidemill.renderer.spark.boundary import constant, rows_of
+from tidemill.renderer.spark.dataframes import constant, rows_of
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, united
+from tidemill.renderer.spark.graph_facts import Needs
 from tidemill.renderer.spark.join import joined
 from tidemill.renderer.spark.keyed import KeyedRound, due_line
-from tidemill.renderer.spark.needs import Needs
 from tidemill.renderer.spark.state import Loops, Trace
 
 __all__ = ["Step"]

@@ -7,8 +7,8 @@ from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - what everybody calls it
 
-from tidemill.collections.schema import Schema
-from tidemill.collections.types import DType
+from tidemill.expressions.schema import Schema
+from tidemill.expressions.types import DType
 
 __all__ = ["spark_type", "sql_type", "struct"]
 

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input
-from tidemill.renderer import failures
+from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.frames import DIFF, Frame, columns
 from tidemill.renderer.spark.keyed import KeyedRound
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tidemill.collections.passes import Passes
 from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.passes.pipeline import Passes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

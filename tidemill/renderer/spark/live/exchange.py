@@ -9,15 +9,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from tidemill.collections.schema import Field, Schema
-from tidemill.collections.types import INT64, DType
 from tidemill.dataflow.nodes import Node
-from tidemill.renderer.embedded.blocks import Block
-from tidemill.renderer.embedded.codec import decode_column, encode_column
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.types import INT64, DType
 from tidemill.renderer.embedded.compile import Compiled
+from tidemill.renderer.embedded.kernels.codec import decode_column, encode_column
+from tidemill.renderer.embedded.kernels.updates import Block
 from tidemill.renderer.spark.frames import DIFF, Frame, names, times
 from tidemill.renderer.spark.keyed import lines_of
-from tidemill.renderer.spark.keyedtasks import DUE, Layout, layout_of
+from tidemill.renderer.spark.keyed_tasks import DUE, Layout, layout_of
 from tidemill.renderer.spark.types import struct
 
 __all__ = ["block_of", "due_block", "due_lines", "encoded", "frame_of"]

@@ -8,12 +8,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.nodes import Enter, Join, Node
-from tidemill.renderer.embedded.blocks import Block
 from tidemill.renderer.embedded.compile import Compiled
+from tidemill.renderer.embedded.kernels.updates import Block
 from tidemill.renderer.spark import linear
 from tidemill.renderer.spark.frames import DIFF, Frame, times
 from tidemill.renderer.spark.keyed import lines_of
-from tidemill.renderer.spark.keyedtasks import ARRANGED, STORE, layout_of
+from tidemill.renderer.spark.keyed_tasks import ARRANGED, STORE, layout_of
 from tidemill.renderer.spark.live.exchange import frame_of
 
 __all__ = ["Held", "Stored"]

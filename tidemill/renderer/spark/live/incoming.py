@@ -12,16 +12,16 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from tidemill.collections.schema import Schema
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import RowError
-from tidemill.renderer.durable.cold import ColdStore
-from tidemill.renderer.durable.largechange import LargeChange
-from tidemill.renderer.spark.boundary import Names, given, is_odd, taken
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.durable.large_change import LargeChange
+from tidemill.renderer.durable.spilled import ColdStore
+from tidemill.renderer.spark.dataframes import Names, given, is_odd, taken
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
-from tidemill.renderer.spark.live.ondisk import read_cold
-from tidemill.renderer.spark.live.writing import written
+from tidemill.renderer.spark.live.on_disk import read_cold
+from tidemill.renderer.spark.live.state_files import written
 from tidemill.renderer.spark.types import spark_type
 
 __all__ = ["few_of", "frame_in_files", "refuse_several", "updates_of", "written_down"]

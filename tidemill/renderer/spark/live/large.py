@@ -10,19 +10,19 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.dataflow.nodes import Input, Output
-from tidemill.renderer.durable.cold import Cold, ColdStore
-from tidemill.renderer.durable.coldfiles import ColdBatch, ColdFile, Layout, read_file
-from tidemill.renderer.durable.largechange import LargeChange
-from tidemill.renderer.embedded.blocks import Block
+from tidemill.renderer.durable.large_change import LargeChange
+from tidemill.renderer.durable.spill_files import ColdBatch, ColdFile, Layout, read_file
+from tidemill.renderer.durable.spilled import Cold, ColdStore
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.embedded.keyedinput import KeyedInputOperator
-from tidemill.renderer.embedded.spine import Spine
+from tidemill.renderer.embedded.kernels.updates import Block
+from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
+from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.spark.frames import Frame
 from tidemill.renderer.spark.live.incoming import updates_of
-from tidemill.renderer.spark.live.largestep import LargeStep
-from tidemill.renderer.spark.live.ondisk import read_cold
-from tidemill.renderer.spark.live.overwriting import differences, writes_here, writes_in_files
-from tidemill.renderer.spark.live.writing import written
+from tidemill.renderer.spark.live.large_step import LargeStep
+from tidemill.renderer.spark.live.large_upserts import differences, writes_here, writes_in_files
+from tidemill.renderer.spark.live.on_disk import read_cold
+from tidemill.renderer.spark.live.state_files import written
 
 __all__ = ["LargeWork"]
 

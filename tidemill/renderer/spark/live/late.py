@@ -15,8 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Feedback, Join, Node, Retime, Variable
-from tidemill.renderer.embedded.blocks import Block, consolidated
 from tidemill.renderer.embedded.compile import Compiled
+from tidemill.renderer.embedded.kernels.updates import Block, consolidated
 from tidemill.renderer.embedded.schedule import Operator
 from tidemill.renderer.spark.frames import Frame, times, worked_out
 from tidemill.renderer.spark.live.exchange import block_of

@@ -9,29 +9,29 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tidemill.collections.passes import Passes
-from tidemill.collections.passes.columns import columns_read
-from tidemill.collections.results import Rows, Updates
-from tidemill.collections.schema import Schema
+from tidemill.boundary.results import Rows, Updates
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time, shown
 from tidemill.dataflow.nodes import Input, Output
+from tidemill.dataflow.passes.columns import columns_read
+from tidemill.dataflow.passes.pipeline import Passes
 from tidemill.errors import EngineError
-from tidemill.renderer.durable.cold import Cold
-from tidemill.renderer.durable.coldfiles import ColdFile
-from tidemill.renderer.durable.largechange import LargeChange
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.durable.large_change import LargeChange
 from tidemill.renderer.durable.run import DurableRun
-from tidemill.renderer.embedded.edges import InputOperator
-from tidemill.renderer.embedded.keyedinput import KeyedInputOperator
-from tidemill.renderer.run import schema_of
-from tidemill.renderer.spark.attempts import attempted
-from tidemill.renderer.spark.boundary import Names
+from tidemill.renderer.durable.spill_files import ColdFile
+from tidemill.renderer.durable.spilled import Cold
+from tidemill.renderer.embedded.operators.input_output import InputOperator
+from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
+from tidemill.renderer.runs.run import schema_of
+from tidemill.renderer.spark.dataframes import Names
 from tidemill.renderer.spark.frames import Frame, united
 from tidemill.renderer.spark.live.exchange import frame_of
 from tidemill.renderer.spark.live.incoming import few_of, frame_in_files, refuse_several, written_down
 from tidemill.renderer.spark.live.large import LargeWork
-from tidemill.renderer.spark.live.ondisk import DiskRows, DiskUpdates, Parts, contents, folded, pin, read_cold, summed
-from tidemill.renderer.spark.live.writing import written
+from tidemill.renderer.spark.live.on_disk import DiskRows, DiskUpdates, Parts, contents, folded, pin, read_cold, summed
+from tidemill.renderer.spark.live.state_files import written
+from tidemill.renderer.spark.retries import attempted
 from tidemill.renderer.spark.session import check_session, is_connected
 
 if TYPE_CHECKING:

@@ -1,0 +1,163 @@
+"""Change feeds: rows that each say whether they insert, update or delete the row of a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.boundary.list_columns import list_ranks
+from tidemill.boundary.rows import checked_batch, python_rows
+from tidemill.errors import RowError, SchemaError
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.types import INT64, STRING, is_arrow_list
+
+__all__ = ["Feed", "Keyed", "Write"]
+
+OPS: Final[dict[str, bool]] = {
+    **dict.fromkeys(("insert", "i", "update", "u", "create", "c", "read", "r", "upsert"), True),
+    **dict.fromkeys(("delete", "d"), False),
+}
+"""Whether a row is put or deleted, by what its operation is called, in whatever case: Debezium's letters too."""
+
+Ints: TypeAlias = "npt.NDArray[np.int64]"
+Bools: TypeAlias = "npt.NDArray[np.bool_]"
+
+
+@attrs.frozen
+class Write:
+    """A row put in the place of that with its key, or with no row the key deleted; ``time`` where the feed has one."""
+
+    key: tuple[Any, ...]
+    row: tuple[Any, ...] | None
+    time: Any
+
+
+@attrs.frozen
+class Feed:
+    """What a feed for an input is made of: the input's columns and key, one for the operation, one for times if named.
+
+    Deletions need the key's columns only; of the others they may have anything that fits, or NULL.
+    """
+
+    schema: Schema
+    key: tuple[int, ...]
+    op: str
+    time: str | None
+
+    def writes(self, feed: Any, where: str) -> list[Write]:
+        """Return what the rows of a feed do, in its order; `RowError` naming the row where one does not fit."""
+        if clash := [n for n in (self.op, self.time) if n in self.schema]:
+            msg = f"{where}: {clash[0]!r} is a column of the input: call the feed's another name, and say op= or time="
+            raise SchemaError(msg)
+        return [self._write(row, f"{where}, row {number}") for number, row in enumerate(self._rows(feed, where))]
+
+    @property
+    def _columns(self) -> Schema:
+        relaxed = [attrs.evolve(f, nullable=True) for f in self.schema]
+        times = [] if self.time is None else [Field(self.time, INT64, nullable=False)]
+        return Schema((*relaxed, Field(self.op, STRING), *times))
+
+    def _rows(self, feed: Any, where: str) -> list[tuple[Any, ...]]:
+        columns = self._columns
+        if isinstance(feed, (list, Iterator)):
+            feed = [self._completed(columns, row) if isinstance(row, Mapping) else row for row in feed]
+        return python_rows(checked_batch(columns, feed, where))
+
+    def _completed(self, columns: Schema, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a deletion with NULL for what it leaves out."""
+        said = row.get(self.op)
+        deletes = isinstance(said, str) and OPS.get(said.lower()) is False
+        others = [n for i, n in enumerate(columns.names[: len(self.schema)]) if i not in self.key]
+        return {**dict.fromkeys(others), **row} if deletes else row
+
+    def _write(self, row: tuple[Any, ...], where: str) -> Write:
+        width = len(self.schema)
+        values, op, time = row[:width], row[width], row[-1] if self.time else None
+        puts = OPS.get(op.lower()) if op is not None else None
+        if puts is None:
+            msg = f"{where}: {op!r} is no operation: expected insert, update or delete, or their first letters"
+            raise RowError(msg)
+        for i, (value, field) in enumerate(zip(values, self.schema, strict=True)):
+            if value is None and i in self.key:
+                msg = f"{where}: {op} of {values}: {field.name!r} is NULL: the key columns must have values"
+                raise RowError(msg)
+            if value is None and puts and not field.nullable:
+                msg = f"{where}: {op} of {values}: column {field} is NULL: nulls are not allowed here"
+                raise RowError(msg)
+        return Write(tuple([values[i] for i in self.key]), values if puts else None, time)
+
+
+@attrs.frozen(eq=False)
+class Keyed:
+    """Rows of updates, sorted by time and row, with the columns that are to tell them apart."""
+
+    schema: Schema
+    table: pa.Table
+    key: Sequence[str]
+
+    def feed(self, times: Ints, diffs: Ints, names: Sequence[str]) -> pa.Table:
+        """Return a row for each key and time, with its time and an operation, in columns of these names."""
+        clash = [n for n in names if n in self.schema]
+        if clash or len(set(names)) < len(names):
+            columns = [*self.schema.names, *names]
+            msg = f"columns {columns} clash: rename them with time= and op=, or rename the output's columns"
+            raise SchemaError(msg)
+        size = len(diffs)
+        of_key = _numbered([_codes(self.table.column(self.schema.index(k))) for k in self.key], size)
+        groups = _numbered([*times, of_key], size)
+        count = int(groups.max(initial=-1)) + 1
+        coming = np.bincount(groups[diffs > 0], diffs[diffs > 0], count)
+        going = np.bincount(groups[diffs < 0], -diffs[diffs < 0], count)
+        many = (coming > 1) | (going > 1)
+        if many.any():
+            self._refuse(int(many[groups].argmax()), "has several rows at one time")
+        shown = np.zeros(count, np.int64)  # the row that stands for its group: the new one, or the last one there was
+        for some in (diffs < 0, diffs > 0):
+            shown[groups[some]] = np.flatnonzero(some)
+        if len(times) == 1:
+            self._check_succession(shown, of_key[shown], coming > 0, going > 0)
+        order = np.argsort(shown)
+        ops = np.where(coming == 0, "delete", np.where(going == 0, "insert", "update"))[order]
+        at = shown[order]
+        added = [*(pa.array(t[at]) for t in times), pa.array(ops.tolist(), pa.string())]
+        return pa.table([*self.table.take(pa.array(at)).columns, *added], names=[*self.schema.names, *names])
+
+    def _check_succession(self, shown: Ints, of_key: Ints, comes: Bools, goes: Bools) -> None:
+        """Refuse a row that comes while another with its key is there, or goes when there is none."""
+        order = np.argsort(of_key, kind="stable")  # by key and then, as before, by time
+        same = of_key[order][1:] == of_key[order][:-1]
+        wrong = same & (comes[order][:-1] != goes[order][1:])
+        if wrong.any():
+            self._refuse(
+                int(shown[order[1:][wrong][0]]), "has several rows, or negative ones, from one time to the next"
+            )
+
+    def _refuse(self, at: int, what: str) -> None:
+        (row,) = python_rows(self.table.slice(at, 1))
+        value = tuple([row[self.schema.index(k)] for k in self.key])
+        which = f"key ({', '.join(self.key)}) = {value} {what}, such as {row}"
+        msg = f"{which}: a feed needs a key that is unique; add columns to it"
+        raise RowError(msg)
+
+
+def _codes(column: pa.ChunkedArray) -> Ints:
+    """Return numbers that are equal where the values are, NULL and NaN each equal to itself."""
+    if is_arrow_list(column.type):
+        column = pa.chunked_array([list_ranks(column)])
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    arrays = encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded]
+    codes = [a.indices.to_numpy(zero_copy_only=False).astype(np.int64) for a in arrays]
+    return np.concatenate(codes) if codes else np.empty(0, np.int64)
+
+
+def _numbered(columns: Sequence[Ints], size: int) -> Ints:
+    """Return a number for each row, the same where all columns are the same, in the order of the columns."""
+    if not size or not columns:
+        return np.zeros(size, np.int64)
+    _, numbers = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    return numbers.reshape(-1)

@@ -1,0 +1,255 @@
+"""Files as rows: Parquet and CSV, read with the schema of the input they are for."""
+
+from __future__ import annotations
+
+import abc
+import glob
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import attrs
+import pyarrow as pa
+
+from tidemill.boundary.tables import Source, checked_table, first_failing, mismatch
+from tidemill.errors import RowError, SchemaError
+from tidemill.expressions.schema import Schema, SchemaLike
+from tidemill.expressions.types import DType
+
+__all__ = ["CsvFiles", "ParquetFiles", "Paths", "read_csv", "read_parquet"]
+
+Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
+
+_WIDEST: Final = 76
+"""The digits that Arrow's widest decimals have."""
+_CSV_PLACE: Final = re.compile(
+    r"(?:In CSV column #(\d+): |CSV parse error: )Row #(\d+): (?:CSV conversion error to [^:]*: )?"
+)
+
+
+@attrs.frozen
+class _Files(Source):
+    """Files of one kind, read one after another. A batch of several files is refused whole too."""
+
+    paths: tuple[str, ...]
+
+    def read(self, schema: Schema, where: str) -> pa.Table:
+        parts = [self._read_one(path, schema, f"{where}, file {path!r}") for path in _found(self.paths, where)]
+        return pa.concat_tables(parts).combine_chunks()
+
+    def _read_one(self, path: str, schema: Schema, where: str) -> pa.Table:
+        try:
+            return self._parsed(path, schema, where)
+        except (pa.ArrowException, OSError) as error:
+            msg = f"{where}: {error}"
+            raise RowError(msg) from error
+
+    @abc.abstractmethod
+    def _parsed(self, path: str, schema: Schema, where: str) -> pa.Table: ...
+
+
+@attrs.frozen
+class ParquetFiles(_Files):
+    """Parquet files as rows: what `read_parquet` returns."""
+
+    columns: Mapping[str, str] | None
+
+    def _parsed(self, path: str, schema: Schema, where: str) -> pa.Table:
+        from pyarrow import parquet  # noqa: PLC0415 - slow to import
+
+        theirs = self._their_names(schema, where)
+        with parquet.ParquetFile(path) as file:
+            if wrong := mismatch(file.schema_arrow.names, tuple(theirs), more=True):
+                msg = f"{where}: it has the columns {file.schema_arrow.names}, expected {list(theirs)}: {wrong}"
+                raise RowError(msg)
+            table = file.read(columns=list(theirs)).select(list(theirs))
+        return checked_table(schema, table.rename_columns(list(schema.names)), where)
+
+    def _their_names(self, schema: Schema, where: str) -> list[str]:
+        """Return the file's name for each of the input's columns."""
+        columns = self.columns or {}
+        if unknown := [n for n in columns if n not in schema]:
+            msg = f"{where}: columns= renames {unknown}, which are not among the input's columns {list(schema.names)}"
+            raise RowError(msg)
+        return [columns.get(n, n) for n in schema.names]
+
+
+@attrs.frozen
+class CsvFiles(_Files):
+    """CSV files as rows: what `read_csv` returns."""
+
+    schema: Schema | None
+    delimiter: str
+    header: bool
+    nulls: tuple[str, ...]
+
+    def _parsed(self, path: str, schema: Schema, where: str) -> pa.Table:
+        own = self.schema or schema
+        if lists := [f for f in schema if f.dtype.is_list]:
+            msg = f"{where}: column {lists[0]}: CSV has no lists; read text, or use Parquet"
+            raise RowError(msg)
+        names: list[str] = []
+        try:
+            names = self._header(path) if self.header else list(own.names)
+            table = self._table(path, names, own, schema, where)
+        except pa.ArrowInvalid as error:
+            raise RowError(self._located(str(error), names, own, where)) from None
+        return checked_table(schema, table, where)
+
+    def _table(self, path: str, names: list[str], own: Schema, schema: Schema, where: str) -> pa.Table:
+        if wrong := mismatch(names, schema.names, more=True):
+            msg = f"{where}: it has the columns {names}, expected {list(schema.names)}: {wrong}"
+            raise RowError(msg)
+        wanted = own.project(schema.names)
+        try:
+            table = self._typed(path, names, wanted, threads=True)
+        except pa.ArrowInvalid:  # once more, in order: then the message says where
+            table = self._typed(path, names, wanted, threads=False)
+        return _with_decimals(table, wanted, where)
+
+    def _header(self, path: str) -> list[str]:
+        from pyarrow import csv  # noqa: PLC0415 - slow to import
+
+        options = csv.ReadOptions(use_threads=False)
+        with csv.open_csv(path, read_options=options, parse_options=self._parsing(csv)) as reader:
+            return list(reader.schema.names)
+
+    def _parsing(self, csv: Any, columns: int = 2) -> Any:
+        # An empty line is the NULL of a file with one column.
+        return csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=columns > 1)
+
+    def _typed(self, path: str, names: list[str], wanted: Schema, *, threads: bool) -> pa.Table:
+        from pyarrow import csv  # noqa: PLC0415 - slow to import
+
+        return csv.read_csv(
+            path,
+            read_options=csv.ReadOptions(use_threads=threads, column_names=None if self.header else names),
+            parse_options=self._parsing(csv, len(names)),
+            convert_options=csv.ConvertOptions(
+                column_types={f.name: _parsed_as(f.dtype) for f in wanted},
+                include_columns=list(wanted.names),
+                null_values=list(self.nulls),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+    def _located(self, message: str, names: list[str], own: Schema, where: str) -> str:
+        """Return Arrow's message with the row counted as everywhere here: from 0, without the header."""
+        match = _CSV_PLACE.match(message)
+        if match is None:
+            return f"{where}: {message}"
+        row = int(match[2]) - 1 - self.header
+        column = f"column {own.field(names[int(match[1])])}: " if match[1] else ""
+        return f"{where}, row {row}: {column}{message[match.end() :]}"
+
+
+def read_parquet(path: Paths, *, columns: Mapping[str, str] | None = None) -> ParquetFiles:
+    """Return Parquet files as rows for ``insert``, ``delete``, ``upsert`` and ``apply``. Nothing is read yet.
+
+    ``path`` is a path, a glob pattern or several of them. Only the input's columns are read, whatever else there is;
+    ``columns`` gives the file's names for those of the input's columns that are called something else there.
+
+    >>> import tempfile, pyarrow as pa, pyarrow.parquet, tidemill as tm
+    >>> from tidemill.boundary.files import read_parquet
+    >>> flow = tm.Dataflow()
+    >>> flow.output("n", flow.input("flights", {"origin": "string"}).count("n"))
+    >>> with tempfile.TemporaryDirectory() as folder, flow.start() as run:
+    ...     pa.parquet.write_table(pa.table({"ORIGIN": ["JFK", "LGA"], "day": [1, 2]}), folder + "/1.parquet")
+    ...     run.insert("flights", read_parquet(folder + "/*.parquet", columns={"origin": "ORIGIN"}))
+    ...     run.advance()
+    ...     list(run.snapshot("n"))
+    [('JFK', 1), ('LGA', 1)]
+    """
+    if columns is not None and not isinstance(columns, Mapping):
+        msg = f"columns={columns!r}: expected a dict of the input's column names to the file's; others need no mention"
+        raise SchemaError(msg)
+    return ParquetFiles(_paths(path), columns)
+
+
+def read_csv(
+    path: Paths,
+    *,
+    schema: SchemaLike | None = None,
+    delimiter: str = ",",
+    header: bool = True,
+    nulls: str | Sequence[str] = "",
+) -> CsvFiles:
+    r"""Return CSV files as rows for ``insert``, ``delete``, ``upsert`` and ``apply``. Nothing is read yet.
+
+    ``path`` is a path, a glob pattern or several of them; ``.gz`` and the like are decompressed. Types are those of
+    the input's columns, not guessed; ``schema`` gives those of the file's where they differ. Columns that the input
+    does not have are left out. Without a ``header`` the columns are those of the schema, in its order. A field that is
+    one of ``nulls`` and stands without quotes is NULL; in quotes it is text. Rows in errors are counted from 0, after
+    the header.
+
+    >>> import pathlib, tempfile, tidemill as tm
+    >>> from tidemill.boundary.files import read_csv
+    >>> flow = tm.Dataflow()
+    >>> flow.output("x", flow.input("flights", {"origin": "string", "delay": "int64"}))
+    >>> with tempfile.TemporaryDirectory() as folder, flow.start() as run:
+    ...     file = pathlib.Path(folder) / "flights.csv"
+    ...     _ = file.write_text('delay,origin,gate\n3,JFK,B1\nNA,"",\n')
+    ...     run.insert("flights", read_csv(file, nulls=["", "NA"]))
+    ...     run.advance()
+    ...     list(run.snapshot("x"))
+    [('', None), ('JFK', 3)]
+    """
+    if len(delimiter) != 1:
+        msg = f"delimiter={delimiter!r}: expected one character"
+        raise SchemaError(msg)
+    types = None if schema is None else Schema.of(schema)
+    return CsvFiles(_paths(path), types, delimiter, header, (nulls,) if isinstance(nulls, str) else tuple(nulls))
+
+
+def _paths(path: Paths) -> tuple[str, ...]:
+    given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    if not given:
+        msg = "no path given: expected a path, a glob pattern or several of them"
+        raise SchemaError(msg)
+    return tuple(os.fspath(p) for p in given)
+
+
+def _found(paths: Sequence[str], where: str) -> list[str]:
+    """Return the files that paths and patterns stand for, those of a pattern sorted."""
+    files: list[str] = []
+    for path in paths:
+        if os.path.isdir(path):  # noqa: PTH112 - a string that may be a pattern
+            msg = f"{where}: {path!r} is a folder: say which files, as in {os.path.join(path, '*.parquet')!r}"  # noqa: PTH118
+            raise RowError(msg)
+        found = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))  # noqa: PTH110, PTH207
+        if not found:
+            msg = f"{where}: no file {path!r}"
+            raise RowError(msg)
+        files += found
+    return files
+
+
+def _parsed_as(dtype: DType) -> pa.DataType:
+    """Return the type to parse with: Arrow's parser lets decimals overflow, so they are text at first."""
+    return pa.string() if dtype.is_decimal else dtype.arrow
+
+
+def _with_decimals(table: pa.Table, wanted: Schema, where: str) -> pa.Table:
+    for i, field in enumerate(wanted):
+        if field.dtype.is_decimal:
+            text = table.column(i)
+            try:
+                table = table.set_column(i, field.name, _decimals(text, field.dtype))
+            except pa.ArrowInvalid as error:
+                row = first_failing(text, partial(_decimals, dtype=field.dtype))
+                msg = f"{where}, row {row}: column {field}: {error}"
+                raise RowError(msg) from None
+    return table
+
+
+def _decimals(text: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import
+
+    longest = pc.max(pc.utf8_length(text)).as_py()
+    if longest is not None and longest > _WIDEST:
+        msg = f"a number of {longest} characters"
+        raise pa.ArrowInvalid(msg)
+    return text.cast(pa.decimal256(_WIDEST, dtype.scale)).cast(dtype.arrow)

@@ -1,0 +1,294 @@
+"""What a run gives back: `Updates` (what changed) and `Rows` (what there is), consolidated, in a fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.boundary.feeds import Keyed
+from tidemill.boundary.html import html_table, shown_value
+from tidemill.boundary.list_columns import list_key, list_ranks
+from tidemill.boundary.rows import python_rows
+from tidemill.dataflow.lattice import Antichain, Time, shown
+from tidemill.errors import EngineError, SchemaError
+from tidemill.expressions.schema import Schema
+from tidemill.expressions.types import is_arrow_list
+
+__all__ = ["Rows", "Updates", "arrow_table"]
+
+_FEW: Final = 64
+"""Rows that are sorted sooner as Python tuples than by Arrow, whose sorting costs much to begin."""
+_NUMBERS: Final = {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64()}
+_SHOWN_ROWS: Final = 10
+_SHOWN_HTML_ROWS: Final = 20
+
+Ints = npt.NDArray[np.int64]
+
+
+class _Table:
+    """Rows with counts, and for updates times: sorted by time and row once, when first looked at."""
+
+    def __init__(self, schema: Schema, coordinates: Sequence[str], table: pa.Table, times: Ints, counts: Ints) -> None:
+        self.schema = schema
+        self._coordinates = tuple(coordinates)
+        self._table = table
+        self._times = times
+        self._counts = counts
+        self.to_frame: Callable[[Schema, pa.Table], Any] | None = None
+        """How the engine makes a DataFrame of Arrow columns, the first of them the schema's; None: it does not."""
+        self._sorted = len(counts) < 2  # noqa: PLR2004 - nothing to sort
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def _sort(self) -> None:
+        if self._sorted:
+            return
+        order = self._order_of_few() if len(self._counts) <= _FEW else self._order_of_many()
+        self._sorted = True
+        if (order[1:] > order[:-1]).all():
+            return  # sorted already, as numbers are: nothing to copy
+        self._table = self._table.take(pa.array(order))
+        self._times = self._times[:, order]
+        self._counts = self._counts[order]
+
+    def _order_of_many(self) -> Ints:
+        import pyarrow.compute as pc  # noqa: PLC0415 - slow to import
+
+        names = [f"c{i}" for i in range(len(self._coordinates) + self._table.num_columns)]
+        columns = [list_ranks(c) if is_arrow_list(c.type) else c for c in self._table.columns]
+        keys = pa.table([*(pa.array(t) for t in self._times), *columns], names=names)
+        order: Ints = pc.sort_indices(keys, sort_keys=[(n, "ascending", "at_start") for n in names]).to_numpy()
+        return order
+
+    def _order_of_few(self) -> Ints:
+        """Return what `_order_of_many` does."""
+        keys = list(zip(*self._times.tolist(), *map(_sort_keys, self._table.columns), strict=True))
+        return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
+
+    def _rows(self) -> list[tuple[Any, ...]]:
+        self._sort()
+        return python_rows(self._table)
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame of what ``to_arrow`` gives.
+
+        Whole numbers and truth values with NULLs among them get pandas' nullable types (``Int64``), so that nothing is
+        rounded. In floats NULL is NaN, as pandas has it; `to_arrow` and `to_polars` tell them apart.
+        """
+        import pandas as pd  # noqa: PLC0415 - only for those who have it
+
+        table = self.to_arrow()
+        nullable = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.bool_(): pd.BooleanDtype()}
+        frame = table.to_pandas()
+        for i, field in enumerate(table.schema):
+            if field.type in nullable and table.column(i).null_count:
+                frame[field.name] = table.column(i).to_pandas(types_mapper=nullable.get)
+        return frame
+
+    def to_polars(self) -> Any:
+        """Return a Polars DataFrame of what ``to_arrow`` gives."""
+        import polars as pl  # noqa: PLC0415 - only for those who have it
+
+        return pl.from_arrow(self.to_arrow())
+
+    def to_spark(self) -> Any:
+        """Return a Spark DataFrame of what ``to_arrow`` gives, in the session of the run; for runs on `tm.Spark`."""
+        if self.to_frame is None:
+            msg = "to_spark is for runs on tm.Spark; with another, spark.createDataFrame(x.to_arrow()) does it"
+            raise EngineError(msg)
+        return self.to_frame(self.schema, self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return what ``to_arrow`` gives, for ``pa.table(x)``, ``pl.DataFrame(x)`` or DuckDB's ``from x``."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def to_html(self, *, limit: int = _SHOWN_HTML_ROWS) -> str:
+        """Return an HTML table of the first rows, as notebooks show it: static, and all text escaped."""
+        columns, lines = self._head(limit)
+        return html_table(columns, lines, len(self), self._caption())
+
+    def _head(self, limit: int) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Return the columns and the first lines to be shown."""
+        raise NotImplementedError
+
+    def _caption(self) -> str:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        columns, lines = self._head(_SHOWN_ROWS)
+        cells = [tuple(columns), *(tuple(map(shown_value, line)) for line in lines)]
+        widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+        text = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
+        text.insert(1, "  ".join("-" * w for w in widths))
+        if len(self) > len(lines):
+            text.append(f"... {len(self) - len(lines)} more")
+        return "\n".join(text)
+
+    def to_arrow(self) -> pa.Table:
+        """Return an Arrow table, sorted as this is."""
+        raise NotImplementedError
+
+
+class Updates(_Table):
+    """Consolidated updates: iterates as ``(row, time, diff)``, times of one coordinate as ints; sorted by time and row.
+
+    ``lower`` and ``upper`` say for which interval of frontiers these are all the updates.
+    """
+
+    def __init__(  # noqa: PLR0917 - made by engines alone, all parts at once
+        self,
+        schema: Schema,
+        coordinates: Sequence[str],
+        table: pa.Table,
+        times: Ints,
+        diffs: Ints,
+        lower: Antichain,
+        upper: Antichain,
+    ) -> None:
+        super().__init__(schema, coordinates, table, times, diffs)
+        self.lower = lower
+        self.upper = upper
+
+    def __iter__(self) -> Iterator[tuple[tuple[Any, ...], int | Time, int]]:
+        rows = self._rows()
+        times = self._times[0].tolist() if len(self._times) == 1 else map(tuple, self._times.T.tolist())
+        return iter(list(zip(rows, times, self._counts.tolist(), strict=True)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Updates) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_arrow(self, *, time: str | None = None, diff: str = "diff") -> pa.Table:
+        """Return the rows with a column for each coordinate of time and one for the diff.
+
+        ``time`` renames the time column where there is one coordinate; a clash with a column is an error.
+        """
+        names = [*self.schema.names, *self._coordinate_names(time), diff]
+        if len(set(names)) < len(names):
+            msg = f"columns {names} clash: rename them with time= and diff=, or rename the output's columns"
+            raise SchemaError(msg)
+        self._sort()
+        return pa.table([*self._table.columns, *map(pa.array, self._times), pa.array(self._counts)], names=names)
+
+    def to_feed(self, key: str | Sequence[str], *, time: str | None = None, op: str = "op") -> pa.Table:
+        """Return a change feed: for each key and time one row, with ``insert``, ``update`` or ``delete`` as ``op``.
+
+        A retraction and an insertion of one key at one time are an update, shown as the new row; a deletion is shown as
+        the row that was there. `RowError` naming the key where it is not unique. For another run's input with this key:
+        ``run.apply(name, feed, time="time")``.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("n", flow.input("x", {"k": "string"}).count("n"))
+        >>> with flow.start() as run:
+        ...     run.update("x", [(("a",), 0, 1), (("b",), 0, 1), (("a",), 1, 1), (("b",), 1, -1)])
+        ...     run.advance_to(2)
+        ...     run.changes("n").to_feed("k").to_pandas()
+           k  n  time      op
+        0  a  1     0  insert
+        1  b  1     0  insert
+        2  a  2     1  update
+        3  b  1     1  delete
+        """
+        keys = [key] if isinstance(key, str) else list(key)
+        if not keys:
+            msg = "to_feed needs a key: the columns that tell rows apart, as in to_feed(key=['id'])"
+            raise SchemaError(msg)
+        self.schema.project(keys)
+        self._sort()
+        names = [*self._coordinate_names(time), op]
+        return Keyed(self.schema, self._table, keys).feed(self._times, self._counts, names)
+
+    def _coordinate_names(self, time: str | None) -> list[str]:
+        if len(self._coordinates) != 1:
+            return list(self._coordinates)
+        return [time or ("time" if self._coordinates == ("epoch",) else self._coordinates[0])]
+
+    def _head(self, limit: int) -> tuple[list[str], list[tuple[Any, ...]]]:
+        self._sort()
+        rows = python_rows(self._table.slice(0, limit))
+        times = map(tuple, self._times[:, :limit].T.tolist())
+        lines = [
+            (*r, t[0] if len(t) == 1 else str(t), f"{d:+d}")
+            for r, t, d in zip(rows, times, self._counts.tolist(), strict=False)
+        ]
+        return [*self.schema.names, "time", "diff"], lines
+
+    def _caption(self) -> str:
+        return f"{_counted(len(self), 'update')} from {self.lower} to {self.upper}"
+
+
+class Rows(_Table):
+    """The contents of a collection at a time: iterates as tuples of values, each as often as its count, sorted.
+
+    ``len`` is the number of rows, copies counted. ``time`` is the time it was asked for (None: after all times).
+    """
+
+    def __init__(self, schema: Schema, table: pa.Table, counts: Ints, time: Time | None) -> None:
+        super().__init__(schema, (), table, np.empty((0, len(counts)), np.int64), counts)
+        self.time = None if time is None else shown(time)
+
+    def __len__(self) -> int:
+        return int(np.maximum(self._counts, 0).sum())
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        rows = self._rows()
+        return iter([row for row, n in zip(rows, self._counts.tolist(), strict=True) for _ in range(n)])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rows) and self.counts() == other.counts()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def counts(self) -> dict[tuple[Any, ...], int]:
+        """Return each row with its count, which may be negative where the dataflow lets it."""
+        return dict(zip(self._rows(), self._counts.tolist(), strict=True))
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows, each as often as its count."""
+        self._sort()
+        if (self._counts == 1).all():
+            return self._table
+        return self._table.take(pa.array(np.repeat(np.arange(len(self._counts)), np.maximum(self._counts, 0))))
+
+    def _head(self, limit: int) -> tuple[list[str], list[tuple[Any, ...]]]:
+        self._sort()
+        counts = np.maximum(self._counts, 0)
+        few = int(np.searchsorted(np.cumsum(counts), limit)) + 1
+        rows = zip(python_rows(self._table.slice(0, few)), counts[:few].tolist(), strict=True)
+        return list(self.schema.names), [row for row, n in rows for _ in range(min(n, limit))][:limit]
+
+    def _caption(self) -> str:
+        return _counted(len(self), "row") + (" in the end" if self.time is None else f" at {self.time}")
+
+
+def arrow_table(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Return Python rows as an Arrow table of the schema's types."""
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    arrays = [pa.array(c, f.dtype.arrow) for c, f in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, names=list(schema.names))
+
+
+def _sort_keys(column: pa.ChunkedArray) -> list[Any]:
+    """Return what sorts as Arrow sorts a column: NULL first, then NaN, then the values; lists by their values."""
+    if is_arrow_list(column.type):
+        return [list_key(v) for v in column.to_pylist()]
+    if column.type in _NUMBERS:
+        column = column.cast(_NUMBERS[column.type])
+    values: list[Any] = column.to_pylist()
+    if not column.null_count and not pa.types.is_floating(column.type):
+        return values
+    return [(0, 0) if v is None else (1, 0) if v != v else (2, v) for v in values]  # noqa: PLR0124 - NaN
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,279 @@
+"""Tables from outside: whatever speaks Arrow, checked against a schema and cast where nothing is lost.
+
+What is copied: a column of just the schema's type in one chunk is taken as it is, whoever owns its memory (Arrow,
+Polars, DuckDB, pandas where nothing is missing). Others are cast and several chunks joined, once each. The embedded
+engine then writes each column once, into the matrix it works on; from there on the giver may change its memory.
+"""
+
+from __future__ import annotations
+
+import abc
+import datetime as dt
+import difflib
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.boundary.list_columns import list_array, list_parts
+from tidemill.errors import RowError
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.types import DType, is_arrow_list
+
+__all__ = ["INT64_LIMIT", "Source", "as_table", "checked_table", "first_failing", "mismatch"]
+
+INT64_LIMIT: Final = 2**63 - 1
+"""Both ways: the 64-bit pattern of -2**63 stands for NULL in the columnar engines, so it is no int64 here."""
+_EXACT: Final = 2.0**53
+"""Up to here floats hold every integer."""
+_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
+_EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
+_RANGES: Final[dict[str, tuple[int, ...]]] = {
+    "int64": (-INT64_LIMIT, INT64_LIMIT),
+    "date": (dt.date.min.toordinal() - _EPOCH_DAY, dt.date.max.toordinal() - _EPOCH_DAY),
+    "timestamp": tuple((d - _EPOCH) // _MICROSECOND for d in (dt.datetime.min, dt.datetime.max)),  # noqa: DTZ901
+}
+"""Arrow's types hold more than ours: the years 1 to 9999 are those that Python and Spark know."""
+
+
+class Source(abc.ABC):
+    """Rows that are read only when it is known which columns of which types are wanted: files."""
+
+    @abc.abstractmethod
+    def read(self, schema: Schema, where: str) -> pa.Table:
+        """Return the rows as a checked table of just the schema's columns; `RowError` where something does not fit."""
+
+
+def as_table(schema: Schema, data: Any, where: str) -> pa.Table | None:
+    """Return anything that speaks Arrow as a table, not checked yet; None for what does not."""
+    try:
+        return _as_table(schema, data, where)
+    except pa.ArrowException as error:
+        msg = f"{where}: {type(data).__name__} is not a table of rows: {error}"
+        raise RowError(msg) from None
+
+
+def checked_table(schema: Schema, table: pa.Table, where: str) -> pa.Table:
+    """Return the table with just the schema's columns in its order, cast to its types where nothing is lost.
+
+    >>> table = pa.table({"b": pa.array([1, 2], pa.uint8()), "a": pa.array(["x", None], pa.large_string())})
+    >>> checked_table(Schema.of({"a": "string", "b": "int64"}), table, "input 'x'").to_pylist()
+    [{'a': 'x', 'b': 1}, {'a': None, 'b': 2}]
+    """
+    if wrong := mismatch(table.column_names, schema.names):
+        msg = f"{where}: the table has columns {table.column_names}, expected {list(schema.names)}: {wrong}"
+        raise RowError(msg)
+    columns = [_checked_column(f, table.column(f.name), where) for f in schema]
+    return pa.Table.from_arrays(columns, names=list(schema.names))
+
+
+def mismatch(given: list[str], expected: tuple[str, ...], *, more: bool = False) -> str:
+    """Return what to do about column names that are not the expected ones, or more than they; "" where they fit.
+
+    >>> mismatch(["Origin", "delay", "delay"], ("origin", "delay"))
+    "'delay' is there 2 times; 'origin' is missing: did you mean 'Origin'?; too many: 'Origin': drop or rename"
+    >>> mismatch(["x", "delay", "origin"], ("origin", "delay"), more=True)
+    ''
+    """
+    counts = Counter(given)
+    others = [n for n in counts if n not in expected]
+    wrong = [f"{n!r} is there {k} times" for n, k in counts.items() if k > 1 and (n in expected or not more)]
+    wrong += [f"{n!r} is missing: {_advice(n, others)}" for n in expected if n not in counts]
+    if others and not more:
+        wrong.append(f"too many: {', '.join(map(repr, others))}: drop or rename")
+    return "; ".join(wrong)
+
+
+def _advice(name: str, others: list[str]) -> str:
+    near = difflib.get_close_matches(name.lower(), [o.lower() for o in others], n=1)
+    similar = [o for o in others if o.lower() in near]
+    return f"did you mean {similar[0]!r}?" if similar else "add it"
+
+
+def _as_table(schema: Schema, data: Any, where: str) -> pa.Table | None:
+    if isinstance(data, pa.Table):
+        return data
+    pandas = sys.modules.get("pandas")  # whoever has a frame has imported it
+    if pandas is not None and isinstance(data, pandas.DataFrame):
+        return _from_pandas(schema, data, where)
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data).read_all()
+    if hasattr(data, "__arrow_c_array__"):
+        return pa.Table.from_batches([pa.record_batch(data)])
+    for method in ("toArrow", "to_arrow_table", "fetch_arrow_table"):  # Spark frames; DuckDB's, of several versions
+        if hasattr(data, method):
+            table = getattr(data, method)()
+            return table if isinstance(table, pa.Table) else pa.table(table)
+    return None
+
+
+def _from_pandas(schema: Schema, frame: Any, where: str) -> pa.Table:
+    """Return a frame's columns without its index. What pandas calls missing is NULL, NaN in a NumPy column with it."""
+    names = [str(n) for n in frame.columns]
+    columns = [_pandas_column(schema, name, frame.iloc[:, i], where) for i, name in enumerate(names)]
+    return pa.table(columns, names=names)
+
+
+def _pandas_column(schema: Schema, name: str, series: Any, where: str) -> pa.Array:
+    try:
+        array = pa.array(series, from_pandas=True)
+        return _whole(array) if name in schema and schema.field(name).dtype.is_integer else array
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        if name not in schema:
+            msg = f"{where}: column {name!r}: {error}"
+            raise RowError(msg) from None
+    field = schema.field(name)  # a column of objects of several types: each has to fit on its own
+    for row, value in enumerate(series):
+        try:
+            pa.array([value], field.dtype.arrow, from_pandas=True)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            msg = f"{where}, row {row}: column {field}: {value!r} ({type(value).__name__}) is no {field.dtype}: {error}"
+            raise RowError(msg) from None
+    return pa.array(list(series), field.dtype.arrow, from_pandas=True)
+
+
+def _whole(array: pa.Array) -> pa.Array:
+    """Return floats as integers if that is what they are: so pandas holds integers with missing ones among them."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and only tables need it
+
+    if not pa.types.is_float64(array.type):
+        return array
+    exact = pc.and_(pc.equal(array, pc.trunc(array)), pc.less_equal(pc.abs(array), _EXACT))
+    return array.cast(pa.int64()) if pc.all(exact, min_count=0).as_py() else array
+
+
+def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.Array:
+    wanted = field.dtype.arrow
+    if not _widens(column.type, field.dtype):
+        hint = "convert it to naive UTC first" if pa.types.is_timestamp(column.type) else "cast it first"
+        msg = f"{where}: column {field.name!r} has Arrow type {column.type}, expected {wanted}; {hint}"
+        raise RowError(msg)
+    try:
+        array = _one(_converted(column, field.dtype))
+    except pa.ArrowException as error:
+        row = first_failing(column, lambda c: _converted(c, field.dtype))
+        why = str(error).rpartition("Invalid: ")[2]
+        msg = f"{where}{'' if row is None else f', row {row}'}: column {field}: {why}"
+        raise RowError(msg) from None
+    if array.null_count and not field.nullable:
+        row = array.is_null().to_numpy(zero_copy_only=False).argmax()
+        nan = " (and what pandas calls missing is one: NaN too)" if field.dtype.name == "float64" else ""
+        msg = f"{where}, row {row}: column {field} is NULL: nulls are not allowed here{nan}"
+        raise RowError(msg)
+    _check_range(field, field.dtype, array, where)
+    return array
+
+
+def _check_range(field: Field, dtype: DType, array: pa.Array, where: str, rows: Any = None) -> None:
+    """Refuse values that are none of ours; of a list's values ``rows`` says in which row each is."""
+    if dtype.element is not None:
+        values, lengths = list_parts(array)
+        of_list = np.arange(len(array)).repeat(lengths)
+        _check_range(field, dtype.element, values, where, of_list if rows is None else rows[of_list])
+    limits = _RANGES.get(dtype.name)
+    if limits is None or len(array) == array.null_count:
+        return
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and only tables need it
+
+    numbers = array.view(pa.int32() if dtype.name == "date" else pa.int64())
+    found = pc.min_max(numbers)
+    if limits[0] <= found["min"].as_py() and found["max"].as_py() <= limits[1]:
+        return
+    bad = pc.fill_null(pc.or_(pc.less(numbers, limits[0]), pc.greater(numbers, limits[1])), False)
+    at = bad.to_numpy(zero_copy_only=False).argmax()
+    why = "the pattern stands for NULL" if dtype.name == "int64" else "the years are 1 to 9999"
+    text = numbers[at].as_py() if dtype.name == "int64" else array[at : at + 1].cast(pa.string())[0]
+    msg = (
+        f"{where}, row {at if rows is None else rows[at]}: column {field}: {text} is no {dtype} here: overflow ({why})"
+    )
+    raise RowError(msg)
+
+
+def first_failing(column: pa.ChunkedArray, convert: Callable[[pa.ChunkedArray], Any]) -> int | None:
+    """Return the first row that makes a conversion fail: the shortest prefix that does ends with it."""
+
+    def fails(length: int) -> bool:
+        try:
+            convert(column.slice(0, length))
+        except pa.ArrowException:
+            return True
+        return False
+
+    good, bad = 0, len(column)
+    if not fails(bad) or fails(0):
+        return None
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (good, middle) if fails(middle) else (middle, bad)
+    return bad - 1
+
+
+def _converted(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
+    column.validate(full=True)  # what others made may hold what Arrow forbids
+    return column if column.type == dtype.arrow else _cast(column, dtype)
+
+
+def _cast(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
+    """Cast, in the steps that Arrow has kernels for; an Arrow exception where a value would be lost."""
+    wanted, t = dtype.arrow, pa.types
+    if dtype.element is not None and is_arrow_list(column.type):
+        return pa.chunked_array([_cast_lists(chunk, dtype.element) for chunk in column.chunks], wanted)
+    if t.is_dictionary(column.type) or t.is_run_end_encoded(column.type):
+        plain = [_plain(chunk, wanted) for chunk in column.chunks]
+        return pa.chunked_array(plain, wanted)
+    if dtype.is_decimal and t.is_integer(column.type):
+        column = column.cast(pa.decimal256(20 + dtype.scale, dtype.scale))  # the digits of any integer
+    return column.cast(wanted)
+
+
+def _cast_lists(chunk: pa.Array, element: DType) -> pa.Array:
+    values, lengths = list_parts(chunk)
+    null = chunk.is_null().to_numpy(zero_copy_only=False)
+    return list_array(_one(_cast(pa.chunked_array([values]), element)), lengths, null)
+
+
+def _plain(chunk: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if pa.types.is_run_end_encoded(chunk.type):
+        import pyarrow.compute as pc  # noqa: PLC0415 - as above
+
+        return pc.run_end_decode(chunk).cast(wanted)
+    return pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(wanted)).cast(wanted)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array; without a copy where it is one."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _widens(given: pa.DataType, wanted: DType) -> bool:
+    """Return whether values of an Arrow type may be cast: the same family, no loss (a safe cast checks the values)."""
+    t = pa.types
+    if t.is_dictionary(given) or t.is_run_end_encoded(given):
+        return _widens(given.value_type, wanted)
+    if t.is_null(given):
+        return True
+    if wanted.element is not None:
+        return is_arrow_list(given) and _widens(given.value_type, wanted.element)
+    families: dict[str, Callable[[pa.DataType], bool]] = {
+        "int64": _is_whole,
+        "int32": _is_whole,
+        "float64": lambda a: t.is_floating(a) or t.is_integer(a),
+        "bool": t.is_boolean,
+        "string": lambda a: t.is_string(a) or t.is_large_string(a) or t.is_string_view(a),
+        "binary": lambda a: t.is_binary(a) or t.is_large_binary(a) or t.is_fixed_size_binary(a) or t.is_binary_view(a),
+        "date": t.is_date,
+        "timestamp": lambda a: t.is_timestamp(a) and a.tz is None,
+        "decimal": lambda a: t.is_decimal(a) or t.is_integer(a),
+    }
+    return families[wanted.name](given)
+
+
+def _is_whole(given: pa.DataType) -> bool:
+    """Return whether these are integers; DuckDB's sums of integers are decimals of scale 0."""
+    return bool(pa.types.is_integer(given) or (pa.types.is_decimal(given) and given.scale == 0))

@@ -1,0 +1,136 @@
+"""Pushing projections down: columns that nobody reads are dropped before rows are kept or looked up."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final, TypeAlias, cast
+
+import attrs
+
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.nodes import (
+    Arrange,
+    Concat,
+    Consolidate,
+    Enter,
+    Filter,
+    Join,
+    Leave,
+    Map,
+    Negate,
+    Node,
+    Retime,
+)
+from tidemill.dataflow.passes.fuse import columns_of
+from tidemill.dataflow.passes.rebuild import Copy, rebuild
+from tidemill.expressions.binding import Bound, BoundColumn
+from tidemill.expressions.rewriting import column, column_uses, substituted
+from tidemill.expressions.schema import Schema
+
+__all__ = ["columns_read", "prune_columns"]
+
+Places: TypeAlias = tuple[int, ...]
+"""The columns of a node of the old graph that are left of it, in order."""
+
+_PASS_ON: Final = (Consolidate, Enter, Filter, Leave, Negate, Retime)
+
+
+def prune_columns(graph: Graph) -> Graph:
+    """Return the graph with columns that nobody reads dropped by maps and joins, and before arrangements.
+
+    Rows that become equal add up, as they would later. Operators that have to tell rows apart (distinct, a threshold),
+    or to show them whole to a function, read all columns; so do those not known here.
+    """
+    return rebuild(graph, _Pruning(graph).rewrite)
+
+
+def columns_read(graph: Graph, node: Node) -> set[int]:
+    """Return which columns of a node it makes a difference to have, to what is kept of its updates and what is shown.
+
+    What maps and filters leave out of them makes none.
+    """
+    found: set[int] = set()
+    for consumer, _ in graph.consumers(node):
+        if isinstance(consumer, Map):
+            found.update(i for bound in columns_of(consumer) for i in column_uses(bound))
+        elif isinstance(consumer, Filter):
+            found |= {*column_uses(cast("Bound", consumer.predicate)), *columns_read(graph, consumer)}
+        else:
+            found.update(range(len(node.schema)))
+    return found
+
+
+class _Pruning:
+    def __init__(self, graph: Graph) -> None:
+        self._read: dict[Node, set[int]] = defaultdict(set)
+        """The columns of each node that are read."""
+        self._left: dict[Node, Places] = {}
+        for node in reversed(graph.nodes):
+            for port, source in enumerate(node.inputs):
+                self._read[source].update(self._reads(node, port))
+
+    def _reads(self, node: Node, port: int) -> Iterable[int]:
+        """Return which columns a node reads of an input."""
+        if isinstance(node, (Map, Concat, Arrange)):
+            wanted = self._wanted(node)
+            return (i for w in wanted for i in column_uses(columns_of(node)[w])) if isinstance(node, Map) else wanted
+        if isinstance(node, Join):
+            width = len(node.inputs[0].schema)
+            picked = [node.output[w] for w in self._wanted(node)]
+            return [p - width * port for p in picked if (p >= width) == bool(port)]
+        if isinstance(node, Filter):
+            return {*self._read[node], *column_uses(cast("Bound", node.predicate))}
+        if isinstance(node, _PASS_ON):
+            return self._read[node]
+        return range(len(node.inputs[port].schema))
+
+    def _wanted(self, node: Node) -> Places:
+        """Return which columns a node that can drop some has to keep: at least one."""
+        keys = node.keys if isinstance(node, Arrange) else ()
+        return tuple(sorted({*self._read[node], *keys})) or (0,)
+
+    def rewrite(self, copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
+        """Return the node over narrower inputs, narrower itself where it can be."""
+        sources = [self._left[source] for source in node.inputs]
+        if isinstance(node, (Map, Join, Concat, Arrange)):
+            left = self._wanted(node)
+        elif isinstance(node, _PASS_ON):
+            (left,) = sources
+        else:
+            left = tuple(range(len(node.schema)))
+        self._left[node] = left
+        if isinstance(node, (Concat, Arrange)):
+            pairs = zip(inputs, sources, strict=True)
+            inputs = tuple(_projected(copy, node, source, have, left) for source, have in pairs)
+        return copy.put(_narrowed(node, sources, left), inputs=inputs)
+
+
+def _narrowed(node: Node, sources: list[Places], left: Places) -> Node:
+    """Return a node that gives these columns, over inputs of which those are left."""
+    schema = Schema(tuple(node.schema.fields[i] for i in left))
+    if isinstance(node, Map):
+        columns = tuple(_moved(columns_of(node)[i], sources[0]) for i in left)
+        return attrs.evolve(node, schema=schema, columns=columns)
+    if isinstance(node, Filter):
+        return attrs.evolve(node, schema=schema, predicate=_moved(cast("Bound", node.predicate), sources[0]))
+    if isinstance(node, Arrange):
+        return attrs.evolve(node, schema=schema, keys=tuple(left.index(k) for k in node.keys))
+    if isinstance(node, Join):
+        width = len(node.inputs[0].schema)
+        both = (*sources[0], *(width + i for i in sources[1]))
+        return attrs.evolve(node, schema=schema, output=tuple(both.index(node.output[i]) for i in left))
+    return attrs.evolve(node, schema=schema)
+
+
+def _moved(bound: Bound, left: Places) -> Bound:
+    return substituted(bound, lambda c: attrs.evolve(c, index=left.index(c.index)))
+
+
+def _projected(copy: Copy, node: Node, source: Node, have: Places, want: Places) -> Node:
+    """Return a source with these of its columns only."""
+    if have == want:
+        return source
+    picked: tuple[BoundColumn, ...] = tuple(column(source.schema, have.index(i)) for i in want)
+    schema = Schema(tuple(source.schema.fields[c.index] for c in picked))
+    return copy.add(Map, node, source, schema=schema, columns=picked)

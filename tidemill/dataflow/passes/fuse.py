@@ -1,0 +1,115 @@
+"""Fusing linear operators: what is done row by row, one after the other, is done in one go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, cast
+
+import attrs
+
+from tidemill.dataflow.nodes import Concat, Filter, Join, Map, Negate, Node
+from tidemill.dataflow.passes.rebuild import Copy, rebuild
+from tidemill.expressions.binding import Bound, BoundColumn, BoundLiteral
+from tidemill.expressions.rewriting import both, can_fail, column_uses, substituted
+from tidemill.expressions.types import FLOAT64
+
+if TYPE_CHECKING:
+    from tidemill.dataflow.graph import Graph
+
+__all__ = ["fuse_linear", "is_projection"]
+
+
+def fuse_linear(graph: Graph) -> Graph:
+    """Return the graph with chains of maps, of filters, of negations and of concats made one operator each.
+
+    A map that only picks columns becomes part of the join before it; one that changes nothing is left out. No
+    expression is evaluated more often than before, and an operator has the name and line of the one that may fail.
+    """
+    return rebuild(graph, _fused)
+
+
+def _fused(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
+    if isinstance(node, Map):
+        return _map(copy, node, inputs[0])
+    if isinstance(node, Filter):
+        return _filter(copy, node, inputs[0])
+    if isinstance(node, Concat):
+        return _concat(copy, node, inputs)
+    if isinstance(node, Negate) and isinstance(inputs[0], Negate):
+        return inputs[0].inputs[0]
+    return copy.put(node, inputs=inputs)
+
+
+def columns_of(node: Map) -> tuple[Bound, ...]:
+    """Return a Map's expressions, typed: to the graph they are just something with SQL text."""
+    return cast("tuple[Bound, ...]", node.columns)
+
+
+def is_projection(node: Map) -> bool:
+    """Return whether a Map only picks columns."""
+    return all(isinstance(c, BoundColumn) for c in node.columns)
+
+
+def _map(copy: Copy, node: Map, source: Node) -> Node:
+    fused = node
+    while isinstance(source, Map) and (is_projection(source) or copy.readers(source) <= 1):
+        composed = _composed(columns_of(fused), source)
+        if composed is None:
+            break
+        origin = source if any(can_fail(c) for c in columns_of(source)) else fused
+        fused = attrs.evolve(fused, columns=composed, name=origin.name, site=origin.site)
+        (source,) = source.inputs
+    if is_projection(fused):
+        picked = [c.index for c in columns_of(fused) if isinstance(c, BoundColumn)]
+        if picked == list(range(len(source.schema))) and fused.schema == source.schema:
+            return source
+        if isinstance(source, Join) and copy.readers(source) <= 1:
+            output = tuple(source.output[i] for i in picked)
+            return copy.put(source, inputs=source.inputs, schema=fused.schema, output=output)
+    return copy.put(fused, inputs=(source,))
+
+
+def _composed(outer: tuple[Bound, ...], inner: Map) -> tuple[Bound, ...] | None:
+    """Return the outer expressions over what the inner Map reads; None where that would not be the same, or cost more.
+
+    Rows which the inner Map makes equal may cancel out, so an outer expression that can fail may be evaluated before it
+    only where it makes no rows equal; and then it has to read the same in an error. A computed float is brought into
+    its one form (no -0.0, one NaN) between the two.
+    """
+    within = columns_of(inner)
+    if any(can_fail(c) for c in outer):
+        sources = inner.inputs[0].schema
+        picked = {c.index for c in within if isinstance(c, BoundColumn)}
+        if len(picked) < len(sources) or not is_projection(inner) or inner.schema.names != _names(within):
+            return None
+    uses = Counter(i for c in outer for i in column_uses(c))
+    used_inside = {i for c in outer if not isinstance(c, BoundColumn) for i in column_uses(c)}
+    for i, expression in enumerate(within):
+        if isinstance(expression, BoundColumn):
+            continue
+        if uses[i] > 1 and not isinstance(expression, BoundLiteral):
+            return None
+        if i in used_inside and expression.dtype == FLOAT64:
+            return None
+    return tuple(substituted(c, lambda column: within[column.index]) for c in outer)
+
+
+def _names(columns: tuple[Bound, ...]) -> tuple[str, ...]:
+    return tuple(c.name for c in columns if isinstance(c, BoundColumn))
+
+
+def _filter(copy: Copy, node: Filter, source: Node) -> Node:
+    predicate = cast("Bound", node.predicate)
+    if isinstance(source, Filter) and copy.readers(source) <= 1 and not can_fail(predicate):
+        first = cast("Bound", source.predicate)
+        return copy.put(source, inputs=source.inputs, predicate=both(first, predicate))
+    return copy.put(node, inputs=(source,))
+
+
+def _concat(copy: Copy, node: Concat, inputs: tuple[Node, ...]) -> Node:
+    flat: list[Node] = []
+    for source in inputs:
+        flat += source.inputs if isinstance(source, Concat) and copy.readers(source) <= 1 else (source,)
+    if len(flat) == 1 and flat[0].schema.names == node.schema.names:
+        return flat[0]
+    return copy.put(node, inputs=tuple(flat))

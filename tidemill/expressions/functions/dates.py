@@ -1,0 +1,312 @@
+"""Functions of dates and timestamps: their entries in the registry, and their builders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tidemill.errors import SchemaError
+from tidemill.expressions.expr import Cast, Expr, Literal, call, lit
+from tidemill.expressions.functions.registry import Function, Signature, fixed
+from tidemill.expressions.intervals import UNITS, Interval, sum_of, unit_of
+from tidemill.expressions.types import DATE, INT32, INT64, STRING, TIMESTAMP, DType
+
+__all__ = [
+    "DATES", "DAY_UNITS", "PARTS", "WITH_UNIT", "add_months", "date_add", "date_diff", "date_from_unix_date",
+    "date_sub", "date_trunc", "datediff", "day", "dayofweek", "dayofyear", "extract", "hour", "interval", "last_day",
+    "make_date", "minute", "month", "quarter", "second", "timestamp_micros", "timestamp_millis", "timestamp_seconds",
+    "timestampadd", "timestampdiff", "to_date", "to_timestamp", "trunc", "unix_date", "unix_micros", "unix_millis",
+    "unix_seconds", "weekday", "weekofyear", "year",
+]  # fmt: skip
+
+
+def _moment(result: DType) -> Callable[[Sequence[DType]], Signature | None]:
+    """Take a date or a timestamp, as it is."""
+
+    def rule(types: Sequence[DType]) -> Signature | None:
+        fits = len(types) == 1 and types[0] in (DATE, TIMESTAMP)
+        return Signature((types[0],), result) if fits else None
+
+    return rule
+
+
+def _widened(*params: DType, result: DType) -> Callable[[Sequence[DType]], Signature | None]:
+    """Take these types, but widen a date where a timestamp is expected."""
+
+    def rule(types: Sequence[DType]) -> Signature | None:
+        taken = [TIMESTAMP if (t, p) == (DATE, TIMESTAMP) else t for t, p in zip(types, params, strict=False)]
+        fits = len(types) == len(params)
+        return Signature(params, result) if fits and fixed(*params, result=result)(taken) else None
+
+    return rule
+
+
+DAY_UNITS: Final = ("YEAR", "QUARTER", "MONTH", "WEEK")
+
+
+def _check_unit(literals: Sequence[Any]) -> str | None:
+    return None if unit_of(literals[0]) else f"{literals[0]!r} is no unit of time: expected one of {', '.join(UNITS)}"
+
+
+def _check_day_unit(literals: Sequence[Any]) -> str | None:
+    if unit_of(literals[1]) in DAY_UNITS:
+        return None
+    return f"{literals[1]!r} is no unit that a date is truncated to: expected one of {', '.join(DAY_UNITS)}"
+
+
+_ANY: Final = "a date or a timestamp"
+_part, _clock = _moment(INT32), _widened(TIMESTAMP, result=INT32)
+_since, _until = _widened(TIMESTAMP, result=INT64), fixed(INT64, result=TIMESTAMP)
+
+DATES: Final = (
+    Function("year", _part, _ANY, "YEAR"),
+    Function("quarter", _part, _ANY, "QUARTER"),
+    Function("month", _part, _ANY, "MONTH"),
+    Function("day", _part, _ANY, "DAY", aliases=("dayofmonth",)),
+    Function("dayofweek", _part, _ANY, "DAYOFWEEK"),
+    Function("weekday", _part, _ANY, "WEEKDAY"),
+    Function("dayofyear", _part, _ANY, "DAYOFYEAR"),
+    Function("weekofyear", _part, _ANY, "WEEKOFYEAR"),
+    Function("hour", _clock, _ANY, "HOUR"),
+    Function("minute", _clock, _ANY, "MINUTE"),
+    Function("second", _clock, _ANY, "SECOND"),
+    Function("date_trunc", _widened(STRING, TIMESTAMP, result=TIMESTAMP), "a unit and a date or a timestamp",
+             "DATE_TRUNC", literals=(0,), check=_check_unit, unit=0, can_fail=True),
+    Function("trunc", fixed(DATE, STRING, result=DATE), "a date and a unit", "TRUNC", literals=(1,),
+             check=_check_day_unit, unit=1, by_day=True),
+    Function("date_add", fixed(DATE, INT32, result=DATE), "a date and a number of days (int32)", "DATE_ADD",
+             can_fail=True, by_day=True),
+    Function("date_sub", fixed(DATE, INT32, result=DATE), "a date and a number of days (int32)", "DATE_SUB",
+             can_fail=True, by_day=True),
+    Function("datediff", fixed(DATE, DATE, result=INT32), "two dates", "DATEDIFF", by_day=True),
+    Function("add_months", fixed(DATE, INT32, result=DATE), "a date and a number of months (int32)", "ADD_MONTHS",
+             can_fail=True, by_day=True),
+    Function("last_day", fixed(DATE, result=DATE), "a date", "LAST_DAY", by_day=True),
+    Function("make_date", fixed(INT32, INT32, INT32, result=DATE), "a year, a month and a day (int32)", "MAKE_DATE",
+             can_fail=True),
+    Function("timestampadd", _widened(STRING, INT64, TIMESTAMP, result=TIMESTAMP),
+             "a unit, a number and a date or a timestamp", "TIMESTAMPADD", literals=(0,), check=_check_unit, unit=0,
+             can_fail=True),
+    Function("timestampdiff", _widened(STRING, TIMESTAMP, TIMESTAMP, result=INT64),
+             "a unit and two dates or timestamps", "TIMESTAMPDIFF", literals=(0,), check=_check_unit, unit=0),
+    Function("unix_date", fixed(DATE, result=INT32), "a date", "UNIX_DATE"),
+    Function("unix_seconds", _since, _ANY, "UNIX_SECONDS"),
+    Function("unix_millis", _since, _ANY, "UNIX_MILLIS"),
+    Function("unix_micros", _since, _ANY, "UNIX_MICROS"),
+    Function("date_from_unix_date", fixed(INT32, result=DATE), "a number of days (int32)", "DATE_FROM_UNIX_DATE",
+             can_fail=True),
+    Function("timestamp_seconds", _until, "a whole number", "TIMESTAMP_SECONDS", can_fail=True),
+    Function("timestamp_millis", _until, "a whole number", "TIMESTAMP_MILLIS", can_fail=True),
+    Function("timestamp_micros", _until, "a whole number", "TIMESTAMP_MICROS", can_fail=True),
+)  # fmt: skip
+
+WITH_UNIT: Final = frozenset(("timestampadd", "timestampdiff"))
+"""What Spark writes with a bare word for the unit."""
+
+PARTS: Final = {
+    "YEAR": "year", "Y": "year", "YEARS": "year", "QUARTER": "quarter", "QTR": "quarter", "MONTH": "month",
+    "MON": "month", "MONTHS": "month", "WEEK": "weekofyear", "W": "weekofyear", "WEEKS": "weekofyear", "DAY": "day",
+    "D": "day", "DAYS": "day", "DAYOFWEEK": "dayofweek", "DOW": "dayofweek", "DOY": "dayofyear", "HOUR": "hour",
+    "H": "hour", "HOURS": "hour", "MINUTE": "minute", "M": "minute", "MIN": "minute", "MINUTES": "minute",
+}  # fmt: skip
+"""What EXTRACT can take out, and the function that does. Not SECOND, which for Spark is a decimal with the fraction."""
+
+
+# Builders. Moments are dates or timestamps.
+
+
+def year(moment: Any) -> Expr:
+    """Return the year, an int32."""
+    return call("year", moment)
+
+
+def quarter(moment: Any) -> Expr:
+    """Return the quarter, 1 to 4."""
+    return call("quarter", moment)
+
+
+def month(moment: Any) -> Expr:
+    """Return the month, 1 to 12."""
+    return call("month", moment)
+
+
+def day(moment: Any) -> Expr:
+    """Return the day of the month, 1 to 31."""
+    return call("day", moment)
+
+
+def dayofweek(moment: Any) -> Expr:
+    """Return the day of the week, 1 for Sunday to 7 for Saturday."""
+    return call("dayofweek", moment)
+
+
+def weekday(moment: Any) -> Expr:
+    """Return the day of the week, 0 for Monday to 6 for Sunday."""
+    return call("weekday", moment)
+
+
+def dayofyear(moment: Any) -> Expr:
+    """Return the day of the year, 1 to 366."""
+    return call("dayofyear", moment)
+
+
+def weekofyear(moment: Any) -> Expr:
+    """Return the ISO week, 1 to 53: weeks begin on Monday, and week 1 has the year's first Thursday."""
+    return call("weekofyear", moment)
+
+
+def hour(moment: Any) -> Expr:
+    """Return the hour, 0 to 23."""
+    return call("hour", moment)
+
+
+def minute(moment: Any) -> Expr:
+    """Return the minute, 0 to 59."""
+    return call("minute", moment)
+
+
+def second(moment: Any) -> Expr:
+    """Return the whole second, 0 to 59."""
+    return call("second", moment)
+
+
+def extract(part: str, moment: Any) -> Expr:
+    """Return a part of a date or timestamp by its SQL name: ``extract("week", col("day"))``."""
+    found = PARTS.get(part.strip().upper()) if isinstance(part, str) else None
+    if found is None:
+        msg = f"EXTRACT({part} FROM ...) is not supported: expected one of {', '.join(p for p in PARTS if len(p) > 1)}"
+        raise SchemaError(msg + "; SECOND(t) is the whole second" * (str(part).upper().startswith("SEC")))
+    return call(found, moment)
+
+
+def date_trunc(unit: str, moment: Any) -> Expr:
+    """Return the beginning of the year, quarter, month, week, day, hour, minute, second ... as a timestamp.
+
+    >>> from tidemill.expressions.binding import bind
+    >>> from tidemill.expressions.expr import col
+    >>> from tidemill.expressions.schema import Schema
+    >>> print(bind(date_trunc("month", col("t")), Schema.of({"t": "timestamp"})))
+    DATE_TRUNC('MONTH', t)
+    """
+    return call("date_trunc", unit, moment)
+
+
+def trunc(date: Any, unit: str) -> Expr:
+    """Return the beginning of the year, quarter, month or week as a date."""
+    return call("trunc", date, unit)
+
+
+def date_add(date: Any, days: Any) -> Expr:
+    """Return the date so many days later; ``col("day") + 1`` is the same for a date."""
+    return call("date_add", date, days)
+
+
+def date_sub(date: Any, days: Any) -> Expr:
+    """Return the date so many days earlier."""
+    return call("date_sub", date, days)
+
+
+def datediff(end: Any, start: Any) -> Expr:
+    """Return the number of days from start to end, an int32."""
+    return call("datediff", end, start)
+
+
+date_diff = datediff
+
+
+def add_months(date: Any, months: Any) -> Expr:
+    """Return the same day of a later month, or that month's last day if it has fewer."""
+    return call("add_months", date, months)
+
+
+def last_day(date: Any) -> Expr:
+    """Return the last day of the month."""
+    return call("last_day", date)
+
+
+def make_date(year: Any, month: Any, day: Any) -> Expr:
+    """Return the date; an error where there is no such day."""
+    return call("make_date", year, month, day)
+
+
+def timestampadd(unit: str, number: Any, moment: Any) -> Expr:
+    """Return the timestamp so many units later, where an interval would have to differ from row to row."""
+    return call("timestampadd", unit, number, moment)
+
+
+def timestampdiff(unit: str, start: Any, end: Any) -> Expr:
+    """Return the number of whole units from start to end, an int64, negative where the end is before."""
+    return call("timestampdiff", unit, start, end)
+
+
+def unix_date(date: Any) -> Expr:
+    """Return the number of days since 1970-01-01, an int32."""
+    return call("unix_date", date)
+
+
+def unix_seconds(moment: Any) -> Expr:
+    """Return the number of whole seconds since 1970-01-01, an int64."""
+    return call("unix_seconds", moment)
+
+
+def unix_millis(moment: Any) -> Expr:
+    """Return the number of whole milliseconds since 1970-01-01, an int64."""
+    return call("unix_millis", moment)
+
+
+def unix_micros(moment: Any) -> Expr:
+    """Return the number of microseconds since 1970-01-01, an int64."""
+    return call("unix_micros", moment)
+
+
+def date_from_unix_date(days: Any) -> Expr:
+    """Return the date so many days after 1970-01-01."""
+    return call("date_from_unix_date", days)
+
+
+def timestamp_seconds(seconds: Any) -> Expr:
+    """Return the timestamp so many seconds after 1970-01-01."""
+    return call("timestamp_seconds", seconds)
+
+
+def timestamp_millis(millis: Any) -> Expr:
+    """Return the timestamp so many milliseconds after 1970-01-01."""
+    return call("timestamp_millis", millis)
+
+
+def timestamp_micros(micros: Any) -> Expr:
+    """Return the timestamp so many microseconds after 1970-01-01."""
+    return call("timestamp_micros", micros)
+
+
+def to_date(value: Any) -> Expr:
+    """Return text in ISO form, or a timestamp, as a date: a cast."""
+    return Cast(lit(value), DATE)
+
+
+def to_timestamp(value: Any) -> Expr:
+    """Return text in ISO form, or a date, as a timestamp: a cast."""
+    return Cast(lit(value), TIMESTAMP)
+
+
+def interval(**units: int) -> Expr:
+    """Return an interval, to be added to a date or a timestamp: of months, of days or of shorter units.
+
+    ``interval(years=1, months=2)``, ``interval(days=3)``, ``interval(hours=1, minutes=30)``; a ``datetime.timedelta``
+    is one as well. Days beside shorter units are 24 hours. Months and days do not mix: add one after the other.
+
+    >>> from tidemill.expressions.binding import bind
+    >>> from tidemill.expressions.expr import col
+    >>> from tidemill.expressions.schema import Schema
+    >>> print(bind(col("t") + interval(minutes=5), Schema.of({"t": "timestamp"})))
+    t + INTERVAL '5' MINUTE
+    """
+    parts = []
+    for name, number in units.items():
+        unit = unit_of(name)
+        if unit is None or isinstance(number, bool) or not isinstance(number, int):
+            msg = f"interval({name}={number!r}): expected whole numbers of {', '.join(u.lower() + 's' for u in UNITS)}"
+            raise SchemaError(msg)
+        dtype, size = UNITS[unit]
+        parts.append(Interval(dtype, number * size))
+    return Literal(sum_of(parts))

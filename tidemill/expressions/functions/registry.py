@@ -1,0 +1,196 @@
+"""What an entry of the registry of scalar functions says, and the rules of types that entries share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from tidemill.expressions.intervals import INTERVALS
+from tidemill.expressions.types import (
+    BOOL,
+    DATE,
+    FLOAT64,
+    INT32,
+    INT64,
+    MAX_DECIMAL_PRECISION,
+    STRING,
+    TIMESTAMP,
+    DType,
+)
+
+__all__ = [
+    "COMPARABLE", "NULL", "Function", "Signature", "TypeRule", "all_of", "as_decimal", "bounded", "can_cast",
+    "common_type", "either", "fixed", "never", "same", "two_numbers", "widens",
+]  # fmt: skip
+
+NULL: Final = DType("null")
+"""The type of a bare NULL until what stands beside it says more. No column and no bound tree has it."""
+
+COMPARABLE: Final = "values of one type, or numbers"
+
+
+@attrs.frozen
+class Signature:
+    """The types that a call's arguments are brought to, and the type of its result."""
+
+    params: tuple[DType, ...]
+    result: DType
+
+
+# From the arguments' types to the signature; None where the function does not take them.
+TypeRule: TypeAlias = Callable[[Sequence[DType]], Signature | None]
+
+
+def never(_nullable: Sequence[bool]) -> bool:
+    """Return that the result is never NULL."""
+    return False
+
+
+@attrs.frozen
+class Function:
+    """A scalar function.
+
+    ``expects`` completes "expected ..." in errors; ``sql`` is Spark's name, or the operator's sign, and ``aliases``
+    are further names; ``operator`` the class of sqlglot's that stands for it where SQL has syntax and not a name;
+    ``can_fail`` says whether a row may be an error, which lets an engine evaluate the others without regard to CASE.
+
+    ``literals`` are the positions of arguments that have to be literals; if one of them is NULL, so is the call.
+    ``check`` says what is wrong with a call's literals (by position; None for what is no literal), and ``refine``
+    changes the signature according to them. ``optional`` are literals for arguments at the end that were left out.
+    With ``by_day`` a timestamp may stand where a date is expected. ``unit`` is the position of a unit of time's name,
+    which is put in full and in capitals.
+    """
+
+    name: str
+    rule: TypeRule
+    expects: str
+    sql: str
+    operator: str = ""
+    nullable: Callable[[Sequence[bool]], bool] = any
+    can_fail: bool = False
+    literals: tuple[int, ...] = ()
+    aliases: tuple[str, ...] = ()
+    optional: tuple[Any, ...] = ()
+    check: Callable[[Sequence[Any]], str | None] | None = None
+    refine: Callable[[Signature, Sequence[Any]], Signature] | None = None
+    by_day: bool = False
+    unit: int | None = None
+
+
+def common_type(types: Sequence[DType]) -> DType | None:  # noqa: PLR0911 - one line a family of types
+    """Return the narrowest type that all of these widen to; NULLs do not count; None where there is none.
+
+    >>> common_type([INT32, INT64]), common_type([INT64, FLOAT64]), common_type([NULL, DATE])
+    (int64, float64, date)
+    """
+    known = set(types) - {NULL}
+    if known & INTERVALS:
+        return None
+    if len(known) <= 1:
+        return next(iter(known), NULL)
+    if known == {DATE, TIMESTAMP}:
+        return TIMESTAMP
+    if not all(t.is_numeric for t in known):
+        return None
+    if FLOAT64 in known:
+        return FLOAT64
+    if known == {INT32, INT64}:
+        return INT64
+    decimals = [as_decimal(t) for t in known]
+    scale = max(t.scale for t in decimals)
+    precision = max(t.precision - t.scale for t in decimals) + scale
+    return DType("decimal", precision, scale) if precision <= MAX_DECIMAL_PRECISION else None
+
+
+def widens(source: DType, target: DType) -> bool:
+    """Return whether a value may become one of the wider type without being asked to."""
+    if source in (target, NULL) or (source, target) in ((INT32, INT64), (DATE, TIMESTAMP)):
+        return True
+    if target == FLOAT64:
+        return source.is_numeric
+    if target.is_decimal and source.is_numeric and source != FLOAT64:
+        return common_type([as_decimal(source), target]) == target
+    return False
+
+
+def can_cast(source: DType, target: DType) -> bool:
+    """Return whether a cast exists at all (a value may still not fit)."""
+    if source in INTERVALS:
+        return False
+    if source not in (target, NULL) and (source.is_list or target.is_list):
+        return False
+    if source in (target, NULL) or STRING in (source, target):
+        return True
+    if source in (DATE, TIMESTAMP):
+        return target in (DATE, TIMESTAMP)
+    numeric_or_bool = {source.is_numeric or source == BOOL, target.is_numeric or target == BOOL}
+    return numeric_or_bool == {True}
+
+
+def as_decimal(t: DType) -> DType:
+    """Return Spark's decimal type for a type of whole numbers."""
+    return {INT32: DType("decimal", 10, 0), INT64: DType("decimal", 20, 0)}.get(t, t)
+
+
+def bounded(precision: int, scale: int) -> DType:
+    """Return Spark's choice where 38 digits do not suffice: give up places after the point, but keep six of them."""
+    if precision <= MAX_DECIMAL_PRECISION:
+        return DType("decimal", precision, scale)
+    kept = max(MAX_DECIMAL_PRECISION - (precision - scale), min(scale, 6))
+    return DType("decimal", MAX_DECIMAL_PRECISION, kept)
+
+
+# Type rules.
+
+
+def fixed(*params: DType, result: DType) -> TypeRule:
+    """Return the rule for so many arguments of these types."""
+
+    def rule(types: Sequence[DType]) -> Signature | None:
+        fits = len(types) == len(params) and not INTERVALS & set(types)
+        return Signature(params, result) if fits and all(map(_may_be, types, params)) else None
+
+    return rule
+
+
+def _may_be(given: DType, param: DType) -> bool:
+    """Return whether a type is right, or else may be: whether a literal or a timestamp serves is seen when binding."""
+    return given in (param, NULL) or (param.is_integer and given.is_integer) or (param, given) == (DATE, TIMESTAMP)
+
+
+def all_of(param: DType, result: DType, *, least: int = 1) -> TypeRule:
+    """Return the rule for so many arguments or more, all of this type."""
+
+    def rule(types: Sequence[DType]) -> Signature | None:
+        fits = len(types) >= least and all(t in (param, NULL) for t in types)
+        return Signature((param,) * len(types), result) if fits else None
+
+    return rule
+
+
+def either(*rules: TypeRule) -> TypeRule:
+    """Return the rule that is the first of these to take the arguments."""
+
+    def rule(types: Sequence[DType]) -> Signature | None:
+        return next((s for r in rules if (s := r(types)) is not None), None)
+
+    return rule
+
+
+def same(*, least: int, most: int | None = None, result: DType | None = None) -> TypeRule:
+    """Return the rule for so many arguments of a common type; the result is of that type, unless it is given."""
+
+    def rule(types: Sequence[DType]) -> Signature | None:
+        common = common_type(types)
+        if common is None or not least <= len(types) <= (most or len(types)):
+            return None
+        return Signature((common,) * len(types), result or common)
+
+    return rule
+
+
+def two_numbers(types: Sequence[DType]) -> bool:
+    """Return whether these are two numbers, or NULLs."""
+    return len(types) == 2 and all(t.is_numeric or t == NULL for t in types)  # noqa: PLR2004 - two operands

@@ -1,0 +1,243 @@
+"""Functions of strings: their entries in the registry, and their builders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tidemill.expressions.expr import Expr, Literal, call, resolve
+from tidemill.expressions.functions.patterns import (
+    like_complaint,
+    pattern_complaint,
+    read_pattern,
+    replacement_complaint,
+)
+from tidemill.expressions.functions.registry import Function, all_of, either, fixed
+from tidemill.expressions.types import BINARY, BOOL, INT32, INT64, STRING
+
+__all__ = [
+    "TEXT", "ascii", "chr", "concat", "concat_ws", "ilike", "initcap", "instr", "left", "length", "locate", "lower",
+    "lpad", "ltrim", "regexp_extract", "regexp_like", "regexp_replace", "repeat", "replace", "reverse", "right",
+    "rpad", "rtrim", "split_part", "substring", "translate", "trim", "upper",
+]  # fmt: skip
+
+_string = fixed(STRING, result=STRING)
+_string_test = fixed(STRING, STRING, result=BOOL)
+_part = fixed(STRING, INT32, result=STRING)
+_pad = fixed(STRING, INT32, STRING, result=STRING)
+_to_the_end: Final = 2**31 - 1
+
+
+def _check_like(literals: Sequence[Any]) -> str | None:
+    return like_complaint(literals[1])
+
+
+def _check_pattern(literals: Sequence[Any]) -> str | None:
+    return pattern_complaint(literals[1])
+
+
+def _check_replace(literals: Sequence[Any]) -> str | None:
+    return replacement_complaint(literals[1], literals[2])
+
+
+def _check_extract(literals: Sequence[Any]) -> str | None:
+    _, pattern, group = literals
+    wrong = pattern_complaint(pattern)
+    if wrong is None and not 0 <= group <= (groups := read_pattern(pattern).python.groups):
+        return f"{pattern!r} has no group {group}: it has {groups}, and 0 is the whole match"
+    return wrong
+
+
+def _check_part(literals: Sequence[Any]) -> str | None:
+    return (
+        "parts are counted from 1, or from the end by negative numbers: there is no part 0"
+        if literals[2] == 0
+        else None
+    )
+
+
+def _first_only(nullable: Sequence[bool]) -> bool:
+    return nullable[0]
+
+
+TEXT: Final = (
+    Function("upper", _string, "a string", "UPPER", aliases=("ucase",)),
+    Function("lower", _string, "a string", "LOWER", aliases=("lcase",)),
+    Function("trim", _string, "a string", "TRIM", aliases=("btrim",)),
+    Function("ltrim", _string, "a string", "LTRIM"),
+    Function("rtrim", _string, "a string", "RTRIM"),
+    Function("initcap", _string, "a string", "INITCAP"),
+    Function("reverse", _string, "a string", "REVERSE"),
+    Function("length", either(_string_length := fixed(STRING, result=INT32), fixed(BINARY, result=INT32)),
+             "a string or a binary", "LENGTH", aliases=("char_length", "character_length", "len")),
+    Function("ascii", _string_length, "a string", "ASCII"),
+    Function("chr", fixed(INT64, result=STRING), "a whole number", "CHR", aliases=("char",)),
+    Function("concat", all_of(STRING, STRING), "strings", "CONCAT"),
+    Function("concat_ws", all_of(STRING, STRING, least=2), "a separator and strings", "CONCAT_WS",
+             nullable=_first_only),
+    Function("substring", fixed(STRING, INT32, INT32, result=STRING), "a string, a start and a length", "SUBSTRING",
+             literals=(1, 2), optional=(_to_the_end,), aliases=("substr",)),
+    Function("left", _part, "a string and a number of characters", "LEFT", literals=(1,)),
+    Function("right", _part, "a string and a number of characters", "RIGHT", literals=(1,)),
+    Function("repeat", _part, "a string and a number of times", "REPEAT", literals=(1,)),
+    Function("lpad", _pad, "a string, a length and a filling", "LPAD", literals=(1, 2), optional=(" ",)),
+    Function("rpad", _pad, "a string, a length and a filling", "RPAD", literals=(1, 2), optional=(" ",)),
+    Function("replace", fixed(STRING, STRING, STRING, result=STRING), "a string, a part of it and a replacement",
+             "REPLACE", literals=(1, 2), optional=("",)),
+    Function("translate", fixed(STRING, STRING, STRING, result=STRING), "a string, characters and replacements",
+             "TRANSLATE", literals=(1, 2)),
+    Function("locate", fixed(STRING, STRING, INT32, result=INT32), "a part, a string and a start", "LOCATE",
+             literals=(0, 2), optional=(1,), aliases=("position",)),
+    Function("split_part", fixed(STRING, STRING, INT32, result=STRING), "a string, a delimiter and a number",
+             "SPLIT_PART", literals=(1, 2), check=_check_part),
+    Function("like", _string_test, "a string and a pattern", "LIKE", "Like", literals=(1,), check=_check_like),
+    Function("starts_with", _string_test, "a string and a prefix", "STARTSWITH", literals=(1,)),
+    Function("ends_with", _string_test, "a string and a suffix", "ENDSWITH", literals=(1,)),
+    Function("contains", _string_test, "a string and a part of it", "CONTAINS", literals=(1,)),
+    Function("regexp_like", _string_test, "a string and a pattern", "REGEXP_LIKE", "RegexpLike", literals=(1,),
+             check=_check_pattern, aliases=("rlike", "regexp")),
+    Function("regexp_replace", fixed(STRING, STRING, STRING, result=STRING), "a string, a pattern and a replacement",
+             "REGEXP_REPLACE", literals=(1, 2), check=_check_replace),
+    Function("regexp_extract", fixed(STRING, STRING, INT32, result=STRING), "a string, a pattern and a group",
+             "REGEXP_EXTRACT", literals=(1, 2), optional=(1,), check=_check_extract),
+)  # fmt: skip
+
+
+# Builders. What is not the string itself has to be a literal, so a Python string there is one anyway.
+
+
+def upper(value: Any) -> Expr:
+    """Return the string in upper case."""
+    return call("upper", value)
+
+
+def lower(value: Any) -> Expr:
+    """Return the string in lower case."""
+    return call("lower", value)
+
+
+def initcap(value: Any) -> Expr:
+    """Return the string in lower case, but the first letter after each blank in upper case."""
+    return call("initcap", value)
+
+
+def reverse(value: Any) -> Expr:
+    """Return the string's characters in reverse."""
+    return call("reverse", value)
+
+
+def length(value: Any) -> Expr:
+    """Return the number of characters of a string or of bytes of a binary, an int32."""
+    return call("length", value)
+
+
+def ascii(value: Any) -> Expr:  # noqa: A001 - SQL's name; reached as tm.ascii, and never star-exported
+    """Return the code point of the string's first character, 0 where it has none; an int32."""
+    return call("ascii", value)
+
+
+def chr(code: Any) -> Expr:  # noqa: A001 - see ascii
+    """Return the Latin-1 character of a code, of which the last 8 bits count; of a negative one the empty string."""
+    return call("chr", code)
+
+
+def concat(*values: Any) -> Expr:
+    """Return the strings joined; NULL where one of them is."""
+    return call("concat", *values)
+
+
+def concat_ws(separator: Any, *values: Any) -> Expr:
+    """Return the strings that are not NULL joined, with a separator between; NULL only where the separator is."""
+    return call("concat_ws", separator, *values)
+
+
+def substring(value: Any, start: int, length: int = _to_the_end) -> Expr:
+    """Return the part of a string that starts at a position counted from 1, or from the end if negative."""
+    return call("substring", value, start, length)
+
+
+def left(value: Any, count: int) -> Expr:
+    """Return the string's first characters."""
+    return call("left", value, count)
+
+
+def right(value: Any, count: int) -> Expr:
+    """Return the string's last characters."""
+    return call("right", value, count)
+
+
+def repeat(value: Any, times: int) -> Expr:
+    """Return the string so many times over."""
+    return call("repeat", value, times)
+
+
+def lpad(value: Any, length: int, filling: str = " ") -> Expr:
+    """Return the string brought to a length: filled up on the left, or cut off on the right."""
+    return call("lpad", value, length, filling)
+
+
+def rpad(value: Any, length: int, filling: str = " ") -> Expr:
+    """Return the string brought to a length: filled up on the right, or cut off there."""
+    return call("rpad", value, length, filling)
+
+
+def trim(value: Any) -> Expr:
+    """Return the string without blanks at either end."""
+    return call("trim", value)
+
+
+def ltrim(value: Any) -> Expr:
+    """Return the string without blanks at its beginning."""
+    return call("ltrim", value)
+
+
+def rtrim(value: Any) -> Expr:
+    """Return the string without blanks at its end."""
+    return call("rtrim", value)
+
+
+def replace(value: Any, part: str, replacement: str = "") -> Expr:
+    """Return the string with every occurrence of a part replaced."""
+    return call("replace", value, part, replacement)
+
+
+def translate(value: Any, characters: str, replacements: str) -> Expr:
+    """Return the string with each of the characters replaced by the one at its place, or left out if there is none."""
+    return call("translate", value, characters, replacements)
+
+
+def instr(value: Any, part: str) -> Expr:
+    """Return where a part first begins, counted from 1; 0 where it does not occur."""
+    return call("locate", part, value, 1)
+
+
+def locate(part: str, value: Any, start: int = 1) -> Expr:
+    """Return where a part first begins at or after a position, counted from 1; 0 where it does not occur."""
+    return call("locate", part, value, start)
+
+
+def split_part(value: Any, delimiter: str, number: int) -> Expr:
+    """Return the part of this number between delimiters, from the end if negative; empty where there is none."""
+    return call("split_part", value, delimiter, number)
+
+
+def ilike(value: Any, pattern: Any) -> Expr:
+    """Return whether the whole string matches a pattern as in ``like``, whatever the case of letters."""
+    given = resolve(pattern) if isinstance(pattern, Expr) else pattern
+    text = given.value if isinstance(given, Literal) else given
+    return call("like", lower(value), text.lower() if isinstance(text, str) else text)
+
+
+def regexp_like(value: Any, pattern: str) -> Expr:
+    """Return whether a regular expression matches anywhere in the string. Java's language; letters are ASCII's."""
+    return call("regexp_like", value, pattern)
+
+
+def regexp_replace(value: Any, pattern: str, replacement: str) -> Expr:
+    r"""Return the string with every match replaced; ``$1`` stands for the first group, ``\$`` for a dollar."""
+    return call("regexp_replace", value, pattern, replacement)
+
+
+def regexp_extract(value: Any, pattern: str, group: int = 1) -> Expr:
+    """Return what a group of the first match took, 0 for the whole match; empty where nothing matches."""
+    return call("regexp_extract", value, pattern, group)

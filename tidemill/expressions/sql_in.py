@@ -1,0 +1,331 @@
+"""SQL text to expressions, by sqlglot in Spark's dialect.
+
+sqlglot reads the syntax. Functions are looked up by their names in our registry: what sqlglot takes a call for differs
+from version to version. It is imported here and in ``sql_text`` alone, and these where SQL text is met.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+
+from tidemill.errors import SchemaError, did_you_mean
+from tidemill.expressions.expr import Alias, Call, Cast, Column, Expr, Literal, nullif, resolve, when
+from tidemill.expressions.functions import BY_NAME, FUNCTIONS
+from tidemill.expressions.functions.dates import WITH_UNIT, extract, to_date, to_timestamp
+from tidemill.expressions.functions.text import ilike, instr
+from tidemill.expressions.intervals import Interval, interval_of, sum_of, unit_of
+from tidemill.expressions.types import (
+    BINARY,
+    BOOL,
+    DATE,
+    FLOAT64,
+    INT32,
+    INT64,
+    STRING,
+    TIMESTAMP,
+    DType,
+    dtype,
+    list_type,
+)
+
+__all__ = ["parse"]
+
+_DIALECT: Final = "spark"
+
+
+def parse(text: str) -> Expr:
+    """Return the expression that SQL text stands for; ``SchemaError`` names what is wrong or not supported.
+
+    >>> parse("a <=> 1")
+    Call(function='eq_null_safe', args=(Column(name='a'), Literal(value=1)))
+    >>> parse("uper(a)")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    tidemill.errors.SchemaError: UPER(a) in `uper(a)` is not supported in a scalar expression: no function `uper`; ...
+    """
+    try:
+        dialect = Dialect.get_or_raise(_DIALECT)
+        trees = _Syntax(dialect=dialect).parse(dialect.tokenize(text), text)
+    except SqlglotError as error:
+        reason = str(error).splitlines()[0]
+        msg = f"`{text}` is not a SQL expression: {reason}. A literal string is tm.lit({text!r})"
+        raise SchemaError(msg) from None
+    if len(trees) != 1 or trees[0] is None:
+        msg = f"`{text}` is not a SQL expression: expected one. A literal string is tm.lit({text!r})"
+        raise SchemaError(msg)
+    return _Parser(text).expression(trees[0])
+
+
+class _Syntax(Dialect.get_or_raise(_DIALECT).parser_class):  # type: ignore[misc]
+    """Spark's grammar; calls stay calls by name, but for the few that have a syntax of their own."""
+
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: rule
+        for name, rule in Dialect.get_or_raise(_DIALECT).parser_class.FUNCTION_PARSERS.items()
+        if name in ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
+    }
+
+
+class _Parser:
+    """Turns sqlglot's nodes into ours; keeps the text for errors."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def expression(self, node: Any) -> Expr:
+        rule, found = _SPECIAL.get(type(node)), None
+        if rule is not None:
+            found = rule(self, node)
+        elif type(node) in _BY_CLASS and not {k for k, v in node.args.items() if v} - _UNDERSTOOD:
+            found = self.operator(node)
+        if found is None:
+            raise self.unsupported(node)
+        return ~found if node.args.get("negate") else found
+
+    def unsupported(self, node: Any, why: str = "") -> SchemaError:
+        what = node.sql(dialect=_DIALECT) if isinstance(node, exp.Expression) else str(node)
+        return SchemaError(f"{what} in `{self.text}` is not supported in a scalar expression" + why)
+
+    def operator(self, node: exp.Expression) -> Expr:
+        operands = [v for k in ("this", "expression") if (v := node.args.get(k)) is not None]
+        for operand in operands:
+            # Spark binds & before ^ before |, sqlglot all alike.
+            if type(node) in _BITS and type(operand) in _BITS and type(operand) is not type(node):
+                raise self.unsupported(node, ": write parentheses where & | ^ << >> meet")
+        return Call(_BY_CLASS[type(node)], tuple(self.expression(o) for o in operands))
+
+    def sum(self, node: exp.Add) -> Expr:
+        """Return an addition, or one literal for INTERVAL 1 DAY 2 HOURS, which for sqlglot is an addition too."""
+        found = self.operator(node)
+        assert isinstance(found, Call)
+        parts = [a.value for a in found.args if isinstance(a, Literal) and isinstance(a.value, Interval)]
+        return Literal(sum_of(parts)) if len(parts) == len(found.args) else found
+
+    def quoted(self, node: exp.Concat) -> Expr:
+        """Refuse two literals side by side: 'it''s' to Spark is one with a quote in it, to sqlglot two."""
+        raise self.unsupported(node, ": for a quote within a string write \\', and CONCAT to join strings")
+
+    def function(self, node: exp.Anonymous) -> Expr:
+        name, given = node.name.lower(), node.expressions
+        if name in _UNSTEADY:
+            raise self.unsteady(node)
+        if name in _AGGREGATES:
+            raise self.unsupported(node, ": an aggregate is no function of one row")
+        if name in _WITH_UNIT and len(given) == _WITH_UNIT_ARGUMENTS:
+            unit = unit_of(given[0].name)
+            if unit is None:
+                raise self.unsupported(node, f": {given[0].name!r} is no unit of time")
+            return Call(_WITH_UNIT[name], (Literal(unit), *map(self.expression, given[1:])))
+        args = [self.expression(a) for a in given]
+        if builder := _BUILDERS.get((name, len(args))):
+            return builder(*args)
+        if name in _CAST_NAMES and len(args) == 1:
+            return Cast(args[0], _CAST_NAMES[name])
+        found = BY_NAME.get(name)
+        if found is None:
+            others = {*BY_NAME, *(n for n, _ in _BUILDERS)}
+            hint = "; " + did_you_mean(name, sorted(others - {name}))
+            why = f": `{name}` does not take {len(args)} arguments" if name in others else f": no function `{name}`"
+            raise self.unsupported(node, why + hint * hint.startswith("; did"))
+        return Call(found.name, tuple(args))
+
+    def unsteady(self, node: exp.Expression) -> SchemaError:
+        return self.unsupported(
+            node,
+            ": it is no function of the row, and a result that changes while its input does not cannot be kept up to "
+            "date; bring the value in as a column or an input",
+        )
+
+    def position(self, node: exp.StrPosition) -> Expr:
+        start = node.args.get("position")
+        args = (node.args["substr"], node.this, *([start] if start else []))
+        return Call("locate", tuple(self.expression(a) for a in args))
+
+    def interval(self, node: exp.Interval) -> Expr | None:
+        unit, number = node.args.get("unit"), node.this
+        text = self.expression(number.unnest() if isinstance(number, exp.Paren) else number) if number else None
+        text = resolve(text) if text is not None else None
+        if not isinstance(text, Literal) or isinstance(text.value, bool) or not isinstance(text.value, (str, int)):
+            raise self.unsupported(
+                node, ": an interval of so many units is a literal; TIMESTAMPADD(unit, number, t) takes any"
+            )
+        if unit is None:
+            pieces = str(text.value).split()
+            if not pieces or len(pieces) % 2:
+                return None
+            pairs = zip(pieces[::2], pieces[1::2], strict=True)
+            return Literal(sum_of([interval_of(number, word) for number, word in pairs]))
+        if isinstance(unit, exp.IntervalSpan):
+            return Literal(interval_of(str(text.value), unit.this.name, unit.expression.name))
+        return Literal(interval_of(str(text.value), unit.name))
+
+    def column(self, node: exp.Column) -> Expr | None:
+        plain = isinstance(node.this, exp.Identifier) and not node.args.get("table")
+        return Column(node.name) if plain else None
+
+    def literal(self, node: exp.Literal) -> Expr:
+        text = node.name
+        if node.is_string:
+            return Literal(text)
+        if "e" in text.lower():
+            return Literal(float(text))
+        return Literal(decimal.Decimal(text) if "." in text else int(text))
+
+    def negative(self, node: exp.Neg) -> Expr:
+        return -self.expression(node.this)
+
+    def cast(self, node: exp.Cast) -> Expr | None:
+        if node.args.get("safe") or node.args.get("format"):
+            return None
+        to = self.type(node.to)
+        return Cast(self.expression(node.this), to)
+
+    def type(self, node: exp.DataType) -> DType:
+        known = _TYPES.get(node.this)
+        if known is not None:
+            return known
+        if node.this == exp.DataType.Type.ARRAY and len(node.expressions) == 1:
+            return list_type(self.type(node.expressions[0]))
+        try:
+            return dtype(node.sql(dialect=_DIALECT))
+        except SchemaError:
+            raise self.unsupported(node) from None
+
+    def case(self, node: exp.Case) -> Expr:
+        subject = self.expression(node.this) if node.this else None
+        args: list[Expr] = []
+        for branch in node.args["ifs"]:
+            test = self.expression(branch.this)
+            args += [test if subject is None else subject == test, self.expression(branch.args["true"])]
+        default = node.args.get("default")
+        return Call("case", (*args, self.expression(default) if default else Literal(None)))
+
+    def if_(self, node: exp.If) -> Expr:
+        false = node.args.get("false")
+        args = (node.this, node.args["true"], false or exp.Null())
+        return Call("case", tuple(self.expression(a) for a in args))
+
+    def is_(self, node: exp.Is) -> Expr | None:
+        value = self.expression(node.this)
+        if isinstance(node.expression, exp.Null):
+            return value.is_null()
+        if isinstance(node.expression, exp.Boolean):
+            return value.eq_null_safe(self.expression(node.expression))
+        return None
+
+    def in_(self, node: exp.In) -> Expr | None:
+        if set(node.args) - {"this", "expressions"} and any(node.args.get(k) for k in ("query", "unnest", "field")):
+            return None
+        return self.expression(node.this).isin([self.expression(e) for e in node.expressions])
+
+    def between(self, node: exp.Between) -> Expr | None:
+        if node.args.get("symmetric"):
+            return None
+        return self.expression(node.this).between(self.expression(node.args["low"]), self.expression(node.args["high"]))
+
+    def trim(self, node: exp.Trim) -> Expr | None:
+        name = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.text("position").upper())
+        return None if name is None or node.expression else Call(name, (self.expression(node.this),))
+
+    def substring(self, node: exp.Substring) -> Expr:
+        args = [v for k in ("this", "start", "length") if (v := node.args.get(k)) is not None]
+        return Call("substring", tuple(self.expression(a) for a in args))
+
+    def extract(self, node: exp.Extract) -> Expr:
+        return extract(node.name, self.expression(node.expression))
+
+
+_TYPES: Final = {
+    exp.DataType.Type.TIMESTAMPTZ: TIMESTAMP,  # what sqlglot makes of Spark's TIMESTAMP; ours have no zone
+    exp.DataType.Type.TIMESTAMPNTZ: TIMESTAMP,
+    exp.DataType.Type.TIMESTAMP: TIMESTAMP,
+    exp.DataType.Type.TEXT: STRING,
+    exp.DataType.Type.INT: INT32,
+    exp.DataType.Type.BIGINT: INT64,
+    exp.DataType.Type.DOUBLE: FLOAT64,
+}
+
+
+def _refuse(parser: _Parser, node: exp.Expression) -> None:
+    raise parser.unsteady(node)
+
+
+_SPECIAL: Final[dict[type, Callable[[_Parser, Any], Expr | None]]] = {
+    **dict.fromkeys((exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser, exp.SessionUser), _refuse),
+    exp.Paren: lambda p, n: p.expression(n.this),
+    exp.Alias: lambda p, n: Alias(p.expression(n.this), n.alias),
+    exp.Column: _Parser.column,
+    exp.Literal: _Parser.literal,
+    exp.Null: lambda _p, _n: Literal(None),
+    exp.Boolean: lambda _p, n: Literal(bool(n.this)),
+    exp.HexString: lambda _p, n: Literal(bytes.fromhex(n.name)),
+    exp.Neg: _Parser.negative,
+    exp.Cast: _Parser.cast,
+    exp.TryCast: _Parser.cast,
+    exp.Case: _Parser.case,
+    exp.If: _Parser.if_,
+    exp.Is: _Parser.is_,
+    exp.In: _Parser.in_,
+    exp.Between: _Parser.between,
+    exp.Trim: _Parser.trim,
+    exp.Substring: _Parser.substring,
+    exp.Anonymous: _Parser.function,
+    exp.Add: _Parser.sum,
+    exp.Concat: _Parser.quoted,
+    exp.StrPosition: _Parser.position,
+    exp.Interval: _Parser.interval,
+    exp.Extract: _Parser.extract,
+    exp.ILike: lambda p, n: ilike(p.expression(n.this), p.expression(n.expression)),
+    exp.NullSafeNEQ: lambda p, n: ~p.expression(n.this).eq_null_safe(p.expression(n.expression)),
+    exp.DPipe: lambda p, n: Call("concat", (p.expression(n.this), p.expression(n.expression))),
+}
+
+_BY_CLASS: Final = {getattr(exp, f.operator): f.name for f in FUNCTIONS.values() if f.operator}
+_UNDERSTOOD: Final = {"this", "expression", "negate", "typed", "safe"}
+_BITS: Final[set[type]] = {exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift}
+
+_BUILDERS: Final[dict[tuple[str, int], Callable[..., Expr]]] = {
+    ("nullif", 2): nullif,
+    ("isnotnull", 1): Expr.is_not_null,
+    ("nvl2", 3): lambda value, given, otherwise: when(value.is_not_null(), given).otherwise(otherwise),
+    ("instr", 2): instr,
+    ("charindex", 2): lambda part, value: instr(value, part),
+    ("ilike", 2): ilike,
+    ("log", 1): lambda value: Call("ln", (value,)),
+    ("date_part", 2): lambda part, moment: extract(getattr(resolve(part), "value", ""), moment),
+    ("to_date", 1): to_date,
+    ("to_timestamp", 1): to_timestamp,
+    ("to_timestamp_ntz", 1): to_timestamp,
+    ("date_diff", 2): lambda end, start: Call("datediff", (end, start)),
+    ("dateadd", 2): lambda date, days: Call("date_add", (date, days)),
+}
+"""Calls that stand for other expressions, by name and number of arguments."""
+
+_WITH_UNIT: Final = {
+    **{name: name for name in WITH_UNIT}, "dateadd": "timestampadd", "date_add": "timestampadd",
+    "datediff": "timestampdiff", "date_diff": "timestampdiff",
+}  # fmt: skip
+_WITH_UNIT_ARGUMENTS: Final = 3
+
+_CAST_NAMES: Final = {
+    "bigint": INT64, "int": INT32, "double": FLOAT64, "string": STRING, "boolean": BOOL, "binary": BINARY, "date": DATE,
+    "timestamp": TIMESTAMP,
+}  # fmt: skip
+
+_AGGREGATES: Final = {
+    "sum", "count", "avg", "mean", "min", "max", "stddev", "variance", "first", "last", "list", "bool_or", "bool_and",
+    "any_value", "array_agg", "collect_list", "count_distinct",
+}  # fmt: skip
+
+_UNSTEADY: Final = {
+    "current_date", "curdate", "current_timestamp", "localtimestamp", "now", "current_time", "unix_timestamp", "rand",
+    "random", "randn", "uuid", "monotonically_increasing_id", "spark_partition_id", "input_file_name", "current_user",
+    "user", "session_user", "shuffle",
+}  # fmt: skip

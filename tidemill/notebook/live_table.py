@@ -1,0 +1,77 @@
+"""An output as a table in a notebook that stays up to date."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidemill.errors import TimeError
+
+if TYPE_CHECKING:
+    from tidemill.boundary.results import Rows
+    from tidemill.renderer.runs.run import Run
+
+__all__ = ["Live"]
+
+
+class Live:
+    """A table of an output's contents, displayed where it was made and again by `show`, refreshed after each step.
+
+    Refreshing reads the whole output. `stop` ends it; the table stays as it is.
+    """
+
+    def __init__(self, run: Run, name: str, limit: int) -> None:
+        try:
+            from IPython.display import display  # noqa: PLC0415 - only for those who have it
+        except ImportError:
+            msg = "run.live() displays through IPython, which is not installed: pip install 'tidemill[notebook]'"
+            raise ModuleNotFoundError(msg, name="IPython") from None
+        if len(run.graph.coordinates) > 1:
+            msg = f"run.live({name!r}) is for times of one coordinate, here they are {run.graph.coordinates}"
+            raise TimeError(msg + f": look at run.snapshot({name!r}, at=...)")
+        run.frontier(name)
+        self._run, self._name, self._limit = run, name, limit
+        self._display: Any = display
+        self._handles: list[Any] = []
+        self.show()
+        self._stop = run.on_step(lambda _: self.refresh())
+
+    def show(self) -> None:
+        """Display the table here too."""
+        handle = self._display(self._view(), display_id=True)
+        if handle is not None:  # outside of IPython it is printed once
+            self._handles.append(handle)
+
+    def refresh(self) -> None:
+        """Bring the table up to date, as every step does."""
+        if self._handles:
+            view = self._view()
+            for handle in self._handles:
+                handle.update(view)
+
+    def stop(self) -> None:
+        """Refresh no more."""
+        self._stop()
+
+    def _view(self) -> _View:
+        try:
+            return _View(self._name, self._run.snapshot(self._name), self._limit)
+        except TimeError:
+            return _View(self._name, None, self._limit)
+
+    def _ipython_display_(self) -> None:
+        """Display nothing: `run.live` at the end of a cell has done so."""
+
+
+class _View:
+    """What is displayed: the rows at a time, or that there is none yet."""
+
+    def __init__(self, name: str, rows: Rows | None, limit: int) -> None:
+        self._name, self._rows, self._limit = name, rows, limit
+
+    def _repr_html_(self) -> str:
+        if self._rows is None:
+            return "<p>nothing is complete yet</p>"
+        return self._rows.to_html(limit=self._limit)
+
+    def __repr__(self) -> str:
+        return "nothing is complete yet" if self._rows is None else repr(self._rows)

@@ -1,0 +1,256 @@
+"""Cold batches: updates in Parquet files, read a page at a time by the hash of their key.
+
+A file of a cold batch has the updates' values as columns ``v0, v1, ...``, the times ``t0, ...``, the weights
+``w0, ...``. One that is sorted has before them ``h``, Spark's xxhash64 of the key's values, and is in its order, in row
+groups (pages) small enough to be read for a key. Values, not codes: any process can read them, executors of Spark too.
+One that is not sorted yet, as large loads leave them, is sorted when a key is first asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidemill.errors import StateError
+from tidemill.expressions.types import INT64, DType
+from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
+from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
+from tidemill.renderer.embedded.kernels.times import advance
+from tidemill.renderer.embedded.kernels.updates import Block, Bools, Ints, consolidated
+
+__all__ = [
+    "HASH", "PAGE", "ColdBatch", "ColdFile", "Layout", "Page", "Pages", "merged", "read_file", "sorted_file",
+    "write_block",
+]  # fmt: skip
+
+HASH: Final = "h"
+PAGE: Final = 8192
+"""Updates in a row group: what is read for a single key, which takes about a millisecond."""
+_WINDOW: Final = 1_000_000
+"""Updates that are merged at once, about."""
+_UNREADABLE: Final = (OSError, pa.ArrowException)
+
+
+@attrs.frozen
+class Layout:
+    """The columns of the files of one spine: by which values it is, what they are, how many times and weights."""
+
+    keys: tuple[int, ...]
+    types: tuple[DType | None, ...]
+    users: int
+    coordinates: int
+    weights: int
+
+    @property
+    def fields(self) -> list[tuple[str, DType]]:
+        """The columns behind the hash."""
+        values = [(f"v{i}", INT64 if t is None else t) for i, t in enumerate(self.types)]
+        rest = [*(f"t{i}" for i in range(self.coordinates)), *(f"w{i}" for i in range(self.weights))]
+        return values + [(name, INT64) for name in rest]
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether a column is of lists: Spark 4.3 cannot read them where they have a dictionary with nothing in it."""
+        return any(dtype.element is not None for _, dtype in self.fields)
+
+    def decoded(self, block: Block, interner: Interner) -> pa.Table:
+        """Return updates as a table, without the hash."""
+        columns = [decode_column(codes, t, interner) for codes, (_, t) in zip(block, self.fields, strict=True)]
+        return pa.table(dict(zip([name for name, _ in self.fields], columns, strict=True)))
+
+    def encoded(self, table: pa.Table, interner: Interner) -> Block:
+        """Return a table as updates."""
+        block = np.empty((len(self.fields), len(table)), np.int64)
+        for i, (name, dtype) in enumerate(self.fields):
+            block[i] = encode_column(table.column(name).cast(dtype.arrow), dtype, interner)
+        return block
+
+    def hashes(self, table: pa.Table) -> Ints:
+        """Return the hash of each row's key."""
+        return self.key_hashes([_whole(table.column(f"v{k}")) for k in self.keys], len(table))
+
+    def key_hashes(self, columns: Sequence[pa.Array], count: int) -> Ints:
+        """Return the hashes of keys."""
+        return xxhash64_columns(columns) if columns else np.zeros(count, np.int64)
+
+
+@attrs.frozen
+class ColdFile:
+    """A file of a cold batch."""
+
+    name: str
+    rows: int
+    sorted: bool
+    columns: tuple[int, ...] | None = None
+    """Which of the file's values are the arrangement's, where it was not written for it."""
+    constants: tuple[tuple[str, int | None], ...] = ()
+    """Columns that are the same throughout, and so not in the file: numbers, and NULL for values that nobody reads."""
+
+    def sources(self, layout: Layout) -> list[tuple[str, DType, str | int | None]]:
+        """Return for each column of the layout its name, its type, and what it is called in the file, or what it is."""
+        called = {f"v{i}": f"v{c}" for i, c in enumerate(self.columns or ())}
+        same = dict(self.constants)
+        inside = [called.get(name, name) for name, _ in layout.fields]
+        return [(*field, same.get(name, name)) for field, name in zip(layout.fields, inside, strict=True)]
+
+
+@attrs.frozen
+class ColdBatch:
+    """Updates that came together, in one file or more."""
+
+    files: tuple[ColdFile, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(f.rows for f in self.files)
+
+
+Page = tuple[str, int]
+"""A file and the number of a row group in it."""
+
+
+class Pages:
+    """The pages of a sorted file, by the hashes they have."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._file = pq.ParquetFile(path, memory_map=True)
+            about = self._file.metadata
+            column = self._file.schema_arrow.get_field_index(HASH)
+            seen = [about.row_group(i).column(column).statistics for i in range(about.num_row_groups)]
+        except _UNREADABLE as error:
+            raise _damaged(path, error) from error
+        self._low: Ints = np.array([s.min for s in seen], np.int64)
+        self._high: Ints = np.array([s.max for s in seen], np.int64)
+        self.bounds = self._low
+        """The least hash of each page."""
+
+    def of(self, hashes: Ints) -> list[int]:
+        """Return the pages that may have one of these hashes, which are sorted."""
+        some: Bools = hashes.searchsorted(self._low, "left") < hashes.searchsorted(self._high, "right")
+        return some.nonzero()[0].tolist()
+
+    def within(self, low: int | None, high: int | None) -> list[int]:
+        """Return the pages that may have a hash from ``low`` on and below ``high``."""
+        some = np.ones(len(self._low), np.bool_)
+        if low is not None:
+            some &= self._high >= low
+        if high is not None:
+            some &= self._low < high
+        return some.nonzero()[0].tolist()
+
+    def read(self, pages: Sequence[int]) -> pa.Table:
+        """Return the rows of some pages."""
+        try:
+            return self._file.read_row_groups(list(pages), use_threads=len(pages) > 1)
+        except _UNREADABLE as error:
+            raise _damaged(self._path, error) from error
+
+
+def write_block(path: Path, layout: Layout, block: Block, interner: Interner) -> ColdFile:
+    """Write updates to a sorted file, which is on the disk when this returns."""
+    return _write_sorted(path, layout, iter([layout.decoded(block, interner)]))
+
+
+def read_file(folder: Path, layout: Layout, file: ColdFile) -> pa.Table:
+    """Return what is in a file."""
+    sources = file.sources(layout)
+    try:
+        found = pq.read_table(folder / file.name, columns=[s for *_, s in sources if isinstance(s, str)])
+    except _UNREADABLE as error:
+        raise _damaged(folder / file.name, error) from error
+    return pa.table(
+        {
+            name: found.column(s) if isinstance(s, str) else pa.repeat(pa.scalar(s, dtype.arrow), found.num_rows)
+            for name, dtype, s in sources
+        }
+    )
+
+
+def sorted_file(path: Path, layout: Layout, folder: Path, unsorted: ColdFile) -> ColdFile:
+    """Write a sorted file of what is in one that is not."""
+    return _write_sorted(path, layout, iter([read_file(folder, layout, unsorted)]))
+
+
+def merged(path: Path, layout: Layout, files: Sequence[Pages], rows: int, since: Any) -> ColdFile | None:
+    """Write one sorted file of the updates of several, consolidated at compacted times; None where none are left.
+
+    A range of hashes at a time: what is held in memory does not grow with the files.
+    """
+    file = _write_sorted(path, layout, _windows(layout, files, rows, since))
+    if file.rows:
+        return file
+    path.unlink()
+    return None
+
+
+def _windows(layout: Layout, files: Sequence[Pages], rows: int, since: Any) -> Iterator[pa.Table]:
+    bounds = np.unique(np.concatenate([f.bounds for f in files]))
+    step = max(1, len(bounds) * _WINDOW // max(rows, 1))
+    cuts = [None, *bounds[step::step].tolist(), None]
+    for low, high in itertools.pairwise(cuts):
+        interner = Interner()  # what is merged is not what the run holds
+        parts = [f.read(pages) for f in files if (pages := f.within(low, high))]
+        if not parts:
+            continue
+        table = pa.concat_tables(parts)
+        hashes = table.column(HASH).to_numpy()
+        inside = np.ones(len(hashes), np.bool_)
+        if low is not None:
+            inside &= hashes >= low
+        if high is not None:
+            inside &= hashes < high
+        block = layout.encoded(table.filter(pa.array(inside)), interner)
+        block = consolidated(advance(block, len(layout.types), layout.users, since), layout.weights)
+        yield layout.decoded(block, interner)
+
+
+def _write_sorted(path: Path, layout: Layout, tables: Iterator[pa.Table]) -> ColdFile:
+    schema = pa.schema([(HASH, pa.int64()), *((name, dtype.arrow) for name, dtype in layout.fields)])
+    try:
+        rows = _write_tables(path, layout, schema, tables)
+    except BaseException:  # a disk that is full is not to be filled with what is of no use
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise
+    return ColdFile(path.name, rows, sorted=True)
+
+
+def _write_tables(path: Path, layout: Layout, schema: pa.Schema, tables: Iterator[pa.Table]) -> int:
+    rows = 0
+    with path.open("xb") as file:
+        plain = [name for name, dtype in layout.fields if dtype.element is None]  # see `Layout.has_lists`
+        with pq.ParquetWriter(file, schema, write_statistics=[HASH], use_dictionary=plain) as writer:
+            for table in tables:
+                if not len(table):  # a page of nothing would have no least hash
+                    continue
+                hashes = layout.hashes(table)
+                order = pa.array(hashes.argsort(kind="stable"))
+                columns = [pa.array(hashes), *(table.column(name).cast(t.arrow) for name, t in layout.fields)]
+                writer.write_table(pa.table(columns, schema=schema).take(order), row_group_size=PAGE)
+                rows += len(table)
+        file.flush()
+        os.fsync(file.fileno())
+    return rows
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _damaged(path: Path, error: Exception) -> StateError:
+    if isinstance(error, FileNotFoundError):
+        return StateError(f"{path} is missing, which was committed: the folder was changed from outside; restore it")
+    return StateError(
+        f"{path} is not a whole file of state ({error}): it was cut off or changed; restore it from a copy"
+    )

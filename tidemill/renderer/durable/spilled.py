@@ -1,0 +1,362 @@
+"""What of a run's state is not in memory: cold batches below its spines, on the disk, got page by page.
+
+A spine whose updates were spilled has its older ones here. What is asked for by key is read, with the page it is on,
+and stays in memory until room is needed. So the memory of a run is bounded, and a step costs what it touches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import numpy as np
+
+from tidemill.expressions.types import INT64
+from tidemill.renderer.durable.spill_files import (
+    ColdBatch,
+    ColdFile,
+    Layout,
+    Page,
+    Pages,
+    merged,
+    read_file,
+    sorted_file,
+    write_block,
+)
+from tidemill.renderer.embedded.array_file import sync_folder
+from tidemill.renderer.embedded.kernels.codec import Interner, decode_column
+from tidemill.renderer.embedded.kernels.updates import Block, Ints, stacked
+from tidemill.renderer.embedded.schedule import Frontier, Schedule
+from tidemill.renderer.embedded.trace.spine import Spine
+
+__all__ = ["Cold", "ColdStore"]
+
+_MANY: Final = 16
+"""Cold batches from which on those that nobody has asked for a key are sorted and merged, too."""
+_RATIO: Final = 4
+"""A cold batch is merged with the next older one when that is less than this many times its size."""
+
+
+class ColdStore:
+    """The cold batches of a run, in a folder of their own.
+
+    A file is there as long as it is in a batch (`names`), the last commit refers to it (`base`), or somebody else needs
+    it and has it pinned: results that were not read yet, large changes that wait, and what the log refers to. All else
+    goes in `sweep`. A commit lists the files that it refers to as it is written (`listed`), and only when its manifest
+    is in place these are the new base: so at every moment there is all that the last manifest refers to.
+    """
+
+    def __init__(self, folder: Path, users: int, interner: Interner, *, durable: bool) -> None:
+        self.folder = folder
+        self.durable = durable
+        """Whether a crash is to be survived."""
+        self.users = users
+        self.interner = interner
+        self.colds: dict[str, Cold] = {}
+        """By the name of the spine that they are below."""
+        self.base: set[str] = set()
+        """The files that the last checkpoint refers to: after a crash they are what there is."""
+        self.listed: set[str] = set()
+        """Those that a checkpoint refers to that is being made."""
+        self.replaced = 0
+        """How many files were replaced by others since the last sweep."""
+        self._pins: Counter[str] = Counter()
+        self._pinning = threading.RLock()
+        """Results let go of their pins in whatever thread drops them, at any moment."""
+        self._flusher: ThreadPoolExecutor | None = None
+        self._flushing: list[tuple[list[str], Future[None]]] = []
+        self.doubtful: set[str] = set()
+        """Files that may not be on the disk, which could not write them."""
+        self._owner = uuid.uuid4().hex[:8]
+        self._numbers = itertools.count()
+
+    def below(self, name: str, spine: Spine) -> Cold:
+        """Return what is below a spine."""
+        if name not in self.colds:
+            self.colds[name] = spine.below = Cold(self, name, spine)
+        return self.colds[name]
+
+    def spill(self, name: str, spine: Spine) -> None:
+        """Write what a spine holds in memory below it, and let go of it."""
+        spine.exert()
+        block = spine.held()
+        if block.shape[1]:
+            cold = self.below(name, spine)
+            file = write_block(self.new_path(name), cold.layout, block, self.interner)
+            before = cold.cold_batches
+            try:
+                cold.add(ColdBatch((file,)))
+                spine.let_go()
+            except BaseException:  # interrupted: it must not be there twice
+                if spine.view.size:
+                    cold.cold_batches = before
+                raise
+            with contextlib.suppress(OSError):  # that is for tidiness, and there will be another opportunity
+                cold.settle()
+
+    @property
+    def in_memory(self) -> int:
+        """How many updates were read and are still in memory."""
+        return sum(cold.in_memory for cold in self.colds.values())
+
+    def forget(self) -> None:
+        """Let go of all that was read."""
+        for cold in self.colds.values():
+            cold.forget()
+
+    def listing(self) -> dict[str, Any]:
+        """Return what there is, to be written down with a checkpoint."""
+        self.listed = self.names
+        self.base = self.base | self.listed  # interrupted, nobody may know whether it is the last checkpoint
+        return {
+            name: [[attrs.astuple(f, recurse=False) for f in batch.files] for batch in cold.cold_batches]
+            for name, cold in self.colds.items()
+            if cold.cold_batches
+        }
+
+    def restore(self, listing: Mapping[str, Any], spines: Mapping[str, Spine]) -> None:
+        """Have below the spines what was written down."""
+        for name, batches in listing.items():
+            found = [ColdBatch(tuple(_cold_file(*file) for file in files)) for files in batches]
+            self.below(name, spines[name]).cold_batches = found
+        self.base = self.names
+
+    def flush_later(self, names: Iterable[str]) -> None:
+        """Have files that others wrote reach the disk in the background, while there is other work to be done."""
+        if not self.durable:
+            return
+        if self._flusher is None:
+            self._flusher = ThreadPoolExecutor(1, "tidemill-flush")
+        wanted = list(names)
+        self._flushing.append((wanted, self._flusher.submit(_flush, [self.folder / name for name in wanted])))
+
+    def flushed(self) -> None:
+        """Return when all files are on the disk: nothing may be committed before.
+
+        ``OSError`` where that fails. Such files are doubtful from then on: asked again, the system may say that all is
+        well although what it could not write is gone.
+        """
+        while self._flushing:
+            names, future = self._flushing[0]
+            try:
+                future.result()
+            except OSError:
+                del self._flushing[0]
+                self.doubtful.update(names)
+                raise
+            del self._flushing[0]
+        if self.folder.exists():
+            sync_folder(self.folder)
+
+    @property
+    def names(self) -> set[str]:
+        """The files that arrangements refer to."""
+        return {f.name for cold in self.colds.values() for batch in cold.cold_batches for f in batch.files}
+
+    def sweep(self) -> None:
+        """Remove files to which neither an arrangement refers, nor the last checkpoint, nor who pinned them."""
+        self.replaced = 0
+        if self.folder.exists():
+            with contextlib.suppress(OSError), self._pinning:  # there will be another opportunity
+                needed = self.names | self.base | set(self._pins)
+                for path in self.folder.iterdir():
+                    if path.is_dir():  # what a step wrote that was not taken
+                        shutil.rmtree(path, ignore_errors=True)
+                    elif path.name not in needed:
+                        path.unlink()
+
+    def pin(self, names: Iterable[str]) -> None:
+        """Keep files, whether or not an arrangement refers to them."""
+        with self._pinning:
+            self._pins.update(names)
+
+    def unpin(self, names: Iterable[str]) -> None:
+        """Keep files once less."""
+        with self._pinning:
+            for name in names:
+                self._pins[name] -= 1
+                if self._pins[name] <= 0:
+                    del self._pins[name]
+
+    def close(self) -> None:
+        """Let go of the thread that flushes: what was not waited for was not committed."""
+        if self._flusher is not None:
+            self._flusher.shutdown(cancel_futures=True)
+
+    def new_path(self, name: str) -> Path:
+        """Return a path for a file of a spine that no other file has."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self.folder / f"{name.replace('/', '-')}-{next(self._numbers):06}-{self._owner}.parquet"
+
+
+def _flush(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:  # it may be gone: it was refused
+            os.fsync(file.fileno())
+
+
+def _cold_file(
+    name: str, rows: int, is_sorted: bool, columns: list[int] | None, constants: Iterable[tuple[str, int | None]] = ()
+) -> ColdFile:
+    return ColdFile(
+        name,
+        rows,
+        is_sorted,
+        None if columns is None else tuple(columns),
+        tuple((name, value) for name, value in constants),
+    )
+
+
+class Cold:
+    """What is below one spine. See `Below`."""
+
+    def __init__(self, store: ColdStore, name: str, spine: Spine) -> None:
+        self.cold_batches: list[ColdBatch] = []
+        """Oldest first."""
+        self.layout = Layout(spine.keys, spine.types, store.users, spine.coordinates, spine.weights)
+        self._store = store
+        self._name = name
+        self._since = spine.since
+        self._pages: dict[str, Pages] = {}
+        self._schedule = Schedule(store.users, lambda _: Frontier(spine.since()))
+        self._read = self._empty()
+        self._loaded: set[Page] = set()
+        self._known: set[Any] = set()
+        """The keys of which every page is loaded."""
+
+    # -- see Below --------------------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        return sum(batch.rows for batch in self.cold_batches)
+
+    @property
+    def batches(self) -> int:
+        return len(self.cold_batches)
+
+    def find(self, keys: Block) -> tuple[Ints, Block]:
+        self._load(keys)
+        return self._read.find(keys)
+
+    def count(self, keys: Block) -> Ints:
+        self._load(keys)
+        return self._read.count(keys)
+
+    def everything(self) -> Block:
+        folder = self._store.folder
+        tables = [read_file(folder, self.layout, f) for b in self.cold_batches for f in b.files]
+        blocks = [self.layout.encoded(table, self._store.interner) for table in tables]
+        return stacked(blocks) if blocks else self._read.held()[:, :0]
+
+    def held(self) -> Block:
+        return self._read.held()
+
+    def clear(self) -> None:
+        self.cold_batches = []
+        self.forget()
+
+    # -- in and out of memory -----------------------------------------------------------------------------------------
+
+    @property
+    def in_memory(self) -> int:
+        return self._read.size
+
+    def forget(self) -> None:
+        """Let go of what was read."""
+        self._read = self._empty()
+        self._loaded.clear()
+        self._known.clear()
+        self._pages.clear()
+
+    def add(self, batch: ColdBatch) -> None:
+        """Have this as the newest batch."""
+        self.cold_batches = [*self.cold_batches, batch]
+        self._known.clear()
+
+    def settle(self, most: int = _MANY) -> None:
+        """Merge neighbours that have become similar in size; and all, sorted for it, where there are too many batches.
+
+        What is there is the same before, afterwards, and where it fails.
+        """
+        if len(self.cold_batches) > most:
+            self._sort()
+        while len(self.cold_batches) > 1:
+            older, newer = self.cold_batches[-2:]
+            if len(self.cold_batches) <= most and older.rows >= _RATIO * newer.rows:
+                return
+            if not all(f.sorted for batch in (older, newer) for f in batch.files):
+                return  # nobody has asked for a key yet
+            self._merge(older, newer)
+
+    def _merge(self, older: ColdBatch, newer: ColdBatch) -> None:
+        files = [*older.files, *newer.files]
+        path, rows = self._store.new_path(self._name), older.rows + newer.rows
+        found = merged(path, self.layout, [self._of(f.name) for f in files], rows, self._since())
+        rest = [] if found is None else [ColdBatch((found,))]
+        self.forget()  # first: interrupted in between, what was read of two files would be read again from the one
+        self.cold_batches = [*self.cold_batches[:-2], *rest]
+        self._store.replaced += len(files)
+
+    def _empty(self) -> Spine:
+        layout = self.layout
+        return Spine(layout.keys, layout.types, layout.coordinates, layout.weights, self._schedule, self._since)
+
+    def _load(self, keys: Block) -> None:
+        """Have all pages in memory that may have one of these keys."""
+        if not self.cold_batches:
+            return
+        codes = keys[0].tolist() if len(keys) == 1 else list(zip(*keys.tolist(), strict=True)) or [()] * keys.shape[1]
+        new = [i for i, key in enumerate(codes) if key not in self._known]
+        if not new:
+            return
+        self._sort()
+        wanted = keys.take(new, axis=1)
+        types = [self.layout.types[k] or INT64 for k in self.layout.keys]
+        columns = [decode_column(c, t, self._store.interner) for c, t in zip(wanted, types, strict=True)]
+        hashes = np.unique(self.layout.key_hashes(columns, len(new)))
+        for batch in self.cold_batches:
+            for file in batch.files:
+                self._load_pages(file.name, hashes)
+        self._known.update(codes[i] for i in new)
+
+    def _load_pages(self, name: str, hashes: Ints) -> None:
+        pages = self._of(name)
+        missing = [p for p in pages.of(hashes) if (name, p) not in self._loaded]
+        if missing:
+            block = self.layout.encoded(pages.read(missing), self._store.interner)
+            try:
+                self._read.append(block)
+                self._read.commit()
+                self._loaded.update((name, p) for p in missing)
+            except BaseException:  # interrupted: it must not be there twice
+                self.forget()
+                raise
+            finally:
+                self._schedule.touched.clear()
+
+    def _sort(self) -> None:
+        """Sort what large loads left unsorted, now that it is asked for by key: two files at a time."""
+        for i, batch in enumerate(self.cold_batches):
+            if not all(f.sorted for f in batch.files):
+                with ThreadPoolExecutor(2, "tidemill-sort") as threads:
+                    files = tuple(threads.map(lambda f: f if f.sorted else self._sorted(f), batch.files))
+                self.cold_batches[i] = ColdBatch(files)
+                self._store.replaced += len(files)
+
+    def _sorted(self, file: ColdFile) -> ColdFile:
+        return sorted_file(self._store.new_path(self._name), self.layout, self._store.folder, file)
+
+    def _of(self, name: str) -> Pages:
+        if name not in self._pages:
+            self._pages[name] = Pages(self._store.folder / name)
+        return self._pages[name]

@@ -1,0 +1,1 @@
+"""Scalar expressions over Arrow columns: a bound tree becomes closures over ``pyarrow.compute`` kernels."""

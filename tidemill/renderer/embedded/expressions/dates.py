@@ -1,0 +1,277 @@
+"""Functions of dates and timestamps over Arrow columns. Years are 1 to 9999; what leads beyond is an overflow."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.expressions.binding import BoundCall
+from tidemill.expressions.intervals import DAYS, MICROSECONDS, MONTHS, UNITS
+from tidemill.expressions.types import DATE, TIMESTAMP, DType
+from tidemill.renderer.embedded.expressions.kernels import (
+    Apply,
+    Rule,
+    checked,
+    kernel,
+    literal,
+    numbers,
+    spread,
+    with_nulls,
+)
+
+__all__ = ["DATE_RULES", "move_rule"]
+
+_EPOCH: Final = dt.date(1970, 1, 1)
+_FIRST_DAY: Final = (dt.date.min - _EPOCH).days
+_LAST_DAY: Final = (dt.date.max - _EPOCH).days
+_DAY: Final = 86_400_000_000
+_LIMITS: Final = {DATE: (_FIRST_DAY, _LAST_DAY), TIMESTAMP: (_FIRST_DAY * _DAY, (_LAST_DAY + 1) * _DAY - 1)}
+
+_Numbers: TypeAlias = np.ndarray[Any, Any]
+
+# Dates and timestamps as NumPy's integers: days, or microseconds, since 1970.
+
+
+def _raw(array: pa.Array) -> _Numbers:
+    if pa.types.is_date(array.type):
+        return numbers(array, pa.int32()).astype(np.int64)
+    return numbers(array, pa.int64())
+
+
+def _dated(values: _Numbers, like: list[pa.Array], to: DType) -> pa.Array:
+    """Return integers as dates or timestamps; an ``OverflowError`` where one is beyond the years 1 to 9999."""
+    low, high = _LIMITS[to]
+    bad = (values < low) | (values > high)
+    if bad.any():
+        for array in like:
+            if array.null_count:
+                bad &= array.is_valid().to_numpy(zero_copy_only=False)
+        if bad.any():
+            raise OverflowError
+        values = np.clip(values, low, high)
+    return with_nulls(values.astype(np.int32) if to == DATE else values, like, to.arrow)
+
+
+def _to_months(days: _Numbers) -> tuple[_Numbers, _Numbers]:
+    """Return the number of months since 1970 and the day of the month, from 0."""
+    months = days.astype("M8[D]").astype("M8[M]")
+    return months.astype(np.int64), days - months.astype("M8[D]").astype(np.int64)
+
+
+def _first_of(months: _Numbers) -> _Numbers:
+    days: _Numbers = np.clip(months, -30_000, 100_000).astype("M8[M]").astype("M8[D]").astype(np.int64)
+    return days
+
+
+def _plus_months(days: _Numbers, count: Any) -> _Numbers:
+    """Return the same day of another month, or its last one."""
+    months, day = _to_months(days)
+    months = months + np.clip(count, -200_000, 200_000)
+    first = _first_of(months)
+    moved: _Numbers = first + np.minimum(day, _first_of(months + 1) - first - 1)
+    return moved
+
+
+def _plus(values: _Numbers, count: Any, unit: DType, of: DType) -> _Numbers:
+    """Return dates' days or timestamps' microseconds moved by months, days or microseconds."""
+    if unit == MONTHS:
+        if of == DATE:
+            return _plus_months(values, count)
+        days = values // _DAY
+        later: _Numbers = _plus_months(days, count) * _DAY + values % _DAY
+        return later
+    size = _DAY if unit == DAYS and of == TIMESTAMP else 1
+    # Clipped, so that the product does not overflow: this is still far beyond the year 9999.
+    limit = 4 * _LIMITS[TIMESTAMP][1] // size
+    moved: _Numbers = values + np.clip(count, -limit, limit) * size
+    return moved
+
+
+def move_rule(bound: BoundCall, to: DType, by: DType, sign: int) -> Apply:
+    """Return the function of dates or timestamps and what moves them: a column of days, or an interval's amount."""
+    unit = by if by in (MONTHS, DAYS, MICROSECONDS) else DAYS
+
+    def apply(moments: pa.Array, count: Any) -> pa.Array:
+        if isinstance(count, int):
+            return _dated(_plus(_raw(moments), sign * count, unit, to), [moments], to)
+        columns = spread((moments, count))
+        counts = sign * numbers(columns[1]).astype(np.int64)
+        return _dated(_plus(_raw(columns[0]), counts, unit, to), columns, to)
+
+    return checked(bound, apply, "the result is not in the years 1 to 9999")
+
+
+def _date_add(bound: BoundCall) -> Apply:
+    return move_rule(bound, DATE, bound.args[1].dtype, -1 if bound.function == "date_sub" else 1)
+
+
+def _add_months(bound: BoundCall) -> Apply:
+    return move_rule(bound, DATE, MONTHS, 1)
+
+
+def _timestampadd(bound: BoundCall) -> Apply:
+    unit, size = UNITS[literal(bound, 0)]
+    move = move_rule(bound, TIMESTAMP, unit, 1)
+    limit = 2**62 // size
+
+    def apply(_unit: Any, count: Any, moments: Any) -> pa.Array:
+        count, moments = spread((count, moments))
+        wide = np.clip(numbers(count), -limit, limit) * size
+        return move(moments, with_nulls(wide, [count], pa.int64()))
+
+    return apply
+
+
+# Differences.
+
+
+def _whole_months(start: _Numbers, end: _Numbers) -> _Numbers:
+    """Return the whole months between, as Java counts them: the time of day first makes whole days."""
+    first, last, clock = start // _DAY, end // _DAY, end % _DAY - start % _DAY
+    last = last - ((last > first) & (clock < 0)) + ((last < first) & (clock > 0))
+    (m1, d1), (m2, d2) = _to_months(first), _to_months(last)
+    apart = (m2 - m1) * 32 + d2 - d1
+    return _towards_zero(apart, 32)
+
+
+def _towards_zero(values: _Numbers, size: int) -> _Numbers:
+    whole: _Numbers = np.sign(values) * (np.abs(values) // size)
+    return whole
+
+
+def _timestampdiff(bound: BoundCall) -> Apply:
+    unit, size = UNITS[literal(bound, 0)]
+
+    def apply(_unit: Any, *moments: Any) -> pa.Array:
+        columns = spread(moments)
+        start, end = map(_raw, columns)
+        if unit == MONTHS:
+            result = _towards_zero(_whole_months(start, end), size)
+        else:
+            result = _towards_zero(end - start, size * (_DAY if unit == DAYS else 1))
+        return with_nulls(result, columns, pa.int64())
+
+    return apply
+
+
+def _datediff(_bound: BoundCall) -> Apply:
+    def apply(*dates: Any) -> pa.Array:
+        columns = spread(dates)
+        return with_nulls((_raw(columns[0]) - _raw(columns[1])).astype(np.int32), columns, pa.int32())
+
+    return apply
+
+
+# Parts.
+
+
+def _part(name: str, options: pc.FunctionOptions | None = None) -> Rule:
+    compute = kernel(name, options)
+    return lambda _bound: lambda value: compute(value).cast(pa.int32())
+
+
+def _truncate(unit: str) -> Callable[[pa.Array], pa.Array]:
+    return kernel("floor_temporal", pc.RoundTemporalOptions(1, unit.lower()))
+
+
+def _date_trunc(bound: BoundCall) -> Apply:
+    down = _truncate(literal(bound, 0))
+    return lambda _unit, value: down(value)
+
+
+def _trunc(bound: BoundCall) -> Apply:
+    down = _truncate(literal(bound, 1))
+    return lambda value, _unit: down(value)
+
+
+def _last_day(_bound: BoundCall) -> Apply:
+    def apply(value: pa.Array) -> pa.Array:
+        months, _ = _to_months(_raw(value))
+        return _dated(_first_of(months + 1) - 1, [value], DATE)
+
+    return apply
+
+
+def _make_date(bound: BoundCall) -> Apply:
+    def apply(*parts: Any) -> pa.Array:
+        columns = spread(parts)
+        year, month, day = (numbers(c).astype(np.int64) for c in columns)
+        months = (year - 1970) * 12 + month - 1
+        first = _first_of(months)
+        fits = (year >= 1) & (year <= dt.MAXYEAR) & (month >= 1) & (month <= 12)  # noqa: PLR2004 - months
+        fits &= (day >= 1) & (day <= _first_of(months + 1) - first)
+        for column in columns:
+            fits |= column.is_null().to_numpy(zero_copy_only=False)
+        if not fits.all():
+            raise OverflowError
+        return with_nulls((first + day - 1).astype(np.int32), columns, pa.date32())
+
+    return checked(bound, apply, "there is no such day")
+
+
+# Numbers since 1970.
+
+
+def _since(size: int) -> Rule:
+    return lambda _bound: lambda value: with_nulls(_raw(value) // size, [value], pa.int64())
+
+
+def _until(size: int) -> Rule:
+    limit = 2**62 // size
+
+    def rule(bound: BoundCall) -> Apply:
+        def apply(value: pa.Array) -> pa.Array:
+            return _dated(np.clip(numbers(value), -limit, limit) * size, [value], TIMESTAMP)
+
+        return checked(bound, apply, "the result is not in the years 1 to 9999")
+
+    return rule
+
+
+def _unix_date(_bound: BoundCall) -> Apply:
+    return lambda value: value.view(pa.int32())
+
+
+def _from_unix_date(bound: BoundCall) -> Apply:
+    def apply(value: pa.Array) -> pa.Array:
+        return _dated(numbers(value).astype(np.int64), [value], DATE)
+
+    return checked(bound, apply, "the result is not in the years 1 to 9999")
+
+
+DATE_RULES: Final[dict[str, Rule]] = {
+    "year": _part("year"),
+    "quarter": _part("quarter"),
+    "month": _part("month"),
+    "day": _part("day"),
+    "dayofweek": _part("day_of_week", pc.DayOfWeekOptions(count_from_zero=False, week_start=7)),
+    "weekday": _part("day_of_week", pc.DayOfWeekOptions(count_from_zero=True, week_start=1)),
+    "dayofyear": _part("day_of_year"),
+    "weekofyear": _part("iso_week"),
+    "hour": _part("hour"),
+    "minute": _part("minute"),
+    "second": _part("second"),
+    "date_trunc": _date_trunc,
+    "trunc": _trunc,
+    "date_add": _date_add,
+    "date_sub": _date_add,
+    "datediff": _datediff,
+    "add_months": _add_months,
+    "last_day": _last_day,
+    "make_date": _make_date,
+    "timestampadd": _timestampadd,
+    "timestampdiff": _timestampdiff,
+    "unix_date": _unix_date,
+    "unix_seconds": _since(1_000_000),
+    "unix_millis": _since(1000),
+    "unix_micros": _since(1),
+    "date_from_unix_date": _from_unix_date,
+    "timestamp_seconds": _until(1_000_000),
+    "timestamp_millis": _until(1000),
+    "timestamp_micros": _until(1),
+}

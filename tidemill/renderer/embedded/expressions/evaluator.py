@@ -1,0 +1,224 @@
+"""Scalar expressions over Arrow columns: a bound tree becomes closures over ``pyarrow.compute`` kernels.
+
+All that can be decided once is decided when compiling; running costs one kernel call or a few per node, on one row as
+on a million. The meaning is that of ``renderer/reference/scalar.py``, against which this is tested.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.errors import ExpressionError
+from tidemill.expressions.binding import Bound, BoundCall, BoundColumn, BoundLiteral
+from tidemill.expressions.intervals import INTERVALS
+from tidemill.expressions.rewriting import can_fail
+from tidemill.renderer.embedded.expressions.casts import cast_rule
+from tidemill.renderer.embedded.expressions.dates import DATE_RULES
+from tidemill.renderer.embedded.expressions.kernels import FALSE, Apply, FailureError, Rule, spread
+from tidemill.renderer.embedded.expressions.lists import LIST_RULES
+from tidemill.renderer.embedded.expressions.numbers import NUMBER_RULES
+from tidemill.renderer.embedded.expressions.operators import OPERATOR_RULES
+from tidemill.renderer.embedded.expressions.text import TEXT_RULES
+from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
+
+__all__ = ["RULES", "Columns", "CompiledScalar", "compile_scalar"]
+
+Columns: TypeAlias = Callable[[int], pa.Array]
+"""Gives a column by its index; called only for columns that the expression uses."""
+
+CompiledScalar: TypeAlias = Callable[[Columns | Sequence[pa.Array], int], pa.Array]
+
+# What a node compiles to.
+_Node: TypeAlias = Callable[[Columns, int], Any]
+
+
+def compile_scalar(bound: Bound) -> CompiledScalar:
+    """Return a function from columns (a sequence, or a callable by index) and a number of rows to the array of values.
+
+    It raises ``ExpressionError`` with the first offending row's index.
+
+    >>> from tidemill.expressions.binding import bind
+    >>> from tidemill.expressions.expr import col
+    >>> from tidemill.expressions.schema import Schema
+    >>> late = compile_scalar(bind(col("delay") / 60 > 1, Schema.of({"delay": "int64"})))
+    >>> late([pa.array([59, 61, None])], 3).to_pylist()
+    [False, True, None]
+    """
+    node, dtype = _compile(bound), bound.dtype.arrow
+
+    def run(columns: Columns | Sequence[pa.Array], n: int) -> pa.Array:
+        if n == 0:
+            return pa.array([], dtype)
+        get = columns if callable(columns) else columns.__getitem__
+        try:
+            values = node(get, n)
+        except FailureError:
+            raise _first_error(node, get, n) from None
+        return values if isinstance(values, pa.Array) else pa.repeat(values, n)
+
+    return run
+
+
+def _first_error(node: _Node, columns: Columns, n: int) -> ExpressionError:
+    """Bisect for the first row that fails; evaluated alone, it also says exactly what failed."""
+    low, high = 0, n
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _failure(node, columns, low, middle) else (middle, high)
+    failure = _failure(node, columns, low, high)
+    assert failure is not None
+    return ExpressionError(failure.reason, failure.bound.sql(), low)
+
+
+def _failure(node: _Node, columns: Columns, low: int, high: int) -> FailureError | None:
+    try:
+        node(lambda i: columns(i).slice(low, high - low), high - low)
+    except FailureError as failure:
+        return failure
+    return None
+
+
+# Compiling.
+
+
+def _compile(bound: Bound) -> _Node:
+    if isinstance(bound, BoundColumn):
+        index = bound.index
+        return lambda columns, _n: columns(index)
+    if isinstance(bound, BoundLiteral):
+        if bound.dtype in INTERVALS:
+            return lambda _columns, _n: None  # the rule of what it is added to knows it
+        scalar = pa.scalar(bound.value, bound.dtype.arrow)
+        return lambda _columns, _n: scalar
+    if not bound.columns():
+        return _constant(bound)
+    return _call(bound, [_compile(a) for a in bound.args])
+
+
+def _constant(bound: BoundCall) -> _Node:
+    """Evaluate once, on one row; an error is kept for the rows that need the value."""
+    args = [_compile(a) for a in bound.args]
+    node = _call(bound, [lambda c, _n, a=a: _repeated(a(c, 1)) for a in args])  # type: ignore[misc]
+    try:
+        scalar = node(_no_columns, 1)[0]
+    except FailureError:
+        return lambda columns, _n: node(columns, 1)[0]
+    return lambda _columns, _n: scalar
+
+
+def _repeated(scalar: Any) -> Any:
+    return None if scalar is None else pa.repeat(scalar, 1)
+
+
+def _no_columns(index: int) -> pa.Array:
+    raise AssertionError(index)
+
+
+def _call(bound: BoundCall, args: list[_Node]) -> _Node:
+    lazy = _LAZY.get(bound.function)
+    if lazy is not None and any(can_fail(a) for a in bound.args[1:]):
+        return lazy(args)
+    apply = _cast(bound) if bound.function == "cast" else RULES[bound.function](bound)
+    if len(args) == 1:
+        (x,) = args
+        return lambda columns, n: apply(x(columns, n))
+    if len(args) == 2:  # noqa: PLR2004 - most functions have two arguments, and this is quicker
+        x, y = args
+        return lambda columns, n: apply(x(columns, n), y(columns, n))
+    return lambda columns, n: apply(*[a(columns, n) for a in args])
+
+
+# CASE and COALESCE where a branch may fail: evaluate each on the rows it is for.
+
+
+def _lazy_case(args: list[_Node]) -> _Node:
+    conditions, values = args[:-1:2], [*args[1:-1:2], args[-1]]
+
+    def run(columns: Columns, n: int) -> pa.Array:
+        left, pieces = np.arange(n), []
+        for condition, value in zip(conditions, values, strict=False):
+            hits = _evaluate(condition, columns, left).fill_null(FALSE).to_numpy(zero_copy_only=False)
+            pieces.append((left[hits], _evaluate(value, columns, left[hits])))
+            left = left[~hits]
+            if not len(left):
+                break
+        else:
+            pieces.append((left, _evaluate(values[-1], columns, left)))
+        return _gather(pieces)
+
+    return run
+
+
+def _lazy_coalesce(args: list[_Node]) -> _Node:
+    def run(columns: Columns, n: int) -> pa.Array:
+        left, pieces = np.arange(n), []
+        for arg in args:
+            values = _evaluate(arg, columns, left)
+            hits = np.ones(len(left), bool) if arg is args[-1] else values.is_valid().to_numpy(zero_copy_only=False)
+            pieces.append((left[hits], values.filter(pa.array(hits))))
+            left = left[~hits]
+            if not len(left):
+                break
+        return _gather(pieces)
+
+    return run
+
+
+def _evaluate(node: _Node, columns: Columns, rows: np.ndarray[Any, Any]) -> pa.Array:
+    """Return a node's values for some of the rows; for none of them nothing is evaluated."""
+    if not len(rows):
+        return pa.nulls(0)
+    indices = pa.array(rows)
+    values = node(functools.cache(lambda i: columns(i).take(indices)), len(rows))
+    return values if isinstance(values, pa.Array) else pa.repeat(values, len(rows))
+
+
+def _gather(pieces: list[tuple[np.ndarray[Any, Any], pa.Array]]) -> pa.Array:
+    """Return the values of all pieces in the order of their rows."""
+    known = [(rows, values) for rows, values in pieces if len(rows)]
+    if len(known) == 1:
+        return known[0][1]
+    order = np.argsort(np.concatenate([rows for rows, _ in known]), kind="stable")
+    return pa.concat_arrays([values for _, values in known]).take(pa.array(order))
+
+
+_LAZY: Final[dict[str, Callable[[list[_Node]], _Node]]] = {
+    "case": _lazy_case,
+    "coalesce": _lazy_coalesce,
+}
+
+
+# Rules.
+
+
+def _cast(bound: BoundCall) -> Apply:
+    convert, to = cast_rule(bound.args[0].dtype, bound.dtype), bound.dtype
+
+    def apply(value: Any) -> Any:
+        try:
+            return convert(value)
+        except (ValueError, ArithmeticError):
+            given = value[0].as_py()
+            text = repr(given) if isinstance(given, (str, bytes)) else str(given)
+            raise FailureError(bound, f"{text} does not fit {to}") from None
+
+    return apply
+
+
+def _xxhash64(_bound: BoundCall) -> Apply:
+    def apply(*values: Any) -> pa.Array:
+        hashes = xxhash64_columns(spread(values))
+        return pa.array(np.maximum(hashes, -(2**63) + 1))  # -2**63 is the engines' NULL
+
+    return apply
+
+
+# What each function of the registry does; a rule takes the bound call, for its types, and returns the function.
+RULES: Final[dict[str, Rule]] = {
+    **OPERATOR_RULES, **NUMBER_RULES, **TEXT_RULES, **DATE_RULES, **LIST_RULES, "xxhash64": _xxhash64,
+}  # fmt: skip

@@ -1,0 +1,89 @@
+"""What the rules of scalar functions share: kernels of ``pyarrow.compute`` as functions, failures, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.expressions.binding import BoundCall, BoundLiteral
+
+__all__ = ["Apply", "FailureError", "Rule", "checked", "kernel", "literal", "numbers", "plain", "spread", "with_nulls"]
+
+# What a function of the registry does to its arguments' values: arrays or, for constants, scalars; at least one array.
+Apply: TypeAlias = Callable[..., Any]
+# From the bound call, for its types and literals, to that.
+Rule: TypeAlias = Callable[[BoundCall], Apply]
+
+
+class FailureError(Exception):
+    """A kernel refused a batch. Which row it was is looked for afterwards: there mostly is none."""
+
+    def __init__(self, bound: BoundCall, reason: str) -> None:
+        self.bound = bound
+        self.reason = reason
+
+
+def kernel(name: str, options: pc.FunctionOptions | None = None) -> Apply:
+    """Return a kernel as a function of its arguments, without pyarrow's look-up on every call."""
+    call = pc.get_function(name).call
+    return lambda *values: call(values, options)
+
+
+def plain(name: str, options: pc.FunctionOptions | None = None) -> Rule:
+    """Return a rule: one kernel that cannot fail and does the same for every type."""
+    apply = kernel(name, options)
+    return lambda _bound: apply
+
+
+def checked(bound: BoundCall, apply: Apply, reason: str = "") -> Apply:
+    """Return the function with refusals turned into what they mean: Arrow's, and ours by ``ArithmeticError``."""
+
+    def run(*values: Any) -> Any:
+        try:
+            return apply(*values)
+        except (pa.ArrowInvalid, ArithmeticError) as error:
+            zero = "divide by zero" in str(error) or isinstance(error, ZeroDivisionError)
+            raise FailureError(bound, reason or ("division by zero" if zero else "overflow")) from None
+
+    return run
+
+
+def literal(bound: BoundCall, position: int) -> Any:
+    """Return the value of an argument that has to be a literal."""
+    found = bound.args[position]
+    assert isinstance(found, BoundLiteral)
+    return found.value
+
+
+def spread(values: tuple[Any, ...]) -> list[pa.Array]:
+    """Return arrays and scalars as arrays of one length."""
+    n = max(len(v) for v in values if isinstance(v, pa.Array))
+    return [v if isinstance(v, pa.Array) else pa.repeat(v, n) for v in values]
+
+
+def numbers(array: pa.Array, to: pa.DataType | None = None) -> np.ndarray[Any, Any]:
+    """Return an array as NumPy's, with zeros where it is NULL."""
+    array = array if to is None else array.view(to)
+    filled = array.fill_null(pa.scalar(0, array.type)) if array.null_count else array
+    found: np.ndarray[Any, Any] = filled.to_numpy(zero_copy_only=False)
+    return found
+
+
+def with_nulls(values: np.ndarray[Any, Any], like: list[pa.Array], to: pa.DataType) -> pa.Array:
+    """Return NumPy's values as an array of a type, NULL where one of the arguments is."""
+    mask = np.zeros(len(values), bool)
+    for array in like:
+        if array.null_count:
+            mask |= array.is_null().to_numpy(zero_copy_only=False)
+    found = pa.array(values, mask=mask)
+    return found if found.type == to else found.view(to)
+
+
+FALSE: Final = pa.scalar(False)
+TRUE: Final = pa.scalar(True)
+NO_BOOL: Final = pa.scalar(None, pa.bool_())
+ONE: Final = pa.scalar(1)

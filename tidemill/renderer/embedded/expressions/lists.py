@@ -1,0 +1,56 @@
+"""What functions and comparisons do to Arrow columns of lists."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.boundary.list_columns import list_key, list_parts
+from tidemill.expressions.binding import BoundCall
+from tidemill.renderer.embedded.expressions.kernels import Apply, Rule, kernel, numbers, spread
+
+__all__ = ["LIST_COMPARISON", "LIST_RULES"]
+
+
+def _comparison(compare: Callable[[Any, Any], Any]) -> Apply:
+    """List by list, since Arrow does not compare them."""
+
+    def of_pair(a: Any, b: Any) -> bool | None:
+        return None if a is None or b is None else bool(compare(list_key(a), list_key(b)))
+
+    def apply(*values: Any) -> Any:
+        if not any(isinstance(v, pa.Array) for v in values):  # two constants beside a column
+            return pa.scalar(of_pair(*(v.as_py() for v in values)), pa.bool_())
+        return pa.array(map(of_pair, *(v.to_pylist() for v in spread(values))), pa.bool_())
+
+    return apply
+
+
+LIST_COMPARISON: Final[dict[str, Apply]] = {
+    name: _comparison(getattr(operator, name)) for name in ("eq", "ne", "ge", "le", "lt", "gt")
+}
+
+
+def _size(_bound: BoundCall) -> Apply:
+    return kernel("list_value_length")
+
+
+def _get(_bound: BoundCall) -> Apply:
+    def apply(*given: Any) -> pa.Array:
+        lists, places = spread(given)
+        values, lengths = list_parts(lists)
+        place = numbers(places).astype(np.int64)
+        known = (place >= 0) & (place < lengths)
+        if places.null_count:
+            known &= places.is_valid().to_numpy(zero_copy_only=False)
+        at = np.where(known, lengths.cumsum() - lengths + place, 0)
+        return values.take(pa.array(at, mask=~known)) if len(values) else pa.nulls(len(lists), values.type)
+
+    return apply
+
+
+LIST_RULES: Final[dict[str, Rule]] = {"size": _size, "get": _get}

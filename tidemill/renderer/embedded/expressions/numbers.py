@@ -1,0 +1,163 @@
+"""Functions of numbers over Arrow columns."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.expressions.binding import BoundCall
+from tidemill.expressions.types import FLOAT64
+from tidemill.renderer.embedded.expressions.casts import by_distinct, round_decimal
+from tidemill.renderer.embedded.expressions.kernels import Apply, Rule, checked, kernel, literal, numbers, plain, spread
+
+__all__ = ["NUMBER_RULES"]
+
+
+def _abs(bound: BoundCall) -> Apply:
+    return checked(bound, kernel("abs_checked"))
+
+
+# Rounding.
+
+
+def _round(bound: BoundCall) -> Apply:
+    places = literal(bound, 1)
+    if bound.args[0].dtype == FLOAT64:
+        return lambda value, _places: _round_floats(value, places)
+    if bound.dtype.is_decimal:
+        return checked(bound, lambda value, _places: _round_decimals(bound, value, places))
+    if places >= 0:
+        return lambda value, _places: value
+    return checked(bound, lambda value, _: by_distinct(value, lambda v: _round_whole(v, places), bound.dtype.arrow))
+
+
+def _round_floats(value: pa.Array, places: int) -> pa.Array:
+    """Round what a float64 prints as: exactly in the shortest digits, by floats where these cannot be near a tie."""
+    x = numbers(value)
+    result = np.zeros(len(x))
+    slow = np.ones(len(x), bool)
+    if 0 <= places <= 15:  # noqa: PLR2004 - 10**15 is exact, and leaves room
+        with np.errstate(all="ignore"):
+            scaled = np.abs(x) * 10.0**places
+            whole = np.floor(scaled)
+            rest = scaled - whole
+            slow = ~((scaled < 1e9) & (np.abs(rest - 0.5) > 1e-6))  # noqa: PLR2004 - the product is off by 1e-7 at most
+            result = np.copysign((whole + (rest > 0.5)) / 10.0**places, x) + 0.0  # noqa: PLR2004 - halves
+    if slow.any():
+        found = by_distinct(pa.array(x[slow]), lambda v: _round_float(v, places), pa.float64())
+        result[slow] = found.to_numpy(zero_copy_only=False)
+    return pa.array(result, mask=value.is_null().to_numpy(zero_copy_only=False) if value.null_count else None)
+
+
+def _round_float(value: float, places: int) -> float:
+    if not math.isfinite(value):
+        return value
+    with decimal.localcontext(prec=1000):
+        # No float64 has more than 400 places before or after the point.
+        unit = decimal.Decimal(1).scaleb(max(-min(places, 400), -400) if places > 0 else min(-places, 400))
+        return float(decimal.Decimal(repr(value)).quantize(unit, decimal.ROUND_HALF_UP)) + 0.0
+
+
+def _round_decimals(bound: BoundCall, value: pa.Array, places: int) -> pa.Array:
+    given, to = bound.args[0].dtype, bound.dtype
+    if places >= given.scale:
+        return value.cast(to.arrow)
+    unit = decimal.Decimal(1).scaleb(min(-places, 80))
+
+    def rounded(v: decimal.Decimal) -> decimal.Decimal:
+        with decimal.localcontext(prec=200):
+            return round_decimal(v.quantize(unit, decimal.ROUND_HALF_UP), to)
+
+    if places >= 0:
+        wide = value.cast(pa.decimal256(76, given.scale))
+        return pc.round(wide, places, "half_towards_infinity").cast(to.arrow)
+    return by_distinct(value, rounded, to.arrow)
+
+
+def _round_whole(value: int, places: int) -> int:
+    unit = decimal.Decimal(1).scaleb(min(-places, 30))
+    return int(decimal.Decimal(value).quantize(unit, decimal.ROUND_HALF_UP))
+
+
+def _whole(bound: BoundCall) -> Apply:
+    given, to = bound.args[0].dtype, bound.dtype
+    if given.is_integer or given == to:
+        return lambda value: value
+    towards = kernel(bound.function)
+    if given.is_decimal:
+        wide = pa.decimal256(76, given.scale)
+        return checked(bound, lambda value: towards(value.cast(wide)).cast(to.arrow))
+    return checked(bound, lambda value: _floats_to_whole(towards(value)))
+
+
+def _floats_to_whole(value: pa.Array) -> pa.Array:
+    """Return whole floats as int64: NaN as 0, which is Java's cast."""
+    known = pc.if_else(pc.is_nan(value), pa.scalar(0.0), value)
+    if pc.any(pc.greater_equal(pc.abs(known), pa.scalar(2.0**63))).as_py():
+        raise OverflowError
+    return known.cast(pa.int64())
+
+
+# Functions of floats.
+
+
+def _sign(_bound: BoundCall) -> Apply:
+    zero = pa.scalar(0.0)
+    sign = kernel("sign")
+    return lambda value: pc.if_else(pc.equal(value, zero), value, sign(value))  # -0.0 stays
+
+
+def _logarithm(name: str) -> Rule:
+    compute = kernel(name)
+    nothing, zero = pa.scalar(None, pa.float64()), pa.scalar(0.0)
+    return lambda _bound: lambda value: pc.if_else(pc.less_equal(value, zero), nothing, compute(value))
+
+
+def _by_value(function: Callable[[float], float]) -> Rule:
+    return lambda _bound: lambda value: by_distinct(value, function, pa.float64())
+
+
+def _exp(value: float) -> float:
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
+def _power(_bound: BoundCall) -> Apply:
+    compute = kernel("power")
+
+    def apply(*values: Any) -> pa.Array:
+        base, exponent = spread(values)
+        found = compute(base, exponent)
+        # C takes 1 to any power, and -1 to an infinite one, for 1; Java takes these for NaN.
+        odd = pc.and_(pc.equal(pc.abs(base), pa.scalar(1.0)), pc.invert(pc.is_finite(exponent)))
+        return pc.if_else(odd, pa.scalar(math.nan), found)
+
+    return apply
+
+
+def _isnan(_bound: BoundCall) -> Apply:
+    return lambda value: pc.is_nan(value).fill_null(pa.scalar(False))
+
+
+NUMBER_RULES: Final[dict[str, Rule]] = {
+    "abs": _abs,
+    "round": _round,
+    "floor": _whole,
+    "ceil": _whole,
+    "sign": _sign,
+    "sqrt": plain("sqrt"),
+    "exp": _by_value(_exp),
+    "ln": _logarithm("ln"),
+    "log10": _logarithm("log10"),
+    "log2": _logarithm("log2"),
+    "power": _power,
+    "isnan": _isnan,
+}

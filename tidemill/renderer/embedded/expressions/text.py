@@ -1,0 +1,241 @@
+"""Functions of strings over Arrow columns; where no kernel does what Spark does, Python once per distinct string."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.expressions.binding import BoundCall
+from tidemill.expressions.functions.patterns import read_pattern, read_replacement
+from tidemill.expressions.types import STRING
+from tidemill.renderer.embedded.expressions.casts import by_distinct
+from tidemill.renderer.embedded.expressions.kernels import Apply, Rule, kernel, literal, plain
+
+__all__ = ["TEXT_RULES"]
+
+
+def _once(function: Callable[..., Any], to: pa.DataType, *literals: Any) -> Apply:
+    """Return the function of the first argument, and of these literals."""
+    return lambda value, *_literals: by_distinct(value, lambda text: function(text, *literals), to)
+
+
+# Letters.
+
+
+def _letter_case(ascii_kernel: str, change: Callable[[str], str]) -> Rule:
+    """Arrow changes characters one for one, Java and Python also "ß" to "SS": beyond ASCII, ask Python."""
+    compute, is_ascii = kernel(ascii_kernel), kernel("string_is_ascii")
+
+    def apply(value: pa.Array) -> pa.Array:
+        if pc.all(is_ascii(value)).as_py() is not False:
+            return compute(value)
+        return by_distinct(value, change, pa.string())
+
+    return lambda _bound: apply
+
+
+def _initcap(text: str) -> str:
+    return " ".join(word[:1].title() + word[1:] for word in text.lower().split(" "))
+
+
+def _chr(code: int) -> str:
+    return chr(code & 0xFF) if code >= 0 else ""
+
+
+def _length(bound: BoundCall) -> Apply:
+    return kernel("utf8_length" if bound.args[0].dtype == STRING else "binary_length")
+
+
+# Parts and wholes.
+
+
+def _concat(_bound: BoundCall) -> Apply:
+    join, nothing = kernel("binary_join_element_wise", pc.JoinOptions("emit_null")), pa.scalar("")
+    return lambda *values: join(*values, nothing)
+
+
+def _concat_ws(_bound: BoundCall) -> Apply:
+    join, none, every = kernel("binary_join_element_wise", pc.JoinOptions("skip")), kernel("is_null"), kernel("and")
+    choose, nothing = kernel("if_else"), pa.scalar("")
+
+    def apply(separator: Any, *values: Any) -> Any:
+        # Arrow leaves out rows without any string.
+        empty = functools.reduce(every, [none(v) for v in values])
+        return join(choose(empty, nothing, values[0]), *values[1:], separator)
+
+    return apply
+
+
+def _substring(bound: BoundCall) -> Apply:
+    start, length = literal(bound, 1), literal(bound, 2)
+    first = start - 1 if start > 0 else start
+    stop: int | None = first + max(length, 0)
+    if first < 0 and stop is not None and stop >= 0:
+        stop = None  # counted from the end and past it
+    return _slice(first, stop)
+
+
+def _slice(first: int, stop: int | None) -> Apply:
+    compute = kernel("utf8_slice_codeunits", pc.SliceOptions(first, stop, 1))
+    return lambda value, *_literals: compute(value)
+
+
+def _left(bound: BoundCall) -> Apply:
+    return _slice(0, max(literal(bound, 1), 0))
+
+
+def _right(bound: BoundCall) -> Apply:
+    count = literal(bound, 1)
+    return _slice(-count, None) if count > 0 else _slice(0, 0)
+
+
+def _repeat(bound: BoundCall) -> Apply:
+    compute, times = kernel("binary_repeat"), pa.scalar(max(literal(bound, 1), 0))
+    return lambda value, _times: compute(value, times)
+
+
+def _pad(bound: BoundCall) -> Apply:
+    width, filling = max(literal(bound, 1), 0), literal(bound, 2)
+    cut, left = _slice(0, width), bound.function == "lpad"
+    if not filling:
+        return cut
+    if len(filling) == 1:
+        fill = kernel(f"utf8_{bound.function}", pc.PadOptions(width, filling))
+        return lambda value, *_literals: fill(cut(value))
+
+    def pad(text: str) -> str:
+        more: str = (filling * (width // len(filling) + 1))[: max(width - len(text), 0)]
+        return more + text[:width] if left else text[:width] + more
+
+    return _once(pad, pa.string())
+
+
+def _replace(bound: BoundCall) -> Apply:
+    part, replacement = literal(bound, 1), literal(bound, 2)
+    if not part:
+        return lambda value, *_literals: value
+    compute = kernel("replace_substring", pc.ReplaceSubstringOptions(part, replacement))
+    return lambda value, *_literals: compute(value)
+
+
+def _translate(bound: BoundCall) -> Apply:
+    characters, replacements = literal(bound, 1), literal(bound, 2)
+    table: dict[int, str | None] = {}
+    for i, character in enumerate(characters):
+        table.setdefault(ord(character), replacements[i] if i < len(replacements) else None)
+    return _once(str.translate, pa.string(), table)
+
+
+def _split_part(bound: BoundCall) -> Apply:
+    delimiter, number = literal(bound, 1), literal(bound, 2)
+
+    def part(text: str) -> str:
+        parts = text.split(delimiter) if delimiter else [text]
+        index = number - 1 if number > 0 else number
+        return parts[index] if -len(parts) <= index < len(parts) else ""
+
+    return _once(part, pa.string())
+
+
+def _locate(bound: BoundCall) -> Apply:
+    part, start = literal(bound, 0), literal(bound, 2)
+
+    def find(text: str) -> int:
+        if start <= 0 or not part:
+            return int(start > 0)
+        return text.find(part, start - 1) + 1
+
+    is_ascii, first = kernel("string_is_ascii"), kernel("find_substring", pc.MatchSubstringOptions(part))
+
+    def apply(_part: Any, value: pa.Array, _start: Any) -> pa.Array:
+        # Arrow counts in bytes.
+        if start == 1 and part and pc.all(is_ascii(value)).as_py() is not False:
+            return pc.add(first(value), pa.scalar(1, pa.int32()))
+        return by_distinct(value, find, pa.int32())
+
+    return apply
+
+
+# Patterns.
+
+
+def _pattern_test(name: str) -> Rule:
+    def rule(bound: BoundCall) -> Apply:
+        matches = kernel(name, pc.MatchSubstringOptions(literal(bound, 1)))
+        return lambda value, _pattern: matches(value)
+
+    return rule
+
+
+def _regexp_like(bound: BoundCall) -> Apply:
+    pattern = read_pattern(literal(bound, 1))
+    if pattern.re2 is not None:
+        matches = kernel("match_substring_regex", pc.MatchSubstringOptions(pattern.re2))
+        return lambda value, _pattern: matches(value)
+    search = pattern.python.search
+    return lambda value, _pattern: by_distinct(value, lambda text: search(text) is not None, pa.bool_())
+
+
+def _regexp_replace(bound: BoundCall) -> Apply:
+    pattern = read_pattern(literal(bound, 1))
+    parts = read_replacement(literal(bound, 2), pattern.python.groups)
+    constant = all(isinstance(p, str) for p in parts)
+    # RE2 replaces empty matches elsewhere, and may take groups otherwise.
+    if pattern.re2 is not None and constant and not pattern.python.search(""):
+        text = "".join(map(str, parts)).replace("\\", r"\\")
+        compute = kernel("replace_substring_regex", pc.ReplaceSubstringOptions(pattern.re2, text))
+        return lambda value, *_literals: compute(value)
+
+    def replacement(match: Any) -> str:
+        return "".join((match[p] or "") if isinstance(p, int) else p for p in parts)
+
+    return _once(lambda text: pattern.python.sub(replacement, text), pa.string())
+
+
+def _regexp_extract(bound: BoundCall) -> Apply:
+    search, group = read_pattern(literal(bound, 1)).python.search, literal(bound, 2)
+
+    def extract(text: str) -> str:
+        match = search(text)
+        return (match[group] or "") if match else ""
+
+    return _once(extract, pa.string())
+
+
+_BLANK: Final = pc.TrimOptions(" ")
+
+TEXT_RULES: Final[dict[str, Rule]] = {
+    "upper": _letter_case("ascii_upper", str.upper),
+    "lower": _letter_case("ascii_lower", str.lower),
+    "initcap": lambda _bound: _once(_initcap, pa.string()),
+    "reverse": plain("utf8_reverse"),
+    "length": _length,
+    "ascii": lambda _bound: _once(lambda text: ord(text[0]) if text else 0, pa.int32()),
+    "chr": lambda _bound: _once(_chr, pa.string()),
+    "trim": plain("utf8_trim", _BLANK),
+    "ltrim": plain("utf8_ltrim", _BLANK),
+    "rtrim": plain("utf8_rtrim", _BLANK),
+    "concat": _concat,
+    "concat_ws": _concat_ws,
+    "substring": _substring,
+    "left": _left,
+    "right": _right,
+    "repeat": _repeat,
+    "lpad": _pad,
+    "rpad": _pad,
+    "replace": _replace,
+    "translate": _translate,
+    "split_part": _split_part,
+    "locate": _locate,
+    "like": _pattern_test("match_like"),
+    "starts_with": _pattern_test("starts_with"),
+    "ends_with": _pattern_test("ends_with"),
+    "contains": _pattern_test("match_substring"),
+    "regexp_like": _regexp_like,
+    "regexp_replace": _regexp_replace,
+    "regexp_extract": _regexp_extract,
+}

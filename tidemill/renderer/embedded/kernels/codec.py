@@ -1,0 +1,361 @@
+"""Codes: every value as one int64, equal exactly when the values are equal. Only here is known what a code stands for.
+
+Codes of integers, floats, dates, timestamps, bools and decimals of up to 18 digits are in the order of the values, NaN
+greatest. Strings, bytes and longer decimals are interned: numbered as they come in. So are lists, as tuples of their
+values' codes, so that lists of equal values are equal. NULL has one code, the least, in all.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import struct
+from collections.abc import Callable
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.boundary.list_columns import list_array, list_parts
+from tidemill.boundary.rows import NAN, Batch
+from tidemill.expressions.schema import Schema
+from tidemill.expressions.types import DType
+from tidemill.renderer.embedded.kernels.updates import NULL, Block, Bools, Ints
+
+__all__ = [
+    "FEW", "Interner", "decode", "decode_column", "decode_rows", "encode", "encode_column", "encode_row",
+    "encoders", "is_interned", "order_key",
+    "order_ranks",
+]  # fmt: skip
+
+LONG_DECIMAL: Final = 18
+"""Decimals of more digits than this do not fit a code and are interned."""
+FEW: Final = 16
+"""Up to so many rows, encoding value by value beats the fixed costs of Arrow."""
+_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
+_EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
+_FLIP: Final = 2**63 - 1
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
+
+
+class Interner:
+    """Numbers for objects: equal objects, equal numbers. One serves a whole run."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._objects: list[Any] = []
+        self._array = np.empty(0, object)
+        self._filled = 0
+
+    def number(self, value: Any) -> int:
+        """Return the number of an object, a new one if it was never seen."""
+        found = self._numbers.get(value)
+        if found is None:
+            found = self._numbers[value] = len(self._objects)
+            self._objects.append(value)
+        return found
+
+    def add(self, value: Any) -> None:
+        """Give an object the next number; None for one that was released."""
+        if value is not None:
+            self._numbers[value] = len(self._objects)
+        self._objects.append(value)
+
+    def objects(self, numbers: Ints) -> Any:
+        """Return an object array of what the numbers stand for."""
+        size = len(self._objects)
+        if len(self._array) < size:
+            grown = np.empty(2 * size, object)
+            grown[: self._filled] = self._array[: self._filled]
+            self._array = grown
+        if self._filled < size:
+            self._array[self._filled : size] = self._objects[self._filled :]
+            self._filled = size
+        return self._array.take(numbers)
+
+    def everything(self) -> list[Any]:
+        """Return all objects, in the order of their numbers."""
+        return self._objects
+
+    def release(self, used: Bools) -> int:
+        """Give up the objects whose numbers are not used, and return how many; their numbers are not given again."""
+        for number in range(len(used) - 1, -1, -1):  # what a list holds was numbered before it
+            held = self._objects[number] if used[number] else None
+            if isinstance(held, tuple):
+                used[[code for code in held if 0 <= code < len(used)]] = True
+        released = 0
+        for number in (~used).nonzero()[0].tolist():
+            if self._objects[number] is not None:
+                del self._numbers[self._objects[number]]
+                self._objects[number] = None
+                released += 1
+        self._array = np.empty(0, object)
+        self._filled = 0
+        return released
+
+    def forget(self) -> None:
+        """Begin anew with no objects."""
+        self._numbers.clear()
+        self._objects.clear()
+        self._array = np.empty(0, object)
+        self._filled = 0
+
+    def object(self, number: int) -> Any:
+        return self._objects[number]
+
+    @property
+    def live(self) -> int:
+        """How many objects are held."""
+        return len(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+
+def is_interned(dtype: DType) -> bool:
+    """Return whether codes of a type say nothing of the order of values."""
+    return dtype.name in ("string", "binary", "list") or (dtype.is_decimal and dtype.precision > LONG_DECIMAL)
+
+
+def encode(schema: Schema, batch: Batch, interner: Interner) -> Block:
+    """Return checked rows as a matrix of codes, a column for each row."""
+    if isinstance(batch, list) and len(batch) <= FEW:
+        by = encoders(schema, interner)
+        codes = [encode_row(row, by) for row in batch]
+        return np.array(codes, np.int64).reshape(len(batch), len(schema)).T
+    if isinstance(batch, list):
+        columns = [pa.array(c, f.dtype.arrow) for c, f in zip(zip(*batch, strict=True), schema, strict=True)]
+    else:
+        columns = batch.columns
+    block = np.empty((len(schema), len(batch)), np.int64)
+    for i, (column, field) in enumerate(zip(columns, schema, strict=True)):
+        block[i] = encode_column(column, field.dtype, interner)
+    return block
+
+
+def encoders(schema: Schema, interner: Interner) -> list[Callable[[Any], int]]:
+    """Return for each column what gives the code of a value."""
+    return [_encoder(f.dtype, interner) for f in schema]
+
+
+def encode_row(row: tuple[Any, ...], by: list[Callable[[Any], int]]) -> list[int]:
+    """Return a checked row as codes."""
+    return [NULL if v is None else e(v) for v, e in zip(row, by, strict=True)]
+
+
+def encode_column(column: pa.Array | pa.ChunkedArray, dtype: DType, interner: Interner) -> Ints:
+    """Return an Arrow column as codes."""
+    if isinstance(column, pa.ChunkedArray):
+        one = column.num_chunks == 1  # the usual case, and joining one chunk would copy it
+        column = column.chunk(0) if one else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+    if dtype.element is not None:
+        return _encode_lists(column, dtype.element, interner)
+    if is_interned(dtype):
+        return _encode_interned(column, interner)
+    codes = _ENCODE_ARROW[dtype.name](column, dtype)
+    if column.null_count:
+        codes = np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, codes)
+    return codes
+
+
+def decode(schema: Schema, codes: Block, interner: Interner) -> pa.Table:
+    """Return a matrix of codes as an Arrow table of the schema."""
+    columns = [decode_column(codes[i], f.dtype, interner) for i, f in enumerate(schema)]
+    return pa.Table.from_arrays(columns, names=list(schema.names))
+
+
+def decode_column(codes: Ints, dtype: DType, interner: Interner) -> pa.Array:
+    """Return codes as an Arrow array."""
+    null = codes == NULL
+    mask = null if null.any() else None
+    if dtype.element is not None:
+        return _decode_lists(codes, null, dtype.element, interner)
+    if is_interned(dtype):
+        objects = interner.objects(codes if mask is None else np.where(null, 0, codes)) if len(interner) else codes
+        return pa.array(objects if len(interner) else [None] * len(codes), dtype.arrow, mask=mask, from_pandas=False)
+    return _DECODE_ARROW[dtype.name](codes, mask, dtype)
+
+
+def decode_rows(schema: Schema, codes: Block, interner: Interner) -> list[tuple[Any, ...]]:
+    """Return a matrix of codes as tuples of Python values."""
+    decoders = [_decoder(f.dtype, interner) for f in schema]
+    columns = [[None if c == NULL else d(c) for c in row] for d, row in zip(decoders, codes.tolist(), strict=True)]
+    return list(zip(*columns, strict=True)) if columns else [()] * codes.shape[1]
+
+
+def order_ranks(codes: Ints, dtype: DType, interner: Interner) -> Ints:
+    """Return numbers in the order of the values that the codes stand for; the codes themselves where they are."""
+    if not is_interned(dtype):
+        return codes
+    distinct, inverse = np.unique(codes, return_inverse=True)
+    values = [order_key(c, dtype, interner) for c in distinct.tolist()]
+    ranks = np.empty(len(values), np.int64)
+    ranks[sorted(range(len(values)), key=values.__getitem__)] = np.arange(len(values))
+    return ranks.take(inverse)
+
+
+def order_key(code: int, dtype: DType, interner: Interner) -> Any:
+    """Return what sorts as the value of a code does, nulls first."""
+    if not is_interned(dtype):
+        return code
+    if code == NULL:
+        return (0,)
+    if dtype.element is None:
+        return 1, interner.object(code)
+    return 1, [order_key(c, dtype.element, interner) for c in interner.object(code)]
+
+
+# -- one value ------------------------------------------------------------------------------------------------------
+
+
+def float_code(value: float) -> int:
+    """Return the code of a float: its bits, made to sort as the values do."""
+    if value != value:  # noqa: PLR0124 - NaN
+        return _NAN_CODE
+    bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
+    return bits if bits >= 0 else bits ^ _FLIP
+
+
+def _float_value(code: int) -> float:
+    if code == _NAN_CODE:
+        return NAN
+    (value,) = struct.unpack("<d", struct.pack("<q", code if code >= 0 else code ^ _FLIP))
+    return float(value)
+
+
+_NAN_CODE: Final = 0x7FF8000000000000
+
+
+def _encoder(dtype: DType, interner: Interner) -> Callable[[Any], int]:
+    if dtype.element is not None:
+        one = _encoder(dtype.element, interner)
+        return lambda values: interner.number(tuple([NULL if v is None else one(v) for v in values]))
+    if is_interned(dtype):
+        return interner.number
+    if dtype.is_decimal:
+        return lambda v: int(v.scaleb(dtype.scale))
+    return _ENCODE_VALUE[dtype.name]
+
+
+def _decoder(dtype: DType, interner: Interner) -> Callable[[int], Any]:
+    if dtype.element is not None:
+        one = _decoder(dtype.element, interner)
+        return lambda code: tuple([None if c == NULL else one(c) for c in interner.object(code)])
+    if is_interned(dtype):
+        return interner.object
+    if dtype.is_decimal:
+        return lambda c: decimal.Decimal(c).scaleb(-dtype.scale)
+    return _DECODE_VALUE[dtype.name]
+
+
+_ENCODE_VALUE: Final[dict[str, Callable[[Any], int]]] = {
+    "int64": int,
+    "int32": int,
+    "float64": float_code,
+    "bool": int,
+    "date": lambda v: v.toordinal() - _EPOCH_DAY,
+    "timestamp": lambda v: (v - _EPOCH) // _MICROSECOND,
+}
+_DECODE_VALUE: Final[dict[str, Callable[[int], Any]]] = {
+    "int64": int,
+    "int32": int,
+    "float64": _float_value,
+    "bool": bool,
+    "date": lambda c: dt.date.fromordinal(c + _EPOCH_DAY),
+    "timestamp": lambda c: _EPOCH + c * _MICROSECOND,
+}
+
+# -- whole columns --------------------------------------------------------------------------------------------------
+
+
+def _encode_interned(column: pa.Array, interner: Interner) -> Ints:
+    encoded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
+    numbers = np.array([interner.number(v) for v in encoded.dictionary.to_pylist()], np.int64)
+    indices = encoded.indices
+    if not len(numbers):
+        return np.full(len(column), NULL, np.int64)
+    if not column.null_count:
+        found: Ints = numbers.take(indices.to_numpy())
+        return found
+    codes: Ints = numbers.take(indices.fill_null(0).to_numpy())
+    return np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, codes)
+
+
+def _encode_lists(column: pa.Array, element: DType, interner: Interner) -> Ints:
+    values, lengths = list_parts(column)
+    codes, ends = encode_column(values, element, interner).tolist(), lengths.cumsum()
+    starts = (ends - lengths).tolist()
+    numbers = [interner.number(tuple(codes[a:b])) for a, b in zip(starts, ends.tolist(), strict=True)]
+    found = np.array(numbers, np.int64)
+    return np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, found) if column.null_count else found
+
+
+def _decode_lists(codes: Ints, null: Bools, element: DType, interner: Interner) -> pa.Array:
+    lists = [() if n else interner.object(c) for c, n in zip(codes.tolist(), null.tolist(), strict=True)]
+    lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+    values = np.fromiter(chain.from_iterable(lists), np.int64, int(lengths.sum()))
+    return list_array(decode_column(values, element, interner), lengths, null)
+
+
+def _integers(column: pa.Array, storage: pa.DataType) -> Ints:
+    """Return the values of a column of plain integers, zeros for nulls."""
+    plain = column.view(storage) if column.type != storage else column
+    values: Ints = (plain.fill_null(0) if plain.null_count else plain).to_numpy(zero_copy_only=False)
+    return values.astype(np.int64, copy=False)
+
+
+def _encode_floats(column: pa.Array, _: DType) -> Ints:
+    values = (column.fill_null(0.0) if column.null_count else column).to_numpy(zero_copy_only=False)
+    return float_codes(values)
+
+
+def float_codes(values: Any) -> Ints:
+    """Return the codes of a NumPy array of floats."""
+    bits: Ints = (values + 0.0).view(np.int64)
+    codes = np.where(bits >= 0, bits, bits ^ _FLIP)
+    nan = values != values  # noqa: PLR0124 - NaN
+    if nan.any():
+        codes[nan] = _NAN_CODE
+    return codes
+
+
+def float_values(codes: Ints) -> Any:
+    """Return the floats that codes stand for, as a NumPy array; NULL gives some number."""
+    return np.where(codes >= 0, codes, codes ^ _FLIP).view(np.float64)
+
+
+def _encode_decimals(column: pa.Array, dtype: DType) -> Ints:
+    filled = column.fill_null(decimal.Decimal(0)) if column.null_count else column
+    exact = filled.cast(pa.decimal128(38, dtype.scale))
+    low: Ints = np.frombuffer(exact.buffers()[1], np.int64)[2 * exact.offset : 2 * (exact.offset + len(exact)) : 2]
+    return low
+
+
+def _decode_decimals(codes: Ints, mask: Any, dtype: DType) -> pa.Array:
+    wide = np.empty((len(codes), 2), np.int64)
+    wide[:, 0] = codes
+    wide[:, 1] = codes >> 63
+    array = pa.Array.from_buffers(dtype.arrow, len(codes), [None, pa.py_buffer(np.ascontiguousarray(wide))])
+    return array if mask is None else pc.if_else(pa.array(~mask), array, pa.scalar(None, dtype.arrow))
+
+
+_ENCODE_ARROW: Final[dict[str, Callable[[pa.Array, DType], Ints]]] = {
+    "int64": lambda c, _: _integers(c, pa.int64()),
+    "int32": lambda c, _: _integers(c, pa.int32()),
+    "float64": _encode_floats,
+    "bool": lambda c, _: _integers(c.cast(pa.int8()), pa.int8()),
+    "date": lambda c, _: _integers(c, pa.int32()),
+    "timestamp": lambda c, _: _integers(c, pa.int64()),
+    "decimal": _encode_decimals,
+}
+_DECODE_ARROW: Final[dict[str, Callable[[Ints, Any, DType], pa.Array]]] = {
+    "int64": lambda c, mask, _: pa.array(c, mask=mask),
+    "int32": lambda c, mask, _: pa.array(c.astype(np.int32), mask=mask),
+    "float64": lambda c, mask, _: pa.array(float_values(c), mask=mask, from_pandas=False),
+    "bool": lambda c, mask, _: pa.array(c.astype(np.bool_), mask=mask),
+    "date": lambda c, mask, _: pa.array(c.astype(np.int32), mask=mask).view(pa.date32()),
+    "timestamp": lambda c, mask, _: pa.array(c, mask=mask).view(pa.timestamp("us")),
+    "decimal": _decode_decimals,
+}

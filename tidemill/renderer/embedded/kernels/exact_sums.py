@@ -1,0 +1,188 @@
+"""Sums of float64, exact until they are rounded once, as `math.fsum` gives them; that can be added to and taken from.
+
+A finite float is an integer times a power of two; written in base 2**32 with a fixed point below the least float, it
+has at most three limbs that are not zero. Limbs with the same place add up as integers, in any order and with any
+signs. NaN and the infinities have places of their own, where they are counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from tidemill.renderer.embedded.kernels.codec import float_values
+from tidemill.renderer.embedded.kernels.updates import Block, Ints, consolidated
+
+__all__ = ["LEAST", "exact_sums", "float_sums", "limbs_of_floats", "limbs_of_squares"]
+
+_BITS: Final = 32
+_MASK: Final = (1 << _BITS) - 1
+LEAST: Final = 1074
+"""The least float is 2**-1074, so that is what limb 0 counts."""
+_NAN, _PLUS, _MINUS = 1000, 1001, 1002
+_CELLS: Final = 1 << 22
+_NORMAL: Final = 2.0**-960
+"""Scaling results of at least this size by powers of two does not round."""
+
+
+def limbs_of_floats(codes: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return the limbs of floats given by their codes: which float, which place, and how much. Zeros are left out."""
+    values = float_values(codes)
+    finite = np.isfinite(values)
+    mantissa, exponent = np.frexp(np.where(finite, values, 0.0))
+    whole = np.ldexp(mantissa, 53).astype(np.int64)
+    position = exponent.astype(np.int64) - 53 + LEAST
+    low = position < 0  # subnormal: the lowest bits are zero, for there are none below 2**-1074
+    whole = np.where(low, whole >> np.where(low, -position, 0), whole)
+    position = np.maximum(position, 0)
+    place, shift = position >> 5, position & 31
+    size = np.abs(whole)
+    bottom = (size & _MASK).astype(np.uint64) << shift.astype(np.uint64)
+    top = ((size >> _BITS) << shift) + (bottom >> np.uint64(_BITS)).astype(np.int64)
+    limbs = np.stack(((bottom & np.uint64(_MASK)).astype(np.int64), top & _MASK, top >> _BITS))
+    limbs = np.where(whole < 0, -limbs, limbs)
+    rank, which = limbs.nonzero()
+    special = (~finite).nonzero()[0]
+    kind = _kinds(values[special])
+    return (
+        np.concatenate((which, special)),
+        np.concatenate((place[which] + rank, kind)),
+        np.concatenate((limbs[rank, which], np.ones_like(special))),
+    )
+
+
+def limbs_of_squares(codes: Ints, *, floats: bool) -> tuple[Ints, Ints, Ints]:
+    """Return the limbs of the squares of floats, or of whole numbers: which one, which place, and how much.
+
+    A square of floats counts 2**-2148 in place 0, one of whole numbers counts 1. NaN and the infinities
+    have the places that they have in sums.
+    """
+    special, kinds = np.empty(0, np.int64), np.empty(0, np.int64)
+    if floats:
+        values = float_values(codes)
+        finite = np.isfinite(values)
+        special = (~finite).nonzero()[0]
+        kinds = _kinds(values[special])
+        mantissa, exponent = np.frexp(np.where(finite, values, 0.0))
+        size = np.abs(np.ldexp(mantissa, 53)).astype(np.uint64)
+        position = exponent.astype(np.int64) - 53 + LEAST
+        down = np.clip(-position, 0, 63).astype(np.uint64)
+        size, position = size >> down, np.maximum(position, 0)
+    else:
+        size, position = np.abs(codes).astype(np.uint64), np.zeros_like(codes)
+    half = np.uint64(_BITS)
+    low, high = size & np.uint64(_MASK), size >> half
+    pieces = [(low * low, 0), (low * high, _BITS + 1), (high * high, 2 * _BITS)]
+    which, place, amount = [special], [kinds], [np.ones(len(special), np.int64)]
+    for product, offset in pieces:
+        for part, more in ((product & np.uint64(_MASK), 0), (product >> half, _BITS)):
+            some = part.nonzero()[0]
+            at = 2 * position[some] + offset + more
+            shifted = part[some] << (at & (_BITS - 1)).astype(np.uint64)
+            for limb, up in ((shifted & np.uint64(_MASK), 0), (shifted >> half, 1)):
+                which.append(some)
+                place.append((at >> 5) + up)
+                amount.append(limb.astype(np.int64))
+    return np.concatenate(which), np.concatenate(place), np.concatenate(amount)
+
+
+def _kinds(values: Any) -> Ints:
+    """Return the places of values that are not finite."""
+    return np.where(np.isnan(values), _NAN, np.where(values > 0, _PLUS, _MINUS))
+
+
+def exact_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> tuple[list[int], list[bool]]:
+    """Return the sums of limbs by owner as Python numbers, and whether NaN or an infinity is among them."""
+    sums, special = [0] * count, [False] * count
+    owner, place, amount = consolidated(np.stack((owner, place, amount)))
+    for o, p, a in zip(owner.tolist(), place.tolist(), amount.tolist(), strict=True):
+        if p >= _NAN:
+            special[o] = True
+        else:
+            sums[o] += a << _BITS * p
+    return sums, special
+
+
+def float_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> Any:
+    """Return the sums of limbs by owner 0..count-1, each correctly rounded to a float once.
+
+    >>> codes = np.array([1e20, 1.0, -1e20]).view(np.int64)
+    >>> codes = np.where(codes < 0, codes ^ (2**63 - 1), codes)
+    >>> which, place, amount = limbs_of_floats(codes)
+    >>> float_sums(1, np.zeros_like(which), place, amount)
+    array([1.])
+    """
+    owner, place, amount = consolidated(np.stack((owner, place, amount)))
+    finite = place < _NAN
+    result = _finite_sums(count, owner[finite], place[finite], amount[finite])
+    counts = np.zeros((3, count), np.int64)
+    np.add.at(counts, (place[~finite] - _NAN, owner[~finite]), amount[~finite])
+    plus, minus = (counts[1] > 0) | (counts[2] < 0), (counts[2] > 0) | (counts[1] < 0)
+    result[plus] = np.inf
+    result[minus] = -np.inf
+    result[(counts[0] != 0) | (plus & minus)] = np.nan
+    return result
+
+
+def _finite_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> Any:
+    result = np.zeros(count)
+    if not len(owner):
+        return result
+    order = owner.argsort(kind="stable")
+    owner, place, amount = owner[order], place[order], amount[order]
+    starts = np.concatenate(([0], (owner[1:] != owner[:-1]).nonzero()[0] + 1))
+    owners = owner[starts]
+    base = np.minimum.reduceat(place, starts)
+    span = int((np.maximum.reduceat(place, starts) - base).max()) + 3  # two more for carries
+    row = np.zeros(len(owner), np.int64)
+    row[starts[1:]] = 1
+    row = row.cumsum()
+    chunk = max(1, _CELLS // span)
+    for first in range(0, len(owners), chunk):
+        inside = slice(*row.searchsorted([first, first + chunk]).tolist())
+        some = slice(first, first + chunk)
+        digits = np.zeros((span, len(owners[some])), np.int64)
+        digits[place[inside] - base[some][row[inside] - first], row[inside] - first] = amount[inside]
+        result[owners[some]] = _rounded(digits, base[some])
+    return result
+
+
+def _rounded(digits: Block, base: Ints) -> Any:
+    """Return numbers in base 2**32 (lowest digit first, digits of any size and sign), correctly rounded."""
+    _carry(digits)
+    negative = digits[-1] < 0
+    if negative.any():
+        digits[:, negative] *= -1
+        _carry(digits)
+    span = len(digits)
+    top = span - 1 - (digits[::-1] != 0).argmax(axis=0)
+    columns = np.arange(digits.shape[1])
+
+    def digit(below: int) -> Any:
+        return np.where(top >= below, digits[np.maximum(top - below, 0), columns], 0).astype(np.uint64)
+
+    first, second, third = digit(0), digit(1), digit(2)
+    _, bits = np.frexp(first.astype(np.float64))
+    shift = np.clip(_BITS - bits, 0, _BITS - 1).astype(np.uint64)
+    down = np.uint64(_BITS) - shift
+    window = (((first << np.uint64(_BITS)) | second) << shift) | (third >> down)
+    below = np.arange(span)[:, None] < top - 2
+    rest = ((third << shift) & np.uint64(_MASK)) | (np.where(below, digits, 0) != 0).any(axis=0).astype(np.uint64)
+    # 64 significant bits, the last set if anything below is: rounding that to 53 bits rounds the whole correctly.
+    window |= (rest != 0).astype(np.uint64)
+    exponent = (base + top - 1) * _BITS - shift.astype(np.int64) - LEAST
+    with np.errstate(over="ignore", under="ignore"):  # infinite, as IEEE has it; the smallest are done over
+        value = np.ldexp(window.astype(np.float64), exponent)
+    small = (value < _NORMAL) & (window > 0)
+    for i in small.nonzero()[0].tolist():  # subnormal results would be rounded twice
+        whole = sum(d << _BITS * j for j, d in enumerate(digits[:, i].tolist())) << _BITS * int(base[i])
+        value[i] = whole / (1 << LEAST)
+    return np.where(negative, -value, value)
+
+
+def _carry(digits: Block) -> None:
+    """Bring all digits but the highest into 0..2**32-1."""
+    for i in range(len(digits) - 1):
+        digits[i + 1] += digits[i] >> _BITS
+        digits[i] &= _MASK

@@ -1,0 +1,39 @@
+"""Kernels on the time rows of blocks: which are beyond a frontier, and compaction to one."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from tidemill.dataflow.lattice import Antichain
+from tidemill.renderer.embedded.kernels.updates import Block, Bools
+
+__all__ = ["advance", "advance_times", "beyond"]
+
+
+def beyond(times: Block, frontier: Antichain) -> Bools:
+    """Return which columns of user times are beyond a frontier."""
+    if len(frontier.elements) == 1 == len(times):  # the usual case
+        only: Bools = times[0] >= frontier.elements[0][0]
+        return only
+    mask = np.zeros(times.shape[1], np.bool_)
+    for f in frontier.elements:
+        mask |= (times >= np.array(f)[:, None]).all(axis=0) if len(f) > 1 else times[0] >= f[0]
+    return mask
+
+
+def advance(block: Block, first: int, users: int, frontier: Antichain) -> Block:
+    """Return the block with its user times, rows ``first`` on, replaced by their representatives for a frontier."""
+    result = block.copy()
+    advance_times(result[first : first + users], frontier)
+    return result
+
+
+def advance_times(times: Block, frontier: Antichain) -> None:
+    """Replace user times, in place, by their representatives for a frontier.
+
+    The same as `Antichain.advance`, on all columns at once: the meet over f of ``t v f``.
+    """
+    if frontier.elements:
+        times[:] = reduce(np.minimum, [np.maximum(times, np.array(f)[:, None]) for f in frontier.elements])

@@ -1,0 +1,49 @@
+"""Arrange: the one index of a collection by key, for all who read it."""
+
+from __future__ import annotations
+
+from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Arrange
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.embedded.schedule import Operator, Region
+from tidemill.renderer.embedded.trace.spine import Spine
+
+__all__ = ["ArrangeOperator"]
+
+
+class ArrangeOperator(Operator):
+    """Arrange. Consolidates a round's updates, adds them to its spine and passes them on."""
+
+    consolidated = True
+
+    def __init__(self, node: Arrange, region: Region) -> None:
+        self.schema: Schema = node.schema
+        super().__init__(node, region, (len(self.schema),))
+        self.keys = node.keys
+        self.spine = Spine(
+            node.keys,
+            [f.dtype for f in self.schema],
+            node.scope.coordinates,
+            1,
+            region.schedule,
+            self.since,
+        )
+        self.before = self.spine.view
+        """What the spine held before the latest updates."""
+        self.readers: list[Operator] = []
+
+    def run(self) -> None:
+        block = self.ports[0].take_consolidated()
+        if block is not None:
+            self.before = self.spine.append(block)
+            self.emit(block, self.region.now)
+
+    def since(self) -> Antichain:
+        """Return what the reader furthest behind asks about."""
+        since = self.frontier.settled
+        for reader in self.readers:
+            since = since.meet(reader.frontier.settled)
+        return since
+
+    def stores(self) -> dict[str, Spine]:
+        return {"spine": self.spine}

@@ -1,0 +1,320 @@
+"""The times at which keys have to be looked at in a round, and sums over the updates up to each of them.
+
+In a round all loop coordinates are fixed, so what is left of the lattice is user time. Updates and active times are
+given by the number of their key and their user time. Output corrections are found by Möbius inversion: the change at an
+active time is what is wanted there less what is had, less the changes at earlier active times of the key. That is a
+fixed linear combination, given here as pairs with coefficients.
+
+Three forms, from the common to the general: one active time for each key with everything before it (a step of one
+epoch); totally ordered times (several epochs); partially ordered ones.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from tidemill.dataflow.lattice import Antichain
+from tidemill.renderer.embedded.kernels.times import beyond
+from tidemill.renderer.embedded.kernels.updates import Block, Ints, expand, grouped
+
+__all__ = ["Active", "PartialActive", "Seeds", "SingleActive", "TotalActive", "find_active"]
+
+_MOBIUS_CELLS: Final = 1 << 22
+"""Coefficients worked out at once."""
+
+Pairs: TypeAlias = tuple[Ints, Ints, Ints]
+"""(active time, what, coefficient)"""
+
+
+class ActiveTimes:
+    """What all forms have in common."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def of_wanted(self) -> Pairs:
+        """Return at which active times, and how often, what is wanted at one goes into the change."""
+        raise NotImplementedError
+
+    def of_had(self, keys: Ints, times: Block) -> Pairs:
+        """Return at which active times, and how often, an earlier output update goes out of the change."""
+        raise NotImplementedError
+
+    def change(self, wanted: Ints) -> Ints:
+        """Return, for each active time, how these counts, wanted at each of them, differ from those before it."""
+        change = np.zeros(len(self), np.int64)
+        at, what, coefficient = self.of_wanted()
+        np.add.at(change, at, coefficient * wanted.take(what))
+        return change
+
+    def given(self, keys: Ints, times: Block, counts: Ints) -> Ints:
+        """Return, for each active time, by how much earlier output updates change there what is seen of them."""
+        change = np.zeros(len(self), np.int64)
+        some = counts.nonzero()[0]
+        at, what, coefficient = self.of_had(keys.take(some), times.take(some, axis=1))
+        np.add.at(change, at, coefficient * counts.take(some).take(what))
+        return change
+
+
+class SingleActive(ActiveTimes):
+    """One active time for each key, the same for all; every update is at or before it."""
+
+    def __init__(self, count: int, time: Block) -> None:
+        self.keys = np.arange(count)
+        self._time = time
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def times(self) -> Block:
+        """The user time of each active time."""
+        return self._time.repeat(len(self.keys), axis=1)
+
+    def keys_at(self, which: Ints) -> Ints:
+        """Return the keys of some of the active times."""
+        return which
+
+    def times_at(self, which: Ints) -> Block:
+        """Return the user times of some of the active times; a single column where it is the same for all."""
+        del which
+        return self._time
+
+    def sums(self, keys: Ints, times: Block, weights: Block) -> Block:
+        """Return, for each active time, the sum of the weights of the key's updates up to it."""
+        del times
+        result = np.zeros((len(weights), len(self.keys)), np.int64)
+        for row, values in zip(result, weights, strict=True):
+            np.add.at(row, keys, values)
+        return result
+
+    def pairs(self, keys: Ints, times: Block) -> tuple[Ints, Ints]:
+        """Return all pairs of an active time and an update of its key at or before it."""
+        del times
+        return keys, np.arange(len(keys))
+
+    def change(self, wanted: Ints) -> Ints:
+        return wanted
+
+    def given(self, keys: Ints, times: Block, counts: Ints) -> Ints:
+        del times
+        change = np.zeros(len(self.keys), np.int64)
+        np.add.at(change, keys, counts)
+        return change
+
+    def of_wanted(self) -> Pairs:
+        return self.keys, self.keys, np.ones(len(self.keys), np.int64)
+
+    def of_had(self, keys: Ints, times: Block) -> Pairs:
+        del times
+        return keys, np.arange(len(keys)), np.ones(len(keys), np.int64)
+
+
+class SeveralActive(ActiveTimes):
+    """Any number of active times for each key; sorted by key and time."""
+
+    def __init__(self, keys: Ints, times: Block) -> None:
+        self.keys = keys
+        self.times = times
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def keys_at(self, which: Ints) -> Ints:
+        """See `SingleActive.keys_at`."""
+        return self.keys.take(which)
+
+    def times_at(self, which: Ints) -> Block:
+        """See `SingleActive.times_at`."""
+        return self.times.take(which, axis=1)
+
+
+class TotalActive(SeveralActive):
+    """Active times of one user coordinate."""
+
+    def __init__(self, keys: Ints, times: Block) -> None:
+        super().__init__(keys, times)
+        self._first = np.concatenate(([True], keys[1:] != keys[:-1])) if len(keys) else np.empty(0, np.bool_)
+
+    def _place(self, keys: Ints, times: Block) -> Ints:
+        """Return for each update the first active time of its key at or after it; past the end where there is none."""
+        order = np.lexsort((np.concatenate((np.zeros_like(keys), np.ones_like(self.keys))),
+                            np.concatenate((times[0], self.times[0])),
+                            np.concatenate((keys, self.keys))))  # fmt: skip
+        is_active = order >= len(keys)
+        before = is_active.cumsum()
+        place = np.empty(len(keys), np.int64)
+        place[order[~is_active]] = before[~is_active]
+        return place
+
+    def sums(self, keys: Ints, times: Block, weights: Block) -> Block:
+        """See `SingleActive.sums`. Linear, by running sums."""
+        place = self._place(keys, times)
+        n = len(self.keys)
+        inside = (place < n) & (self.keys.take(place, mode="clip") == keys)
+        steps = np.zeros((len(weights), n), np.int64)
+        for row, values in zip(steps, weights, strict=True):
+            np.add.at(row, place[inside], values[inside])
+        running = steps.cumsum(axis=1)
+        starts = self._first.nonzero()[0]
+        base = np.where(starts > 0, running[:, starts - 1], 0)
+        return running - base.take(self._first.cumsum() - 1, axis=1)
+
+    def pairs(self, keys: Ints, times: Block) -> tuple[Ints, Ints]:
+        """See `SingleActive.pairs`. As many as there are."""
+        place = self._place(keys, times)
+        lasts = np.searchsorted(self.keys, keys, "right")
+        update, active = expand(place, np.maximum(lasts - place, 0))
+        return active, update
+
+    def of_wanted(self) -> Pairs:
+        """In at its own time, out at the key's next."""
+        own = np.arange(len(self.keys))
+        later = (~self._first).nonzero()[0]
+        return (
+            np.concatenate((own, later)),
+            np.concatenate((own, later - 1)),
+            np.concatenate((np.ones_like(own), np.full_like(later, -1))),
+        )
+
+    def of_had(self, keys: Ints, times: Block) -> Pairs:
+        """Out at the first active time that sees it."""
+        place = self._place(keys, times)
+        inside = ((place < len(self.keys)) & (self.keys.take(place, mode="clip") == keys)).nonzero()[0]
+        return place.take(inside), inside, np.ones(len(inside), np.int64)
+
+
+class PartialActive(SeveralActive):
+    """Active times in any partial order."""
+
+    def sums(self, keys: Ints, times: Block, weights: Block) -> Block:
+        """See `SingleActive.sums`."""
+        active, update = self.pairs(keys, times)
+        result = np.zeros((len(weights), len(self.keys)), np.int64)
+        for row, values in zip(result, weights, strict=True):
+            np.add.at(row, active, values.take(update))
+        return result
+
+    def pairs(self, keys: Ints, times: Block) -> tuple[Ints, Ints]:
+        """See `SingleActive.pairs`."""
+        low = self.keys.searchsorted(keys)
+        update, active = expand(low, self.keys.searchsorted(keys, "right") - low)
+        seen = (times.take(update, axis=1) <= self.times.take(active, axis=1)).all(axis=0)
+        return active.compress(seen), update.compress(seen)
+
+    def of_wanted(self) -> Pairs:
+        """By the Möbius function of the active times."""
+        _, starts, counts = np.unique(self.keys, return_index=True, return_counts=True)
+        found: list[Block] = []
+        for size in np.unique(counts).tolist():
+            some = starts.compress(counts == size)
+            chunk = max(1, _MOBIUS_CELLS // size**2)
+            found += [self._mobius(some[i : i + chunk], size) for i in range(0, len(some), chunk)]
+        columns = np.concatenate(found, axis=1)
+        return columns[0], columns[1], columns[2]
+
+    def _mobius(self, starts: Ints, size: int) -> Block:
+        """Return (later, earlier, coefficient) for keys with so many active times, which start at these places.
+
+        change(a) = x(a) - sum of change(c) over c < a, so row a of the coefficients is that of x(a) less the rows of
+        those before it; the order of places extends that of times.
+        """
+        places = starts[:, None] + np.arange(size)
+        times = self.times[:, places]
+        seen = np.asarray(np.less_equal(times[:, :, None, :], times[:, :, :, None])).all(axis=0)
+        before = np.asarray(seen, np.int64)
+        rows: Block = np.zeros((len(starts), size, size), np.int64)
+        for a in range(size):
+            earlier: Block = np.matmul(before[:, a, None, :a], rows[:, :a, :])
+            rows[:, a, :] = -earlier[:, 0, :]
+            rows[:, a, a] += 1
+        key, at, of = rows.nonzero()
+        return np.stack((places[key, at], places[key, of], rows[key, at, of]))
+
+    def of_had(self, keys: Ints, times: Block) -> Pairs:
+        """By the sum of the Möbius function over the active times that see it."""
+        target, source, coefficient = self.of_wanted()
+        seen_by, update = self.pairs(keys, times)
+        order = source.argsort(kind="stable")
+        source = source.take(order)
+        low = source.searchsorted(seen_by)
+        pair, place = expand(low, source.searchsorted(seen_by, "right") - low)
+        at, what, c = target.take(order).take(place), update.take(pair), coefficient.take(order).take(place)
+        order, starts = grouped(np.stack((at, what)))
+        if not len(starts):
+            return at, what, c
+        total = np.add.reduceat(c.take(order), starts)
+        first = order.take(starts)
+        kept = total != 0
+        return at.take(first)[kept], what.take(first)[kept], total[kept]
+
+
+Active: TypeAlias = SingleActive | TotalActive | PartialActive
+
+
+class Seeds(NamedTuple):
+    """Times at which keys 0..count-1 have to be looked at; every key has one."""
+
+    groups: int
+    keys: Ints
+    times: Block
+    together: bool
+    """Whether all are of one time."""
+
+
+def find_active(seeds: Seeds, base_keys: Ints, base: Block, upper: Antichain) -> tuple[Active, Ints, Block]:
+    """Return the active times of some keys in a round; and what lies beyond ``upper``, to be owed later.
+
+    Active are the seeds and their joins with each other and with the base, the times of stored updates. What is beyond
+    ``upper`` is recorded when first reached, and not joined further.
+    """
+    nothing = (np.empty(0, np.int64), np.empty((len(base), 0), np.int64))
+    if seeds.together and (base <= seeds.times[:, :1]).all():
+        return SingleActive(seeds.groups, seeds.times[:, :1]), *nothing
+    if len(base) == 1:
+        keys, times = _total_closure(seeds.keys, seeds.times[0], base_keys, base[0])
+        return TotalActive(keys, times[None]), *nothing
+    keys, times, late_keys, late = _closure(seeds.keys, seeds.times, base_keys, base, upper)
+    return PartialActive(keys, times), late_keys, late
+
+
+def _total_closure(seed_keys: Ints, seeds: Ints, base_keys: Ints, base: Ints) -> tuple[Ints, Ints]:
+    """Return the seeds, and the base times after a seed of their key; sorted, each once."""
+    least = np.full(int(seed_keys.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(least, seed_keys, seeds)
+    later = base > least.take(base_keys)
+    keys = np.concatenate((seed_keys, base_keys[later]))
+    times = np.concatenate((seeds, base[later]))
+    order = np.lexsort((times, keys))
+    keys, times = keys.take(order), times.take(order)
+    new = np.concatenate(([True], (keys[1:] != keys[:-1]) | (times[1:] != times[:-1])))
+    return keys[new], times[new]
+
+
+def _closure(
+    seed_keys: Ints, seeds: Block, base_keys: Ints, base: Block, upper: Antichain
+) -> tuple[Ints, Block, Ints, Block]:
+    """Return the seeds' joins with each other and the base, sorted by key and time; apart, those beyond ``upper``."""
+    reached = _distinct(np.concatenate((seed_keys[None], seeds)))
+    generators = _distinct(np.concatenate((reached, np.concatenate((base_keys[None], base))), axis=1))
+    late = reached[:, :0]
+    while True:
+        low = generators[0].searchsorted(reached[0])
+        one, other = expand(low, generators[0].searchsorted(reached[0], "right") - low)
+        joined = np.maximum(reached.take(one, axis=1), generators.take(other, axis=1))
+        out = beyond(joined[1:], upper)
+        late = _distinct(np.concatenate((late, joined.compress(out, axis=1)), axis=1))
+        grown = _distinct(np.concatenate((reached, joined.compress(~out, axis=1)), axis=1))
+        if grown.shape[1] == reached.shape[1]:
+            return grown[0], grown[1:], late[0], late[1:]
+        reached = grown
+
+
+def _distinct(columns: Block) -> Block:
+    """Return the columns sorted by their first row, then the next and so on, each once."""
+    ordered = columns.take(np.lexsort(columns[::-1]), axis=1)
+    new = np.ones(ordered.shape[1], np.bool_)
+    new[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
+    return ordered.compress(new, axis=1)

@@ -1,0 +1,124 @@
+"""Join: every pair of updates with equal keys, once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidemill.boundary.rows import COUNT_LIMIT
+from tidemill.dataflow.nodes import Join
+from tidemill.renderer.embedded.kernels.updates import NULL, Block, stacked
+from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
+from tidemill.renderer.embedded.schedule import Operator, Region, Schedule
+from tidemill.renderer.embedded.trace.spine import Spine, View
+from tidemill.renderer.runs import failures
+
+__all__ = ["JoinOperator"]
+
+
+class JoinOperator(Operator):
+    """Join of two arrangements.
+
+    Each side's new updates meet the other side's arrangement. Both arrangements already have this round's updates; so
+    that no pair is met twice, the right side's meet the left arrangement as it was before.
+    """
+
+    def __init__(self, node: Join, region: Region, sides: tuple[ArrangeOperator, ArrangeOperator]) -> None:
+        super().__init__(node, region, tuple(len(s.schema) for s in sides))
+        self._sides = sides
+        self._nulls_equal = node.nulls_equal
+        self._codes = tuple(len(s.schema) for s in sides)
+        self._keys = tuple(np.array(s.keys, np.int64) for s in sides)
+        self._nullable = [any(s.schema.fields[i].nullable for i in s.keys) for s in sides]
+        left = self._codes[0]
+        self._picked = (
+            np.array([i for i in node.output if i < left], np.int64),
+            np.array([i - left for i in node.output if i >= left], np.int64),
+        )
+        order = [i for i in node.output if i < left] + [i for i in node.output if i >= left]
+        self._order = None if list(node.output) == order else np.array([order.index(i) for i in node.output])
+        self._coordinates = node.scope.coordinates
+        for side, port in enumerate(self.ports):
+            port.index = self._index(side, self.schedule)
+
+    def run(self) -> None:
+        new = [port.take() for port in self.ports]
+        found: list[Block] = []
+        if new[0] is not None:
+            self._meet(new[0], 0, self._sides[1].spine, None, found)
+        if new[1] is not None:
+            if self.schedule.mixed:
+                self._meet(new[1], 1, self._sides[0].spine, None, found)
+            else:
+                self._meet(
+                    new[1], 1, self._sides[0].spine, self._sides[0].before if new[0] is not None else None, found
+                )
+        if self.schedule.mixed:
+            self._take_out_unmet(new, found)
+        if found:
+            block = stacked(found)
+            if self._order is not None:
+                block = np.concatenate((block[self._order], block[len(self._order) :]))
+            self.emit(block, self._common_round(block))
+
+    def _take_out_unmet(self, new: list[Block | None], found: list[Block]) -> None:
+        """Where frontiers differ, the arrangements hold updates that this operator has not been given yet.
+
+        What was found with those is taken out again: they will meet the other side when they come. Taken out exactly,
+        since joining is bilinear.
+        """
+        unmet: list[Block] = []
+        for side in (0, 1):
+            block, held = new[side], self.ports[1 - side].index
+            if block is not None and held is not None and held.size:
+                self._meet(block, side, held, None, unmet)
+        if new[0] is not None and new[1] is not None:
+            both = self._index(0, Schedule(self.schedule.users, self.schedule.frontier_of))
+            both.append(new[0])
+            self._meet(new[1], 1, both, None, unmet)
+        for block in unmet:
+            np.negative(block[-1], out=block[-1])
+        found += unmet
+
+    def _index(self, side: int, schedule: Schedule) -> Spine:
+        """Return a spine for updates of one side."""
+        of = self._sides[side]
+        return Spine(of.keys, [f.dtype for f in of.schema], self._coordinates, 1, schedule, self.since)
+
+    def _meet(self, new: Block, side: int, spine: Spine, view: View | None, found: list[Block]) -> None:
+        """Add what new updates of one side make with the other side's."""
+        keys = new.take(self._keys[side], axis=0)
+        if self._nullable[side] and not self._nulls_equal and (keys == NULL).any():
+            valid = (keys != NULL).all(axis=0)
+            new, keys = new.compress(valid, axis=1), keys.compress(valid, axis=1)
+        owner, others = spine.find(keys, view)
+        if not len(owner):
+            return
+        mine, theirs = self._codes[side], self._codes[1 - side]
+        ours = new.take(owner, axis=1) if len(owner) > 1 or new.shape[1] > 1 else new
+        width = len(self._picked[0]) + len(self._picked[1])
+        block = np.empty((width + self._coordinates + 1, len(owner)), np.int64)
+        own_rows, other_rows = self._picked[side], self._picked[1 - side]
+        split = len(self._picked[0])
+        own_place, other_place = (slice(0, split), slice(split, width))[:: 1 if side == 0 else -1]
+        if len(own_rows):
+            block[own_place] = ours.take(own_rows, axis=0)
+        if len(other_rows):
+            block[other_place] = others.take(other_rows, axis=0)
+        times = block[width:-1]
+        shared = len(others) - 1 - theirs  # an arrangement from outside a loop has fewer coordinates: 0 in the others
+        np.maximum(ours[mine : mine + shared], others[theirs:-1], out=times[:shared])
+        if shared < self._coordinates:
+            times[shared:] = ours[mine + shared : -1]
+        np.multiply(ours[-1], others[-1], out=block[-1])
+        if np.abs(ours[-1]).max() > COUNT_LIMIT or np.abs(others[-1]).max() > COUNT_LIMIT:
+            raise failures.too_many(self.node)
+        found.append(block)
+
+    def _common_round(self, block: Block) -> tuple[int, ...] | None:
+        """Return the round all results are of, where that is one: mostly this one, but a stored update may be later."""
+        now = self.region.now
+        if not now:
+            return now
+        loops = block[-1 - len(now) : -1]
+        here = loops[0] == now[0] if len(now) == 1 else loops == np.array(now)[:, None]
+        return now if here.all() else None

@@ -1,0 +1,193 @@
+"""What operators that look at whole groups have in common: which keys and times a round has to look at."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from tidemill.dataflow.nodes import Node
+from tidemill.renderer.embedded.kernels.updates import Block, Bools, Ints, expand, grouped, stacked
+from tidemill.renderer.embedded.operators.interesting_times import Active, Seeds, find_active
+from tidemill.renderer.embedded.schedule import Operator, Port, Region
+
+__all__ = ["NEW", "PENDING", "KeyedOperator", "Stored", "Work", "next_rounds"]
+
+NEW, PENDING = 0, 1
+_NEVER: Final[int] = np.iinfo(np.int64).max
+
+
+class Stored(NamedTuple):
+    """Updates of the keys of a round: the number of each one's key, the updates, and how many codes they have."""
+
+    owner: Ints
+    block: Block
+    codes: int
+
+
+class Work(NamedTuple):
+    """What a keyed operator has to do in a round.
+
+    Seeds are the times of the raw new batch, which come first and one for one, and the pending times that are due, of
+    which some may be there twice. Consolidating the batch within itself makes fewer of them, and is a saving only.
+    """
+
+    keys: Block
+    """The keys to look at, each once."""
+    owner: Ints
+    """For each seed the number of its key; every key has one."""
+    times: Block
+    """The user times of the seeds."""
+    new: Block
+    """The new updates."""
+    together: bool
+    """Whether all seeds are of one user time."""
+
+    @property
+    def new_owner(self) -> Ints:
+        """For each new update the number of its key."""
+        return self.owner[: self.new.shape[1]]
+
+
+class KeyedOperator(Operator):
+    """An operator whose output at a time depends on all of a key's updates up to it.
+
+    Its second port holds pending times: keys and times at which the output may have to change although no input does.
+    """
+
+    def __init__(self, node: Node, region: Region, codes: int, keys: tuple[int, ...]) -> None:
+        super().__init__(node, region, (codes,))
+        self.ports.append(Port(self, len(keys), weights=0))
+        self._columns = np.array(keys, np.int64)
+        self._whole = keys == tuple(range(codes))
+        """Whether the row is the key; a key of all columns in another order is not."""
+        self._width = codes
+        self._coordinates = node.scope.coordinates
+
+    def begin(self, *, consolidate: bool = True) -> Work | None:
+        """Return what there is to do in this round; None where there is nothing."""
+        new = self.ports[NEW].take_consolidated() if consolidate else self.ports[NEW].take()
+        due = self.ports[PENDING].take()
+        if new is None and due is None:
+            return None
+        if new is None:
+            new = np.empty((self._width + self._coordinates + 1, 0), np.int64)
+        users, width = self.schedule.users, len(self._columns)
+        keys = new[:width] if self._whole else new.take(self._columns, axis=0)
+        times = new[self._width : self._width + users]
+        if due is not None:
+            keys = np.concatenate((keys, due[:width]), axis=1)
+            times = np.concatenate((times, due[width : width + users]), axis=1)
+        together = bool((times == times[:, :1]).all())
+        if due is None and self._whole and together and (consolidate or keys.shape[1] == 1):
+            # Consolidated rows of one time are each there once.
+            return Work(keys, np.arange(keys.shape[1]), times, new, together)
+        order, starts = grouped(keys)
+        owner = np.empty(keys.shape[1], np.int64)
+        starting = np.zeros(keys.shape[1], np.int64)
+        starting[starts[1:]] = 1
+        owner[order] = starting.cumsum()
+        return Work(keys.take(order.take(starts), axis=1), owner, times, new, together)
+
+    def activate(self, work: Work, stored: list[Stored]) -> tuple[Active, list[Stored]]:
+        """Return the active times of this round, and of the stored updates those visible in it.
+
+        ``stored`` are all updates of the keys, of input and output. Where there are some of later iterations, the next
+        such round is put on record; and so are times beyond the frontier, for a later step.
+        """
+        users = self.schedule.users
+        visible = [self._visible(s) for s in stored]
+        if any(len(v.owner) < len(s.owner) for v, s in zip(visible, stored, strict=True)):
+            self._owe_rounds(work, stored)
+        base_keys = visible[0].owner if len(visible) == 1 else np.concatenate([v.owner for v in visible])
+        base = stacked([v.block[v.codes : v.codes + users] for v in visible])
+        seeds = Seeds(work.keys.shape[1], work.owner, work.times, work.together)
+        active, late_keys, late = find_active(seeds, base_keys, base, self.frontier.upper)
+        if len(late_keys):
+            loops = np.array(self.region.now, np.int64)[:, None].repeat(len(late_keys), axis=1)
+            self.ports[PENDING].hold(np.concatenate((work.keys.take(late_keys, axis=1), late, loops)))
+        return active, visible
+
+    def _visible(self, stored: Stored) -> Stored:
+        """Return the updates at or before this round in every loop."""
+        loops = self._loops(stored.block, stored.codes)
+        if not len(loops) or not stored.block.shape[1]:
+            return stored
+        before: Bools = loops <= np.array(self.region.now)[:, None]
+        seen: Bools = before[0] if len(before) == 1 else np.all(before, axis=0)
+        if seen.all():
+            return stored
+        which = seen.nonzero()[0]
+        return Stored(stored.owner.take(which), stored.block.take(which, axis=1), stored.codes)
+
+    def _owe_rounds(self, work: Work, stored: list[Stored]) -> None:
+        """Have each key looked at, at the times of its seeds, in the next rounds where they meet its stored updates.
+
+        A seed has to be looked at in every round that is the join of this one with stored updates of later iterations.
+        It is passed on to the least of these rounds only, which pass it on in turn. So a key whose trajectory goes on
+        for many rounds owes one at a time, not all of them in each.
+        """
+        owner = stored[0].owner if len(stored) == 1 else np.concatenate([s.owner for s in stored])
+        loops = stacked([self._loops(s.block, s.codes) for s in stored])
+        owner, rounds = next_rounds(owner, loops, self.region.now or ())
+        if work.together:
+            times = work.times[:, :1].repeat(len(owner), axis=1)
+        else:
+            order, starts = grouped(np.concatenate((work.owner[None], work.times)))
+            first = order.take(starts)
+            first = first.take(work.owner.take(first).argsort(kind="stable"))
+            seeded = work.owner.take(first)
+            low = seeded.searchsorted(owner)
+            which, place = expand(low, seeded.searchsorted(owner, "right") - low)
+            owner, rounds = owner.take(which), rounds.take(which, axis=1)
+            times = work.times.take(first.take(place), axis=1)
+        owed = np.concatenate((work.keys.take(owner, axis=1), times, rounds))
+        self.ports[PENDING].put(owed, None)
+
+    def at_active(self, keys: Block, active: Active, which: Ints, diffs: Ints) -> Block:
+        """Return updates of keys at some of the active times, in this round."""
+        out = np.empty((len(keys) + self._coordinates + 1, len(which)), np.int64)
+        self.fill_times(out, len(keys), active, which)
+        out[: len(keys)] = keys.take(active.keys_at(which), axis=1)
+        out[-1] = diffs
+        return out
+
+    def fill_times(self, out: Block, codes: int, active: Active, which: Ints) -> None:
+        """Write the times of these active times into the time rows of a block."""
+        users = self.schedule.users
+        out[codes : codes + users] = active.times_at(which)
+        for i, now in enumerate(self.region.now or ()):
+            out[codes + users + i] = now
+
+    def _loops(self, block: Block, codes: int) -> Block:
+        return block[codes + self.schedule.users : codes + self._coordinates]
+
+
+def next_rounds(owner: Ints, loops: Block, now: tuple[int, ...]) -> tuple[Ints, Block]:
+    """Return for each key the least rounds after this one that are joins of it with iterations of the key's updates.
+
+    Of several loops a round may have more than one to follow, incomparable ones, and in three or more some that others
+    lead to as well, which does no harm.
+    """
+    if len(loops) == 1:
+        later = (loops[0] > now[0]).nonzero()[0]
+        owner = owner.take(later)
+        least = np.full(int(owner.max(initial=-1)) + 1, _NEVER)
+        np.minimum.at(least, owner, loops[0].take(later))
+        some = (least != _NEVER).nonzero()[0]
+        return some, least.take(some)[None]
+    here = np.array(now)[:, None]
+    rounds = np.maximum(loops, here)
+    later = (rounds != here).any(axis=0)
+    owner, rounds = owner.compress(later), rounds.compress(later, axis=1)
+    order = np.lexsort((*rounds[::-1], owner))
+    owner, rounds = owner.take(order), rounds.take(order, axis=1)
+    around = np.concatenate((owner[None], rounds[:-2]))
+    first = np.ones(len(owner), np.bool_)
+    first[1:] = (around[:, 1:] != around[:, :-1]).any(axis=0)
+    # In the order of the last loop but one, only what is earlier in the last than all before it is not led to.
+    last = rounds[-1] - first.cumsum() * (int(rounds[-1].max(initial=0)) + 1)
+    least = np.minimum.accumulate(last)
+    new = np.ones(len(owner), np.bool_)
+    new[1:] = least[1:] < least[:-1]
+    return owner.compress(new), rounds.compress(new, axis=1)

@@ -1,0 +1,285 @@
+"""Operators that work row by row and keep no state."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.dataflow.nodes import Enter, Filter, FlatMap, Inspect, Leave, Map, Node, Retime
+from tidemill.errors import ExpressionError, UserFunctionError
+from tidemill.expressions.binding import Bound, BoundColumn
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
+from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, decode_rows, encode, encode_column
+from tidemill.renderer.embedded.kernels.updates import Block, Bools, consolidated
+from tidemill.renderer.embedded.schedule import Loops, Operator, Region
+from tidemill.renderer.runs import failures
+from tidemill.renderer.runs import user_functions as functions
+
+__all__ = [
+    "ConcatWire",
+    "ConsolidateOperator",
+    "EnterWire",
+    "FilterOperator",
+    "FlatMapOperator",
+    "InspectOperator",
+    "LeaveWire",
+    "MapOperator",
+    "NegateWire",
+    "ProjectWire",
+    "RetimeOperator",
+    "is_projection",
+]
+
+
+# -- wires: what needs no turn of its own, but is done as updates pass -----------------------------------------------
+
+
+class Wire(Operator):
+    """An operator that passes updates on at once. It can fail for none of them, so it need not hold any back."""
+
+    def __init__(self, node: Node, region: Region) -> None:
+        super().__init__(node, region, ())
+
+
+class ConcatWire(Wire):
+    """Concat, Variable: passes updates on as they are."""
+
+    def accept(self, port: int, block: Block, at: Loops | None) -> None:
+        del port
+        self.records_in += block.shape[1]
+        self.emit(block, at)
+
+
+class NegateWire(Wire):
+    """Negate."""
+
+    def accept(self, port: int, block: Block, at: Loops | None) -> None:
+        del port
+        self.records_in += block.shape[1]
+        negated = block.copy()
+        np.negative(block[-1], out=negated[-1])
+        self.emit(negated, at)
+
+
+class ProjectWire(Wire):
+    """A Map of nothing but columns."""
+
+    def __init__(self, node: Map, region: Region) -> None:
+        super().__init__(node, region)
+        picked = [c.index for c in node.columns if isinstance(c, BoundColumn)]
+        codes = len(node.inputs[0].schema)
+        self._rows = np.array([*picked, *range(codes, codes + node.scope.coordinates + 1)])
+
+    def accept(self, port: int, block: Block, at: Loops | None) -> None:
+        del port
+        self.records_in += block.shape[1]
+        self.emit(block.take(self._rows, axis=0), at)
+
+
+class EnterWire(Wire):
+    """Enter: a coordinate more, at 0."""
+
+    def __init__(self, node: Enter, region: Region) -> None:
+        super().__init__(node, region)
+        self._row = len(node.schema) + node.scope.coordinates - 1
+
+    def accept(self, port: int, block: Block, at: Loops | None) -> None:
+        del port
+        n = block.shape[1]
+        self.records_in += n
+        entered = np.empty((len(block) + 1, n), np.int64)
+        entered[: self._row] = block[: self._row]
+        entered[self._row] = 0
+        entered[self._row + 1 :] = block[self._row :]
+        self.emit(entered, None if at is None else (*at, 0))
+
+
+class LeaveWire(Wire):
+    """Leave: a coordinate less, and with ``return_at`` nothing from that iteration on."""
+
+    def __init__(self, node: Leave, region: Region) -> None:
+        super().__init__(node, region)
+        self._row = len(node.schema) + node.scope.coordinates
+        self._rows = np.array([i for i in range(self._row + 2) if i != self._row])
+        self._return_at = node.limits.return_at
+
+    def accept(self, port: int, block: Block, at: Loops | None) -> None:
+        del port
+        self.records_in += block.shape[1]
+        if self._return_at is not None:
+            block = block.compress(block[self._row] < self._return_at, axis=1)
+        self.emit(block.take(self._rows, axis=0), None if at is None else at[:-1])
+
+
+# -- expressions ----------------------------------------------------------------------------------------------------
+
+
+def is_projection(node: Map) -> bool:
+    """Return whether a Map only picks columns."""
+    return all(isinstance(c, BoundColumn) for c in node.columns)
+
+
+class _Columns:
+    """The Arrow columns of a block, decoded when an expression asks for them."""
+
+    def __init__(self, schema: Schema, block: Block, interner: Interner) -> None:
+        self._schema = schema
+        self._block = block
+        self._interner = interner
+        self._decoded: dict[int, pa.Array] = {}
+
+    def __call__(self, index: int) -> pa.Array:
+        if index not in self._decoded:
+            dtype = self._schema.fields[index].dtype
+            self._decoded[index] = decode_column(self._block[index], dtype, self._interner)
+        return self._decoded[index]
+
+
+class _ExpressionOperator(Operator):
+    """What evaluates expressions: an error counts only if it is still there once updates are consolidated."""
+
+    def __init__(self, node: Node, region: Region, interner: Interner) -> None:
+        self.schema: Schema = node.inputs[0].schema
+        super().__init__(node, region, (len(self.schema),))
+        self.interner = interner
+
+    def run(self) -> None:
+        block = self.ports[0].take()
+        if block is None:
+            return
+        try:
+            result = self.evaluate(block)
+        except (ExpressionError, UserFunctionError):
+            block = consolidated(block)
+            if not block.shape[1]:
+                return
+            result = self.evaluate(block)
+        self.emit(result, self.region.now)
+
+    def evaluate(self, block: Block) -> Block:
+        raise NotImplementedError
+
+    def failed(self, error: ExpressionError, block: Block) -> ExpressionError:
+        """Return the error with the node and the row in it."""
+        (row,) = decode_rows(self.schema, block[: len(self.schema), [error.row_index or 0]], self.interner)
+        return failures.expression_failed(self.node, row, error)
+
+
+class MapOperator(_ExpressionOperator):
+    """Map: columns are taken as they are, expressions evaluated on the Arrow columns they use."""
+
+    def __init__(self, node: Map, region: Region, interner: Interner) -> None:
+        super().__init__(node, region, interner)
+        self._columns = [
+            (c.index, None, c.dtype) if isinstance(c, BoundColumn) else (-1, compile_scalar(c), c.dtype)
+            for c in cast("tuple[Bound, ...]", node.columns)
+        ]
+
+    def evaluate(self, block: Block) -> Block:
+        n, rest = block.shape[1], len(self.schema)
+        columns = _Columns(self.schema, block, self.interner)
+        result = np.empty((len(self._columns) + len(block) - rest, n), np.int64)
+        try:
+            for i, (index, scalar, dtype) in enumerate(self._columns):
+                if scalar is None:
+                    result[i] = block[index]
+                else:
+                    result[i] = encode_column(scalar(columns, n), dtype, self.interner)
+        except ExpressionError as error:
+            raise self.failed(error, block) from None
+        result[len(self._columns) :] = block[rest:]
+        return result
+
+
+class FilterOperator(_ExpressionOperator):
+    """Filter."""
+
+    def __init__(self, node: Filter, region: Region, interner: Interner) -> None:
+        super().__init__(node, region, interner)
+        self._predicate = compile_scalar(cast("Bound", node.predicate))
+
+    def evaluate(self, block: Block) -> Block:
+        columns = _Columns(self.schema, block, self.interner)
+        try:
+            passed = self._predicate(columns, block.shape[1])
+        except ExpressionError as error:
+            raise self.failed(error, block) from None
+        if passed.null_count:
+            passed = passed.fill_null(False)
+        mask: Bools = passed.to_numpy(zero_copy_only=False)
+        return block.compress(mask, axis=1)
+
+
+# -- a user's Python functions --------------------------------------------------------------------------------------
+
+
+class FlatMapOperator(_ExpressionOperator):
+    """FlatMap: a user's function, called once for each distinct row."""
+
+    def __init__(self, node: FlatMap, region: Region, interner: Interner) -> None:
+        super().__init__(node, region, interner)
+        self._flat_map = node
+
+    def evaluate(self, block: Block) -> Block:
+        k = len(self.schema)
+        made: list[tuple[Any, ...]] = []
+        counts = np.empty(block.shape[1], np.int64)
+        for i, row in enumerate(decode_rows(self.schema, block[:k], self.interner)):
+            rows = functions.mapped_rows(self._flat_map, row)
+            counts[i] = len(rows)
+            made += rows
+        codes = encode(self.node.schema, made, self.interner)
+        owner = np.arange(block.shape[1]).repeat(counts)
+        return np.concatenate((codes, block[k:].take(owner, axis=1)))
+
+
+class InspectOperator(_ExpressionOperator):
+    """Inspect: shows each update to a user's function and passes it on."""
+
+    def __init__(self, node: Inspect, region: Region, interner: Interner) -> None:
+        super().__init__(node, region, interner)
+        self._inspect = node
+
+    def evaluate(self, block: Block) -> Block:
+        k = len(self.schema)
+        rows = decode_rows(self.schema, block[:k], self.interner)
+        times = map(tuple, block[k:-1].T.tolist())
+        for row, t, diff in zip(rows, times, block[-1].tolist(), strict=True):
+            functions.inspect(self._inspect, row, t, diff)
+        return block
+
+
+class RetimeOperator(_ExpressionOperator):
+    """Retime: by fixed steps, or as a user's function of the time says."""
+
+    def __init__(self, node: Retime, region: Region, interner: Interner) -> None:
+        super().__init__(node, region, interner)
+        self._retime = node
+
+    def evaluate(self, block: Block) -> Block:
+        users, k = self.schedule.users, len(self.schema)
+        moved = block.copy()
+        if self._retime.steps is not None:
+            moved[k : k + users] += np.array(self._retime.steps)[:, None]
+            return moved
+        times, inverse = np.unique(block[k : k + users], axis=1, return_inverse=True)
+        new = [functions.moved_time(self._retime, tuple(t)) for t in times.T.tolist()]
+        moved[k : k + users] = np.array(new, np.int64).T.take(inverse, axis=1)
+        return moved
+
+
+class ConsolidateOperator(Operator):
+    """Consolidate."""
+
+    consolidated = True
+
+    def __init__(self, node: Node, region: Region) -> None:
+        super().__init__(node, region, (len(node.schema),))
+
+    def run(self) -> None:
+        block = self.ports[0].take_consolidated()
+        if block is not None:
+            self.emit(block, self.region.now)

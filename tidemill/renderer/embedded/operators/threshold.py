@@ -1,0 +1,104 @@
+"""Threshold: each row with a count computed from its accumulated count. Distinct is the commonest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidemill.dataflow.nodes import Input, Node, Threshold
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
+from tidemill.renderer.embedded.kernels.updates import Block, Bools, Ints
+from tidemill.renderer.embedded.operators.interesting_times import Active, SingleActive
+from tidemill.renderer.embedded.operators.keyed import KeyedOperator, Stored, Work
+from tidemill.renderer.embedded.schedule import Region
+from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.runs import failures
+from tidemill.renderer.runs import user_functions as functions
+
+__all__ = ["ThresholdOperator", "UniqueCheck"]
+
+
+class ThresholdOperator(KeyedOperator):
+    """Threshold. The row is its own key; the state is what came in and what went out, as two weights of one spine."""
+
+    consolidated = True
+
+    def __init__(self, node: Node, region: Region, interner: Interner) -> None:
+        self.schema: Schema = node.schema
+        super().__init__(node, region, len(self.schema), tuple(range(len(self.schema))))
+        self.interner = interner
+        columns = tuple(range(len(self.schema)))
+        self._spine = Spine(columns, [f.dtype for f in self.schema], self._coordinates, 2, self.schedule, self.since)
+        self._went = np.array([*range(len(columns) + self._coordinates), -1])
+        """The rows of what is stored that make up what went out."""
+        self._user = node if isinstance(node, Threshold) and node.function is not None else None
+
+    def run(self) -> None:
+        work = self.begin(consolidate=False)
+        if work is None:
+            return
+        owner, stored = self._spine.find(work.keys)
+        active, (seen,) = self.activate(work, [Stored(owner, stored, len(self.schema))])
+        given = self._at_once if isinstance(active, SingleActive) else self._at_times
+        stored, out = given(work, active, seen)
+        if stored.shape[1]:
+            self._spine.append(stored)
+        self.emit(out, self.region.now)
+
+    def _at_once(self, work: Work, active: Active, seen: Stored) -> tuple[Block, Block]:
+        """Return what to store and what goes out where all is at one time: one update for each row in both."""
+        (came,) = active.sums(work.new_owner, work.times, work.new[-1:])
+        count, given = active.sums(seen.owner, work.times, seen.block[-2:])
+        change = self.wanted(work.keys, active, came + count) - given
+        some = np.bitwise_or(came, change).nonzero()[0]
+        change = change.take(some)
+        stored = np.concatenate((self.at_active(work.keys, active, some, came.take(some)), change[None]))
+        return stored, stored.compress(change, axis=1).take(self._went, axis=0)
+
+    def _at_times(self, work: Work, active: Active, seen: Stored) -> tuple[Block, Block]:
+        """Return what to store and what goes out."""
+        new, k = work.new, len(self.schema)
+        users = slice(k, k + self.schedule.users)
+        times = np.concatenate((new[users], seen.block[users]), axis=1)
+        came = np.concatenate((new[-1], seen.block[-2]))
+        counts = active.sums(np.concatenate((work.new_owner, seen.owner)), times, came[None])[0]
+        given = active.given(seen.owner, seen.block[users], seen.block[-1])
+        change = active.change(self.wanted(work.keys, active, counts)) - given
+        changed = change.nonzero()[0]
+        out = self.at_active(work.keys, active, changed, change.take(changed))
+        return _side_by_side(new, out), out
+
+    def wanted(self, keys: Block, active: Active, counts: Ints) -> Ints:
+        """Return the new counts for these accumulated ones."""
+        if self._user is None:
+            return (counts > 0).astype(np.int64)
+        rows = decode_rows(self.schema, keys, self.interner)
+        for row in rows:
+            functions.thresholded(self._user, row, 0)  # a row that is nowhere has count 0, and must stay nowhere
+        pairs = zip(active.keys.tolist(), counts.tolist(), strict=True)
+        return np.array([functions.thresholded(self._user, rows[key], n) if n else 0 for key, n in pairs], np.int64)
+
+    def stores(self) -> dict[str, Spine]:
+        return {"spine": self._spine}
+
+
+class UniqueCheck(ThresholdOperator):
+    """What an input declared unique goes through: raises where a count is neither 0 nor 1, and changes nothing."""
+
+    def wanted(self, keys: Block, active: Active, counts: Ints) -> Ints:
+        wrong: Bools = (counts != 0) & (counts != 1)
+        if wrong.any():
+            first = int(wrong.argmax())
+            (row,) = decode_rows(self.schema, keys[:, [active.keys[first]]], self.interner)
+            assert isinstance(self.node, Input)
+            raise failures.not_unique(self.node, row, int(counts[first]), tuple(active.times[:, first].tolist()))
+        return counts
+
+
+def _side_by_side(came: Block, went: Block) -> Block:
+    """Return updates that came and updates that went as updates of two weights."""
+    stored = np.zeros((len(came) + 1, came.shape[1] + went.shape[1]), np.int64)
+    stored[:-1, : came.shape[1]] = came
+    stored[:-2, came.shape[1] :] = went[:-1]
+    stored[-1, came.shape[1] :] = went[-1]
+    return stored

@@ -1,0 +1,192 @@
+"""Inputs with a key: writes that wait for their times, and the rows that they are written over, as an arrangement."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Final
+
+import numpy as np
+
+from tidemill.dataflow.nodes import Input
+from tidemill.renderer.embedded.kernels.codec import FEW, Interner, encode, encode_row, encoders
+from tidemill.renderer.embedded.kernels.updates import NULL, Block, consolidated, grouped
+from tidemill.renderer.embedded.operators.input_output import InputOperator
+from tidemill.renderer.embedded.schedule import Port, Region
+from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.runs.writes import Writes, keys_of
+
+__all__ = ["KeyedInputOperator"]
+
+
+_FEW_FOUND: Final = 64
+"""Updates of a few keys that are looked at one by one; of keys that are often written there may be more."""
+_in_order: Final = itemgetter(-1, -2)
+"""By time and number."""
+
+
+class KeyedInputOperator(InputOperator):
+    """Input with a key: the last write to a key in an epoch becomes the difference from the row that was there.
+
+    A write is a column: the codes of a row, NULL beside the key where it deletes; 1 where it puts a row, 0 where it
+    deletes; its number, as of several to one key at one time that with the greatest counts; its time.
+    """
+
+    def __init__(self, node: Input, region: Region, interner: Interner) -> None:
+        super().__init__(node, region, interner)
+        self._width = len(self.schema)
+        self._keys = keys_of(node)
+        types = [f.dtype for f in self.schema]
+        self.ports = [Port(self, self._width + 2, 0)]
+        self.rows = Spine(node.key, types, self.schedule.users, 1, self.schedule, self.since)
+        """The current row of each key."""
+        self._key = self.rows.key_rows
+        self._encoders = encoders(self.schema, interner)
+        self._next = 0
+        self._handed: Block | None = None
+
+    def number(self, count: int = 1) -> int:
+        """Return the first of so many numbers, greater than those of all writes before."""
+        self._next += count
+        return self._next - count
+
+    def keep_after(self, number: int) -> None:
+        """Have numbers to come be greater than this one."""
+        self._next = max(self._next, number + 1)
+
+    def write(self, writes: Writes, number: int | None = None) -> None:
+        """Keep writes until their times close. With ``number``, which all have, they were made when it was given."""
+        k, n = self._width, len(writes)
+        if n == 1 and writes.puts is True and isinstance(writes.rows, list) and isinstance(writes.times, tuple):
+            # What services write: a row, in Python.
+            number = self.number() if number is None else number
+            codes = [*encode_row(writes.rows[0], self._encoders), 1, number, writes.times[0]]
+            self.ports[0].defer(np.array(codes, np.int64)[:, None])
+            return
+        block = np.empty((k + 3, n), np.int64)
+        if writes.puts is True:
+            block[:k] = encode(self.schema, writes.rows, self._interner)
+            block[k] = 1
+        else:
+            puts = np.zeros(n, np.bool_) if writes.puts is False else np.array(writes.puts)
+            block[:k] = NULL
+            block[:k, puts] = encode(self.schema, writes.rows, self._interner)
+            block[np.ix_(np.array(self.rows.keys), ~puts)] = encode(self._keys, writes.deleted, self._interner)
+            block[k] = puts
+        if number is not None:
+            block[k + 1] = number
+        else:
+            first = self.number(n)
+            block[k + 1] = np.arange(first, first + n)
+        block[-1] = [time for (time,) in writes.times] if isinstance(writes.times, list) else writes.times[0]
+        self.ports[0].defer(block)
+
+    def hand(self, block: Block) -> None:
+        """Have updates of the current step emitted that were taken, or worked out elsewhere."""
+        self._handed = block
+        self.region.wake(self)
+
+    def taken(self) -> Block | None:
+        if self._handed is not None:
+            block, self._handed = self._handed, None
+            return block
+        writes = self.ports[0].take()
+        if writes is None:
+            return None
+        self.records_in += writes.shape[1]
+        block = (self._few_differences if writes.shape[1] <= FEW else self._differences)(writes)
+        if not block.shape[1]:
+            return None
+        self.rows.append(block)
+        return block
+
+    def _few_differences(self, writes: Block) -> Block:
+        """Return what `_differences` does: of few writes, in Python, where NumPy's calls cost more than their work."""
+        k, places = self._width, self.rows.keys
+        _, found = self.rows.find(writes[self._key])
+        if found.shape[1] > _FEW_FOUND:
+            found = consolidated(np.concatenate((found[:k], found[-1:])))
+        counts: dict[tuple[int, ...], int] = {}
+        for update in found.T.tolist():
+            codes = tuple(update[:k])
+            counts[codes] = counts.get(codes, 0) + update[-1]
+        current = {tuple([row[i] for i in places]): row for row, count in counts.items() if count > 0}
+        last: dict[tuple[int, tuple[int, ...]], tuple[int, ...] | None] = {}
+        for write in sorted(writes.T.tolist(), key=_in_order):
+            last[write[-1], tuple([write[i] for i in places])] = tuple(write[:k]) if write[k] else None
+        changes: list[list[int]] = []
+        for (time, key), new in last.items():
+            old = current.pop(key, None)
+            if old is not None and old != new:
+                changes.append([*old, time, -1])
+            if new is not None:
+                current[key] = new
+                if old != new:
+                    changes.append([*new, time, 1])
+        return np.array(changes, np.int64).reshape(-1, k + 2).T
+
+    def _differences(self, writes: Block) -> Block:
+        """Return what writes change: where a row differs from the one before, that one goes and the new one comes."""
+        k = self._width
+        writes, firsts = self._last_ones(writes)
+        new = writes[: k + 1]
+        if firsts is None:
+            before = self._current(new[self._key])
+        else:
+            before = np.empty_like(new)
+            before[:, 1:] = new[:, :-1]
+            before[:, firsts] = self._current(new[self._key].take(firsts, axis=1))
+        changed = (new != before).any(axis=0)
+        goes, comes = (changed & (rows[k] > 0) for rows in (before, new))
+        gone = np.count_nonzero(goes)
+        block = np.empty((k + 2, gone + np.count_nonzero(comes)), np.int64)
+        block[:k, :gone], block[:k, gone:] = before[:k, goes], new[:k, comes]
+        block[k, :gone], block[k, gone:] = writes[-1, goes], writes[-1, comes]
+        block[-1, :gone], block[-1, gone:] = -1, 1
+        return block
+
+    def _last_ones(self, writes: Block) -> tuple[Block, Block | None]:
+        """Return the last write to each key at each time, by key and then time, and where a key's first one is.
+
+        As they are, and None, where each is to another key.
+        """
+        n = writes.shape[1]
+        order, starts = grouped(writes[self._key])
+        if len(starts) == n:
+            return writes, None
+        number = np.zeros(n, np.int64)
+        number[starts[1:]] = 1
+        of_key = np.empty(n, np.int64)
+        of_key[order] = number.cumsum()
+        order = np.lexsort((writes[self._width + 1], writes[-1], of_key))
+        of_key, times = of_key.take(order), writes[-1].take(order)
+        last = np.ones(n, np.bool_)
+        last[:-1] = (of_key[1:] != of_key[:-1]) | (times[1:] != times[:-1])
+        of_key = of_key.compress(last)
+        firsts = np.flatnonzero(np.diff(of_key, prepend=-1))
+        return writes.take(order.compress(last), axis=1), firsts
+
+    def _current(self, keys: Block) -> Block:
+        """Return the current rows of keys, and 1 for each; where there is none the key with NULL, and 0."""
+        k = self._width
+        owner, found = self.rows.find(keys)
+        rows = np.full((k + 1, keys.shape[1]), NULL)
+        rows[self._key] = keys
+        rows[k] = 0
+        if len(owner):
+            if found[-1].min() < 0:  # rows that went are there still, with what took them away
+                found = consolidated(np.concatenate((owner[None], found[:k], found[-1:])))
+                owner, found = found[0], found[1:]
+            rows[:k, owner] = found[:k]
+            rows[k, owner] = 1
+        return rows
+
+    def stores(self) -> dict[str, Spine]:
+        return {"spine": self.rows}
+
+    def refilled(self) -> None:
+        for block in self.ports[0].waiting.blocks():
+            self.keep_after(int(block[self._width + 1].max()))
+
+    def clear(self) -> None:
+        super().clear()
+        self._handed = None

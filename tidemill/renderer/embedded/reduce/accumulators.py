@@ -1,0 +1,212 @@
+"""What a Reduce by aggregates keeps of its input, each part a state of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from tidemill.boundary.rows import COUNT_LIMIT
+from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Node, Reduce
+from tidemill.errors import StepError
+from tidemill.expressions.aggregates import Aggregates, BoundAggregate
+from tidemill.expressions.schema import Schema
+from tidemill.expressions.types import DType
+from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows, is_interned
+from tidemill.renderer.embedded.kernels.exact_sums import exact_sums, float_sums, limbs_of_floats, limbs_of_squares
+from tidemill.renderer.embedded.kernels.updates import NULL, Block, Ints, consolidated, grouped
+from tidemill.renderer.embedded.operators.interesting_times import Active
+from tidemill.renderer.embedded.operators.keyed import Stored
+from tidemill.renderer.embedded.schedule import Schedule
+from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.runs import failures
+
+__all__ = ["FloatSums", "Groups", "Part", "Shape", "Since", "SquareSums", "numbers", "unscaled"]
+
+Since: TypeAlias = Callable[[], Antichain]
+
+
+class Groups:
+    """The groups of a round, and what is said of those that cannot be aggregated."""
+
+    def __init__(self, node: Reduce, keys: Block, active: Active, present: Ints, interner: Interner) -> None:
+        self.node = node
+        self.present = present
+        """The active times that have a row."""
+        self._keys = keys
+        self._active = active
+        self._interner = interner
+
+    def codes(self, active: Any) -> Block:
+        """Return the codes of the keys of the groups at active times."""
+        return self._keys[:, self._active.keys[active]]
+
+    def key(self, active: int) -> tuple[Any, ...]:
+        """Return the key of the group at an active time."""
+        schema = self.node.inputs[0].schema
+        fields = Schema(tuple(schema.fields[i] for i in self.node.keys))
+        (row,) = decode_rows(fields, self._keys[:, [self._active.keys[active]]], self._interner)
+        return row
+
+    def overflow(self, aggregate: BoundAggregate, active: int) -> StepError:
+        """Return the error of an aggregate at an active time."""
+        logic = self.node.logic
+        assert isinstance(logic, Aggregates)
+        name = logic.names[logic.columns.index(aggregate)]
+        return failures.overflow(self.node, self.key(active), name, aggregate.function)
+
+    def negative(self, active: int, columns: list[int], codes: list[int], count: int) -> StepError:
+        """Return the error of a row, given by some of its columns, with a negative count."""
+        fields = self.node.inputs[0].schema.fields
+        schema = Schema(tuple(fields[c] for c in columns))
+        (row,) = decode_rows(schema, np.array(codes, np.int64)[:, None], self._interner)
+        return failures.negative_count(self.node, self.key(active), row, count)
+
+
+class Shape(NamedTuple):
+    """What the spines of one Reduce have in common."""
+
+    width: int
+    """How many key columns, which come first."""
+    coordinates: int
+    schedule: Schedule
+    since: Since
+    node: Node
+
+    @property
+    def key_types(self) -> list[DType]:
+        """The types of the key columns."""
+        return [f.dtype for f in self.node.inputs[0].schema.fields[: self.width]]
+
+
+class Part:
+    """A spine of what is kept for each key."""
+
+    def __init__(self, shape: Shape, more: Sequence[DType | None], weights: int) -> None:
+        self.node = shape.node
+        self.width = shape.width
+        self.codes = shape.width + len(more)
+        self.users = shape.schedule.users
+        self.weights = weights
+        keys = tuple(range(shape.width))
+        self.spine = Spine(keys, (*shape.key_types, *more), shape.coordinates, weights, shape.schedule, shape.since)
+
+    def project(self, owner: Ints, new: Block) -> tuple[Ints, Block]:
+        """Return what of new updates is kept, and the numbers of their keys."""
+        raise NotImplementedError
+
+    def gather(self, keys: Block, owner: Ints, new: Block) -> Stored:
+        """Return all of the keys' updates; keep the new ones."""
+        found, stored = self.spine.find(keys)
+        if not new.shape[1]:
+            return Stored(found, stored, self.codes)
+        if np.abs(new[-1]).max() > COUNT_LIMIT:
+            raise failures.too_many(self.node)
+        owner, kept = self.project(owner, new)
+        if keys.shape[1] < kept.shape[1]:
+            owner, kept = self._summed(keys, owner, kept)
+        if kept.shape[1]:
+            self.spine.append(kept)
+        return Stored(np.concatenate((found, owner)), np.concatenate((stored, kept), axis=1), self.codes)
+
+    def _summed(self, keys: Block, owner: Ints, kept: Block) -> tuple[Ints, Block]:
+        """Return updates of the same key and value at the same time added up, and the numbers of their keys."""
+        times = kept[self.codes : -self.weights]
+        if self.codes > self.width or (times != times[:, :1]).any():
+            kept = consolidated(kept, self.weights)
+            return numbers(keys, kept[: self.width]), kept
+        summed = np.zeros((len(kept), keys.shape[1]), np.int64)
+        summed[: self.width] = keys
+        summed[self.codes : -self.weights] = times[:, :1]
+        for row, values in zip(summed[-self.weights :], kept[-self.weights :], strict=True):
+            np.add.at(row, owner, values)
+        some = np.flatnonzero(summed[-self.weights :].any(axis=0))
+        return some, summed.take(some, axis=1)
+
+    def refilled(self) -> None:
+        """Drop what was worked out of the spine, which was given other updates."""
+
+
+def numbers(keys: Block, others: Block) -> Ints:
+    """Return for each column of codes which of the keys, all different, it is; -1 where it is none."""
+    both = np.concatenate((keys, others), axis=1)
+    order, starts = grouped(both)
+    number = np.zeros(both.shape[1], np.int64)
+    number[starts[1:]] = 1
+    group = np.empty_like(number)
+    group[order] = number.cumsum()
+    of_group = np.full(len(starts), -1)
+    of_group[group[: keys.shape[1]]] = np.arange(keys.shape[1])
+    return of_group.take(group[keys.shape[1] :])
+
+
+class LimbSums(Part):
+    """Exact sums of something worked out of each value of a column, as limbs by place, which add up like integers."""
+
+    def __init__(self, column: int, given: int, shape: Shape) -> None:
+        super().__init__(shape, [None], 1)
+        self._column = column
+        self._input = given
+
+    def limbs(self, codes: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return the limbs of values: which value, which place, how much."""
+        raise NotImplementedError
+
+    def project(self, owner: Ints, new: Block) -> tuple[Ints, Block]:
+        some = (new[self._column] != NULL).nonzero()[0]
+        which, place, amount = self.limbs(new[self._column].take(some))
+        which = some.take(which)
+        kept = np.empty((self.width + 1 + len(new) - self._input, len(which)), np.int64)
+        kept[: self.width] = new[: self.width].take(which, axis=1)
+        kept[self.width] = place
+        kept[self.width + 1 :] = new[self._input :].take(which, axis=1)
+        kept[-1] *= amount
+        return owner.take(which), kept
+
+    def exact(self, active: Active, seen: Stored) -> tuple[list[int], list[bool]]:
+        """Return the sum at each active time as a Python number, and whether NaN or an infinity is in it."""
+        return exact_sums(len(active), *self._seen(active, seen))
+
+    def _seen(self, active: Active, seen: Stored) -> tuple[Ints, Ints, Ints]:
+        at, which = active.pairs(seen.owner, seen.block[self.codes : self.codes + self.users])
+        return at, seen.block[self.width].take(which), seen.block[-1].take(which)
+
+
+class FloatSums(LimbSums):
+    """Exact sums of floats."""
+
+    def limbs(self, codes: Ints) -> tuple[Ints, Ints, Ints]:
+        return limbs_of_floats(codes)
+
+    def totals(self, active: Active, seen: Stored) -> Any:
+        """Return the correctly rounded sum at each active time."""
+        return float_sums(len(active), *self._seen(active, seen))
+
+
+class SquareSums(LimbSums):
+    """Exact sums of squares, of floats or of whole numbers."""
+
+    def __init__(self, column: int, dtype: DType, given: int, shape: Shape, interner: Interner) -> None:
+        super().__init__(column, given, shape)
+        self._dtype = dtype
+        self._interner = interner
+
+    def limbs(self, codes: Ints) -> tuple[Ints, Ints, Ints]:
+        if not is_interned(self._dtype):
+            return limbs_of_squares(codes, floats=self._dtype.name == "float64")
+        found: list[tuple[int, int, int]] = []  # decimals of more than 18 digits: in Python numbers, one by one
+        for i, code in enumerate(codes.tolist()):
+            square, place = unscaled(self._interner.object(code), self._dtype) ** 2, 0
+            while square:
+                found.append((i, place, square & 0xFFFF_FFFF))
+                square, place = square >> 32, place + 1
+        columns = np.array(found, np.int64).reshape(-1, 3).T
+        return columns[0], columns[1], columns[2]
+
+
+def unscaled(value: Decimal, dtype: DType) -> int:
+    """Return a decimal as a whole number of its type's last digit."""
+    return int(value.scaleb(dtype.scale, Context(prec=80)))

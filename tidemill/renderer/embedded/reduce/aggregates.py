@@ -1,0 +1,163 @@
+"""Aggregates of groups, from sums that are kept for each key.
+
+Four kinds of state, each a spine of its own: sums of whole numbers as weights (count, sum, avg), sums of floats in
+exact limbs, the values themselves with their counts (min, max), and rows with their counts (first, last, list).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tidemill.dataflow.nodes import Reduce
+from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.embedded.kernels.codec import Interner, float_code, float_codes
+from tidemill.renderer.embedded.kernels.exact_sums import LEAST
+from tidemill.renderer.embedded.kernels.updates import NULL, Block, Ints
+from tidemill.renderer.embedded.operators.interesting_times import Active
+from tidemill.renderer.embedded.operators.keyed import Stored
+from tidemill.renderer.embedded.reduce.accumulators import FloatSums, Groups, Part, Shape, Since, SquareSums
+from tidemill.renderer.embedded.reduce.integer_sums import WholeSums
+from tidemill.renderer.embedded.reduce.ordered_values import OrderedValues
+from tidemill.renderer.embedded.reduce.values import Values
+from tidemill.renderer.embedded.schedule import Schedule
+from tidemill.renderer.embedded.trace.spine import Spine
+
+if TYPE_CHECKING:
+    from tidemill.renderer.embedded.reduce.operator import Wanted
+
+__all__ = ["AggregateLogic"]
+
+_SPREADS: Final = frozenset(("variance", "stddev"))
+
+
+class AggregateLogic:
+    """The logic of a Reduce by aggregate functions: one row a group, where the group's total count is not zero."""
+
+    keyed_output = True
+
+    def __init__(self, node: Reduce, schedule: Schedule, since: Since, interner: Interner) -> None:
+        assert isinstance(node.logic, Aggregates)
+        self._node = node
+        self._interner = interner
+        self._aggregates = node.logic.columns
+        schema: Schema = node.inputs[0].schema
+        shape = Shape(len(node.keys), node.scope.coordinates, schedule, since, node)
+        self._whole = WholeSums(node.logic, schema, shape, interner)
+        columns = {(a.column, a.input) for a in self._aggregates if a.column is not None and a.input is not None}
+        in_order = sorted(columns, key=lambda pair: pair[0])
+        functions = {c: {a.function for a in self._aggregates if a.column == c} for c, _ in in_order}
+        self._floats = {
+            c: FloatSums(c, len(schema), shape)
+            for c, t in in_order
+            if t.name == "float64" and functions[c] & {"sum", "avg", *_SPREADS}
+        }
+        self._squares = {
+            c: SquareSums(c, t, len(schema), shape, interner) for c, t in in_order if functions[c] & _SPREADS
+        }
+        self._values = {
+            c: Values(c, t, len(schema), shape, interner) for c, t in in_order if functions[c] & {"min", "max"}
+        }
+        alike = defaultdict(list)
+        for a in self._aggregates:
+            if a.function in ORDERED:
+                alike[a.order, a.condition, a.tells_apart].append(a)
+        self._ordered = [OrderedValues(some, schema, shape, interner) for some in alike.values()]
+        others = [*self._floats.values(), *self._squares.values(), *self._values.values(), *self._ordered]
+        self.linear = not others
+        self._parts: list[Part] = [self._whole, *others]
+
+    def stores(self) -> dict[str, Spine]:
+        return {f"part{i}": part.spine for i, part in enumerate(self._parts)}
+
+    @property
+    def sums(self) -> WholeSums | None:
+        """What is kept, where that is sums of whole numbers alone."""
+        return self._whole if self.linear else None
+
+    def take_sums(self, sums: Block | None) -> None:
+        """Have the next updates, one for each of these sums, stand for them; or (None) for themselves."""
+        self._whole.ready = sums
+
+    def refilled(self) -> None:
+        for part in self._parts:
+            part.refilled()
+
+    def gather(self, keys: Block, owner: Ints, new: Block) -> list[Stored]:
+        return [part.gather(keys, owner, new) for part in self._parts]
+
+    def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
+        from tidemill.renderer.embedded.reduce.operator import Wanted  # noqa: PLC0415 - a reduce is made of its logic
+
+        by_part = dict(zip(map(id, self._parts), seen, strict=True))
+        sums = self._whole.sums(active, by_part[id(self._whole)])
+        present = np.arange(len(active)) if self._node.scalar else sums[0].nonzero()[0]
+        group = Groups(self._node, keys, active, present, self._interner)
+        sums = sums.take(present, axis=1)
+        float_totals = {c: p.totals(active, by_part[id(p)]) for c, p in self._floats.items()}
+        extremes = {c: p.extremes(group, active, by_part[id(p)]) for c, p in self._values.items()}
+        ordered: dict[BoundAggregate, Ints] = {}
+        for part in self._ordered:
+            ordered |= part.values(group, active, by_part[id(part)])
+        columns = [keys.take(active.keys.take(present), axis=1)]
+        for a in self._aggregates:
+            if a.column in self._floats and a.function in ("sum", "avg"):
+                totals = float_totals[a.column].take(present)
+                columns.append(self._float_column(a, totals, sums[self._whole.count_row[a.column]])[None])
+            elif a.function in _SPREADS:
+                columns.append(self._spread_column(a, active, by_part, sums, present)[None])
+            elif a.function in ("min", "max"):
+                assert a.column is not None
+                columns.append(extremes[a.column][a.function == "max"].take(present)[None])
+            elif a.function in ORDERED:
+                columns.append(ordered[a].take(present)[None])
+            else:
+                columns.append(self._whole.column(a, sums, group)[None])
+        return Wanted(present, np.concatenate(columns), np.ones(len(present), np.int64))
+
+    def _spread_column(
+        self, aggregate: BoundAggregate, active: Active, by_part: dict[int, Stored], sums: Block, present: Ints
+    ) -> Ints:
+        """Return variances or standard deviations, worked out in whole numbers and rounded once."""
+        column, given = aggregate.column, aggregate.input
+        assert column is not None
+        assert given is not None
+        part = self._squares[column]
+        squares, special = part.exact(active, by_part[id(part)])
+        if column in self._floats:
+            floats = self._floats[column]
+            totals = floats.exact(active, by_part[id(floats)])[0]
+            totals, unit = [totals[i] for i in present.tolist()], 1 << 2 * LEAST
+        else:
+            totals, unit = self._whole.totals(column, sums), 10 ** (2 * given.scale)
+        counts = sums[self._whole.count_row[column]].tolist()
+        codes = np.full(len(present), NULL)
+        for i, at in enumerate(present.tolist()):
+            if counts[i] > 1:
+                spread = math.nan if special[at] else _variance(totals[i], squares[at], counts[i], unit)
+                codes[i] = float_code(spread if aggregate.function == "variance" else _root(spread))
+        return codes
+
+    @staticmethod
+    def _float_column(aggregate: BoundAggregate, totals: Any, counts: Ints) -> Ints:
+        some = counts != 0
+        if aggregate.function == "avg":
+            with np.errstate(invalid="ignore", over="ignore"):
+                totals = totals / np.where(some, counts, 1)
+        return np.where(some, float_codes(totals), NULL)
+
+
+def _variance(total: int, squares: int, count: int, unit: int) -> float:
+    """Return the sample variance of numbers whose squares are counted in 1/unit."""
+    try:
+        return (squares * count - total * total) / (count * (count - 1) * unit)
+    except OverflowError:
+        return math.inf if squares * count > total * total else -math.inf
+
+
+def _root(variance: float) -> float:
+    return math.sqrt(variance) if variance >= 0 else math.nan

@@ -1,0 +1,149 @@
+"""Some columns of a group's rows, with their counts: what min, max and the first rows are found in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from tidemill.errors import StepError
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.updates import Block, Bools, Ints, consolidated
+from tidemill.renderer.embedded.operators.interesting_times import Active
+from tidemill.renderer.embedded.operators.keyed import Stored
+from tidemill.renderer.embedded.reduce.accumulators import Groups, Part, Shape, numbers
+from tidemill.renderer.embedded.trace.order_index import OrderedRows, SortColumn
+from tidemill.renderer.embedded.trace.spine import View
+
+__all__ = ["GroupRows"]
+
+TRUE: Final = 1
+"""The code of true."""
+LARGE: Final = 2048
+"""Updates of a group from which on holding it in order beats looking through it."""
+
+
+class GroupRows(Part):
+    """The rows of groups.
+
+    Where times are of one coordinate and no loop is around, no large group is looked through. A group that has grown
+    large is from then on held in order as well, and a change to it costs a search. The others are looked through, many
+    at once, which is cheaper as long as they are small.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[int],
+        order: list[SortColumn],
+        given: int,
+        shape: Shape,
+        interner: Interner,
+        *,
+        condition: int | None = None,
+        shown: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(shape, [shape.node.inputs[0].schema.fields[c].dtype for c in columns], 1)
+        self.columns = list(columns)
+        self._input = given
+        self._condition = condition
+        """A column that is true in those rows that take part; None where all do."""
+        self._shown = [self.columns.index(c) for c in (self.columns if shown is None else shown)]
+        """Which of the columns are told of a row that cannot be."""
+        self._orders = shape.schedule.users == 1 and shape.coordinates == 1
+        self.rows = OrderedRows(shape.width, self.codes, order, shape.schedule, interner)
+        """The large groups in order, up to the last time that was looked at."""
+        self._touched = shape.schedule.touched
+        self._large = np.empty((shape.width, 0), np.int64)
+        """The keys of the groups that are held in order."""
+        self._mark: Block | None = None
+        self._new = np.empty((self.codes + 2, 0), np.int64)
+        self._is_large = np.empty(0, np.bool_)
+
+    def project(self, owner: Ints, new: Block) -> tuple[Ints, Block]:
+        rows = [*range(self.width), *self.columns, *range(self._input, len(new))]
+        if self._condition is not None:
+            taken = new[self._condition] == TRUE
+            owner, new = owner.compress(taken), new.compress(taken, axis=1)
+        return owner, new.take(rows, axis=0)
+
+    def gather(self, keys: Block, owner: Ints, new: Block) -> Stored:
+        """Return the updates of the small groups; the new ones of the large groups are kept for `move_large`."""
+        self._is_large = np.zeros(keys.shape[1], np.bool_)
+        if not self._orders:
+            return super().gather(keys, owner, new)
+        owner, new = self.project(owner, new)
+        before = self.spine.view
+        if new.shape[1]:
+            before = self.spine.append(consolidated(new))
+        self._is_large |= self._known(keys)
+        grown = (self.spine.count(keys) > LARGE) & ~self._is_large
+        if grown.any():
+            self._promote(keys.compress(grown, axis=1), before)
+            self._is_large |= grown
+        self._new = new.compress(self._is_large.take(owner), axis=1)
+        small = (~self._is_large).nonzero()[0]
+        found, block = self.spine.find(keys.take(small, axis=1))
+        return Stored(small.take(found), block, self.codes)
+
+    def counted(self, group: Groups, active: Active, seen: Stored) -> Block:
+        """Return the rows of the small groups at each active time: its number, the row's columns, the count.
+
+        A negative count is an error.
+        """
+        at, which = active.pairs(seen.owner, seen.block[self.codes : self.codes + self.users])
+        rows = seen.block[self.width : self.codes].take(which, axis=1)
+        counted = consolidated(np.concatenate((at[None], rows, seen.block[-1:].take(which, axis=1))))
+        below = (counted[-1] < 0).nonzero()[0]
+        if len(below):
+            first, *row, count = counted[:, below[0]].tolist()
+            raise self._negative(group, first, row, count)
+        return counted
+
+    def move_large(self, group: Groups, active: Active) -> Iterator[Ints]:
+        """Bring the large groups to each time in turn, and give the active times of theirs that are at it."""
+        large = self._is_large.take(active.keys)
+        if not large.any():
+            return
+        times = active.times[0]
+        for time in np.unique(times[large]).tolist():
+            change = self._new.compress(self._new[self.codes] == time, axis=1)
+            negative = self.rows.apply(np.concatenate((change[: self.codes], change[-1:])))
+            here = (large & (times == time)).nonzero()[0]
+            if negative.shape[1]:
+                self._refuse(group, negative[:, 0].tolist(), here)
+            yield here
+
+    def _known(self, keys: Block) -> Bools:
+        if not self._large.shape[1]:
+            return np.zeros(keys.shape[1], np.bool_)
+        return numbers(self._large, keys) >= 0
+
+    def _promote(self, keys: Block, before: View) -> None:
+        """Hold these groups in order from now on, as they were before the new updates."""
+        if self._mark is None:
+            self._mark = self._large
+            self._touched.append(self)
+        self._large = np.concatenate((self._large, keys), axis=1)
+        _, block = self.spine.find(keys, before)
+        self.rows.apply(np.concatenate((block[: self.codes], block[-1:])))
+
+    def _refuse(self, group: Groups, row: list[int], here: Ints) -> None:
+        keys = group.codes(here)
+        at = int(here[(keys == np.array(row[: self.width], np.int64)[:, None]).all(axis=0)][0])
+        raise self._negative(group, at, row[self.width : -1], row[-1])
+
+    def _negative(self, group: Groups, at: int, row: list[int], count: int) -> StepError:
+        return group.negative(at, [self.columns[i] for i in self._shown], [row[i] for i in self._shown], count)
+
+    def commit(self) -> None:
+        self._mark = None
+
+    def rollback(self) -> None:
+        if self._mark is not None:
+            self._large, self._mark = self._mark, None
+
+    def refilled(self) -> None:
+        """Begin anew: the spine was given other updates."""
+        self._large = self._large[:, :0]
+        self.rows.clear()

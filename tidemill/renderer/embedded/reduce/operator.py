@@ -1,0 +1,132 @@
+"""Reduce: for each key at each time, rows computed from the group's accumulated rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from tidemill.dataflow.nodes import Reduce
+from tidemill.expressions.aggregates import Aggregates, UserReduce
+from tidemill.expressions.ordering import TopK
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.updates import Block, Ints, consolidated, expand
+from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
+from tidemill.renderer.embedded.operators.interesting_times import Active, SingleActive
+from tidemill.renderer.embedded.operators.keyed import PENDING, KeyedOperator, Stored
+from tidemill.renderer.embedded.reduce.aggregates import AggregateLogic
+from tidemill.renderer.embedded.reduce.top_k import TopKLogic
+from tidemill.renderer.embedded.reduce.user_reduce import UserLogic
+from tidemill.renderer.embedded.schedule import Region
+from tidemill.renderer.embedded.trace.spine import Spine
+
+__all__ = ["Logic", "ReduceOperator", "Wanted"]
+
+
+class Wanted(NamedTuple):
+    """The rows a Reduce should give: the active time of each (ascending), its codes, its count."""
+
+    active: Ints
+    codes: Block
+    counts: Ints
+
+
+class Logic(Protocol):
+    """What a Reduce computes, and the state it needs of its input."""
+
+    linear: bool
+    """Whether it is a function of sums over the group, so that new updates need not be consolidated first."""
+    keyed_output: bool
+    """Whether its rows begin with the key."""
+
+    def gather(self, keys: Block, owner: Ints, new: Block) -> list[Stored]:
+        """Return all updates of the keys, those stored and the new ones, whose keys' numbers are given; store these."""
+
+    def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
+        """Return the rows that should be there at each active time."""
+
+    def stores(self) -> dict[str, Spine]: ...
+
+    def refilled(self) -> None: ...
+
+
+class ReduceOperator(KeyedOperator):
+    """Reduce. What is given is what the logic wants less what was given before, at the times where that can change."""
+
+    def __init__(self, node: Reduce, region: Region, interner: Interner, arranged: ArrangeOperator | None) -> None:
+        self.schema: Schema = node.inputs[0].schema
+        super().__init__(node, region, len(self.schema), node.keys)
+        width = len(node.keys)
+        self.logic: Logic
+        if isinstance(node.logic, Aggregates):
+            self.logic = AggregateLogic(node, self.schedule, self.since, interner)
+        elif isinstance(node.logic, TopK):
+            self.logic = TopKLogic(node, self.schedule, self.since, interner)
+        else:
+            assert isinstance(node.logic, UserReduce)
+            assert arranged is not None
+            self.logic = UserLogic(node, arranged, interner)
+        self.dropped = 0 if self.logic.keyed_output else width
+        self.consolidated = not self.dropped  # without their keys, rows of several groups may be equal
+        self._out_codes = self.dropped + len(node.schema)
+        coordinates = node.scope.coordinates
+        keys = [self.schema.fields[k] for k in node.keys[: self.dropped]]
+        types = [f.dtype for f in (*keys, *node.schema)]
+        self._out = Spine(tuple(range(width)), types, coordinates, 1, self.schedule, self.since)
+        if node.scalar:  # its row is there from the least time on, so that is a time to look at
+            self.ports[PENDING].defer(np.zeros((coordinates, 1), np.int64))
+
+    def run(self) -> None:
+        change = self._changed()
+        if change.shape[1]:
+            self.emit(change[self.dropped :], self.region.now)
+
+    def _changed(self) -> Block:
+        """Do the work of the current round, and return what changes: updates of the output behind the key's codes.
+
+        The first ``dropped`` rows of the block are no columns of the output.
+        """
+        nothing = np.empty((self._out_codes + self._coordinates + 1, 0), np.int64)
+        work = self.begin(consolidate=not self.logic.linear)
+        if work is None:
+            return nothing
+        keys = work.keys
+        gathered = self.logic.gather(keys, work.new_owner, work.new)
+        owner, given = self._out.find(keys)
+        stored = [*gathered, Stored(owner, given, self._out_codes)]
+        active, seen = self.activate(work, stored)
+        wanted = self.logic.wanted(keys, active, seen[:-1])
+        change = consolidated(self._change(keys, active, wanted, seen[-1]))
+        if change.shape[1]:
+            self._out.append(change)
+        return change
+
+    def _change(self, keys: Block, active: Active, wanted: Wanted, given: Stored) -> Block:
+        """Return what is wanted less what was given, as updates at the active times."""
+        if isinstance(active, SingleActive):
+            at, row, factor = wanted.active, np.arange(len(wanted.active)), np.ones(1, np.int64)
+        else:
+            to, source, coefficient = active.of_wanted()
+            low = wanted.active.searchsorted(source)
+            pair, row = expand(low, wanted.active.searchsorted(source, "right") - low)
+            at, factor = to.take(pair), coefficient.take(pair)
+        codes, users = self._out_codes, self.schedule.users
+        put_in = np.empty((codes + self._coordinates + 1, len(at)), np.int64)
+        put_in[: self.dropped] = keys[: self.dropped].take(active.keys.take(at), axis=1)
+        put_in[self.dropped : codes] = wanted.codes.take(row, axis=1)
+        self.fill_times(put_in, codes, active, at)
+        put_in[-1] = factor * wanted.counts.take(row)
+        if not given.block.shape[1]:
+            return put_in
+        at, which, coefficient = active.of_had(given.owner, given.block[codes : codes + users])
+        taken_out = given.block.take(which, axis=1)
+        self.fill_times(taken_out, codes, active, at)
+        taken_out[-1] *= -coefficient
+        return np.concatenate((put_in, taken_out), axis=1)
+
+    def refilled(self) -> None:
+        self.logic.refilled()
+
+    def stores(self) -> dict[str, Spine]:
+        return {"out": self._out, **self.logic.stores()}

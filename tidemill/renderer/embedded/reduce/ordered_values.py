@@ -1,0 +1,89 @@
+"""The rows of groups in an order that tells any two apart: what first, last and list are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from tidemill.boundary.list_columns import MOST_VALUES
+from tidemill.expressions.aggregates import BoundAggregate
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.updates import NULL, Block, Ints
+from tidemill.renderer.embedded.operators.interesting_times import Active
+from tidemill.renderer.embedded.operators.keyed import Stored
+from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape
+from tidemill.renderer.embedded.reduce.group_rows import GroupRows
+from tidemill.renderer.embedded.trace.order_index import SortColumn, sort_order
+
+__all__ = ["OrderedValues"]
+
+
+class OrderedValues(GroupRows):
+    """The rows that take part in aggregates of one order and one condition, with their counts."""
+
+    def __init__(self, aggregates: Sequence[BoundAggregate], schema: Schema, shape: Shape, interner: Interner) -> None:
+        first = aggregates[0]
+        self._aggregates = aggregates
+        used = {a.column for a in aggregates if a.column is not None}
+        columns = sorted({*used, *(o.column for o in first.order), *first.tells_apart})
+        self._rows_of = {c: i for i, c in enumerate(columns)}
+        """Where in a row of ours each column of the input is, after the key or the active time."""
+        by = [(self._rows_of[o.column], schema.fields[o.column].dtype, o) for o in first.order]
+        large = [SortColumn(shape.width + i, t, o.descending, o.nulls_first) for i, t, o in by]
+        super().__init__(
+            columns, large, len(schema), shape, interner, condition=first.condition, shown=first.tells_apart
+        )
+        self._order = [SortColumn(1 + i, t, o.descending, o.nulls_first) for i, t, o in by]
+        self._interner = interner
+
+    def values(self, group: Groups, active: Active, seen: Stored) -> dict[BoundAggregate, Ints]:
+        """Return the codes of each aggregate at each active time."""
+        counted = self.counted(group, active, seen)
+        order = sort_order(counted, self._order, self._interner, first=(counted[0],))
+        counted = counted.take(order, axis=1)
+        bounds = counted[0].searchsorted(np.arange(len(active) + 1))
+        found = {a: self._of_small(a, counted, bounds, group) for a in self._aggregates}
+        for here in self.move_large(group, active):
+            for at in here.tolist():
+                self._read_large(found, group, at)
+        return found
+
+    def _of_small(self, aggregate: BoundAggregate, rows: Block, bounds: Ints, group: Groups) -> Ints:
+        """Return an aggregate's codes, of rows sorted by active time and order; where each begins is given."""
+        assert aggregate.column is not None
+        codes, starts, ends = rows[1 + self._rows_of[aggregate.column]], bounds[:-1], bounds[1:]
+        if aggregate.function == "list":
+            return self._lists(aggregate, codes, rows[-1], bounds, group, np.arange(len(starts)))
+        result = np.full(len(starts), NULL)
+        some = starts < ends
+        result[some] = codes[starts[some] if aggregate.function == "first" else ends[some] - 1]
+        return result
+
+    def _lists(  # noqa: PLR0917 - rows in two parts, and whose they are
+        self, aggregate: BoundAggregate, codes: Ints, counts: Ints, bounds: Ints, group: Groups, at: Ints
+    ) -> Ints:
+        """Return the numbers of the lists, each value as often as its count; ``at`` are the active times."""
+        ends = np.concatenate((np.zeros(1, np.int64), counts.cumsum())).take(bounds)
+        lengths = np.diff(ends)
+        if lengths.max(initial=0) > MOST_VALUES:
+            raise group.overflow(aggregate, int(at[lengths.argmax()]))
+        values = codes.repeat(counts).tolist()
+        found = [self._interner.number(tuple(values[a:b])) for a, b in pairwise(ends.tolist())]
+        return np.array(found, np.int64)
+
+    def _read_large(self, found: dict[BoundAggregate, Ints], group: Groups, at: int) -> None:
+        """Put in what a large group gives at an active time, to which it was brought."""
+        key = tuple(group.codes(at).tolist())
+        for a, result in found.items():
+            assert a.column is not None
+            place = self.width + self._rows_of[a.column]
+            if a.function == "list":
+                rows = self.rows.head(key, MOST_VALUES + 1)
+                bounds = np.array([0, rows.shape[1]])
+                result[at] = self._lists(a, rows[place], rows[-1], bounds, group, np.array([at]))[0]
+            else:
+                end = self.rows.first(key) if a.function == "first" else self.rows.last(key)
+                result[at] = NULL if end is None else end[place]

@@ -1,0 +1,88 @@
+"""The first rows of groups in an order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tidemill.dataflow.nodes import Reduce
+from tidemill.expressions.ordering import TopK
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.updates import Block, Ints
+from tidemill.renderer.embedded.operators.interesting_times import Active
+from tidemill.renderer.embedded.operators.keyed import Stored
+from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape, Since
+from tidemill.renderer.embedded.reduce.group_rows import GroupRows
+from tidemill.renderer.embedded.schedule import Schedule
+from tidemill.renderer.embedded.trace.order_index import SortColumn, sort_order
+from tidemill.renderer.embedded.trace.spine import Spine
+
+if TYPE_CHECKING:
+    from tidemill.renderer.embedded.reduce.operator import Wanted
+
+__all__ = ["TopKLogic"]
+
+
+class TopKLogic:
+    """The logic of a Reduce by `TopK`: the first rows of each group, copies counted."""
+
+    linear = False
+    keyed_output = True
+
+    def __init__(self, node: Reduce, schedule: Schedule, since: Since, interner: Interner) -> None:
+        assert isinstance(node.logic, TopK)
+        self._node = node
+        self._interner = interner
+        self._count = node.logic.count
+        schema: Schema = node.inputs[0].schema
+        self._order = [
+            SortColumn(o.column, schema.fields[o.column].dtype, o.descending, o.nulls_first) for o in node.logic.order
+        ]
+        width = len(node.keys)
+        shape = Shape(width, node.scope.coordinates, schedule, since, node)
+        self._rows = GroupRows(range(width, len(schema)), self._order, len(schema), shape, interner)
+
+    def stores(self) -> dict[str, Spine]:
+        return {"rows": self._rows.spine}
+
+    def refilled(self) -> None:
+        self._rows.refilled()
+
+    def gather(self, keys: Block, owner: Ints, new: Block) -> list[Stored]:
+        return [self._rows.gather(keys, owner, new)]
+
+    def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
+        from tidemill.renderer.embedded.reduce.operator import Wanted  # noqa: PLC0415 - a reduce is made of its logic
+
+        group = Groups(self._node, keys, active, np.arange(len(active)), self._interner)
+        counted = self._rows.counted(group, active, seen[0])
+        at = counted[0]
+        rows = np.concatenate((group.codes(at), counted[1:]))
+        order = sort_order(rows, self._order, self._interner, first=(at,))
+        at, rows = self._first(at.take(order), rows.take(order, axis=1))
+        ats, found = [at], [rows]
+        for here in self._rows.move_large(group, active):
+            for a in here.tolist():
+                head = self._rows.rows.head(tuple(group.codes(a).tolist()), self._count)
+                at, rows = self._first(np.full(head.shape[1], a), head)
+                ats.append(at)
+                found.append(rows)
+        at, rows = np.concatenate(ats), np.concatenate(found, axis=1)
+        order = at.argsort(kind="stable")
+        rows = rows.take(order, axis=1)
+        return Wanted(at.take(order), rows[:-1], rows[-1])
+
+    def _first(self, at: Ints, rows: Block) -> tuple[Ints, Block]:
+        """Return of rows in order, the first of each active time, with as many copies as there is room for."""
+        if not len(at):
+            return at, rows
+        running = rows[-1].cumsum()
+        starts = np.concatenate(([True], at[1:] != at[:-1]))
+        before_group = (running - rows[-1])[starts][starts.cumsum() - 1]
+        before = running - rows[-1] - before_group
+        kept = before < self._count
+        rows = rows.compress(kept, axis=1)
+        rows[-1] = np.minimum(rows[-1], self._count - before[kept])
+        return at[kept], rows

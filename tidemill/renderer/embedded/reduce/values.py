@@ -1,0 +1,53 @@
+"""The values of a column with their counts: what min and max are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidemill.expressions.types import DType
+from tidemill.renderer.embedded.kernels.codec import Interner, order_ranks
+from tidemill.renderer.embedded.kernels.updates import NULL, Ints
+from tidemill.renderer.embedded.operators.interesting_times import Active
+from tidemill.renderer.embedded.operators.keyed import Stored
+from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape
+from tidemill.renderer.embedded.reduce.group_rows import GroupRows
+from tidemill.renderer.embedded.trace.order_index import SortColumn
+
+__all__ = ["Values"]
+
+
+class Values(GroupRows):
+    """The values of a column with their counts."""
+
+    def __init__(self, column: int, dtype: DType, given: int, shape: Shape, interner: Interner) -> None:
+        super().__init__([column], [SortColumn(shape.width, dtype)], given, shape, interner)
+        self._dtype = dtype
+        self._interner = interner
+
+    def extremes(self, group: Groups, active: Active, seen: Stored) -> tuple[Ints, Ints]:
+        """Return the least and the greatest value at each active time, NULL where there is none."""
+        at, codes, _ = self.counted(group, active, seen)
+        some = codes != NULL
+        at, codes = at[some], codes[some]
+        order = np.lexsort((order_ranks(codes, self._dtype, self._interner), at))
+        at, codes = at[order], codes[order]
+        low, high = np.full(len(active), NULL), np.full(len(active), NULL)
+        if len(at):
+            new = np.concatenate(([True], at[1:] != at[:-1]))
+            low[at[new]] = codes[new]
+            last = np.concatenate((new[1:], [True]))
+            high[at[last]] = codes[last]
+        for here in self.move_large(group, active):
+            for a in here.tolist():
+                low[a], high[a] = self._ends(tuple(group.codes(a).tolist()))
+        return low, high
+
+    def _ends(self, key: tuple[int, ...]) -> tuple[int, int]:
+        """Return the codes of a group's least and greatest value; NULL sorts first, and is neither."""
+        last = self.rows.last(key)
+        first = self.rows.first(key)
+        if first is None or last is None or last[-2] == NULL:
+            return NULL, NULL
+        if first[-2] == NULL:
+            return int(self.rows.head(key, first[-1] + 1)[-2, -1]), last[-2]
+        return first[-2], last[-2]

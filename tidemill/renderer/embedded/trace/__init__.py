@@ -1,0 +1,1 @@
+"""What operators remember: spines of sorted batches, updates that are pending, rows of groups in order."""

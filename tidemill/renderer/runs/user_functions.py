@@ -1,0 +1,116 @@
+"""Calling a user's functions: what they get, what they may give, and what is said when they fail.
+
+Shared by the engines, so that a function that is wrong is wrong in the same way and words everywhere.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, cast
+
+from tidemill.boundary.rows import COUNT_LIMIT, checked_rows
+from tidemill.dataflow.lattice import Time, as_time, less_equal, shown
+from tidemill.dataflow.nodes import FlatMap, Inspect, Node, Reduce, Retime, Threshold
+from tidemill.errors import RowError, TimeError, UserFunctionError
+from tidemill.expressions.aggregates import UserReduce
+from tidemill.expressions.schema import Schema
+
+__all__ = ["inspect", "mapped_rows", "moved_time", "reduced_rows", "row_type", "thresholded"]
+
+Row = tuple[Any, ...]
+
+
+def mapped_rows(node: FlatMap, row: Row) -> list[Row]:
+    """Return the checked rows that ``map_rows`` or ``flat_map`` makes of a row."""
+    given = row_type(node.inputs[0].schema.names)(*row)
+    result = _call(node, f"row {row}", node.function, given)
+    if node.single:
+        return _checked(node, f"row {row}", [result])
+    return _checked(node, f"row {row}", _listed(node, f"row {row}", result))
+
+
+def reduced_rows(node: Reduce, key: Row, rows: list[tuple[Row, int]]) -> list[tuple[Row, int]]:
+    """Return the checked ``(row, count)`` pairs that a user's reduce makes of a group, sorted and not empty."""
+    logic = cast("UserReduce", node.logic)
+    subject = f"key {key}"
+    pairs = _listed(node, subject, _call(node, subject, logic.function, key, rows))
+    for pair in pairs:
+        if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and _is_int(pair[1])):  # noqa: PLR2004 - a pair
+            raise _returned(node, subject, f"{pair!r}, which is not (row, count), an integer of at most 2**31")
+    checked = _checked(node, subject, [row for row, _ in pairs])
+    return list(zip(checked, [int(count) for _, count in pairs], strict=True))
+
+
+def thresholded(node: Threshold, row: Row, count: int) -> int:
+    """Return the count that a user's threshold gives a row; for a count of 0 it has to be 0."""
+    assert node.function is not None, "without a function it is distinct, which each engine knows"
+    subject = f"row {row} with the count {count}"
+    result = _call(node, subject, node.function, row, count)
+    if not _is_int(result):
+        raise _returned(node, subject, f"{result!r}, which is not an integer of at most 2**31")
+    if count == 0 and result != 0:
+        raise _returned(node, subject, f"{result!r}: it has to be 0, since every row that is nowhere has the count 0")
+    return int(result)
+
+
+def moved_time(node: Retime, time: Time) -> Time:
+    """Return the user time to which a user's delay moves a user time."""
+    assert node.function is not None, "fixed steps are added, not called"
+    subject = f"time {shown(time)}"
+    result = _call(node, subject, node.function, shown(time))
+    try:
+        moved = as_time(result, len(time))
+    except TimeError as error:
+        raise _returned(node, subject, str(error)) from None
+    if not less_equal(time, moved):
+        raise _returned(node, subject, f"{result!r}: a time can only be moved forward")
+    return moved
+
+
+def inspect(node: Inspect, row: Row, time: Time, diff: int) -> None:
+    """Show an update to a user's function."""
+    _call(node, f"update {(row, shown(time), diff)}", node.function, row, shown(time), diff)
+
+
+@lru_cache(maxsize=1024)
+def row_type(names: tuple[str, ...]) -> Callable[..., Row]:
+    """Return the named tuple as which functions get rows; names that Python does not allow become ``_0``, ``_1``..."""
+    return namedtuple("Row", names, rename=True)  # noqa: PYI024 - the fields are known at run time only
+
+
+def _call(node: Node, subject: str, function: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return function(*args)
+    except Exception as error:
+        msg = f"{node.where}: {_name(node)} raised {type(error).__name__}: {error}, for {subject}"
+        raise UserFunctionError(msg) from error
+
+
+def _listed(node: Node, subject: str, result: Any) -> list[Any]:
+    if isinstance(result, (str, bytes, Mapping)) or not isinstance(result, Iterable):
+        raise _returned(node, subject, f"{result!r}, which is not an iterable of rows")
+    return cast("list[Any]", _call(node, subject, list, result))  # a generator runs the user's code only now
+
+
+def _checked(node: Node, subject: str, rows: list[Any]) -> list[Row]:
+    schema: Schema = node.schema
+    try:
+        return checked_rows(schema, rows, "its result")
+    except RowError as error:
+        msg = f"{node.where}: {_name(node)} returned a wrong row for {subject}: {error}"
+        raise UserFunctionError(msg) from None
+
+
+def _returned(node: Node, subject: str, what: str) -> UserFunctionError:
+    return UserFunctionError(f"{node.where}: {_name(node)} returned, for {subject}, {what}")
+
+
+def _name(node: Node) -> str:
+    function = getattr(node.logic if isinstance(node, Reduce) else node, "function", None)
+    return f"the function {getattr(function, '__qualname__', type(function).__name__)!r}"
+
+
+def _is_int(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool) and abs(value) <= COUNT_LIMIT

@@ -1,0 +1,231 @@
+"""Users' DataFrames in and out: named columns, times and diffs as columns, checked before anything is computed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+from pyspark.sql import types as T  # noqa: N812
+
+from tidemill.boundary.results import arrow_table
+from tidemill.boundary.rows import COUNT_LIMIT, python_rows
+from tidemill.boundary.tables import mismatch
+from tidemill.dataflow.lattice import MAX_COORDINATE
+from tidemill.dataflow.nodes import Input
+from tidemill.errors import RowError, SchemaError, TimeError
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.types import FLOAT64, INT64, DType
+from tidemill.renderer.spark.frames import DIFF, Frame, columns, names, times
+from tidemill.renderer.spark.types import spark_type, sql_type, struct
+
+__all__ = ["Names", "constant", "frame_of_rows", "given", "is_odd", "rows_of", "table_of", "taken", "updates_of"]
+
+_CASE: Final = "spark.sql.caseSensitive"
+
+
+@attrs.frozen
+class Names:
+    """What users call the columns of time and the diff."""
+
+    times: tuple[str, ...]
+    diff: str
+
+    @classmethod
+    def of(cls, coordinates: Sequence[str], time: str | None, diff: str) -> Names:
+        """Return the names for a dataflow's coordinates; ``time`` renames the one of times with one coordinate."""
+        if len(coordinates) == 1:
+            return cls((time or ("time" if tuple(coordinates) == ("epoch",) else coordinates[0]),), diff)
+        if time is not None:
+            msg = f"time={time!r}: times have the coordinates {tuple(coordinates)}, whose columns go by these names"
+            raise SchemaError(msg)
+        return cls(tuple(coordinates), diff)
+
+    def check(self, schema: Schema, where: str, *, sensitive: bool) -> None:
+        """Refuse a schema whose columns clash with those of time and diff, or with each other for Spark."""
+        whole = [*schema.names, *self.times, self.diff]
+        if len(set(whole)) < len(whole):
+            msg = f"{where}: columns {whole} clash: rename them with time= and diff=, or rename the columns"
+            raise SchemaError(msg)
+        if not sensitive and len({n.lower() for n in whole}) < len(whole):
+            msg = (
+                f"{where}: columns {whole} differ only in capitals, which {_CASE}=false does not tell apart: rename "
+                f"some, or set {_CASE}=true"
+            )
+            raise SchemaError(msg)
+
+
+# -- in ---------------------------------------------------------------------------------------------------------------
+
+
+def given(node: Input, data: Any, by: Names) -> DataFrame:
+    """Return a DataFrame of updates of an input with our names and types, its values not checked yet."""
+    if not hasattr(data, "localCheckpoint"):
+        msg = f"{node.where}: {type(data).__name__} is not a Spark DataFrame: make one with spark.createDataFrame"
+        raise RowError(msg)
+    schema: Schema = node.schema
+    has = list(data.columns)
+    extra = [*by.times, by.diff]
+    if len(set(has)) < len(has) or sorted(n for n in has if n not in extra) != sorted(schema.names):
+        found = [n for n in has if n not in extra]
+        msg = f"{node.where}: the DataFrame has the columns {has}, expected {list(schema.names)}: " + mismatch(
+            found, schema.names
+        )
+        raise RowError(msg)
+    numbered = data.toDF(*(f"n{i}" for i in range(len(has))))
+    found_types = {name: field.dataType for name, field in zip(has, data.schema.fields, strict=True)}
+    place = {name: f"n{i}" for i, name in enumerate(has)}
+    row = [_typed(node, f, place[f.name], found_types[f.name]) for f in schema]
+    time = [_whole(node, n, place, found_types, 0) for n in by.times]
+    diff = _whole(node, by.diff, place, found_types, 1)
+    named = zip([*row, *time, diff], names(len(schema), len(by.times)), strict=True)
+    return numbered.select(*(column.alias(name) for column, name in named))
+
+
+def _typed(node: Input, field: Field, name: str, found: T.DataType) -> Column:
+    wanted, column = spark_type(field.dtype), F.col(name)
+    if not _fits(found, wanted):
+        msg = f"{node.where}: column {field.name!r} is of Spark's type {found.simpleString()}: expected "
+        msg += f"{sql_type(field.dtype)} for {field}; cast it first"
+        raise RowError(msg)
+    column = column if found == wanted else column.cast(wanted)
+    return column + F.lit(0.0) if field.dtype == FLOAT64 else column  # 0.0 for -0.0
+
+
+def _fits(found: T.DataType, wanted: T.DataType) -> bool:
+    whole = [T.ByteType, T.ShortType, T.IntegerType, T.LongType]
+    if type(found) in whole and type(wanted) in whole:
+        return whole.index(type(found)) <= whole.index(type(wanted))
+    if isinstance(wanted, T.ArrayType):
+        return isinstance(found, T.ArrayType) and _fits(found.elementType, wanted.elementType)
+    if isinstance(wanted, T.StringType):
+        return isinstance(found, (T.StringType, T.VarcharType, T.CharType))
+    if isinstance(wanted, T.DecimalType):
+        if not isinstance(found, T.DecimalType):
+            return False
+        whole_digits = wanted.precision - wanted.scale
+        return bool(found.scale <= wanted.scale and found.precision - found.scale <= whole_digits)
+    return bool(type(found) is type(wanted) or (isinstance(wanted, T.DoubleType) and isinstance(found, T.FloatType)))
+
+
+def _whole(node: Input, name: str, place: Mapping[str, str], types: Mapping[str, T.DataType], default: int) -> Column:
+    if name not in place:
+        return F.lit(default).cast("bigint")
+    if not _fits(types[name], T.LongType()):
+        msg = f"{node.where}: column {name!r} is of Spark's type {types[name].simpleString()}: expected bigint"
+        raise RowError(msg)
+    return F.col(place[name]).cast("bigint")
+
+
+def taken(nodes: Mapping[Input, DataFrame], by: Names) -> dict[Input, Frame | None]:
+    """Return checked updates of all inputs, and what there is to know of them: how many, and whether at one time.
+
+    One job for all, which reads each of them once. ``RowError`` or ``TimeError`` with a row where something is wrong.
+    """
+    if not nodes:
+        return {}
+    looks = [_look(i, node, data, len(by.times)) for i, (node, data) in enumerate(nodes.items())]
+    whole = looks[0]
+    for look in looks[1:]:
+        whole = whole.union(look)
+    seen = {line["input"]: line for line in whole.collect()}
+    return {node: _noted(node, data, seen[i], by) for i, (node, data) in enumerate(nodes.items())}
+
+
+def _look(number: int, node: Input, data: DataFrame, coordinates: int) -> DataFrame:
+    wrong = [F.count(F.when(bad, 1)).alias("_") for bad, _ in _bad(node, coordinates)]
+    ends = [f(name).alias("_") for name in times(coordinates) for f in (F.min, F.max)]
+    line = data.agg(F.count(F.lit(1)).alias("rows"), F.array(*wrong).alias("wrong"), F.array(*ends).alias("ends"))
+    return line.select(F.lit(number).alias("input"), "rows", "wrong", "ends")
+
+
+def is_odd(node: Input, coordinates: int) -> Column:
+    """Return whether an update is one that `taken` refuses."""
+    whole = functools.reduce(Column.__or__, [bad for bad, _ in _bad(node, coordinates)])
+    return F.coalesce(whole, F.lit(False))
+
+
+def _bad(node: Input, coordinates: int) -> list[tuple[Column, str]]:
+    """Return what may be wrong with an update, as conditions and in words."""
+    found = []
+    for name, field in zip(columns(len(node.schema)), node.schema, strict=True):
+        if not field.nullable:
+            found.append((F.col(name).isNull(), f"column {field} is NULL: nulls are not allowed here"))
+        if (limits := _RANGES.get(field.dtype.name)) is not None:
+            low, high = (F.lit(v).cast(spark_type(field.dtype)) for v in limits)
+            found.append(
+                (~F.col(name).between(low, high), f"column {field} holds what is no {field.dtype} here: overflow")
+            )
+    for name in times(coordinates):
+        bad = F.col(name).isNull() | ~F.col(name).between(0, MAX_COORDINATE - 1)
+        found.append((bad, "a time is NULL or out of range: expected non-negative integers"))
+    bad = F.col(DIFF).isNull() | ~F.col(DIFF).between(-COUNT_LIMIT, COUNT_LIMIT)
+    found.append((bad, "a diff is NULL or beyond 2**31"))
+    return found
+
+
+_RANGES: Final[dict[str, tuple[Any, Any]]] = {
+    "int64": (-(2**63) + 1, 2**63 - 1),
+    "date": ("0001-01-01", "9999-12-31"),
+    "timestamp": ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"),
+}
+
+
+def _noted(node: Input, data: DataFrame, seen: Any, by: Names) -> Frame | None:
+    bad = _bad(node, len(by.times))
+    for count, (condition, what) in zip(seen["wrong"], bad, strict=True):
+        if count:
+            row = data.filter(condition).limit(1).select(*(F.col(n).cast("string") for n in data.columns)).collect()[0]
+            update = dict(zip([*node.schema.names, *by.times, by.diff], row, strict=True))
+            msg = f"{node.where}: {what}, in {count} of {seen['rows']} rows, among others {update}"
+            raise (TimeError if what.startswith("a time") else RowError)(msg)
+    if not seen["rows"]:
+        return None
+    ends = list(zip(seen["ends"][::2], seen["ends"][1::2], strict=True))
+    time = tuple(low for low, _ in ends) if all(low == high for low, high in ends) else None
+    return Frame(data, len(node.schema), len(by.times), time, rows=seen["rows"], cheap=True)
+
+
+def constant(spark: SparkSession, node: Input, coordinates: int) -> Frame | None:
+    """Return a constant's rows as updates at the least time."""
+    if not node.rows:
+        return None
+    data = frame_of_rows(spark, node.schema, list(node.rows))
+    rest = [F.lit(0).cast("bigint").alias(name) for name in times(coordinates)]
+    data = data.toDF(*columns(len(node.schema))).select("*", *rest, F.lit(1).cast("bigint").alias(DIFF))
+    return Frame(data, len(node.schema), coordinates, (0,) * coordinates, len(node.rows), cheap=True)
+
+
+def frame_of_rows(spark: SparkSession, schema: Schema, rows: list[tuple[Any, ...]]) -> DataFrame:
+    """Return checked rows as a DataFrame of the schema."""
+    return spark.createDataFrame(arrow_table(schema, rows), schema=struct(schema))
+
+
+def updates_of(spark: SparkSession, node: Input, lines: list[tuple[Any, ...]], more: list[str]) -> DataFrame:
+    """Return an input's checked rows, each with whole numbers in further columns, as a DataFrame."""
+    schema = Schema((*node.schema, *(Field(name, INT64) for name in more)))
+    return frame_of_rows(spark, schema, lines)
+
+
+# -- out --------------------------------------------------------------------------------------------------------------
+
+
+def table_of(schema: Schema, data: DataFrame, whole: int) -> tuple[pa.Table, list[pa.ChunkedArray]]:
+    """Return a DataFrame's first columns as a table of the schema, and so many columns of whole numbers after them."""
+    table = data.toArrow()
+    arrays = [_cast(table.column(i), f.dtype) for i, f in enumerate(schema)]
+    rest = [_cast(table.column(len(schema) + i), INT64) for i in range(whole)]
+    return pa.Table.from_arrays(arrays, names=list(schema.names)), rest
+
+
+def rows_of(schema: Schema, data: DataFrame) -> list[tuple[Any, ...]]:
+    """Return a DataFrame's first columns as rows of canonical Python values."""
+    return python_rows(table_of(schema, data, 0)[0])
+
+
+def _cast(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
+    return column if column.type == dtype.arrow else column.cast(dtype.arrow)

@@ -1,0 +1,156 @@
+"""What runs in executors row by row: expressions that Catalyst has not, or not in our meaning, and users' functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from tidemill.boundary.rows import python_rows
+from tidemill.dataflow.nodes import Filter, FlatMap, Input, Inspect, Map, Node, Retime
+from tidemill.errors import ExpressionError
+from tidemill.expressions.binding import Bound, BoundColumn
+from tidemill.expressions.schema import Schema
+from tidemill.expressions.types import FLOAT64
+from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
+from tidemill.renderer.runs import failures
+from tidemill.renderer.runs import user_functions as functions
+
+__all__ = ["detached", "row_task"]
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def detached(node: Node) -> Any:
+    """Return a copy of a node that does not hang on the rest of the graph, to be sent to executors."""
+    inputs = tuple(
+        Input(id=i.id, name=i.name, scope=_bare(i), schema=i.schema, site=i.site, inputs=()) for i in node.inputs
+    )
+    return attrs.evolve(node, scope=_bare(node), inputs=inputs)
+
+
+def _bare(node: Node) -> Any:
+    return attrs.evolve(node.scope, parent=None)
+
+
+def row_task(node: Node, users: int) -> Callable[[Batches], Batches]:
+    """Return the task that does a node's work on batches of updates: the row's columns, the time's, the diff."""
+    node = detached(node)
+    work = _WORK[type(node)]
+
+    def task(batches: Batches) -> Batches:
+        apply = work(node, users)
+        for batch in batches:
+            if batch.num_rows:
+                yield apply(batch)
+
+    return task
+
+
+def _map(node: Map, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    schema: Schema = node.inputs[0].schema
+    bound = cast("tuple[Bound, ...]", node.columns)
+    scalars = [None if isinstance(c, BoundColumn) else compile_scalar(c) for c in bound]
+
+    def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
+        given, made = batch.columns, []
+        try:
+            for column, scalar in zip(bound, scalars, strict=True):
+                if scalar is None:
+                    made.append(given[cast("BoundColumn", column).index])
+                else:
+                    made.append(_canonical(scalar(given, batch.num_rows), column))
+        except ExpressionError as error:
+            raise _failed(node, schema, batch, error) from None
+        return _batch(made, given[len(schema) :], batch)
+
+    return apply
+
+
+def _filter(node: Filter, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    schema: Schema = node.inputs[0].schema
+    predicate = compile_scalar(cast("Bound", node.predicate))
+
+    def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
+        try:
+            return batch.filter(predicate(batch.columns, batch.num_rows))
+        except ExpressionError as error:
+            raise _failed(node, schema, batch, error) from None
+
+    return apply
+
+
+def _flat_map(node: FlatMap, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    width, schema = len(node.inputs[0].schema), node.schema
+
+    def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
+        found = [functions.mapped_rows(node, row) for row in _rows(batch, width)]
+        owner = pa.array(np.arange(len(found)).repeat([len(rows) for rows in found]))
+        made = [row for rows in found for row in rows]
+        columns = zip(*made, strict=True) if made else [()] * len(schema)
+        arrays = [pa.array(c, f.dtype.arrow) for c, f in zip(columns, schema, strict=True)]
+        return _batch(arrays, [c.take(owner) for c in batch.columns[width:]], batch)
+
+    return apply
+
+
+def _inspect(node: Inspect, users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    width = len(node.schema)
+    del users
+
+    def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
+        times = zip(*(c.to_pylist() for c in batch.columns[width:-1]), strict=True)
+        for row, time, diff in zip(_rows(batch, width), times, batch.columns[-1].to_pylist(), strict=True):
+            functions.inspect(node, row, time, diff)
+        return batch
+
+    return apply
+
+
+def _retime(node: Retime, users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    width = len(node.schema)
+    known: dict[tuple[int, ...], tuple[int, ...]] = {}
+
+    def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
+        given = list(zip(*(c.to_pylist() for c in batch.columns[width : width + users]), strict=True))
+        for time in given:
+            if time not in known:
+                known[time] = functions.moved_time(node, time)
+        moved = [pa.array(c, pa.int64()) for c in zip(*(known[t] for t in given), strict=True)]
+        return _batch(batch.columns[:width], [*moved, *batch.columns[width + users :]], batch)
+
+    return apply
+
+
+_WORK: dict[type[Node], Callable[[Any, int], Callable[[pa.RecordBatch], pa.RecordBatch]]] = {
+    Map: _map,
+    Filter: _filter,
+    FlatMap: _flat_map,
+    Inspect: _inspect,
+    Retime: _retime,
+}
+
+
+def _canonical(values: pa.Array, column: Bound) -> pa.Array:
+    """Return floats with 0.0 for -0.0."""
+    if column.dtype != FLOAT64:
+        return values
+    return pa.array(values.to_numpy(zero_copy_only=False) + 0.0, mask=values.is_null().to_numpy(zero_copy_only=False))
+
+
+def _batch(columns: list[pa.Array], rest: list[pa.Array], like: pa.RecordBatch) -> pa.RecordBatch:
+    """Return updates as a batch, the time's columns and the diff named as before."""
+    names = [f"c{i}" for i in range(len(columns))] + like.schema.names[len(like.schema.names) - len(rest) :]
+    return pa.RecordBatch.from_arrays([*columns, *rest], names=names)
+
+
+def _rows(batch: pa.RecordBatch, width: int) -> list[tuple[Any, ...]]:
+    return python_rows(pa.Table.from_batches([batch]).select(list(range(width)))) if width else [()] * batch.num_rows
+
+
+def _failed(node: Node, schema: Schema, batch: pa.RecordBatch, error: ExpressionError) -> ExpressionError:
+    (row,) = _rows(batch.slice(error.row_index or 0, 1), len(schema))
+    return failures.expression_failed(node, row, error)
