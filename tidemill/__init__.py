@@ -113,8 +113,9 @@ from tidemill.expressions.ordering import asc, desc
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import DType
 from tidemill.flow import Dataflow, load, local_spark, render
-from tidemill.renderer.embedded import Embedded
+from tidemill.renderer.engines import Embedded
 from tidemill.renderer.reference import Reference
+from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.step_info import StepInfo
 from tidemill.renderer.spark.live import Spark
 
@@ -129,6 +130,7 @@ __all__ = [
     "Field",
     "Reference",
     "Rows",
+    "Run",
     "Schema",
     "Spark",
     "StepInfo",

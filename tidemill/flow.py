@@ -5,22 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from tidemill.collections.builder import Builder
 from tidemill.dataflow.explain import explain
 from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
+from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import EngineError, TimeError
-from tidemill.renderer.embedded import Embedded
-from tidemill.renderer.runs.run import Engine, PassingEngine, Run
-from tidemill.renderer.spark.live import Spark
+from tidemill.renderer.engines import Embedded
+from tidemill.renderer.engines import load as load_run
+from tidemill.renderer.runs.executor import Engine
+from tidemill.renderer.runs.run import Run
 
 if TYPE_CHECKING:
     import networkx as nx
     from pyspark.sql import DataFrame, SparkSession
-
-    from tidemill.renderer.embedded.run import EmbeddedRun
-    from tidemill.renderer.spark.live.run import SparkRun
 
 __all__ = ["Dataflow", "load", "local_spark", "render"]
 
@@ -47,12 +46,6 @@ class Dataflow(Builder):
     JFK     2  1     -1
     """
 
-    @overload
-    def start(self, engine: None = None, *, keep: int = 0, passes: Passes = True) -> EmbeddedRun: ...
-    @overload
-    def start(self, engine: Spark, *, keep: int = 0, passes: Passes = True) -> SparkRun: ...
-    @overload
-    def start(self, engine: Engine, *, keep: int = 0, passes: Passes = True) -> Run: ...
     def start(self, engine: Engine | None = None, *, keep: int = 0, passes: Passes = True) -> Run:
         """Return a run of this dataflow: on the embedded engine, or on the one given. Freezes the graph.
 
@@ -67,14 +60,8 @@ class Dataflow(Builder):
             msg = f"keep={keep!r}: expected a number of times, 0 or more"
             raise TimeError(msg)
         self.graph.freeze()
-        if engine is None or isinstance(engine, Embedded):
-            from tidemill.renderer.embedded.run import EmbeddedRun  # noqa: PLC0415 - its imports cost more than ours
-
-            names = [p.__name__ for p in passes_named(passes)]
-            return EmbeddedRun(optimised(self.graph, names), keep, names)
-        if isinstance(engine, PassingEngine):
-            return engine.start_after(self.graph, keep, passes)
-        return engine.start(self.graph, keep)
+        plan = GraphPlan.of(self.graph, None if passes is True else passes)
+        return (Embedded() if engine is None else engine).start(plan, keep)
 
     def explain(self, *, passes: Passes | None = None, spark: SparkSession | None = None) -> str:
         """Return the graph as text: a line an operator, with what it reads, its schema and the user's line.
@@ -121,7 +108,7 @@ class Dataflow(Builder):
         return self.explain()
 
 
-def load(path: str | os.PathLike[str], flow: Dataflow, *, passes: Passes | None = None) -> EmbeddedRun:
+def load(path: str | os.PathLike[str], flow: Dataflow, *, passes: Passes | None = None) -> Run:
     """Return a run of the dataflow on the embedded engine that goes on where ``run.save(path)`` was.
 
     The graph goes through the passes that the saved run was started with; ``passes`` only checks that it is these.
@@ -141,10 +128,8 @@ def load(path: str | os.PathLike[str], flow: Dataflow, *, passes: Passes | None 
     >>> list(again.snapshot("n")), again.frontier("x")
     ([('a', 1)], Antichain(1))
     """
-    from tidemill.renderer.embedded import state  # noqa: PLC0415 - as above
-
     flow.graph.freeze()
-    return state.load(Path(path), flow.graph, passes)
+    return load_run(Path(path), flow.graph, passes)
 
 
 def render(

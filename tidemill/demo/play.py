@@ -15,7 +15,8 @@ from tidemill.demo.data import Data
 from tidemill.demo.history import rendered
 from tidemill.demo.script import Change, Epoch, Script
 from tidemill.demo.sql import Warehouse
-from tidemill.renderer.runs.run import Engine, Run
+from tidemill.renderer.runs.executor import Engine
+from tidemill.renderer.runs.run import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tidemill.errors import TimeError
 
 if TYPE_CHECKING:
     from tidemill.boundary.results import Rows
-    from tidemill.renderer.runs.run import Run
+    from tidemill.dataflow.graph import Graph
 
-__all__ = ["Live"]
+__all__ = ["Live", "Readable"]
+
+
+class Readable(Protocol):
+    """What a table is kept up to date from: a run."""
+
+    graph: Graph
+
+    def snapshot(self, name: str) -> Rows:
+        """Return an output's contents."""
+
+    def on_step(self, callback: Callable[[Any], object]) -> Callable[[], None]:
+        """Call a function after each step; return what ends this."""
 
 
 class Live:
@@ -19,7 +32,7 @@ class Live:
     Refreshing reads the whole output. `stop` ends it; the table stays as it is.
     """
 
-    def __init__(self, run: Run, name: str, limit: int) -> None:
+    def __init__(self, run: Readable, name: str, limit: int) -> None:
         try:
             from IPython.display import display  # noqa: PLC0415 - only for those who have it
         except ImportError:
@@ -28,7 +41,6 @@ class Live:
         if len(run.graph.coordinates) > 1:
             msg = f"run.live({name!r}) is for times of one coordinate, here they are {run.graph.coordinates}"
             raise TimeError(msg + f": look at run.snapshot({name!r}, at=...)")
-        run.frontier(name)
         self._run, self._name, self._limit = run, name, limit
         self._display: Any = display
         self._handles: list[Any] = []

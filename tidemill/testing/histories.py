@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import attrs
 import numpy as np
@@ -13,9 +15,12 @@ from tidemill.boundary.rows import python_rows
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Node, Output
+from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.renderer.reference.upserts import Upserts
+from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.metrics import Metrics
-from tidemill.renderer.runs.run import Queued, Run, schema_of
+from tidemill.renderer.runs.queued import Change, Queued, schema_of
+from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.writes import Writes
 
 __all__ = ["SparkHistories"]
@@ -27,33 +32,35 @@ class SparkHistories:
 
     whole_histories = True
 
-    def start(self, graph: Graph, keep: int) -> Run:
+    def start(self, plan: GraphPlan, keep: int) -> Run:
         """Return a run that renders when all inputs are closed."""
-        return _HistoryRun(graph, keep)
+        frontiers = Frontiers(plan.graph, keep)
+        return Run(_HistoryExecutor(plan.graph), frontiers)
 
 
-class _HistoryRun(Run):
+class _HistoryExecutor:
     """Collects updates; when the inputs are closed, renders them, and holds what came out."""
 
-    def __init__(self, graph: Graph, keep: int) -> None:
-        super().__init__(graph, keep)
-        self._queued: dict[Input, list[Queued]] = {node: [] for node in self._inputs.values()}
-        self._upserts = {node: Upserts(node) for node in self._inputs.values() if node.key}
+    is_replayable = True
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._users = len(graph.coordinates)
+        inputs = graph.inputs.values()
+        self._queued: dict[Input, list[Queued]] = {node: [] for node in inputs}
+        self._upserts = {node: Upserts(node) for node in inputs if node.key}
         self._results: dict[Node, tuple[pa.Table, list[pa.ChunkedArray]]] = {}
-        self.begin()
+        if not inputs:  # there is nothing to wait for
+            self.step({})
 
-    def begin(self) -> None:
-        """Wait for the inputs; without any there is nothing to wait for."""
-        if not self._inputs:
-            super().begin()
+    def queue(self, node: Input, change: Change) -> None:
+        if isinstance(change, Writes):
+            self._upserts[node].write(change)
+        else:
+            assert isinstance(change, Queued)
+            self._queued[node].append(change)
 
-    def _queue(self, node: Input, queued: Queued) -> None:
-        self._queued[node].append(queued)
-
-    def _write(self, node: Input, writes: Writes) -> None:
-        self._upserts[node].write(writes)
-
-    def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
+    def step(self, frontiers: Mapping[Input, Antichain]) -> None:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - only those who test with Spark have it
 
         from tidemill.renderer.spark.dataframes import table_of, updates_of  # noqa: PLC0415
@@ -67,8 +74,8 @@ class _HistoryRun(Run):
         spark = SparkSession.getActiveSession()
         assert spark is not None, "start a session first, as with tm.local_spark()"
         frames = {node.name: updates_of(spark, node, *self._listed(node)) for node in self._queued}
-        for name, frame in render(self.graph, spark, frames, *self._names).items():
-            output = self._outputs[name]
+        for name, frame in render(self._graph, spark, frames, *self._names).items():
+            output = self._graph.outputs[name]
             self._results[output] = table_of(schema_of(output), frame, self._users + 1)
 
     @property
@@ -84,14 +91,14 @@ class _HistoryRun(Run):
             diffs = queued.diffs if isinstance(queued.diffs, list) else [queued.diffs] * len(rows)
             lines += [(*row, *time, diff) for row, time, diff in zip(rows, times, diffs, strict=True)]
         time, diff = self._names
-        return lines, [*([time] if time else self.graph.coordinates), diff]
+        return lines, [*([time] if time else self._graph.coordinates), diff]
 
     def _updates(self, node: Output) -> tuple[pa.Table, object, object]:
         table, whole = self._results[node]
         numbers = [column.to_numpy() for column in whole]
         return table, np.array(numbers[:-1], np.int64).reshape(self._users, -1), numbers[-1]
 
-    def _contents(self, node: Output, at: Time | None) -> Rows:
+    def contents(self, node: Output, at: Time | None) -> Rows:
         assert at is None, "the inputs are closed"
         table, _, diffs = self._updates(node)
         counts: dict[tuple[object, ...], int] = {}
@@ -101,21 +108,42 @@ class _HistoryRun(Run):
         schema = schema_of(node)
         return Rows(schema, arrow_table(schema, list(found)), np.array(list(found.values()), np.int64), at)
 
-    def _unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
+    def take_unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
         table, times, diffs = self._updates(node)
-        return Updates(schema_of(node), self.graph.coordinates, table, times, diffs, lower, upper)  # type: ignore[arg-type]
+        return Updates(schema_of(node), self._graph.coordinates, table, times, diffs, lower, upper)  # type: ignore[arg-type]
 
-    def _changed_since(self, node: Output, time: Time, upper: Antichain) -> Updates:
+    def changed_since(self, node: Output, time: Time, since: Antichain, upper: Antichain) -> Updates:
         raise NotImplementedError
 
-    def _discard(self) -> None:
+    def discard(self) -> None:
         for queued in self._queued.values():
             queued.clear()
         for upserts in self._upserts.values():
             upserts.discard()
 
-    def _measured(self) -> Metrics:
+    def queued(self) -> Any:
+        raise NotImplementedError
+
+    def requeue(self, queued: Any) -> None:
+        raise NotImplementedError
+
+    def commit(self, since: Mapping[Output, Antichain]) -> None:
+        """Nothing: what comes out is worked out once."""
+
+    def rollback(self) -> None:
+        """Nothing: where the rendering fails, the run is of no more use."""
+
+    def tidy(self) -> None:
+        """Nothing."""
+
+    def save(self, path: Path, header: Mapping[str, Any]) -> None:
+        raise NotImplementedError
+
+    def compact(self) -> int:
+        raise NotImplementedError
+
+    def metrics(self) -> Metrics:
         return Metrics([])
 
-    def _release(self) -> None:
+    def close(self) -> None:
         self._results.clear()

@@ -8,8 +8,7 @@ import weakref
 
 import attrs
 
-from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.passes.pipeline import Passes
+from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.renderer.runs.run import Run
 from tidemill.renderer.spark.live import Spark
 
@@ -25,18 +24,14 @@ class SparkLive:
 
     in_driver: int = 1_000_000
 
-    def start(self, graph: Graph, keep: int) -> Run:
+    def start(self, plan: GraphPlan, keep: int) -> Run:
         """Return a run with a new folder for its state."""
-        return self.start_after(graph, keep, passes=False)
-
-    def start_after(self, graph: Graph, keep: int, passes: Passes) -> Run:
-        """Return such a run after passes."""
         from pyspark.sql import SparkSession  # noqa: PLC0415 - only those who test with Spark have it
 
         session = SparkSession.getActiveSession()
         folder = tempfile.mkdtemp(prefix="tidemill-live-")
         try:
-            run = Spark(session, folder, checkpoint_every=3, in_driver=self.in_driver).start_after(graph, keep, passes)
+            run = Spark(session, folder, checkpoint_every=3, in_driver=self.in_driver).start(plan, keep)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise

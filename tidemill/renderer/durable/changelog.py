@@ -20,8 +20,9 @@ import attrs
 from tidemill.boundary.results import Updates
 from tidemill.errors import StateError
 from tidemill.renderer.embedded.array_file import sync_folder
+from tidemill.renderer.embedded.executor import EmbeddedExecutor
 
-__all__ = ["Changelog", "Moves", "show"]
+__all__ = ["Changelog", "Changelogs"]
 
 Moves: TypeAlias = "tuple[tuple[str, str], ...]"
 """Where files are, and where they have to be."""
@@ -82,15 +83,67 @@ class Changelog:
     def _of(self, output: str) -> Path:
         return self.folder / quote(output, safe=" ")  # a name may be anything, and stays within the folder
 
-    @classmethod
-    def all_of(cls, changelogs: Mapping[str, Sequence[str]]) -> dict[str, Changelog]:
+
+class Changelogs:
+    """All folders of changes of a run."""
+
+    def __init__(self, executor: EmbeddedExecutor, state: str) -> None:
+        self._executor = executor
+        self._state = state
+        """What tells the run's state from all others."""
+        self._outputs = executor.graph.outputs
+        self._changelogs: dict[str, Changelog] = {}
+        self._unshown: Moves = ()
+        """Files that are committed, and are not where they are seen."""
+
+    def restore(self, listing: Mapping[str, Sequence[str]], shown: Moves) -> None:
+        """Go on with what a manifest names, and show what was committed with it."""
+        _show(shown)
+        self._changelogs = {path: Changelog(Path(path), tuple(outputs)) for path, outputs in listing.items()}
+        for changelog in self._changelogs.values():
+            changelog.claim(self._state)
+            changelog.sweep()
+        self._follow()
+
+    def write_to(self, path: str | os.PathLike[str], outputs: Sequence[str]) -> None:
+        """Write the updates of these outputs to a folder from now on; where there are none, no more."""
+        for name in outputs:
+            self._executor.step_updates(self._outputs[name]).to_arrow()  # columns that clash are told at once
+        key = str(Path(path).resolve())
+        changelog = Changelog(Path(key), tuple(outputs))
+        if outputs:
+            changelog.claim(self._state)
+        self._changelogs = {k: c for k, c in {**self._changelogs, key: changelog}.items() if c.outputs}
+        self._follow()
+
+    def _follow(self) -> None:
+        followed = {name for c in self._changelogs.values() for name in c.outputs}
+        for output, operator in self._executor.compiled.outputs.items():
+            operator.followed = output.name in followed
+
+    def listing(self) -> dict[str, list[str]]:
         """Return what a manifest names."""
-        return {path: cls(Path(path), tuple(outputs)) for path, outputs in changelogs.items()}
+        return {path: list(c.outputs) for path, c in self._changelogs.items()}
+
+    def write(self, step: int) -> Moves:
+        """Write the updates of the step at hand where nobody sees them yet; return where they are to go."""
+        self.show()  # what could not be shown before: readers see the steps in their order
+        names = [name for c in self._changelogs.values() for name in c.outputs]
+        updates = {name: self._executor.step_updates(self._outputs[name]) for name in names}
+        return tuple(move for c in self._changelogs.values() for move in c.write(step, updates))
+
+    def committed(self, moves: Moves) -> None:
+        """Take note that files are committed, which are to be shown."""
+        self._unshown = moves
+
+    def show(self) -> None:
+        """Move files that are committed to where they are seen; ``OSError`` where that fails, to be tried again."""
+        _show(self._unshown)
+        self._unshown = ()
 
 
-def show(moves: Iterable[tuple[str, str]]) -> None:
-    """Move files to where they are seen; those that have been are left alone."""
+def _show(moves: Iterable[tuple[str, str]]) -> None:
     for hidden, shown in moves:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):  # it was moved before
             Path(hidden).replace(shown)
             sync_folder(Path(shown).parent)

@@ -1,9 +1,9 @@
-"""What was put into a run since its last commit, by value; and putting it in again."""
+"""What was put into a run since its last commit, by value; and what is to be queued again of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import attrs
 import numpy as np
@@ -14,26 +14,11 @@ from tidemill.boundary.rows import Batch
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
 from tidemill.expressions.schema import Schema
-from tidemill.renderer.durable.large_change import LargeChange
-from tidemill.renderer.runs.run import Queued, schema_of
+from tidemill.renderer.durable.large_changes import LargeChange
+from tidemill.renderer.runs.queued import Change, Queued, schema_of
 from tidemill.renderer.runs.writes import Writes, keys_of
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["Journal", "Replayed", "replay"]
-
-
-class Replayed(Protocol):
-    """What puts in again what a journal holds."""
-
-    def again_queued(self, name: str, queued: Queued) -> None: ...
-
-    def again_written(self, name: str, writes: Writes) -> None: ...
-
-    def again_queued_large(self, change: LargeChange) -> None: ...
-
-    def again_discarded(self) -> None: ...
+__all__ = ["Journal", "Mark", "replayed"]
 
 
 class Journal:
@@ -44,14 +29,22 @@ class Journal:
         self.arrays: list[dict[str, Any]] = []
         self.rows = 0
 
-    def queued(self, node: Input, queued: Queued) -> None:
-        """Take down updates to an input. The rows are copied: the giver may change its memory afterwards."""
+    def queued(self, node: Input, change: Change) -> None:
+        """Take down what was queued at an input. Rows are copied: the giver may change its memory afterwards."""
+        if isinstance(change, LargeChange):  # is in files already
+            self._add({"kind": "large", "rows": change.rows, **change.listing()}, {})
+        elif isinstance(change, Writes):
+            self._written(node, change)
+        else:
+            assert isinstance(change, Queued)
+            self._updated(node, change)
+
+    def _updated(self, node: Input, queued: Queued) -> None:
         event: dict[str, Any] = {"kind": "queued", "input": node.name, "rows": len(queued.batch)}
         arrays = {"batch": _packed(schema_of(node), queued.batch)}
         self._add(event, arrays, times=queued.times, diffs=queued.diffs)
 
-    def written(self, node: Input, writes: Writes) -> None:
-        """Take down writes to an input with a key. The rows are copied, too."""
+    def _written(self, node: Input, writes: Writes) -> None:
         event: dict[str, Any] = {"kind": "written", "input": node.name, "rows": len(writes)}
         arrays = {}
         if len(writes.rows):
@@ -60,24 +53,20 @@ class Journal:
             arrays["deleted"] = _packed(keys_of(node), writes.deleted)
         self._add(event, arrays, times=writes.times, puts=writes.puts)
 
-    def queued_large(self, change: LargeChange) -> None:
-        """Take down a large change, which is in files already."""
-        self._add({"kind": "large", "rows": change.rows, **change.listing()}, {})
-
     def discarded(self) -> None:
-        """Take down that all that waits was forgotten."""
+        """Take down that all that was queued was forgotten."""
         self.clear()
         self._add({"kind": "discarded", "rows": 0}, {})
 
     def clear(self) -> None:
         """Begin anew: what was taken down is committed."""
-        self.put_back(Mark([], []))
+        self.rewind(Mark([], []))
 
     def mark(self) -> Mark:
         """Return what is held now, to go back to."""
         return Mark(self.events[:], self.arrays[:])
 
-    def put_back(self, mark: Mark) -> None:
+    def rewind(self, mark: Mark) -> None:
         """Hold what was held then."""
         self.events, self.arrays = mark.events, mark.arrays
         self.rows = sum(event["rows"] for event in self.events)
@@ -107,23 +96,21 @@ class Mark:
     arrays: list[dict[str, Any]]
 
 
-def replay(
-    events: Sequence[Mapping[str, Any]], arrays: Mapping[str, Any], inputs: Mapping[str, Input], into: Replayed
-) -> None:
-    """Put in again what a journal held."""
+def replayed(
+    events: Sequence[Mapping[str, Any]], arrays: Mapping[str, Any], inputs: Mapping[str, Input]
+) -> Iterator[tuple[Input, Change] | None]:
+    """Give what a journal held, to be queued again; None where all that was queued was forgotten."""
     for i, event in enumerate(events):
         if event["kind"] == "discarded":
-            into.again_discarded()
-            continue
-        if event["kind"] == "large":
-            into.again_queued_large(LargeChange.of(event, inputs))
+            yield None
             continue
         node, of_event = inputs[event["input"]], _Arrays(arrays, i)
-        schema: Schema = schema_of(node)
-        if event["kind"] == "queued":
-            into.again_queued(node.name, _queued(schema, event, of_event))
+        if event["kind"] == "large":
+            yield node, LargeChange.of(event, inputs)
+        elif event["kind"] == "queued":
+            yield node, _queued(schema_of(node), event, of_event)
         else:
-            into.again_written(node.name, _writes(node, event, of_event))
+            yield node, _writes(node, event, of_event)
 
 
 @attrs.frozen

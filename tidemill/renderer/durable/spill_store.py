@@ -12,7 +12,7 @@ from typing import Any, Final
 from tidemill.dataflow.nodes import Output
 from tidemill.errors import StateError
 from tidemill.renderer.durable.spilled import Cold, ColdStore
-from tidemill.renderer.embedded.run import EmbeddedRun
+from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.state import spines_of
 from tidemill.renderer.embedded.trace.spine import Spine
 
@@ -26,13 +26,13 @@ _FEW_INTERNED: Final = 1_000_000
 class Memory:
     """Bounds the updates that a run's arrangements hold in memory, and those read from below them."""
 
-    def __init__(self, run: EmbeddedRun, most: int, folder: Path | None) -> None:
-        self._run = run
+    def __init__(self, executor: EmbeddedExecutor, most: int, folder: Path | None) -> None:
+        self._executor = executor
         self._most = most
         self._folder = folder
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._store: ColdStore | None = None
-        self._spines = spines_of(run)
+        self._spines = spines_of(executor.compiled)
         self._interned = 0
         self.swept = folder is None
         """Whether files may be removed as soon as nothing refers to them; not while a log is still being repeated."""
@@ -44,7 +44,7 @@ class Memory:
             if self._folder is None:
                 self._scratch = tempfile.TemporaryDirectory(prefix="tidemill-")
             folder = self._folder or Path(self._scratch.name if self._scratch else "")
-            users, interner = len(self._run.graph.coordinates), self._run.compiled.interner
+            users, interner = len(self._executor.graph.coordinates), self._executor.compiled.interner
             self._store = ColdStore(folder / "cold", users, interner, durable=self._folder is not None)
         return self._store
 
@@ -93,9 +93,9 @@ class Memory:
 
     def _release(self) -> None:
         """Release what was interned for updates that are not in memory any more, when it has become twice as much."""
-        interner = self._run.compiled.interner
+        interner = self._executor.compiled.interner
         if interner.live > 2 * self._interned + _FEW_INTERNED:
-            EmbeddedRun.compact(self._run)
+            self._executor.compact()
             self._interned = interner.live
 
     def merge(self) -> None:

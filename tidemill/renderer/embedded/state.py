@@ -5,116 +5,82 @@ from __future__ import annotations
 import decimal
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import attrs
 import numpy as np
 
 from tidemill.dataflow.fingerprint import describe, difference
-from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.lattice import Antichain
-from tidemill.dataflow.nodes import Input
-from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
 from tidemill.errors import StateError
 from tidemill.renderer.embedded import array_file as container
+from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Block, stacked
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.runs.frontiers import Frontiers
 
-if TYPE_CHECKING:
-    from tidemill.renderer.embedded.run import EmbeddedRun
-
-__all__ = ["load", "operators_of", "restore", "save", "spines_of"]
+__all__ = ["Saved", "operators_of", "read", "save", "spines_of"]
 
 _KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "d": decimal.Decimal, "l": tuple, "-": type(None)}
 
 
 def save(
-    run: EmbeddedRun,
+    compiled: Compiled,
     path: Path,
+    header: Mapping[str, Any],
     *,
     cold: Mapping[str, Any] | None = None,
     large: Sequence[Any] = (),
-    at: Mapping[Input, Antichain] | None = None,
 ) -> None:
-    """Write the state of a run between two steps to a file, atomically.
+    """Write the state between two steps, or as a step leaves it, to a file, atomically.
 
-    With ``cold`` that is what it holds in memory, and this and ``large`` about where the rest is; with ``at``, at
-    the end of a step that brings the inputs to these frontiers.
+    ``header`` says where the run is. With ``cold`` it is what is held in memory, and this and ``large`` say where the
+    rest is.
     """
-    frontiers = run.input_frontiers if at is None else at
     arrays: dict[str, Any] = {}
-    for operator in operators_of(run.compiled.root):
+    for operator in operators_of(compiled.root):
         for name, array in _dump(operator, whole=cold is None).items():
             arrays[f"operators/{operator.place}/{name}"] = array
-    arrays |= {f"interned/{name}": a for name, a in _dump_interned(run.compiled.interner).items()}
-    header = {
-        "graph": describe(run.graph),
-        "passes": run.passes,
-        "keep": run.keep,
-        "frontiers": {n.name: f.elements for n, f in frontiers.items()},
-        "since": {n.name: f.elements for n, f in run.since_at(frontiers).items()},
-        "cold": cold or {},
-        "large": large,
-    }
-    container.write(path, header, arrays)
+    arrays |= {f"interned/{name}": a for name, a in _dump_interned(compiled.interner).items()}
+    whole = {"graph": describe(compiled.graph), **header, "cold": cold or {}, "large": large}
+    container.write(path, whole, arrays)
 
 
-def load(path: Path, graph: Graph, passes: Passes | None) -> EmbeddedRun:
-    """Return a run of a frozen graph that goes on from a saved state, after the passes it was saved with."""
-    from tidemill.renderer.embedded.run import EmbeddedRun  # noqa: PLC0415 - a run saves itself
+def read(path: Path) -> Saved:
+    """Return what was saved to a file; `StateError` where it is damaged or none of ours."""
+    return Saved(path, *container.read(path))
 
-    header, arrays = container.read(path)
-    saved = header["passes"]
-    if passes is not None:
-        given = [p.__name__ for p in passes_named(passes)]
-        if given != saved:
-            msg = (
-                f"{path} was saved after the passes {_listed(saved)}, and passes={passes!r} asks for {_listed(given)}: "
-                "the state is that of the graph as they leave it; load it without passes=, or start anew"
-            )
+
+@attrs.frozen
+class Saved:
+    """State that was saved to a file, and is to be gone on from."""
+
+    path: Path
+    header: dict[str, Any]
+    arrays: dict[str, Any]
+
+    def restore(self, compiled: Compiled, frontiers: Frontiers) -> None:
+        """Bring operators that were just made, of the same graph, to this state, and frontiers to where it is."""
+        different = difference(self.header["graph"], compiled.graph)
+        if different is not None:
+            msg = f"{self.path} was saved by another dataflow: {different}; load it with the flow it was made with"
             raise StateError(msg)
-    run = EmbeddedRun(optimised(graph, saved), 0, saved)
-    _restore(run, path, header, arrays)
-    return run
+        frontiers.restore(self.header)
+        for frontier, upper in compiled.uppers(dict(frontiers.needed)).items():
+            frontier.upper = frontier.settled = upper
+        _load_interned(compiled.interner, _part(self.arrays, "interned/"))
+        for operator in operators_of(compiled.root):
+            _load(operator, _part(self.arrays, f"operators/{operator.place}/"))
+        for output, outlet in compiled.outputs.items():
+            outlet.kept = frontiers.since[output]
+            outlet.unread = []
 
 
-def restore(run: EmbeddedRun, path: Path) -> dict[str, Any]:
-    """Bring a run that was just started to a saved state of the same graph, and return the header of the file."""
-    header, arrays = container.read(path)
-    _restore(run, path, header, arrays)
-    return header
-
-
-def spines_of(run: EmbeddedRun) -> dict[str, tuple[Operator, Spine]]:
-    """Return all arrangements of a run, and whose they are, by names that stay."""
-    operators = list(operators_of(run.compiled.root))
+def spines_of(compiled: Compiled) -> dict[str, tuple[Operator, Spine]]:
+    """Return all arrangements, and whose they are, by names that stay."""
+    operators = list(operators_of(compiled.root))
     return {f"{o.place}/{name}": (o, spine) for o in operators for name, spine in o.stores().items()}
-
-
-def _listed(passes: list[str]) -> str:
-    return ", ".join(passes) or "(none)"
-
-
-def _restore(run: EmbeddedRun, path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Bring a run that was just started to a saved state of the same graph."""
-    different = difference(header["graph"], run.graph)
-    if different is not None:
-        msg = f"{path} was saved by another dataflow: {different}; load it with the flow it was made with"
-        raise StateError(msg)
-    run.keep = header["keep"]
-    graph = run.graph
-    run.go_on_from({graph.inputs[n]: _antichain(f) for n, f in header["frontiers"].items()})
-    run.since.update({graph.outputs[n]: _antichain(f) for n, f in header["since"].items()})
-    _load_interned(run.compiled.interner, _part(arrays, "interned/"))
-    for operator in operators_of(run.compiled.root):
-        _load(operator, _part(arrays, f"operators/{operator.place}/"))
-    for output, outlet in run.compiled.outputs.items():
-        outlet.kept = run.since[output]
-        outlet.unread = []
-        run.read[output] = run.progress.user_frontier(
-            output, run.input_frontiers
-        )  # changes begin where the state was committed
 
 
 def operators_of(region: Region) -> Iterator[Operator]:
@@ -189,7 +155,3 @@ def _load_interned(interner: Interner, saved: dict[str, Any]) -> None:
 
 def _part(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
-
-
-def _antichain(elements: Any) -> Antichain:
-    return Antichain(tuple(t) for t in elements)

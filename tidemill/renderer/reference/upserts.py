@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input
-from tidemill.renderer.runs.run import Queued
+from tidemill.renderer.runs.queued import Queued
 from tidemill.renderer.runs.writes import Writes
 
 __all__ = ["Upserts"]
 
 Row = tuple[Any, ...]
+Writing: TypeAlias = "dict[Time, dict[Row, Row | None]]"
+"""The row that is written to each key at each time; None where it is deleted."""
 
 
 class Upserts:
@@ -20,7 +22,7 @@ class Upserts:
     def __init__(self, node: Input) -> None:
         self._node = node
         self._rows: dict[Row, Row] = {}
-        self._writes: dict[Time, dict[Row, Row | None]] = {}
+        self._writes: Writing = {}
         self._resolved: tuple[list[Time], dict[Row, Row | None]] = ([], {})
 
     def write(self, writes: Writes) -> None:
@@ -60,6 +62,14 @@ class Upserts:
             else:
                 self._rows[key] = row
         self._resolved = ([], {})
+
+    def queued(self) -> Writing:
+        """Return the writes of times not closed yet."""
+        return {time: dict(writes) for time, writes in self._writes.items()}
+
+    def requeue(self, queued: Writing) -> None:
+        """Have these writes of times not closed yet."""
+        self._writes = queued
 
     def discard(self) -> None:
         """Forget the writes of times not closed yet."""

@@ -1,95 +1,73 @@
-"""What every run of a dataflow does alike, whichever engine renders it: inputs, times, frontiers, reading outputs."""
+"""The run of a dataflow as users hold it, whichever engine is behind it."""
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Callable, Iterable, Mapping
-from time import perf_counter
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Self, final
 
-import attrs
-
-from tidemill.boundary.feeds import Feed
 from tidemill.boundary.results import Rows, Updates
-from tidemill.boundary.rows import COUNT_LIMIT, Batch, checked_batch, checked_rows
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.lattice import Antichain, Time, as_time, shown
-from tidemill.dataflow.nodes import Input, Node, Output, Retime
-from tidemill.dataflow.passes.pipeline import Passes
-from tidemill.dataflow.progress import Progress
-from tidemill.errors import ClosedRunError, RowError, StepError, TimeError, UnknownNameError, did_you_mean
-from tidemill.expressions.schema import Schema
-from tidemill.renderer.runs.interrupts import Interrupts
+from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Input, Output
+from tidemill.errors import EngineError, TimeError, UnknownNameError, did_you_mean
+from tidemill.renderer.runs.deliveries import Deliveries
+from tidemill.renderer.runs.executor import DataFrames, Executor, Recorder, SpillStore
+from tidemill.renderer.runs.frontiers import Frontiers
+from tidemill.renderer.runs.intake import checked_change, checked_feed, checked_updates, require_key
 from tidemill.renderer.runs.metrics import Metrics
-from tidemill.renderer.runs.step_info import Listeners, StepInfo
-from tidemill.renderer.runs.writes import Writes, writes_of
+from tidemill.renderer.runs.step_info import StepInfo
+from tidemill.renderer.runs.stepper import Stepper
 
 if TYPE_CHECKING:
     from tidemill.notebook.live_table import Live
 
-__all__ = ["Engine", "PassingEngine", "Queued", "Run"]
+__all__ = ["Run"]
 
 
-class Engine(Protocol):
-    """What ``flow.start`` takes: something that makes a run of a graph."""
-
-    def start(self, graph: Graph, keep: int) -> Run:
-        """Return a run of a frozen graph, before any input; ``keep`` as for ``flow.start``."""
-        ...
-
-
-@runtime_checkable
-class PassingEngine(Protocol):
-    """An engine that runs a graph as passes leave it, and says which: the state that it goes on from may have some."""
-
-    def start_after(self, graph: Graph, keep: int, passes: Passes) -> Run:
-        """Return a run of a frozen graph after these passes."""
-        ...
-
-
-@attrs.frozen
-class Queued:
-    """Checked updates to an input: one time and diff for all rows, or one for each."""
-
-    batch: Batch
-    times: Time | list[Time]
-    diffs: int | list[int]
-
-
-class Run(abc.ABC):
+@final
+class Run:
     """A dataflow at work: takes updates, closes times, and answers what there is and what changed.
 
-    Made by ``flow.start()``. Also a context manager, which closes it. An engine supplies the methods at the end.
+    Made by ``flow.start()``, or by ``tm.load``. Also a context manager, which closes it.
+
+    With a folder for state, a step is taken when what was put in for it is on the disk. A run on the same folder goes
+    on after the last step that was taken: with what was put in before that step, at times still open too, and without
+    what was put in later. ``changes`` begin there; what must not miss any is written by `to_changelog`. A step that
+    cannot be written down is not taken (``StateError``), and may be tried again.
     """
 
-    def __init__(self, graph: Graph, keep: int) -> None:
-        self.graph = graph
-        self.keep = keep
-        self.progress = Progress(graph)
-        self._users = len(graph.coordinates)
-        least = Antichain.minimum(self._users)
-        self._inputs = graph.inputs
-        self._outputs = graph.outputs
-        self._frontiers: Mapping[Input, Antichain] = dict.fromkeys(self._inputs.values(), least)
-        self._since: dict[Output, Antichain] = dict.fromkeys(self._outputs.values(), least)
-        self._read: dict[Output, Antichain] = dict.fromkeys(self._outputs.values(), least)
-        self._retimes = any(isinstance(n, Retime) for n in graph.nodes)
-        self._needed: Mapping[Input, Antichain] = self._frontiers
-        """Up to where each input's updates have been worked in."""
-        self._refused = False
-        """Whether the last step could not be taken."""
-        self._closed = False
-        self._stepping = False
-        self._steps = 0
-        self._listeners = Listeners()
-        self._interrupts = Interrupts()
-
-    def begin(self) -> None:
-        """Do what needs no input: outputs of constants alone are complete from the start."""
-        if any(not self._output_frontier(output).elements for output in self._outputs.values()):
-            with self._interrupts:
-                self._step(self._frontiers)
+    def __init__(
+        self,
+        executor: Executor,
+        frontiers: Frontiers,
+        *,
+        passes: Sequence[str] = (),
+        recorder: Recorder | None = None,
+        spill_store: SpillStore | None = None,
+        dataframes: DataFrames | None = None,
+        steps: int = 0,
+        sources: Mapping[str, int] | None = None,
+    ) -> None:
+        self.graph: Graph = frontiers.graph
+        """The graph that is run: as the passes left it."""
+        self.passes = tuple(passes)
+        """The names of the passes that it went through."""
+        self.executor = executor
+        self._frontiers = frontiers
+        self._stepper = Stepper(
+            executor,
+            frontiers,
+            recorder=recorder,
+            spill_store=spill_store,
+            deliveries=Deliveries(sources or {}),
+            steps=steps,
+        )
+        self._dataframes = dataframes
+        self._inputs = self.graph.inputs
+        self._outputs = self.graph.outputs
 
     # -- putting in -----------------------------------------------------------------------------------------------
 
@@ -138,10 +116,7 @@ class Run(abc.ABC):
         ...     list(run.snapshot("prices"))
         [('milk', 1), ('tea', 4)]
         """
-        node = self._input(name)
-        if not node.key:
-            msg = f"{node.where} has no key to upsert by: declare it as flow.input(..., key=[...])"
-            raise RowError(msg)
+        require_key(self._input(name), "upsert")
         self._change(name, rows, time, +1)
 
     def apply(self, name: str, feed: Any, *, op: str = "op", time: Any = None) -> None:
@@ -165,15 +140,7 @@ class Run(abc.ABC):
         [('tea', 4)]
         """
         node = self._input(name)
-        if not node.key:
-            msg = f"{node.where} has no key to apply a feed by: declare it as flow.input(..., key=[...])"
-            raise RowError(msg)
-        column = time if isinstance(time, str) else None
-        at = () if column else self._default_time(node) if time is None else self._open_time(node, time)
-        given = Feed(node.schema, tuple(node.key), op, column).writes(feed, node.where)
-        rows, deleted = [w.row for w in given if w.row is not None], [w.key for w in given if w.row is None]
-        times = [self._open_time(node, w.time) for w in given] if column else at
-        self._take_writes(node, Writes(rows, deleted, [w.row is not None for w in given], times))
+        self._stepper.queue(node, checked_feed(node, self._frontiers, feed, op, time))
 
     def update(self, name: str, updates: Iterable[Any]) -> None:
         """Add ``(row, time, diff)`` triples to an input, in any order, at times beyond its frontier.
@@ -190,18 +157,44 @@ class Run(abc.ABC):
         [((7,), 0, 2), ((7,), 3, -1)]
         """
         node = self._input(name)
-        if node.key:
-            msg = f"{node.where} has a key: use upsert and delete, which keep its rows unique"
-            raise RowError(msg)
-        triples = list(updates)
-        for number, triple in enumerate(triples):
-            if not (isinstance(triple, (tuple, list)) and len(triple) == 3 and _is_diff(triple[2])):  # noqa: PLR2004
-                msg = f"{node.where}, update {number}: {triple!r} is not (row, time, diff), an integer of at most 2**31"
-                raise RowError(msg)
-        rows = checked_rows(node.schema, [row for row, _, _ in triples], node.where)
-        times = [self._open_time(node, t) for _, t, _ in triples]
-        if triples:
-            self._queue(node, Queued(rows, times, [int(d) for _, _, d in triples]))
+        self._stepper.queue(node, checked_updates(node, self._frontiers, updates))
+
+    def deliver(self, source: str, batch: int, put: Callable[[Self], object], *, advance_to: Any = None) -> bool:
+        """Take a numbered batch of a source exactly once: call ``put(run)``, which puts it in, and take a step.
+
+        For sources that deliver again what may have got lost: their batches have numbers that grow, and the step
+        commits the batch with its number. Returns False, and does nothing, where this number or a later one of the
+        source has been committed. Where anything fails, what ``put`` put in is taken back. The step is ``advance()``,
+        or ``advance_to(advance_to)``.
+        """
+        advance = self.advance if advance_to is None else lambda: self.advance_to(advance_to)
+        return self._stepper.deliver(source, batch, lambda: put(self), advance)
+
+    def foreach_batch(
+        self, name: str, *, source: str | None = None, op: str | None = None
+    ) -> Callable[[Any, int], None]:
+        """Return the function for Structured Streaming's ``foreachBatch`` that makes each batch an epoch of an input.
+
+        The batch is collected to the driver, inserted (on an input with a key: upserted; with ``op`` applied as a
+        change feed, see `apply`), and the epoch is closed. With durable state each batch counts exactly once, however
+        often Spark delivers it: its number is committed with the step.
+
+        ``source`` names the query, the input's name if nothing is said. Spark counts a query's batches from 0 where its
+        ``checkpointLocation`` is new, and batches whose numbers were committed are passed over: a query with a new
+        ``checkpointLocation`` needs a new name. The query calls it from a thread of its own: read the run in `on_step`,
+        or when the query has stopped. ``EngineError`` over Spark Connect, which runs it in another process.
+
+        .. code-block:: python
+
+            run = flow.start(tm.Spark(spark, state="state/"))
+            query = arriving.writeStream.foreachBatch(run.foreach_batch("flights"))
+            query.option("checkpointLocation", "checkpoint/").start()
+        """
+        self._input(name)
+        if self._dataframes is None:
+            msg = "foreach_batch is for streams of Spark: start the run with tm.Spark(spark); others run.deliver(...)"
+            raise EngineError(msg)
+        return self._dataframes.foreach_batch(self, name, name if source is None else source, op)
 
     # -- moving on --------------------------------------------------------------------------------------------------
 
@@ -221,33 +214,20 @@ class Run(abc.ABC):
         ...     run.frontier("x")
         Antichain((0, 2), (4, 0))
         """
-        wanted = self._frontier_of(time)
-        nodes = list(self._frontiers) if input is None else [self._input(input)]
-        moved = {node: self._frontiers[node].join(wanted) for node in nodes}
-        if all(moved[node] == self._frontiers[node] for node in nodes) and (nodes or self._users > 1):
-            now = ", ".join(f"{n.name}: {self._frontiers[n]}" for n in nodes)
-            msg = f"advance_to({time!r}) closes nothing: the inputs are there already or beyond ({now})"
-            raise TimeError(msg)
-        self._move(moved)
+        node = None if input is None else self._input(input)
+        self._stepper.move(self._frontiers.advanced_to(time, node))
 
     def advance(self) -> None:
         """Close the current epoch: of the inputs still open, the earliest. For times of one coordinate."""
-        if self._users != 1:
-            msg = f"advance() is for times of one coordinate, here they are {self.graph.coordinates}: use advance_to"
-            raise TimeError(msg)
-        fronts = [f.elements[0][0] for f in self._frontiers.values() if f.elements]
-        if not fronts and self._frontiers:
-            msg = "advance() closes nothing: all inputs are closed"
-            raise TimeError(msg)
-        self.advance_to(min(fronts, default=0) + 1)
+        self.advance_to(self._frontiers.next_epoch())
 
     def close_input(self, name: str) -> None:
         """Declare that an input will not change any more, and do the work this brings."""
-        self._move({self._input(name): Antichain()})
+        self._stepper.move({self._input(name): Antichain()})
 
     def close_inputs(self) -> None:
         """Declare that no input will change any more, and do the work this brings."""
-        self._move(dict.fromkeys(self._frontiers, Antichain()))
+        self._stepper.move(dict.fromkeys(self._inputs.values(), Antichain()))
 
     def discard(self) -> None:
         """Forget all queued updates that no output shows yet: the way out when a step cannot be taken.
@@ -257,8 +237,7 @@ class Run(abc.ABC):
         accepted again, as they are to correct what was refused.
         """
         self._check_open()
-        self._refused = True
-        self._discard()
+        self._stepper.discard()
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -277,18 +256,7 @@ class Run(abc.ABC):
         ([(7,)], [(7,), (7,)])
         """
         node = self._output(name)
-        time = self._last_complete(node) if at is None else as_time(at, self._users)
-        frontier = self._output_frontier(node)
-        if time is not None and frontier.beyond(time):
-            msg = f"{node.where} is not complete at {shown(time)}: its frontier is {frontier}; advance the inputs first"
-            raise TimeError(msg)
-        if time is not None and not self._since[node].beyond(time):
-            msg = (
-                f"{node.where} at {shown(time)} can no longer be told from later times: only times beyond "
-                f"{self._since[node]} can; start the run with a larger keep= to look further back"
-            )
-            raise TimeError(msg)
-        return self._contents(node, time)
+        return self.executor.contents(node, self._frontiers.readable_time(node, at))
 
     def changes(self, name: str, *, since: Any = None) -> Updates:
         """Return the updates of an output that became complete since they were last asked for, at their exact times.
@@ -311,22 +279,16 @@ class Run(abc.ABC):
         0
         """
         node = self._output(name)
-        upper = self._output_frontier(node)
-        if since is None:
-            if node.changes is False:
-                msg = f"{node.where} keeps no changes: declare it with changes=True, or ask with since="
-                raise TimeError(msg)
-            found = self._unread(node, self._read[node], upper)
-            self._read[node] = upper
-            return found
-        time = as_time(since, self._users)
-        if not self._since[node].beyond(time):
-            msg = (
-                f"{node.where}: changes since {shown(time)} can no longer be told apart, only since times beyond "
-                f"{self._since[node]}; start the run with a larger keep="
-            )
+        upper = self._frontiers.of(node)
+        if since is not None:
+            time = self._frontiers.distinguishable_time(node, since)
+            return self.executor.changed_since(node, time, self._frontiers.since[node], upper)
+        if node.changes is False:
+            msg = f"{node.where} keeps no changes: declare it with changes=True, or ask with since="
             raise TimeError(msg)
-        return self._changed_since(node, time, upper)
+        found = self.executor.take_unread(node, self._frontiers.read[node], upper)
+        self._frontiers.read[node] = upper
+        return found
 
     def frontier(self, name: str) -> Antichain:
         """Return the frontier of an output, or of an input: what is not beyond it is final.
@@ -342,12 +304,11 @@ class Run(abc.ABC):
         (Antichain(3), Antichain(5))
         """
         self._check_open()
-        if name in self._outputs:
-            return self._output_frontier(self._outputs[name])
-        if name in self._inputs:
-            return self._frontiers[self._inputs[name]]
-        msg = f"no output or input {name!r}: {did_you_mean(name, [*self._outputs, *self._inputs])}"
-        raise UnknownNameError(msg)
+        node = self._outputs.get(name) or self._inputs.get(name)
+        if node is None:
+            msg = f"no output or input {name!r}: {did_you_mean(name, [*self._outputs, *self._inputs])}"
+            raise UnknownNameError(msg)
+        return self._frontiers.of(node)
 
     def on_step(self, callback: Callable[[StepInfo], object]) -> Callable[[], None]:
         """Call a function with a `StepInfo` after each step that was taken; returns a function that ends this.
@@ -365,7 +326,7 @@ class Run(abc.ABC):
         1 {'x': Antichain(3)}
         """
         self._check_open()
-        return self._listeners.add(callback)
+        return self._stepper.listeners.add(callback)
 
     def live(self, name: str, *, limit: int = 20) -> Live:
         """Display an output's contents in a notebook, as a table that is refreshed after each step.
@@ -375,8 +336,7 @@ class Run(abc.ABC):
         """
         from tidemill.notebook.live_table import Live  # noqa: PLC0415 - for notebooks alone
 
-        node = self._output(name)
-        return Live(self, node.name, limit)
+        return Live(self, self._output(name).name, limit)
 
     def metrics(self) -> Metrics:
         """Return figures for each operator: records in and out, state rows, batches, seconds.
@@ -391,14 +351,64 @@ class Run(abc.ABC):
         [('Input', 3), ('Map', 3), ('Threshold', 2), ('Output', 2)]
         """
         self._check_open()
-        return self._measured()
+        return self.executor.metrics()
+
+    def to_changelog(self, path: str | os.PathLike[str], *, outputs: Sequence[str] | None = None) -> None:
+        """Write the updates of outputs (all, or those named) to Parquet files from now on, each exactly once.
+
+        A folder for each output, in it a file for each step that changes it, ``step-0000000012.parquet`` by the number
+        of the step, with the columns of ``run.changes(name).to_arrow()``. Files appear whole, and only when their step
+        is committed; a run that goes on after a crash shows what was committed and not shown yet, and goes on writing
+        without being told again. ``outputs=[]`` ends it. The folder belongs to this run's state: ``StateError`` where
+        it is another's.
+
+        Cost: a file and its way to the disk for each step and output that changes. An output whose changes nobody reads
+        in other ways had better be declared with ``changes=False``: they are kept in memory until they are read.
+        """
+        self._check_open()
+        names = [self._output(name).name for name in (self._outputs if outputs is None else outputs)]
+        self._stepper.recorder_for("to_changelog").to_changelog(path, names)
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole state to a file, to go on from with ``tm.load(path, flow)``.
+
+        Atomic: a crash while saving leaves what the file held before. No pickle: whole numbers, interned values, and a
+        manifest with the version of the format, checksums, and what the dataflow is. Cost: the size of the state.
+        """
+        self._check_open()
+        self.executor.save(Path(path), {"passes": self.passes, **self._frontiers.saved()})
+
+    def checkpoint(self) -> None:
+        """Write the whole state, so that the next run on this folder need not repeat the steps before.
+
+        This is done by itself after many steps or rows. Not while updates are queued that no step has taken yet. The
+        state is compacted first, so what nobody can ask about is given up, in memory too. Cost: the size of the state.
+        """
+        self._check_open()
+        self._stepper.checkpoint()
+
+    def compact(self) -> int:
+        """Merge every arrangement into one batch, forgetting times that nobody can ask about any more.
+
+        Strings and other interned values that nothing refers to any more are released. Returns how many updates were
+        given up. For idle moments: steps merge the same little by little. Cost: the size of the state.
+        """
+        self._check_open()
+        return self._stepper.compact()
+
+    def spill(self) -> None:
+        """Write all state that is in memory to the disk, from where it is read again by key.
+
+        This is done by itself where more updates than ``in_memory`` are held. Cost: the size of what is in memory.
+        """
+        self._check_open()
+        self._stepper.spill()
 
     def close(self) -> None:
         """Release the state. Whatever is asked of the run afterwards is an error."""
-        if not self._closed:
-            self._check_open()
-            self._closed = True
-            self._release()
+        self._stepper.lifecycle.close()
 
     def __enter__(self) -> Self:
         self._check_open()
@@ -413,99 +423,12 @@ class Run(abc.ABC):
 
     def _change(self, name: str, rows: Any, time: Any, sign: int) -> None:
         node = self._input(name)
-        at = self._default_time(node) if time is None else self._open_time(node, time)
-        if node.key:
-            self._take_writes(node, writes_of(node, rows, at, sign))
-            return
-        batch = checked_batch(node.schema, rows, node.where)
-        if len(batch):
-            self._queue(node, Queued(batch, at, sign))
-
-    def _take_writes(self, node: Input, writes: Writes) -> None:
-        self._check_times_of_key(node)
-        if len(writes):
-            self._write(node, writes)
-
-    def _check_times_of_key(self, node: Input) -> None:
-        if self._users != 1:  # of two writes at incomparable times neither is the last
-            msg = f"{node.where} has a key, which needs times of one coordinate: here they are {self.graph.coordinates}"
-            raise TimeError(msg)
-
-    def _move(self, moved: Mapping[Input, Antichain]) -> None:
-        self._check_open()
-        start = perf_counter()
-        after = {**self._frontiers, **moved}
-        needed = self._needed_of(after)
-        self._stepping = True
-        with self._interrupts:
-            try:
-                self._step(needed)
-                self._refused = False
-                self._frontiers, self._needed = after, needed
-                for output in self._since:
-                    self._since[output] = self._kept(output, after)
-                self._steps += 1
-            except StepError:
-                self._refused = True
-                raise
-            finally:
-                self._stepping = False
-        if self._listeners:
-            outputs = {name: self._output_frontier(output) for name, output in self._outputs.items()}
-            inputs = {name: after[node] for name, node in self._inputs.items()}
-            self._listeners.tell(StepInfo(self._steps, perf_counter() - start, outputs, inputs))
-
-    def _needed_of(self, frontiers: Mapping[Input, Antichain]) -> Mapping[Input, Antichain]:
-        """Return up to where the inputs' updates have to be worked in when their frontiers are these.
-
-        What no output shows yet waits at its input. There it can be corrected or discarded when a step is refused
-        because of it; further on, operators would have taken it in for good.
-        """
-        if not self._retimes and len(set(frontiers.values())) < 2:  # noqa: PLR2004 - none is ahead
-            return frontiers
-        return self.progress.needed(self._outputs.values(), frontiers)
-
-    def _kept(self, output: Output, frontiers: Mapping[Input, Antichain]) -> Antichain:
-        """Return from where on an output's times stay distinguishable: the last complete ones, less ``keep``."""
-        frontier = self.progress.user_frontier(output, frontiers)
-        if not frontier.elements:
-            return self._since[output]
-        return Antichain(tuple(max(0, c - 1 - self.keep) for c in t) for t in frontier.elements)
-
-    def _output_frontier(self, node: Node) -> Antichain:
-        return self.progress.user_frontier(node, self._frontiers)
-
-    def _last_complete(self, node: Output) -> Time | None:
-        frontier = self._output_frontier(node).elements
-        if not frontier:
-            return None
-        if self._users > 1:
-            msg = f"{node.where}: with times {self.graph.coordinates} say which one: snapshot({node.name!r}, at=...)"
-            raise TimeError(msg)
-        if frontier[0][0] == 0:
-            msg = f"{node.where} is complete at no time yet: advance the inputs first, as in run.advance()"
-            raise TimeError(msg)
-        return (frontier[0][0] - 1,)
-
-    def _frontier_of(self, time: Any) -> Antichain:
-        if isinstance(time, Antichain):
-            return Antichain(as_time(t, self._users) for t in time)
-        return Antichain([as_time(time, self._users)])
-
-    def _default_time(self, node: Input) -> Time:
-        frontier = self._frontiers[node].elements
-        if len(frontier) == 1:
-            return frontier[0]
-        state = f"its frontier is {self._frontiers[node]}" if frontier else "it is closed"
-        msg = f"{node.where}: no time given, and {state}: say time=..."
-        raise TimeError(msg)
-
-    def _open_time(self, node: Input, time: Any) -> Time:
-        t = as_time(time, self._users)
-        if not (self._frontiers[node].beyond(t) or (self._refused and self._needed[node].beyond(t))):
-            msg = f"{node.where}: time {shown(t)} is not beyond its frontier {self._frontiers[node]}: it is final"
-            raise TimeError(msg)
-        return t
+        at = self._frontiers.open_time(node, time)
+        if self._dataframes is not None and self._dataframes.reads(rows):
+            change = self._dataframes.read(node, rows, at, sign)
+        else:
+            change = checked_change(node, self._frontiers, rows, at, sign)
+        self._stepper.queue(node, change)
 
     def _input(self, name: str) -> Input:
         self._check_open()
@@ -522,61 +445,4 @@ class Run(abc.ABC):
         return self._outputs[name]
 
     def _check_open(self) -> None:
-        if self._stepping:
-            msg = (
-                f"this run of {self.graph.name!r} is in the middle of a step: a function in the dataflow may not use it"
-            )
-            raise ClosedRunError(msg)
-        if self._closed:
-            msg = f"this run of {self.graph.name!r} is closed: start another with flow.start()"
-            raise ClosedRunError(msg)
-
-    # -- what an engine supplies --------------------------------------------------------------------------------------
-
-    @abc.abstractmethod
-    def _queue(self, node: Input, queued: Queued) -> None:
-        """Take checked updates at open times."""
-
-    @abc.abstractmethod
-    def _write(self, node: Input, writes: Writes) -> None:
-        """Take checked writes to an input with a key at open times."""
-
-    @abc.abstractmethod
-    def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
-        """Bring operators to where inputs have these frontiers. On an error change none.
-
-        When nothing can refuse it any more, interrupts are held back until the end of the caller's ``with``.
-        """
-
-    @abc.abstractmethod
-    def _contents(self, node: Output, at: Time | None) -> Rows:
-        """Return an output's accumulated rows at a complete time, or after all times."""
-
-    @abc.abstractmethod
-    def _unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
-        """Return, and forget, the updates kept since the last call."""
-
-    @abc.abstractmethod
-    def _changed_since(self, node: Output, time: Time, upper: Antichain) -> Updates:
-        """Return the updates at complete times that are not at or before ``time``."""
-
-    @abc.abstractmethod
-    def _discard(self) -> None:
-        """Forget all queued updates and writes."""
-
-    @abc.abstractmethod
-    def _measured(self) -> Metrics: ...
-
-    @abc.abstractmethod
-    def _release(self) -> None: ...
-
-
-def _is_diff(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool) and abs(int(value)) <= COUNT_LIMIT
-
-
-def schema_of(node: Node) -> Schema:
-    """Return a node's schema, typed: to the graph it is just something with names."""
-    schema = node.schema
-    assert isinstance(schema, Schema)
-    return schema
+        self._stepper.lifecycle.check()

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Feedback, Input, Node
-from tidemill.renderer.runs.run import schema_of
+from tidemill.renderer.runs.queued import schema_of
 from tidemill.renderer.spark import linear
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, planning
 from tidemill.renderer.spark.session import check_session

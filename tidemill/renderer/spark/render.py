@@ -12,7 +12,7 @@ from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import UnknownNameError, did_you_mean
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
-from tidemill.renderer.runs.run import schema_of
+from tidemill.renderer.runs.queued import schema_of
 from tidemill.renderer.spark.dataframes import Names, given, taken
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, names
 from tidemill.renderer.spark.retries import attempted, in_our_words

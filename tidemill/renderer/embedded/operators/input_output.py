@@ -12,7 +12,7 @@ from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Block, consolidated, stacked
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.spine import Spine
-from tidemill.renderer.runs.run import Queued
+from tidemill.renderer.runs.queued import Queued
 
 __all__ = ["InputOperator", "OutputOperator"]
 

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.passes.pipeline import Passes
+from tidemill.dataflow.passes.plan import GraphPlan
+from tidemill.renderer.runs.run import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from tidemill.renderer.spark.live.run import SparkRun
 
 __all__ = ["Spark"]
 
@@ -49,14 +47,12 @@ class Spark:
     in_memory: int = attrs.field(default=20_000_000, kw_only=True)
     in_driver: int = attrs.field(default=1_000_000, kw_only=True)
 
-    def start(self, graph: Graph, keep: int) -> SparkRun:
+    def start(self, plan: GraphPlan, keep: int) -> Run:
         """Return a run of the graph, which goes on where the last one on the folder ``state`` committed."""
-        return self.start_after(graph, keep, passes=False)
+        from tidemill.renderer.durable.start import open_state  # noqa: PLC0415 - its kernels cost more than all the rest
+        from tidemill.renderer.spark.live.executor import SparkExecutor  # noqa: PLC0415 - imports pyspark
+        from tidemill.renderer.spark.live.inputs import SparkDataFrames  # noqa: PLC0415
 
-    def start_after(self, graph: Graph, keep: int, passes: Passes) -> SparkRun:
-        """Return a run of the graph after these passes, or all: then, of a state that is there, after its own."""
-        from tidemill.renderer.spark.live.run import SparkRun  # noqa: PLC0415 - its kernels cost more than all the rest
-
-        return SparkRun(
-            graph, keep, passes, self.spark, self.state, self.checkpoint_every, self.in_memory, self.in_driver
-        )
+        state = open_state(plan, keep, self.state, checkpoint_every=self.checkpoint_every, in_memory=self.in_memory)
+        executor = SparkExecutor(self.spark, state, self.in_driver)
+        return state.run(executor, SparkDataFrames(self.spark, state, self.in_driver))

@@ -16,7 +16,7 @@ from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import RowError
 from tidemill.expressions.schema import Schema
-from tidemill.renderer.durable.large_change import LargeChange
+from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.durable.spilled import ColdStore
 from tidemill.renderer.spark.dataframes import Names, given, is_odd, taken
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, times

@@ -10,7 +10,7 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.dataflow.nodes import Input, Output
-from tidemill.renderer.durable.large_change import LargeChange
+from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.durable.spill_files import ColdBatch, ColdFile, Layout, read_file
 from tidemill.renderer.durable.spilled import Cold, ColdStore
 from tidemill.renderer.embedded.compile import Compiled

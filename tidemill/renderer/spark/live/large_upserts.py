@@ -12,11 +12,11 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from tidemill.dataflow.nodes import Input
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
-from tidemill.renderer.durable.large_change import LargeChange
+from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.durable.spilled import ColdStore
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.updates import Block
-from tidemill.renderer.runs.run import schema_of
+from tidemill.renderer.runs.queued import schema_of
 from tidemill.renderer.spark.live.exchange import frame_of
 from tidemill.renderer.spark.live.incoming import frame_in_files
 

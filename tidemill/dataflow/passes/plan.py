@@ -1,0 +1,34 @@
+"""A graph as it was built, and the passes that it goes through before an engine runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
+
+__all__ = ["GraphPlan"]
+
+
+@attrs.frozen
+class GraphPlan:
+    """What engines are started with. State that is gone on from may have been saved after other passes."""
+
+    graph: Graph
+    """The graph as it was built, frozen."""
+    passes: tuple[str, ...]
+    """The names of the passes that were asked for."""
+    is_default: bool
+    """Whether nobody chose among the passes: state may then have been saved after fewer."""
+
+    @classmethod
+    def of(cls, graph: Graph, passes: Passes | None) -> GraphPlan:
+        """Return the plan of a graph that goes through the passes that a user asked for, or for None all."""
+        names = tuple(p.__name__ for p in passes_named(True if passes is None else passes))
+        return cls(graph, names, is_default=passes is None)
+
+    def after(self, passes: Iterable[str] | None = None) -> Graph:
+        """Return the graph after passes of these names, or after those that were asked for."""
+        return optimised(self.graph, self.passes if passes is None else list(passes))

@@ -1,0 +1,153 @@
+"""Steps of a run, written down before they count as taken: the step log, its journal, changelogs and checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Input
+from tidemill.errors import StateError
+from tidemill.renderer.durable.changelog import Changelogs
+from tidemill.renderer.durable.journal import Journal, Mark
+from tidemill.renderer.durable.large_changes import LargeChanges
+from tidemill.renderer.durable.spill_store import Memory
+from tidemill.renderer.durable.step_log import StepLog
+from tidemill.renderer.embedded.executor import EmbeddedExecutor
+from tidemill.renderer.embedded.state import save
+from tidemill.renderer.runs.frontiers import Frontiers
+from tidemill.renderer.runs.queued import Change
+
+__all__ = ["StepRecorder"]
+
+_ROWS: Final = 1_000_000
+"""Rows to be taken in again after a crash, at most: beyond it there is a checkpoint, if the state is not larger."""
+
+
+class StepRecorder:
+    """See `Recorder`. Beside an executor that is where the log ends."""
+
+    def __init__(
+        self,
+        log: StepLog,
+        executor: EmbeddedExecutor,
+        frontiers: Frontiers,
+        spill_store: Memory,
+        large_changes: LargeChanges,
+        *,
+        checkpoint_every: int,
+        replayed_rows: int,
+    ) -> None:
+        self.folder = log.folder
+        self._log = log
+        self._executor = executor
+        self._frontiers = frontiers
+        self._spill_store = spill_store
+        self._large_changes = large_changes
+        self._checkpoint_every = checkpoint_every
+        self._rows_since_base = replayed_rows
+        self._journal = Journal()
+        self._changelogs = Changelogs(executor, log.last.id)
+        self._changelogs.restore(log.last.changelogs, log.last.shown)
+
+    # -- what is queued -----------------------------------------------------------------------------------------------
+
+    def queued(self, node: Input, change: Change) -> None:
+        self._journal.queued(node, change)
+
+    def discarded(self) -> None:
+        self._journal.discarded()
+
+    def journal(self) -> Mark:
+        return self._journal.mark()
+
+    def rewind(self, journal: Mark) -> None:
+        self._journal.rewind(journal)
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def commit(self, inputs: Mapping[Input, Antichain], sources: Mapping[str, int], *, replayable: bool) -> None:
+        log, step = self._log, self._log.last.step + 1
+        try:
+            self._large_changes.require_flushed()
+            moves = self._changelogs.write(step)
+        except OSError as error:
+            msg = f"the changes of step {step} could not be written ({error}): it was not taken and is queued still"
+            raise StateError(msg) from error
+        rest = {"sources": sources, "changelogs": self._changelogs.listing(), "shown": moves}
+        if replayable:
+            events, arrays = self._journal.record()
+            log.commit(events, arrays, {node.name: frontier.elements for node, frontier in inputs.items()}, **rest)
+            self._rows_since_base += self._journal.rows
+        else:
+            with self._beginning_anew():
+                log.commit_state(lambda path: self._save(path, inputs), **rest)
+            self._rows_since_base = 0
+        self._journal.clear()
+        self._changelogs.committed(moves)
+        try:
+            self._changelogs.show()
+        except OSError as error:  # committed all the same: tried again with the next step, or by the next run
+            warnings.warn(f"changes of step {step} are not shown yet: {error}", RuntimeWarning, stacklevel=2)
+
+    def lost(self, steps: int) -> str | None:
+        if self._log.lost is None and self._log.last.step > steps:
+            return f"step {self._log.last.step} was written down, and may not be on the disk"
+        return self._log.lost
+
+    def to_changelog(self, path: str | os.PathLike[str], outputs: Sequence[str]) -> None:
+        self._changelogs.write_to(path, outputs)
+
+    # -- checkpoints --------------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        if self._journal.rows:
+            msg = "updates are queued that no step has taken yet: advance (or discard) before the checkpoint"
+            raise StateError(msg)
+        self._executor.compact()
+
+        def flush_and_save(path: Path) -> None:
+            self._large_changes.require_flushed()
+            self._save(path, self._frontiers.inputs)
+
+        with self._beginning_anew():
+            self._log.checkpoint(flush_and_save)
+        self._large_changes.log_began_anew()
+        self._spill_store.began_anew()
+        self._journal.clear()
+        self._rows_since_base = 0
+
+    def checkpoint_if_due(self) -> None:
+        if self._journal.rows:
+            return
+        steps, rows = self._log.last.step - self._log.base.step, self._rows_since_base
+        if steps < self._checkpoint_every and (rows <= _ROWS or rows <= self._executor.metrics().state_rows):
+            return
+        try:
+            self.checkpoint()
+        except StateError as error:  # the step was taken, and the next one tries again
+            warnings.warn(f"no checkpoint: {error}", RuntimeWarning, stacklevel=3)
+
+    def _save(self, path: Path, inputs: Mapping[Input, Antichain]) -> None:
+        """Write the state where the inputs have these frontiers, but for what is in files already."""
+        header = {"passes": self._log.base.passes, **self._frontiers.saved(inputs)}
+        cold, large = self._spill_store.listing(), self._large_changes.listing()
+        save(self._executor.compiled, path, header, cold=cold, large=large)
+
+    @contextlib.contextmanager
+    def _beginning_anew(self) -> Iterator[None]:
+        """Within the block a checkpoint is put in place; where it surely was not, what it refers to may go."""
+        base, number = self._spill_store.base, self._log.last.number
+        try:
+            yield
+        except BaseException:
+            if self._log.last.number == number and self._log.lost is None:
+                self._spill_store.base = base
+            raise
+
+    def close(self) -> None:
+        self._log.close()

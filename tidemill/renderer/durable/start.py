@@ -1,0 +1,164 @@
+"""From a folder of state to what a run is made of: begun anew, or where the last run on the folder committed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.passes.plan import GraphPlan
+from tidemill.errors import StateError, StepError
+from tidemill.renderer.durable.journal import replayed
+from tidemill.renderer.durable.large_changes import LargeChange, LargeChanges
+from tidemill.renderer.durable.recorder import StepRecorder
+from tidemill.renderer.durable.spill_store import Memory
+from tidemill.renderer.durable.step_log import StepLog
+from tidemill.renderer.embedded.executor import EmbeddedExecutor
+from tidemill.renderer.embedded.state import read
+from tidemill.renderer.runs.executor import DataFrames, Executor
+from tidemill.renderer.runs.frontiers import Frontiers
+from tidemill.renderer.runs.run import Run
+
+__all__ = ["IN_MEMORY", "State", "open_state"]
+
+IN_MEMORY: Final = 20_000_000
+"""How many updates are held in memory, unless told otherwise, where there is a disk for others."""
+
+
+@attrs.frozen
+class State:
+    """What a run with spilled or durable state is made of."""
+
+    executor: EmbeddedExecutor
+    frontiers: Frontiers
+    passes: tuple[str, ...]
+    spill_store: Memory
+    large_changes: LargeChanges
+    recorder: StepRecorder | None
+    """None where the state is not durable, only spilled."""
+    steps: int
+    sources: Mapping[str, int]
+    """The last batch of each source that was committed."""
+
+    def run(self, executor: Executor, dataframes: DataFrames | None = None) -> Run:
+        """Return a run on the executor, or on one around it."""
+        return Run(
+            executor,
+            self.frontiers,
+            passes=self.passes,
+            recorder=self.recorder,
+            spill_store=self.spill_store,
+            dataframes=dataframes,
+            steps=self.steps,
+            sources=self.sources,
+        )
+
+    def close(self) -> None:
+        """Let go of it, where no run is made of it after all."""
+        self.spill_store.close()
+        if self.recorder is not None:
+            self.recorder.close()
+
+
+def open_state(
+    plan: GraphPlan, keep: int, folder: str | os.PathLike[str] | None, *, checkpoint_every: int, in_memory: int
+) -> State:
+    """Return the state in a folder, which is this process's from now on; without one, that of a run that only spills.
+
+    The graph is taken after the passes that the state was saved with, unless the user chose others.
+    """
+    if folder is None:
+        return _state(plan.after(), keep, plan.passes, in_memory, None)
+    log = StepLog(_local(folder))
+    try:
+        passes = log.passes if log.passes is not None and plan.is_default else plan.passes
+        state = _state(plan.after(passes), keep, passes, in_memory, log.folder)
+        log.begin(state.executor.graph, keep, passes)
+        rows = _recover(log, state)
+        recorder = StepRecorder(
+            log,
+            state.executor,
+            state.frontiers,
+            state.spill_store,
+            state.large_changes,
+            checkpoint_every=checkpoint_every,
+            replayed_rows=rows,
+        )
+    except BaseException:
+        log.close()
+        raise
+    return attrs.evolve(state, recorder=recorder, steps=log.last.step, sources=log.last.sources)
+
+
+def _state(graph: Graph, keep: int, passes: tuple[str, ...], in_memory: int, folder: Path | None) -> State:
+    frontiers = Frontiers(graph, keep)
+    executor = EmbeddedExecutor(graph, frontiers.progress)
+    spill_store = Memory(executor, in_memory, folder)
+    return State(executor, frontiers, passes, spill_store, LargeChanges(executor, spill_store), None, 0, {})
+
+
+def _recover(log: StepLog, state: State) -> int:
+    """Bring state to where the log ends, and return how many rows were queued again for that."""
+    spill_store, inputs = state.spill_store, state.executor.graph.inputs
+    if log.checkpoint_file is not None:
+        saved = read(log.checkpoint_file)
+        saved.restore(state.executor.compiled, state.frontiers)
+        spill_store.restore(saved.header.get("cold", {}))
+        state.large_changes.restore(saved.header.get("large", ()), inputs)
+    if log.last.number == log.base.number:  # else steps to come refer to files that nothing else does
+        spill_store.swept = True
+        spill_store.sweep()
+    rows = 0
+    for step, header, arrays in log.records():
+        try:
+            _replay(state, header, arrays)
+        except StepError as error:
+            msg = (
+                f"{log.folder}: step {step} was taken and cannot be repeated ({error}): a function of the "
+                "dataflow is not what it was, or gives something else each time"
+            )
+            raise StateError(msg) from error
+        except OSError as error:
+            msg = f"{log.folder}: state could not be read or written ({error}); make room, and start again"
+            raise StateError(msg) from error
+        rows += sum(event["rows"] for event in header["events"])
+        spill_store.make_room()
+    spill_store.swept = True
+    for operator in state.executor.compiled.outputs.values():
+        operator.unread = []
+    state.frontiers.begin_reading()
+    return rows
+
+
+def _replay(state: State, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+    """Queue again what a record holds, and take its step."""
+    executor, frontiers, large_changes = state.executor, state.frontiers, state.large_changes
+    inputs = executor.graph.inputs
+    for change in replayed(header["events"], arrays, inputs):
+        if change is None:
+            executor.discard()
+            large_changes.discard()
+        elif isinstance(change[1], LargeChange):
+            large_changes.queue(change[1])
+        else:
+            executor.queue(*change)
+    moved = frontiers.moved({inputs[n]: Antichain(map(tuple, f)) for n, f in header["frontiers"].items()})
+    needed, since = frontiers.needed_for(moved), frontiers.since_for(moved)
+    large_changes.bring_in(large_changes.due(needed))
+    executor.step(needed)
+    executor.commit(since)
+    frontiers.settle(moved, needed, since)
+
+
+def _local(state: str | os.PathLike[str]) -> Path:
+    text = os.fspath(state)
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme != "file":
+        msg = f"state={text!r}: expected a folder of this machine, which the driver can lock and write"
+        raise StateError(msg)
+    return Path(rest if separator else text)

@@ -1,0 +1,233 @@
+"""The embedded engine at work: steps, their undoing, and what is read from the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tidemill.boundary.results import Rows, Updates
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import Antichain, Time
+from tidemill.dataflow.nodes import Input, Node, Output, Retime
+from tidemill.dataflow.progress import Progress
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.embedded.compile import Compiled
+from tidemill.renderer.embedded.kernels.codec import decode
+from tidemill.renderer.embedded.kernels.times import advance
+from tidemill.renderer.embedded.kernels.updates import Block, Bools, consolidated
+from tidemill.renderer.embedded.operators.input_output import OutputOperator
+from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
+from tidemill.renderer.embedded.schedule import Frontier
+from tidemill.renderer.embedded.state import operators_of, save
+from tidemill.renderer.runs.metrics import Metrics, OperatorMetrics
+from tidemill.renderer.runs.queued import Change, Queued
+from tidemill.renderer.runs.writes import Writes
+
+__all__ = ["EmbeddedExecutor"]
+
+
+class EmbeddedExecutor:
+    """See `Executor`. State is held in spines of NumPy batches in this process."""
+
+    is_replayable = True
+
+    def __init__(self, graph: Graph, progress: Progress) -> None:
+        self.graph = graph
+        self.compiled = Compiled(graph, progress)
+        self._retimes = any(isinstance(n, Retime) for n in graph.nodes)
+        self._began = self._constants_done = not self.compiled.eager
+        if self.compiled.eager:
+            least = Antichain.minimum(len(graph.coordinates))
+            self.step(dict.fromkeys(graph.inputs.values(), least))
+            self.commit(dict.fromkeys(graph.outputs.values(), least))
+
+    # -- inputs -------------------------------------------------------------------------------------------------------
+
+    def queue(self, node: Input, change: Change) -> None:
+        operator = self.compiled.inputs[node]
+        if isinstance(change, Writes):
+            assert isinstance(operator, KeyedInputOperator)
+            operator.write(change)
+        else:
+            assert isinstance(change, Queued)
+            operator.queue(change)
+
+    def keyed_input(self, node: Input) -> KeyedInputOperator:
+        """Return the operator of an input with a key."""
+        operator = self.compiled.inputs[node]
+        assert isinstance(operator, KeyedInputOperator)
+        return operator
+
+    def discard(self) -> None:
+        for node, operator in self.compiled.inputs.items():
+            if node.rows is None:
+                operator.discard()
+
+    def queued(self) -> Any:
+        return {o.ports[0]: o.ports[0].waiting.state for o in self.compiled.inputs.values()}
+
+    def requeue(self, queued: Any) -> None:
+        for port, state in queued.items():
+            port.go_back(state)
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def step(self, frontiers: Mapping[Input, Antichain]) -> None:
+        self.release(frontiers)
+        self.compiled.root.drain()
+
+    def release(self, frontiers: Mapping[Input, Antichain]) -> None:
+        """Begin a step: let go what is queued at times that are not beyond these frontiers."""
+        self._set_uppers(self.compiled.uppers(dict(frontiers)))
+        for port in list(self.compiled.schedule.waiting):
+            port.release()
+
+    def commit(self, since: Mapping[Output, Antichain]) -> None:
+        schedule = self.compiled.schedule
+        self._constants_done = self._began
+        self._began = True
+        ended = False
+        for frontier in self.compiled.frontiers.values():
+            ended |= frontier.settled != frontier.upper and not frontier.upper.elements
+            frontier.settled = frontier.upper
+        touched, schedule.touched[:] = schedule.touched[:], []
+        for output, operator in self.compiled.outputs.items():
+            operator.kept = since[output]
+        for stateful in touched:
+            stateful.commit()
+        if ended:
+            self._drop_ended()
+
+    def rollback(self) -> None:
+        schedule = self.compiled.schedule
+        for frontier in self.compiled.frontiers.values():
+            frontier.upper = frontier.settled
+        self.compiled.root.clear()
+        for stateful in schedule.touched:
+            stateful.rollback()
+        schedule.touched.clear()
+
+    def tidy(self) -> None:
+        """Nothing: steps merge spines little by little."""
+
+    def _drop_ended(self) -> None:
+        """Give up the state of operators to which nothing can come any more, and which none that reads them needs."""
+        for operator in operators_of(self.compiled.root):
+            if not operator.since().elements:
+                operator.drop_state()
+
+    def _set_uppers(self, uppers: Mapping[Frontier, Antichain]) -> None:
+        schedule = self.compiled.schedule
+        for frontier, upper in uppers.items():
+            frontier.upper = upper
+        # Where frontiers differed before, updates held back since then come in this step. What hangs on constants alone
+        # is done for good once the first step after it has been.
+        live = self.compiled.live(uppers) if self._constants_done else list(uppers)
+        schedule.mixed = len({uppers[f] for f in live}) > 1 or len({f.settled for f in live}) > 1
+        schedule.watched = schedule.mixed or schedule.users > 1 or self._retimes
+
+    # -- outputs ------------------------------------------------------------------------------------------------------
+
+    def contents(self, node: Output, at: Time | None) -> Rows:
+        operator = self.compiled.outputs[node]
+        return self.rows(operator.schema, operator.spine.everything(), at)
+
+    def rows(self, schema: Schema, block: Block, at: Time | None) -> Rows:
+        """Return what updates come to at a time, or after all times."""
+        k, users = len(schema), len(self.graph.coordinates)
+        if at is not None:
+            block = block.compress(_at_or_before(block[k : k + users], at), axis=1)
+        rows = consolidated(np.concatenate((block[:k], block[-1:])))
+        return Rows(schema, decode(schema, rows[:k], self.compiled.interner), rows[-1], at)
+
+    def take_unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
+        operator = self.compiled.outputs[node]
+        found = self.updates(operator.schema, operator.unread_together(), lower, upper)
+        operator.unread = []
+        return found
+
+    def changed_since(self, node: Output, time: Time, since: Antichain, upper: Antichain) -> Updates:
+        operator = self.compiled.outputs[node]
+        block = operator.spine.everything()
+        k, users = len(operator.schema), len(self.graph.coordinates)
+        # However much of it was compacted so far, times are told apart as far as was promised, and no further.
+        block = advance(block, k, users, since)
+        block = consolidated(block.compress(~_at_or_before(block[k : k + users], time), axis=1))
+        return self.updates(operator.schema, block, Antichain.after(time), upper)
+
+    def step_updates(self, node: Output) -> Updates:
+        """Return the updates of an output in the step at hand, where it is followed."""
+        operator = self.compiled.outputs[node]
+        return self.updates(operator.schema, operator.fresh(), operator.frontier.settled, operator.frontier.upper)
+
+    def updates(self, schema: Schema, block: Block, lower: Antichain, upper: Antichain) -> Updates:
+        """Return updates by value."""
+        k = len(schema)
+        table = decode(schema, block[:k], self.compiled.interner)
+        return Updates(schema, self.graph.coordinates, table, block[k:-1], block[-1], lower, upper)
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def save(self, path: Path, header: Mapping[str, Any]) -> None:
+        save(self.compiled, path, header)
+
+    def compact(self) -> int:
+        before = self.metrics().state_rows
+        used = np.zeros(len(self.compiled.interner), np.bool_)
+        for block in self._blocks():
+            # Any whole number may be the number of an interned value: at worst too much is kept.
+            used[block[(block >= 0) & (block < len(used))]] = True
+        self.compiled.interner.release(used)
+        return before - self.metrics().state_rows
+
+    def _blocks(self) -> Iterator[Block]:
+        """Merge all arrangements, and give all blocks that are held."""
+        for operator in operators_of(self.compiled.root):
+            for store in operator.stores().values():
+                store.exert()
+                yield store.held()
+                if store.below is not None:
+                    yield store.below.held()
+            for port in operator.ports:
+                yield from port.waiting.blocks()
+                if port.index is not None:
+                    port.index.exert()
+            if isinstance(operator, OutputOperator):
+                yield from operator.unread
+
+    def metrics(self) -> Metrics:
+        return Metrics([self._measure(node) for node in self.graph.nodes])
+
+    def _measure(self, node: Node) -> OperatorMetrics:
+        o = self.compiled.operators[node]
+        waiting = sum(p.waiting.size for p in o.ports)
+        check = self.compiled.checks.get(node)  # a unique input holds its rows, to check them
+        holding = [o] if check is None else [o, check]
+        return OperatorMetrics(
+            node.id,
+            node.kind,
+            node.name,
+            o.records_in,
+            o.records_out,
+            sum(h.state_rows for h in holding),
+            sum(h.batches for h in holding),
+            o.seconds,
+            waiting,
+        )
+
+    def close(self) -> None:
+        # Operators know each other in circles, which only the garbage collector takes apart: let go of what is large.
+        for operator in operators_of(self.compiled.root):
+            operator.drop_state()
+            operator.clear()
+            for port in operator.ports:
+                port.refill(None)
+        self.compiled.interner.forget()
+
+
+def _at_or_before(times: Block, time: Time) -> Bools:
+    seen: Bools = np.less_equal(times, np.array(time)[:, None]).all(axis=0)
+    return seen

@@ -1,0 +1,97 @@
+"""The engine in this process, and how its runs are made: anew, in a folder of state, or from a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.passes.pipeline import Passes
+from tidemill.dataflow.passes.plan import GraphPlan
+from tidemill.errors import StateError
+from tidemill.renderer.runs.frontiers import Frontiers
+from tidemill.renderer.runs.run import Run
+
+if TYPE_CHECKING:
+    from tidemill.renderer.embedded.state import Saved
+
+__all__ = ["Embedded", "load"]
+
+
+@attrs.frozen
+class Embedded:
+    """The engine that ``flow.start()`` uses unless told otherwise: columns in NumPy, in this process.
+
+    With ``state``, a folder of this machine, a run is durable: a step is taken when what was put in for it is on the
+    disk, and a run on the same folder, in this process or a later one, goes on after the last step that was taken.
+    After ``checkpoint_every`` steps the whole state is written, so that going on repeats no more than these.
+
+    At most ``in_memory`` updates of state, or so, are held in memory (of 8 bytes for each value, time and count): with
+    ``state`` 20 million if nothing is said, else all. The rest is on the disk, in ``state`` or a temporary folder, in
+    sorted Parquet files that are read by key, page by page.
+
+    >>> import tempfile, tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> flow.output("n", flow.input("x", {"k": "string"}).count("n"))
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with flow.start(tm.Embedded(state=folder.name)) as run:
+    ...     run.insert("x", [("a",)])
+    ...     run.advance()
+    >>> with flow.start(tm.Embedded(state=folder.name)) as run:
+    ...     list(run.snapshot("n")), run.frontier("x")
+    ([('a', 1)], Antichain(1))
+    >>> folder.cleanup()
+    """
+
+    state: str | os.PathLike[str] | None = None
+    checkpoint_every: int = attrs.field(default=1000, kw_only=True)
+    in_memory: int | None = attrs.field(default=None, kw_only=True)
+
+    def start(self, plan: GraphPlan, keep: int) -> Run:
+        """Return a run of the graph, which goes on where the last one on the folder ``state`` committed."""
+        if self.state is None and self.in_memory is None:
+            return _started(plan.after(), keep, plan.passes)
+        from tidemill.renderer.durable.start import IN_MEMORY, open_state  # noqa: PLC0415 - as below
+
+        in_memory = IN_MEMORY if self.in_memory is None else self.in_memory
+        state = open_state(plan, keep, self.state, checkpoint_every=self.checkpoint_every, in_memory=in_memory)
+        try:
+            state.large_changes.bring_in(state.large_changes.pending[:])  # which Spark would leave on the disk
+        except BaseException:
+            state.close()
+            raise
+        return state.run(state.executor)
+
+
+def load(path: Path, graph: Graph, passes: Passes | None) -> Run:
+    """Return a run of a frozen graph that goes on from a saved state, after the passes it was saved with."""
+    from tidemill.renderer.embedded.state import read  # noqa: PLC0415 - as below
+
+    saved = read(path)
+    names = tuple(saved.header["passes"])
+    plan = GraphPlan.of(graph, passes)
+    if not plan.is_default and plan.passes != names:
+        msg = (
+            f"{path} was saved after the passes {_listed(names)}, and passes={passes!r} asks for "
+            f"{_listed(plan.passes)}: the state is that of the graph as they leave it; load it without passes=, or "
+            "start anew"
+        )
+        raise StateError(msg)
+    return _started(plan.after(names), 0, names, saved)
+
+
+def _started(graph: Graph, keep: int, passes: tuple[str, ...], saved: Saved | None = None) -> Run:
+    from tidemill.renderer.embedded.executor import EmbeddedExecutor  # noqa: PLC0415 - slow to import
+
+    frontiers = Frontiers(graph, keep)
+    executor = EmbeddedExecutor(graph, frontiers.progress)
+    if saved is not None:
+        saved.restore(executor.compiled, frontiers)
+    return Run(executor, frontiers, passes=passes)
+
+
+def _listed(passes: tuple[str, ...]) -> str:
+    return ", ".join(passes) or "(none)"

@@ -1,0 +1,188 @@
+"""The specification, run: everything from scratch at every step, in plain dicts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tidemill.boundary.results import Rows, Updates, arrow_table
+from tidemill.boundary.rows import python_rows
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import Antichain, Time, less_equal
+from tidemill.dataflow.nodes import Arrange, Input, Inspect, Node, Output
+from tidemill.dataflow.progress import Progress
+from tidemill.errors import EngineError
+from tidemill.renderer.reference.evaluation import Evaluation
+from tidemill.renderer.reference.traces import Row, Trace, consolidated, contents, triples
+from tidemill.renderer.reference.upserts import Upserts
+from tidemill.renderer.runs import user_functions as functions
+from tidemill.renderer.runs.metrics import Metrics, OperatorMetrics
+from tidemill.renderer.runs.queued import Change, Queued, schema_of
+from tidemill.renderer.runs.writes import Writes
+
+__all__ = ["ReferenceExecutor"]
+
+
+class ReferenceExecutor:
+    """See `Executor`. Remembers all updates ever closed, and computes everything anew from them."""
+
+    is_replayable = True
+
+    def __init__(self, graph: Graph, progress: Progress) -> None:
+        self.graph = graph
+        self._progress = progress
+        self._users = len(graph.coordinates)
+        inputs, outputs = graph.inputs.values(), graph.outputs.values()
+        self._closed_updates: dict[Input, Trace] = {node: {} for node in inputs}
+        self._queued: dict[Input, list[tuple[Row, Time, int]]] = defaultdict(list)
+        self._traces: dict[Node, Trace] = {node: {} for node in graph.nodes}
+        self._news: dict[Output, Trace] = {node: {} for node in outputs}
+        self._seconds: dict[Node, float] = defaultdict(float)
+        self._upserts = {node: Upserts(node) for node in inputs if node.key}
+        self._next: _Next | None = None
+        least = Antichain.minimum(self._users)
+        self.step(dict.fromkeys(inputs, least))  # what hangs on constants alone is complete from the start
+        self.commit(dict.fromkeys(outputs, least))
+
+    def queue(self, node: Input, change: Change) -> None:
+        if isinstance(change, Writes):
+            self._upserts[node].write(change)
+        else:
+            assert isinstance(change, Queued)
+            self._queued[node] += _listed(change)
+
+    def discard(self) -> None:
+        self._queued.clear()
+        for upserts in self._upserts.values():
+            upserts.discard()
+
+    def queued(self) -> Any:
+        updates = {node: list(updates) for node, updates in self._queued.items()}
+        return updates, {upserts: upserts.queued() for upserts in self._upserts.values()}
+
+    def requeue(self, queued: Any) -> None:
+        updates, writes = queued
+        self._queued = defaultdict(list, updates)
+        for upserts, of_input in writes.items():
+            upserts.requeue(of_input)
+
+    def step(self, frontiers: Mapping[Input, Antichain]) -> None:
+        closing = {node: _listed(upserts.resolve(frontiers[node])) for node, upserts in self._upserts.items()}
+        queued: dict[Input, list[tuple[Row, Time, int]]] = defaultdict(list)
+        for node, updates in self._queued.items():
+            for update in updates:
+                beyond = frontiers[node].beyond(update[1])
+                (queued[node] if beyond else closing.setdefault(node, [])).append(update)
+        given = {
+            node: consolidated([*triples(trace), *closing.get(node, ())])
+            for node, trace in self._closed_updates.items()
+        }
+        found = Evaluation(self.graph, given, lambda node: self._progress.user_frontier(node, frontiers))
+        self._inspect(found.traces)
+        self._next = _Next(given, queued, found)
+
+    def commit(self, since: Mapping[Output, Antichain]) -> None:  # noqa: ARG002 - it keeps all
+        assert self._next is not None
+        found = self._next.evaluation
+        for output, kept in self._news.items():
+            if output.changes is not False:
+                kept.update(_news(found.traces[output], self._traces[output]))
+        self._closed_updates, self._queued, self._traces = self._next.given, self._next.queued, found.traces
+        for upserts in self._upserts.values():
+            upserts.commit()
+        for node, seconds in found.seconds.items():
+            self._seconds[node] += seconds
+        self._next = None
+
+    def rollback(self) -> None:
+        self._next = None
+
+    def tidy(self) -> None:
+        """Nothing: all is worked out anew in each step."""
+
+    def _inspect(self, traces: Mapping[Node, Trace]) -> None:
+        for node, trace in traces.items():
+            if isinstance(node, Inspect):
+                for (row, time), diff in _news(trace, self._traces[node]).items():
+                    functions.inspect(node, row, time, diff)
+
+    def contents(self, node: Output, at: Time | None) -> Rows:
+        if at is None:
+            counts = consolidated((row, (), diff) for (row, _), diff in self._traces[node].items())
+            found = {row: count for (row, _), count in counts.items()}
+        else:
+            found = contents(self._traces[node], at)
+        schema = schema_of(node)
+        return Rows(schema, arrow_table(schema, list(found)), np.array(list(found.values()), np.int64), at)
+
+    def take_unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
+        found = self._updates(node, self._news[node], lower, upper)
+        self._news[node] = {}
+        return found
+
+    def changed_since(self, node: Output, time: Time, since: Antichain, upper: Antichain) -> Updates:
+        advanced = consolidated((row, since.advance(t), diff) for (row, t), diff in self._traces[node].items())
+        trace = {(row, t): diff for (row, t), diff in advanced.items() if not less_equal(t, time)}
+        return self._updates(node, trace, Antichain.after(time), upper)
+
+    def _updates(self, node: Output, trace: Trace, lower: Antichain, upper: Antichain) -> Updates:
+        schema = schema_of(node)
+        rows = [row for row, _ in trace]
+        times = np.array([time for _, time in trace], np.int64).reshape(-1, self._users).T
+        diffs = np.array(list(trace.values()), np.int64)
+        table = arrow_table(schema, rows)
+        return Updates(schema, self.graph.coordinates, table, times, diffs, lower, upper)
+
+    def metrics(self) -> Metrics:
+        return Metrics([self._operator_metrics(node) for node in self.graph.nodes])
+
+    def _operator_metrics(self, node: Node) -> OperatorMetrics:
+        out = len(self._traces[node])
+        return OperatorMetrics(
+            id=node.id,
+            kind=node.kind,
+            name=node.name,
+            records_in=sum(len(self._traces[source]) for source in node.inputs),
+            records_out=out,
+            state_rows=out if isinstance(node, Arrange) else 0,
+            batches=1 if isinstance(node, Arrange) and out else 0,
+            seconds=self._seconds[node],
+            waiting=len(self._queued.get(node, ())) if isinstance(node, Input) else 0,
+        )
+
+    def save(self, path: Path, header: Mapping[str, Any]) -> None:  # noqa: ARG002 - as all executors
+        msg = "the reference engine does not save state: start the run on the embedded engine, as flow.start() does"
+        raise EngineError(msg)
+
+    def compact(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        for held in (self._closed_updates, self._queued, self._traces, self._news):
+            held.clear()
+
+
+@attrs.frozen
+class _Next:
+    """What a step comes to, until it is made final."""
+
+    given: dict[Input, Trace]
+    queued: dict[Input, list[tuple[Row, Time, int]]]
+    evaluation: Evaluation
+
+
+def _listed(queued: Queued) -> list[tuple[Row, Time, int]]:
+    rows = python_rows(queued.batch)
+    times = queued.times if isinstance(queued.times, list) else [queued.times] * len(rows)
+    diffs = queued.diffs if isinstance(queued.diffs, list) else [queued.diffs] * len(rows)
+    return list(zip(rows, times, diffs, strict=True))
+
+
+def _news(now: Trace, before: Trace) -> Trace:
+    """Return the updates that were not there before; what is complete does not change any more."""
+    return {update: diff for update, diff in now.items() if update not in before}

@@ -1,0 +1,158 @@
+"""What a run needs of an engine, and what it may have beside that: a recorder of steps, a spill store, DataFrames."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tidemill.boundary.results import Rows, Updates
+from tidemill.dataflow.lattice import Antichain, Time
+from tidemill.dataflow.nodes import Input, Output
+from tidemill.dataflow.passes.plan import GraphPlan
+from tidemill.renderer.runs.metrics import Metrics
+from tidemill.renderer.runs.queued import Change
+
+if TYPE_CHECKING:
+    from tidemill.renderer.runs.run import Run
+
+__all__ = ["DataFrames", "Engine", "Executor", "Recorder", "SpillStore"]
+
+
+class Engine(Protocol):
+    """What ``flow.start`` takes: something that makes a run of a graph."""
+
+    def start(self, plan: GraphPlan, keep: int) -> Run:
+        """Return a run of a frozen graph, before any input; ``keep`` as for ``flow.start``."""
+        ...
+
+
+class Executor(Protocol):
+    """The operators of a graph at work, and their state.
+
+    Made where no input has moved yet and outputs of constants alone are complete. What it is given was checked. A step
+    is `step`, and then `commit` or `rollback`; where `step` raises, `rollback` follows.
+    """
+
+    def queue(self, node: Input, change: Change) -> None:
+        """Take `Queued` updates at open times, `Writes` where the input has a key, or what `DataFrames` read."""
+
+    def discard(self) -> None:
+        """Forget all that is queued at the inputs."""
+
+    def queued(self) -> Any:
+        """Return what is queued at the inputs, to go back to with `requeue`."""
+
+    def requeue(self, queued: Any) -> None:
+        """Have queued what was queued then. Not once a step was taken."""
+
+    def step(self, frontiers: Mapping[Input, Antichain]) -> None:
+        """Work in what is queued at times not beyond these frontiers. `StepError` where the dataflow cannot."""
+
+    @property
+    def is_replayable(self) -> bool:
+        """Whether the step at hand can be repeated in this process from what was queued for it."""
+
+    def commit(self, since: Mapping[Output, Antichain]) -> None:
+        """Make a step final. Outputs' times are told apart from these frontiers on."""
+
+    def rollback(self) -> None:
+        """Put everything back to where it was before the step, what was queued for it too."""
+
+    def tidy(self) -> None:
+        """Do what is better done between steps. Never raises for want of room."""
+
+    def contents(self, node: Output, at: Time | None) -> Rows:
+        """Return an output's accumulated rows at a complete time, or after all times."""
+
+    def take_unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
+        """Return, and forget, the updates kept since the last call."""
+
+    def changed_since(self, node: Output, time: Time, since: Antichain, upper: Antichain) -> Updates:
+        """Return the updates at complete times that are not at or before ``time``, told apart from ``since`` on."""
+
+    def metrics(self) -> Metrics:
+        """Return figures for each operator."""
+
+    def save(self, path: Path, header: Mapping[str, Any]) -> None:
+        """Write the whole state to a file, with a header that says where the run is."""
+
+    def compact(self) -> int:
+        """Merge every arrangement into one batch; return how many updates were given up."""
+
+    def close(self) -> None:
+        """Release the state."""
+
+
+class Recorder(Protocol):
+    """Writes each step of a run down before it counts as taken, with all that was queued before it."""
+
+    @property
+    def folder(self) -> Path:
+        """Where."""
+
+    def queued(self, node: Input, change: Change) -> None:
+        """Take down what was queued at an input."""
+
+    def discarded(self) -> None:
+        """Take down that all that was queued was forgotten."""
+
+    def journal(self) -> Any:
+        """Return what was taken down since the last step, to go back to with `rewind`."""
+
+    def rewind(self, journal: Any) -> None:
+        """Have taken down what was taken down then."""
+
+    def commit(self, inputs: Mapping[Input, Antichain], sources: Mapping[str, int], *, replayable: bool) -> None:
+        """Write down the step at hand, which brings the inputs to these frontiers, or raise: then it is not there.
+
+        With the last batch of each source; what was queued for it where it is replayable, and else the whole state.
+        """
+
+    def lost(self, steps: int) -> str | None:
+        """Return why a run that took so many steps is not what is in the folder any more; None where it is."""
+
+    def checkpoint(self) -> None:
+        """Write the whole state, so that a run that goes on repeats no steps before."""
+
+    def checkpoint_if_due(self) -> None:
+        """Do so where there are many steps or rows to be repeated."""
+
+    def to_changelog(self, path: str | os.PathLike[str], outputs: Sequence[str]) -> None:
+        """Write the updates of these outputs to files from now on."""
+
+    def close(self) -> None:
+        """Let go of the folder."""
+
+
+class SpillStore(Protocol):
+    """Bounds the updates that are held in memory: others are on the disk."""
+
+    def make_room(self) -> None:
+        """Spill where more is in memory than may be."""
+
+    def spill(self) -> None:
+        """Write all state that is in memory to the disk."""
+
+    def merge(self) -> None:
+        """Merge what is on the disk into one batch for each arrangement."""
+
+    def sweep(self) -> None:
+        """Remove the files to which nothing refers."""
+
+    def close(self) -> None:
+        """Remove what was in a temporary folder."""
+
+
+class DataFrames(Protocol):
+    """How DataFrames of an engine come in without passing through this process."""
+
+    def reads(self, rows: Any) -> bool:
+        """Return whether rows are such a DataFrame."""
+
+    def read(self, node: Input, rows: Any, time: Time, sign: int) -> Change:
+        """Return its rows, checked, to insert or delete at an open time."""
+
+    def foreach_batch(self, run: Run, name: str, source: str, op: str | None) -> Callable[[Any, int], None]:
+        """Return the function that makes each batch of a stream an epoch of an input."""

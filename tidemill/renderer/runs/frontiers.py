@@ -1,0 +1,186 @@
+"""Where a run is: its inputs' frontiers, and what follows from them for its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import Antichain, Time, as_time, shown
+from tidemill.dataflow.nodes import Input, Node, Output, Retime
+from tidemill.dataflow.progress import Progress
+from tidemill.errors import TimeError
+
+__all__ = ["Frontiers"]
+
+
+class Frontiers:
+    """The frontiers of a run's inputs, and from where on the times of its outputs are told apart.
+
+    ``keep`` is that of ``flow.start``.
+    """
+
+    def __init__(self, graph: Graph, keep: int) -> None:
+        self.graph = graph
+        self.keep = keep
+        self.progress = Progress(graph)
+        self.users = len(graph.coordinates)
+        least = Antichain.minimum(self.users)
+        self.inputs: Mapping[Input, Antichain] = dict.fromkeys(graph.inputs.values(), least)
+        self.needed: Mapping[Input, Antichain] = self.inputs
+        """Up to where each input's updates have been worked in."""
+        self.since: Mapping[Output, Antichain] = dict.fromkeys(graph.outputs.values(), least)
+        """From where on each output's times stay distinguishable."""
+        self.read: dict[Output, Antichain] = dict(self.since)
+        """Up to where each output's changes have been read."""
+        self.step_refused = False
+        """Whether the last step could not be taken: updates at times that were to be closed may be corrected."""
+        self._retimes = any(isinstance(n, Retime) for n in graph.nodes)
+
+    def moved(self, inputs: Mapping[Input, Antichain]) -> Mapping[Input, Antichain]:
+        """Return the frontiers of all inputs when some of them move to these."""
+        return {**self.inputs, **inputs}
+
+    def needed_for(self, inputs: Mapping[Input, Antichain]) -> Mapping[Input, Antichain]:
+        """Return up to where the inputs' updates have to be worked in when their frontiers are these.
+
+        What no output shows yet waits at its input. There it can be corrected or discarded when a step is refused
+        because of it; further on, operators would have taken it in for good.
+        """
+        if not self._retimes and len(set(inputs.values())) < 2:  # noqa: PLR2004 - none is ahead
+            return inputs
+        return self.progress.needed(self.graph.outputs.values(), inputs)
+
+    def since_for(self, inputs: Mapping[Input, Antichain]) -> dict[Output, Antichain]:
+        """Return from where on outputs' times stay distinguishable then: the last complete ones, less ``keep``."""
+        found = {}
+        for output, since in self.since.items():
+            frontier = self.progress.user_frontier(output, inputs)
+            if frontier.elements:
+                since = Antichain(tuple([max(0, c - 1 - self.keep) for c in t]) for t in frontier.elements)  # noqa: PLW2901
+            found[output] = since
+        return found
+
+    def settle(
+        self,
+        inputs: Mapping[Input, Antichain],
+        needed: Mapping[Input, Antichain],
+        since: Mapping[Output, Antichain],
+    ) -> None:
+        """Be there: a step was taken."""
+        self.inputs, self.needed, self.since, self.step_refused = inputs, needed, since, False
+
+    def begin_reading(self) -> None:
+        """Have changes begin here: whoever goes on from saved state has missed those before."""
+        for output in self.read:
+            self.read[output] = self.of(output)
+
+    # -- saved and restored -------------------------------------------------------------------------------------------
+
+    def saved(self, inputs: Mapping[Input, Antichain] | None = None) -> dict[str, Any]:
+        """Return what goes into the header of saved state, now or when the inputs' frontiers are these."""
+        frontiers = self.inputs if inputs is None else inputs
+        return {
+            "keep": self.keep,
+            "frontiers": {n.name: f.elements for n, f in frontiers.items()},
+            "since": {n.name: f.elements for n, f in self.since_for(frontiers).items()},
+        }
+
+    def restore(self, header: Mapping[str, Any]) -> None:
+        """Be where a header of saved state says."""
+        self.keep = header["keep"]
+        inputs = {self.graph.inputs[n]: _antichain(f) for n, f in header["frontiers"].items()}
+        since = {self.graph.outputs[n]: _antichain(f) for n, f in header["since"].items()}
+        self.settle(inputs, self.needed_for(inputs), since)
+        self.begin_reading()
+
+    # -- asked about --------------------------------------------------------------------------------------------------
+
+    def of(self, node: Node) -> Antichain:
+        """Return the frontier of a node: what is not beyond it is final."""
+        return self.progress.user_frontier(node, self.inputs)
+
+    def last_complete(self, node: Output) -> Time | None:
+        """Return the last complete time of an output; None where all times are complete."""
+        frontier = self.of(node).elements
+        if not frontier:
+            return None
+        if self.users > 1:
+            msg = f"{node.where}: with times {self.graph.coordinates} say which one: snapshot({node.name!r}, at=...)"
+            raise TimeError(msg)
+        if frontier[0][0] == 0:
+            msg = f"{node.where} is complete at no time yet: advance the inputs first, as in run.advance()"
+            raise TimeError(msg)
+        return (frontier[0][0] - 1,)
+
+    def readable_time(self, node: Output, at: Any) -> Time | None:
+        """Return a time at which an output can be read, the last complete one for None; `TimeError` if it is none."""
+        time = self.last_complete(node) if at is None else as_time(at, self.users)
+        if time is None:
+            return None
+        frontier = self.of(node)
+        if frontier.beyond(time):
+            msg = f"{node.where} is not complete at {shown(time)}: its frontier is {frontier}; advance the inputs first"
+            raise TimeError(msg)
+        if not self.since[node].beyond(time):
+            msg = (
+                f"{node.where} at {shown(time)} can no longer be told from later times: only times beyond "
+                f"{self.since[node]} can; start the run with a larger keep= to look further back"
+            )
+            raise TimeError(msg)
+        return time
+
+    def distinguishable_time(self, node: Output, since: Any) -> Time:
+        """Return a time since which the changes of an output can be told; `TimeError` if it is none."""
+        time = as_time(since, self.users)
+        if not self.since[node].beyond(time):
+            msg = (
+                f"{node.where}: changes since {shown(time)} can no longer be told apart, only since times beyond "
+                f"{self.since[node]}; start the run with a larger keep="
+            )
+            raise TimeError(msg)
+        return time
+
+    def open_time(self, node: Input, time: Any) -> Time:
+        """Return a time that is not final at an input, for None that which is its frontier; `TimeError` if it is."""
+        frontier = self.inputs[node]
+        if time is None:
+            if len(frontier.elements) == 1:
+                return frontier.elements[0]
+            state = f"its frontier is {frontier}" if frontier.elements else "it is closed"
+            msg = f"{node.where}: no time given, and {state}: say time=..."
+            raise TimeError(msg)
+        t = as_time(time, self.users)
+        if not (frontier.beyond(t) or (self.step_refused and self.needed[node].beyond(t))):
+            msg = f"{node.where}: time {shown(t)} is not beyond its frontier {frontier}: it is final"
+            raise TimeError(msg)
+        return t
+
+    # -- moving on ----------------------------------------------------------------------------------------------------
+
+    def advanced_to(self, time: Any, node: Input | None = None) -> dict[Input, Antichain]:
+        """Return where the inputs, or one, are when times not beyond these are closed; `TimeError` if none moves."""
+        elements = time if isinstance(time, Antichain) else [time]
+        wanted = Antichain([as_time(t, self.users) for t in elements])
+        nodes = list(self.inputs) if node is None else [node]
+        moved = {n: self.inputs[n].join(wanted) for n in nodes}
+        if all(moved[n] == self.inputs[n] for n in nodes) and (nodes or self.users > 1):
+            now = ", ".join(f"{n.name}: {self.inputs[n]}" for n in nodes)
+            msg = f"advance_to({time!r}) closes nothing: the inputs are there already or beyond ({now})"
+            raise TimeError(msg)
+        return moved
+
+    def next_epoch(self) -> int:
+        """Return the epoch after that which is the earliest still open. For times of one coordinate."""
+        if self.users != 1:
+            msg = f"advance() is for times of one coordinate, here they are {self.graph.coordinates}: use advance_to"
+            raise TimeError(msg)
+        fronts = [f.elements[0][0] for f in self.inputs.values() if f.elements]
+        if not fronts and self.inputs:
+            msg = "advance() closes nothing: all inputs are closed"
+            raise TimeError(msg)
+        return min(fronts, default=0) + 1
+
+
+def _antichain(elements: Any) -> Antichain:
+    return Antichain(tuple(t) for t in elements)

@@ -1,0 +1,72 @@
+"""What is put into a run, checked: rows to insert or delete, writes by key, change feeds, updates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tidemill.boundary.feeds import Feed
+from tidemill.boundary.rows import COUNT_LIMIT, checked_batch, checked_rows
+from tidemill.dataflow.lattice import Time
+from tidemill.dataflow.nodes import Input
+from tidemill.errors import RowError, TimeError
+from tidemill.renderer.runs.frontiers import Frontiers
+from tidemill.renderer.runs.queued import Queued
+from tidemill.renderer.runs.writes import Writes, writes_of
+
+__all__ = ["checked_change", "checked_feed", "checked_updates", "require_key", "require_order"]
+
+
+def require_key(node: Input, what: str) -> None:
+    """Raise `RowError` for an input without a key, with what it would be needed for."""
+    if not node.key:
+        msg = f"{node.where} has no key to {what} by: declare it as flow.input(..., key=[...])"
+        raise RowError(msg)
+
+
+def require_order(node: Input, frontiers: Frontiers) -> None:
+    """Raise `TimeError` where of two writes to a key at incomparable times neither would be the last."""
+    if frontiers.users != 1:
+        coordinates = frontiers.graph.coordinates
+        msg = f"{node.where} has a key, which needs times of one coordinate: here they are {coordinates}"
+        raise TimeError(msg)
+
+
+def checked_change(node: Input, frontiers: Frontiers, rows: Any, time: Time, sign: int) -> Queued | Writes:
+    """Return rows to insert, or with a negative sign to delete, at an open time; of an input with a key as writes."""
+    if not node.key:
+        return Queued(checked_batch(node.schema, rows, node.where), time, sign)
+    writes = writes_of(node, rows, time, sign)
+    require_order(node, frontiers)
+    return writes
+
+
+def checked_feed(node: Input, frontiers: Frontiers, feed: Any, op: str, time: Any) -> Writes:
+    """Return the writes of a change feed; ``op`` is its column of operations, ``time`` may name that of times."""
+    require_key(node, "apply a feed")
+    column = time if isinstance(time, str) else None
+    at = () if column else frontiers.open_time(node, time)
+    given = Feed(node.schema, tuple(node.key), op, column).writes(feed, node.where)
+    rows, deleted = [w.row for w in given if w.row is not None], [w.key for w in given if w.row is None]
+    times = [frontiers.open_time(node, w.time) for w in given] if column else at
+    require_order(node, frontiers)
+    return Writes(rows, deleted, [w.row is not None for w in given], times)
+
+
+def checked_updates(node: Input, frontiers: Frontiers, updates: Iterable[Any]) -> Queued:
+    """Return ``(row, time, diff)`` triples as updates at open times."""
+    if node.key:
+        msg = f"{node.where} has a key: use upsert and delete, which keep its rows unique"
+        raise RowError(msg)
+    triples = list(updates)
+    for number, triple in enumerate(triples):
+        if not (isinstance(triple, (tuple, list)) and len(triple) == 3 and _is_diff(triple[2])):  # noqa: PLR2004
+            msg = f"{node.where}, update {number}: {triple!r} is not (row, time, diff), an integer of at most 2**31"
+            raise RowError(msg)
+    rows = checked_rows(node.schema, [row for row, _, _ in triples], node.where)
+    times = [frontiers.open_time(node, t) for _, t, _ in triples]
+    return Queued(rows, times, [int(d) for _, _, d in triples])
+
+
+def _is_diff(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool) and abs(int(value)) <= COUNT_LIMIT

@@ -1,0 +1,227 @@
+"""What changes a run: queueing what was checked, taking steps whole or not at all, and what is done between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any
+
+from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Input
+from tidemill.errors import StateError, StepError
+from tidemill.renderer.runs.deliveries import Deliveries
+from tidemill.renderer.runs.executor import Executor, Recorder, SpillStore
+from tidemill.renderer.runs.frontiers import Frontiers
+from tidemill.renderer.runs.lifecycle import Lifecycle
+from tidemill.renderer.runs.queued import Change
+from tidemill.renderer.runs.step_info import Listeners, StepInfo
+
+__all__ = ["Stepper"]
+
+
+class Stepper:
+    """An executor with what records its steps and bounds its memory, where there is such.
+
+    A step is taken in this order: the executor works, the recorder writes down, the executor commits. What fails before
+    it is written down is undone; what is cut off later closes the run (see `Lifecycle`).
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        frontiers: Frontiers,
+        *,
+        recorder: Recorder | None,
+        spill_store: SpillStore | None,
+        deliveries: Deliveries,
+        steps: int,
+    ) -> None:
+        self.steps = steps
+        """How many were taken, by runs that this one goes on from too."""
+        self.listeners = Listeners()
+        name = frontiers.graph.name
+        on = "with flow.start()" if recorder is None else f"on {recorder.folder}, which goes on after the last step"
+        self.lifecycle = Lifecycle(name, f"start another {on}", self._release)
+        self._executor = executor
+        self._frontiers = frontiers
+        self._recorder = recorder
+        self._spill_store = spill_store
+        self._deliveries = deliveries
+
+    # -- what is queued -----------------------------------------------------------------------------------------------
+
+    def queue(self, node: Input, change: Change) -> None:
+        """Take what was checked, in memory and on record."""
+        if not len(change):
+            return
+        if self._recorder is None:
+            self._executor.queue(node, change)
+            return
+        with self.lifecycle.changing("rows were put in"):
+            try:
+                self._executor.queue(node, change)
+                self._recorder.queued(node, change)
+            except Exception:
+                self.lifecycle.undone()
+                raise
+
+    def discard(self) -> None:
+        """Forget all that is queued, and have what was refused corrected at its times."""
+        self._frontiers.step_refused = True
+        self._executor.discard()
+        if self._recorder is not None:
+            self._recorder.discarded()
+
+    def deliver(self, source: str, batch: int, put: Callable[[], object], advance: Callable[[], object]) -> bool:
+        """Put in a batch and take a step that commits its number; return False where that was done before."""
+        with self._deliveries.lock:
+            self.lifecycle.check()
+            if self._deliveries.has(source, batch):
+                return False
+            queued, steps = self._executor.queued(), self.steps
+            journal = None if self._recorder is None else self._recorder.journal()
+            self._deliveries.begin(source, batch)
+            try:
+                put()
+                self._deliveries.is_putting = False
+                advance()
+            except BaseException:
+                if self.steps == steps and not self.lifecycle.is_closed:
+                    self._take_back(queued, journal)
+                raise
+            finally:
+                self._deliveries.end()
+            return True
+
+    def _take_back(self, queued: Any, journal: Any) -> None:
+        with self.lifecycle.changing("a batch was taken back"):
+            self._executor.requeue(queued)
+            if self._recorder is not None:
+                self._recorder.rewind(journal)
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def move(self, moved: Mapping[Input, Antichain]) -> None:
+        """Take the step that brings inputs to these frontiers."""
+        self.lifecycle.check()
+        if self._deliveries.is_putting:
+            msg = "what puts in a delivered batch may not take a step: deliver() does, once for the batch"
+            raise StepError(msg)
+        start = perf_counter()
+        self._take(self._frontiers.moved(moved))
+        self._between_steps()
+        self._tell(perf_counter() - start)
+
+    def _take(self, inputs: Mapping[Input, Antichain]) -> None:
+        executor, frontiers = self._executor, self._frontiers
+        needed, since = frontiers.needed_for(inputs), frontiers.since_for(inputs)
+        with self.lifecycle.changing("a step was made final"):
+            try:
+                self._work(needed)
+            except BaseException as error:
+                self._undo(error)
+                raise
+            if self._recorder is not None:
+                try:
+                    sources = self._deliveries.after_step()
+                    self._recorder.commit(inputs, sources, replayable=executor.is_replayable)
+                except Exception as error:
+                    self._undo(error)
+                    raise
+            executor.commit(since)
+            frontiers.settle(inputs, needed, since)
+            self._deliveries.commit()
+            self.steps += 1
+
+    def _work(self, needed: Mapping[Input, Antichain]) -> None:
+        try:
+            self._executor.step(needed)
+        except OSError as error:
+            if self._spill_store is None:
+                raise
+            msg = f"state could not be read or written ({error}): the step was not taken and is queued still; make room"
+            raise StateError(msg) from error
+
+    def _undo(self, error: BaseException) -> None:
+        """Have all as it was before the step; close a run that is not what its folder holds any more."""
+        self._executor.rollback()
+        if isinstance(error, StepError):
+            self._frontiers.step_refused = True
+        lost = None if self._recorder is None else self._recorder.lost(self.steps)
+        if lost is not None:
+            self.lifecycle.give_up(f"was closed: {lost}")
+            return
+        self.lifecycle.undone()
+        if self._spill_store is not None:  # room on the disk may be what was wanting
+            self._spill_store.sweep()
+
+    def _between_steps(self) -> None:
+        """Do what a step leaves to be done. It is taken, whatever becomes of this."""
+        if self._spill_store is not None:
+            self._spill_store.make_room()
+        if self._recorder is not None:
+            self._guarded(self._recorder.checkpoint_if_due)
+        self._executor.tidy()
+
+    def _tell(self, seconds: float) -> None:
+        """Tell those who follow the run of the step that was taken: whatever is logged of steps hooks in here."""
+        if self.listeners:
+            graph, frontiers = self._frontiers.graph, self._frontiers
+            outputs = {name: frontiers.of(output) for name, output in graph.outputs.items()}
+            inputs = {name: frontiers.inputs[node] for name, node in graph.inputs.items()}
+            self.listeners.tell(StepInfo(self.steps, seconds, outputs, inputs))
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def recorder_for(self, what: str) -> Recorder:
+        """Return what records the steps; `StateError` with what it would be needed for, where nothing does."""
+        if self._recorder is None:
+            msg = f"{what} needs durable state: start the run with state='folder/', as in tm.Embedded(state='folder/')"
+            raise StateError(msg)
+        return self._recorder
+
+    def checkpoint(self) -> None:
+        """Write the whole state."""
+        self._guarded(self.recorder_for("checkpoint").checkpoint)
+
+    def _guarded(self, write: Callable[[], None]) -> None:
+        """Write a checkpoint, or nothing. Interrupted, nobody knows whether it is there."""
+        with self.lifecycle.changing("a checkpoint was made"):
+            try:
+                write()
+            except Exception:
+                self.lifecycle.undone()
+                raise
+
+    def compact(self) -> int:
+        """Merge every arrangement into one batch, those on the disk too; return how many updates were given up."""
+        if self._spill_store is None:
+            return self._executor.compact()
+        before = self._executor.metrics().state_rows
+        self._executor.compact()
+        try:
+            self._spill_store.merge()
+        except OSError as error:
+            msg = f"what is on the disk could not be merged ({error}): all of it is there still; make room on the disk"
+            raise StateError(msg) from error
+        return before - self._executor.metrics().state_rows
+
+    def spill(self) -> None:
+        """Write all state that is in memory to the disk."""
+        if self._spill_store is None:
+            msg = "spill needs a place for state: start the run with tm.Embedded(in_memory=...) or state='folder/'"
+            raise StateError(msg)
+        try:
+            self._spill_store.spill()
+        except OSError as error:
+            msg = f"the state could not be written ({error}): all of it is in memory still; make room on the disk"
+            raise StateError(msg) from error
+
+    def _release(self) -> None:
+        try:
+            self._executor.close()
+            if self._spill_store is not None:
+                self._spill_store.close()
+        finally:
+            if self._recorder is not None:
+                self._recorder.close()

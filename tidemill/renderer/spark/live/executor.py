@@ -1,0 +1,181 @@
+"""The embedded engine beside a Spark session: steps that are too large for the driver are taken on the executors."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidemill.boundary.results import Rows, Updates
+from tidemill.dataflow.lattice import Antichain, Time
+from tidemill.dataflow.nodes import Input, Output
+from tidemill.renderer.durable.large_changes import LargeChange
+from tidemill.renderer.durable.spill_files import ColdFile
+from tidemill.renderer.durable.start import State
+from tidemill.renderer.embedded.operators.input_output import InputOperator
+from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
+from tidemill.renderer.runs.metrics import Metrics
+from tidemill.renderer.runs.queued import Change, schema_of
+from tidemill.renderer.spark.frames import Frame, united
+from tidemill.renderer.spark.live.exchange import frame_of
+from tidemill.renderer.spark.live.incoming import frame_in_files
+from tidemill.renderer.spark.live.large import LargeWork
+from tidemill.renderer.spark.live.outputs import Outputs
+from tidemill.renderer.spark.retries import attempted
+from tidemill.renderer.spark.session import check_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SparkExecutor"]
+
+
+class SparkExecutor:
+    """See `Executor`. Small steps are those of an `EmbeddedExecutor`, whose state it shares."""
+
+    def __init__(self, spark: SparkSession, state: State, in_driver: int) -> None:
+        self._spark = spark
+        self._embedded = state.executor
+        self._spill_store = state.spill_store
+        self._large_changes = state.large_changes
+        self._in_driver = in_driver
+        self._outputs = Outputs(spark, state.executor, state.spill_store, in_driver)
+        self._on_executors = False
+        """Whether the step at hand is taken on the executors."""
+        self._untidy = False
+        """Whether they took a step since the disk was tidied up last."""
+
+    # -- inputs -------------------------------------------------------------------------------------------------------
+
+    def queue(self, node: Input, change: Change) -> None:
+        if isinstance(change, LargeChange):
+            self._large_changes.queue(change)
+        else:
+            self._embedded.queue(node, change)
+
+    def discard(self) -> None:
+        self._embedded.discard()
+        self._large_changes.discard()
+
+    def queued(self) -> Any:
+        return self._embedded.queued(), self._large_changes.pending[:]
+
+    def requeue(self, queued: Any) -> None:
+        in_memory, self._large_changes.pending = queued
+        self._embedded.requeue(in_memory)
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def step(self, frontiers: Mapping[Input, Antichain]) -> None:
+        def take(carefully: bool) -> None:
+            self._large_changes.taken = self._large_changes.due(frontiers)
+            try:
+                self._embedded.release(frontiers)
+                self._work(carefully)
+            except Exception:  # it may be tried again
+                self.rollback()
+                raise
+
+        attempted(self._embedded.graph, take)
+
+    @property
+    def is_replayable(self) -> bool:
+        return not self._on_executors
+
+    def commit(self, since: Mapping[Output, Antichain]) -> None:
+        self._large_changes.commit()
+        self._embedded.commit(since)
+        self._outputs.commit()
+        if self._on_executors:
+            self._spill_store.refilled()
+            self._large_changes.log_began_anew()
+            self._spill_store.began_anew()
+            self._on_executors, self._untidy = False, True
+
+    def rollback(self) -> None:
+        self._embedded.rollback()
+        self._large_changes.rollback()
+        self._outputs.rollback()
+        if self._on_executors:
+            self._spill_store.refilled()
+            self._on_executors = False
+
+    def tidy(self) -> None:
+        if not self._untidy:
+            return
+        self._untidy = False
+        try:
+            self._spill_store.tidy()
+            self._outputs.tidy()
+            self._spill_store.sweep()
+        except Exception as error:  # noqa: BLE001 - whatever Spark may raise
+            warnings.warn(f"the step was taken, what is on the disk is not merged: {error}", RuntimeWarning, 4)
+
+    def _work(self, carefully: bool) -> None:
+        compiled, taken = self._embedded.compiled, self._large_changes.taken
+        if not taken and not any(map(self._is_large, compiled.inputs.values())):
+            compiled.root.drain()
+            return
+        check_session(self._spark)
+        store, spines = self._spill_store.store, self._spill_store.spines
+        work = LargeWork(self._spark, compiled, store, spines, self._in_driver, carefully=carefully)
+        given, files = self._large_inputs(work)
+        self._on_executors = bool(given or taken)
+        if not given:  # what large writes change is little
+            compiled.root.drain()
+            return
+        work.run(given, files)
+        self._outputs.fresh = work.unread
+        compiled.root.clear()
+
+    def _is_large(self, operator: InputOperator) -> bool:
+        return operator.ports[0].size > self._in_driver
+
+    def _large_inputs(self, work: LargeWork) -> tuple[dict[Input, Frame], dict[Input, Sequence[ColdFile]]]:
+        """Return the changes of this step that are too large for the driver, and which are just what is in files."""
+        compiled = self._embedded.compiled
+        found: dict[Input, Frame] = {}
+        files: dict[Input, Sequence[ColdFile]] = {}
+        for node, operator in compiled.inputs.items():
+            changes = [c for c in self._large_changes.taken if c.node is node]
+            if node.key and changes:
+                frame, files[node] = work.overwrite(node, changes, operator.ports[0].take())
+            else:
+                frames = [frame_in_files(self._spark, self._spill_store.store, c) for c in changes]
+                block = operator.taken() if self._is_large(operator) else None
+                if block is None:
+                    files[node] = [f for c in changes for f in c.files]
+                elif block.shape[1] > self._in_driver or not isinstance(operator, KeyedInputOperator):
+                    frames.append(frame_of(self._spark, compiled, schema_of(node), block))
+                else:
+                    operator.hand(block)
+                frame = united(frames)
+            if frame is not None:
+                found[node] = frame
+        return found, {node: in_files for node, in_files in files.items() if in_files}
+
+    # -- outputs and state --------------------------------------------------------------------------------------------
+
+    def contents(self, node: Output, at: Time | None) -> Rows:
+        return self._outputs.contents(node, at)
+
+    def take_unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
+        return self._outputs.take_unread(node, lower, upper)
+
+    def changed_since(self, node: Output, time: Time, since: Antichain, upper: Antichain) -> Updates:
+        return self._outputs.changed_since(node, time, since, upper)
+
+    def metrics(self) -> Metrics:
+        return self._embedded.metrics()
+
+    def save(self, path: Path, header: Mapping[str, Any]) -> None:
+        """Large changes that are pending come into the driver's memory for it."""
+        self._large_changes.bring_in(self._large_changes.pending[:])
+        self._embedded.save(path, header)
+
+    def compact(self) -> int:
+        return self._embedded.compact()
+
+    def close(self) -> None:
+        self._embedded.close()

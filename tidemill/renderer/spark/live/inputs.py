@@ -1,0 +1,88 @@
+"""Spark DataFrames that are put into a run, and the batches of Structured Streaming."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
+
+from tidemill.dataflow.lattice import Time, shown
+from tidemill.dataflow.nodes import Input
+from tidemill.dataflow.passes.columns import columns_read
+from tidemill.errors import EngineError
+from tidemill.renderer.durable.start import State
+from tidemill.renderer.runs.intake import checked_change, checked_updates, require_order
+from tidemill.renderer.runs.queued import Change, Queued, schema_of
+from tidemill.renderer.runs.run import Run
+from tidemill.renderer.spark.live.incoming import few_of, refuse_several, written_down
+from tidemill.renderer.spark.session import check_session, is_connected
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["SparkDataFrames"]
+
+
+class SparkDataFrames:
+    """See `DataFrames`. Those of few rows come to the driver; of large ones what is read is written to files."""
+
+    def __init__(self, spark: SparkSession, state: State, in_driver: int) -> None:
+        self._spark = spark
+        self._graph = state.executor.graph
+        self._frontiers = state.frontiers
+        self._spill_store = state.spill_store
+        self._in_driver = in_driver
+
+    def reads(self, rows: Any) -> bool:
+        return hasattr(rows, "localCheckpoint")
+
+    def read(self, node: Input, rows: Any, time: Time, sign: int) -> Change:
+        if not rows.columns:  # nothing but how many there are
+            count = rows.count()
+            return checked_updates(node, self._frontiers, [((), shown(time), sign * count)] if count else [])
+        table = few_of(rows, self._in_driver)
+        if table is not None:
+            return checked_change(node, self._frontiers, table, time, sign)
+        return self._read_large(node, rows, time, sign)
+
+    def _read_large(self, node: Input, rows: Any, time: Time, sign: int) -> Change:
+        """Return a DataFrame of many rows in files, and in memory after all where it is not that many."""
+        check_session(self._spark)
+        if node.key:
+            require_order(node, self._frontiers)
+        store = self._spill_store.store
+        change = written_down(store, node, rows, time, sign, self._columns_read(node, sign))
+        if change is None:
+            return Queued([], time, sign)
+        if change.rows > self._in_driver:
+            if node.key and sign > 0:
+                refuse_several(self._spark, store, change)
+            return change
+        found = change.writes(store.folder) if node.key else change.queued(store.folder)
+        for file in change.files:
+            (store.folder / file.name).unlink(missing_ok=True)
+        return found
+
+    def _columns_read(self, node: Input, sign: int) -> Collection[int]:
+        """Return which columns of an input are to be kept of what comes."""
+        if node.key and sign < 0:
+            return node.key
+        return range(len(schema_of(node))) if node.unique or node.key else columns_read(self._graph, node)
+
+    def foreach_batch(self, run: Run, name: str, source: str, op: str | None) -> Callable[[DataFrame, int], None]:
+        if is_connected(self._spark):
+            msg = (
+                "foreach_batch: Spark Connect calls the function in a process of its server, where this run is not: "
+                "use a session that is not remote, or number what comes and run.deliver(source, number, put)"
+            )
+            raise EngineError(msg)
+
+        def take(frame: DataFrame, batch: int) -> None:
+            def put(run: Run) -> None:
+                if op is None:
+                    run.insert(name, frame)
+                else:
+                    run.apply(name, frame.toArrow(), op=op)
+
+            run.deliver(source, batch, put)
+
+        return take

@@ -1,0 +1,145 @@
+"""Outputs of a run beside Spark: what is read of them gives DataFrames, and what is large of it stays on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tidemill.boundary.results import Rows, Updates
+from tidemill.dataflow.lattice import Antichain, Time
+from tidemill.dataflow.nodes import Output
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.durable.spill_files import ColdFile
+from tidemill.renderer.durable.spill_store import Memory
+from tidemill.renderer.durable.spilled import Cold
+from tidemill.renderer.embedded.executor import EmbeddedExecutor
+from tidemill.renderer.runs.queued import schema_of
+from tidemill.renderer.spark.dataframes import Names
+from tidemill.renderer.spark.live.on_disk import DiskRows, DiskUpdates, Parts, contents, folded, pin, read_cold, summed
+from tidemill.renderer.spark.live.state_files import written
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Outputs"]
+
+
+class Outputs:
+    """Reads outputs for an executor; holds the changes that are in files until they are read."""
+
+    def __init__(self, spark: SparkSession, embedded: EmbeddedExecutor, spill_store: Memory, in_driver: int) -> None:
+        self._spark = spark
+        self._embedded = embedded
+        self._spill_store = spill_store
+        self._in_driver = in_driver
+        self.fresh: Mapping[Output, tuple[ColdFile, ...]] = {}
+        """Changes that are in files: those of the step at hand."""
+        self._unread: dict[Output, tuple[ColdFile, ...]] = {}
+        """Those that were not read yet."""
+        self._unread_room: dict[Output, int] = {}
+        """From how many on these are added up, where that was done before and left many."""
+
+    def commit(self) -> None:
+        """Keep the changes of the step at hand until they are read."""
+        for output, files in self.fresh.items():
+            self._spill_store.store.pin(f.name for f in files)
+            self._unread[output] = (*self._unread.get(output, ()), *files)
+        self.fresh = {}
+
+    def rollback(self) -> None:
+        """Forget the changes of the step at hand."""
+        self.fresh = {}
+
+    def tidy(self) -> None:
+        """Add up changes that were not read at times that nobody tells apart, where they are many."""
+        for output in list(self._unread):
+            self._fold(output)
+
+    def _fold(self, output: Output) -> None:
+        files = self._unread[output]
+        limit = self._unread_room.get(output, int(output.changes))
+        if output.changes is True or sum(f.rows for f in files) <= limit:
+            return
+        store, cold = self._spill_store.store, self._spill_store.cold(output)
+        assert cold is not None
+        kept = self._embedded.compiled.outputs[output].kept
+        data = folded(read_cold(self._spark, store, cold.layout, files), len(schema_of(output)), kept)
+        found = tuple(written(store, f"{output.id}/unread", data, has_lists=cold.layout.has_lists))
+        store.pin(f.name for f in found)
+        self._unread[output] = found
+        store.unpin(f.name for f in files)
+        self._unread_room[output] = max(int(output.changes), 2 * sum(f.rows for f in found))
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def contents(self, node: Output, at: Time | None) -> Rows:
+        """See `Executor`."""
+        cold = self._spill_store.cold(node)
+        if cold is not None and cold.size > self._in_driver:
+            return self._contents_on_disk(node, at, cold)
+        found = self._embedded.contents(node, at)
+        found.to_frame = self._frame
+        return found
+
+    def _contents_on_disk(self, node: Output, at: Time | None, cold: Cold) -> Rows:
+        schema, operator = schema_of(node), self._embedded.compiled.outputs[node]
+        files = tuple(f for batch in cold.cold_batches for f in batch.files)
+        here = cold.layout.decoded(operator.spine.held(), self._embedded.compiled.interner)
+        parts = Parts(self._spark, self._spill_store.store, cold, files, here)
+        names = list(schema.names)
+        found = DiskRows(
+            schema,
+            at,
+            lambda: self._embedded.rows(schema, parts.updates(), at),
+            lambda: contents(parts.frame(), len(schema), at).toDF(*names),
+        )
+        pin(self._spill_store.store, files, found)
+        return found
+
+    def take_unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
+        """See `Executor`."""
+        if self._unread.get(node):
+            return self._take_unread_on_disk(node, lower, upper)
+        found = self._embedded.take_unread(node, lower, upper)
+        found.to_frame = self._frame
+        return found
+
+    def _take_unread_on_disk(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
+        embedded, store = self._embedded, self._spill_store.store
+        schema, operator, coordinates = schema_of(node), embedded.compiled.outputs[node], embedded.graph.coordinates
+        cold, files = self._spill_store.cold(node), self._unread[node]
+        assert cold is not None
+        here = cold.layout.decoded(operator.unread_together(), embedded.compiled.interner)
+        parts = Parts(self._spark, store, cold, files, here)
+        names = [*schema.names, *Names.of(coordinates, None, "diff").times, "diff"]
+        found = DiskUpdates(
+            schema,
+            coordinates,
+            lower,
+            upper,
+            lambda: embedded.updates(schema, parts.updates(), lower, upper),
+            lambda: summed(parts.frame(), len(schema), len(coordinates)).toDF(*names),
+        )
+        pin(store, files, found)
+        operator.unread = []
+        del self._unread[node]
+        store.unpin(f.name for f in files)
+        return found
+
+    def changed_since(self, node: Output, time: Time, since: Antichain, upper: Antichain) -> Updates:
+        """See `Executor`."""
+        found = self._embedded.changed_since(node, time, since, upper)
+        found.to_frame = self._frame
+        return found
+
+    def _frame(self, schema: Schema, table: pa.Table) -> Any:
+        """Return Arrow columns as a DataFrame: the schema's, then those of times and diffs."""
+        from pyspark.sql import types as T  # noqa: N812, PLC0415 - what everybody calls it
+
+        from tidemill.renderer.spark.types import struct  # noqa: PLC0415 - imports pyspark
+
+        more = [T.StructField(name, T.LongType(), False) for name in table.column_names[len(schema) :]]
+        whole = T.StructType([*struct(schema).fields, *more])
+        return self._spark.createDataFrame(table.combine_chunks(), schema=whole)  # PySpark 4.3 ends at an empty chunk
