@@ -23,7 +23,6 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import tidemill as tm
-from tidemill.renderer.durable import Durable
 
 NODES = 12
 
@@ -84,7 +83,7 @@ def work(folder: Path, steps: int, checkpoint_every: int, in_memory: int, *, spa
     """Take the steps that are still to be taken, saying so."""
     session = tm.local_spark("local[2]", **{"spark.ui.enabled": "false"}) if spark and not driver else None
     print("opening", flush=True)
-    engine: Any = Durable(folder / "state", checkpoint_every=checkpoint_every, in_memory=in_memory)
+    engine: Any = tm.Embedded(folder / "state", checkpoint_every=checkpoint_every, in_memory=in_memory)
     if session is not None:
         state = folder / "state"
         engine = tm.Spark(session, state, checkpoint_every=checkpoint_every, in_memory=in_memory, in_driver=7)
@@ -110,7 +109,7 @@ def outcome(folder: Path, *, spark: bool) -> dict[str, Any]:
         for path in sorted((folder / "log").rglob("*"))
         if path.is_file() and path.name != "_tidemill.json"
     }
-    with (build_large() if spark else build()).start(Durable(folder / "state")) as run:
+    with (build_large() if spark else build()).start(tm.Embedded(folder / "state")) as run:
         contents = {name: [list(row) for row in run.snapshot(name)] for name in ("reach", "named", "sums")}
         return {"files": files, "contents": contents, "frontier": str(run.frontier("edges"))}
 

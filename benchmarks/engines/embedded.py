@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow.compute  # noqa: F401 - memory is counted from after the imports
 
 import tidemill as tm
-import tidemill.renderer.embedded.run
+import tidemill.renderer.embedded.executor
 from benchmarks.workload import Change, Row, Tables, Workload
 
 

@@ -9,7 +9,6 @@ import pytest
 
 import tidemill as tm
 from tidemill.errors import SchemaError, StateError, StepError, UnknownNameError
-from tidemill.renderer.durable import Durable
 
 
 def build():
@@ -29,21 +28,21 @@ def logged(folder, output):
 def test_each_step_writes_its_changes(tmp_path):
     state, log = tmp_path / "state", tmp_path / "log"
     flow = build()
-    with flow.start(Durable(state)) as run:
+    with flow.start(tm.Embedded(state)) as run:
         run.to_changelog(log)
         run.insert("x", [("a", 1), ("b", 9)])
         run.update("x", [(("a", 1), 1, 1)])
         run.advance_to(2)
         run.advance()
         run.to_changelog(log)
-    with flow.start(Durable(state)) as run:  # goes on without being told
+    with flow.start(tm.Embedded(state)) as run:  # goes on without being told
         run.delete("x", [("b", 9)])
         run.advance()
         assert list(run.changes("big")) == [(("b", 9), 3, -1)]
     assert logged(log, "n") == [("a", 1, 0, 1), ("b", 1, 0, 1), ("a", 1, 1, -1), ("a", 2, 1, 1), ("b", 1, 3, -1)]
     assert logged(log, "big") == [("b", 9, 0, 1), ("b", 9, 3, -1)]
     assert sorted(p.name for p in (log / "big").iterdir()) == ["step-0000000001.parquet", "step-0000000003.parquet"]
-    with flow.start(Durable(state)) as run:
+    with flow.start(tm.Embedded(state)) as run:
         run.to_changelog(log, outputs=[])
         run.insert("x", [("b", 9)])
         run.advance()
@@ -53,7 +52,7 @@ def test_each_step_writes_its_changes(tmp_path):
 def test_a_step_that_is_not_committed_shows_nothing(tmp_path, monkeypatch):
     flow = build()
     log = tmp_path / "log"
-    with flow.start(Durable(tmp_path / "state")) as run:
+    with flow.start(tm.Embedded(tmp_path / "state")) as run:
         run.to_changelog(log, outputs=["big"])
         run.insert("x", [("a", 7)])
         with monkeypatch.context() as patch:
@@ -75,7 +74,7 @@ def test_what_was_committed_and_not_shown_is_shown_later(tmp_path, monkeypatch):
     flow = build()
     log = tmp_path / "log"
     for again in (True, False):
-        with flow.start(Durable(tmp_path / "state")) as run:
+        with flow.start(tm.Embedded(tmp_path / "state")) as run:
             run.to_changelog(log, outputs=["big"])
             before = len(logged(log, "big"))
             run.insert("x", [("a", 7)])
@@ -91,7 +90,7 @@ def test_what_was_committed_and_not_shown_is_shown_later(tmp_path, monkeypatch):
                 assert [line[0] for line in logged(log, "big")] == ["a", "b"]
             else:
                 run.checkpoint()
-    with flow.start(Durable(tmp_path / "state")):
+    with flow.start(tm.Embedded(tmp_path / "state")):
         assert [line[0] for line in logged(log, "big")] == ["a", "b", "a"]
     assert not list((log / "big").glob(".*"))
 
@@ -105,13 +104,13 @@ def unmovable(path, to, *, move):
 def test_what_a_killed_process_wrote_and_did_not_commit_is_swept_up(tmp_path):
     flow = build()
     log = tmp_path / "log"
-    with flow.start(Durable(tmp_path / "state")) as run:
+    with flow.start(tm.Embedded(tmp_path / "state")) as run:
         run.to_changelog(log)
         run.insert("x", [("a", 7)])
         run.advance()
     left = log / "big" / ".step-0000000002.parquet.pending"
     left.write_bytes(b"half")
-    with flow.start(Durable(tmp_path / "state")):
+    with flow.start(tm.Embedded(tmp_path / "state")):
         assert not left.exists()
         assert len(logged(log, "big")) == 1
 
@@ -119,18 +118,18 @@ def test_what_a_killed_process_wrote_and_did_not_commit_is_swept_up(tmp_path):
 def test_refusals(tmp_path):
     flow = build()
     log = tmp_path / "log"
-    with flow.start(Durable(tmp_path / "state")) as run:
+    with flow.start(tm.Embedded(tmp_path / "state")) as run:
         run.to_changelog(log)
         with pytest.raises(UnknownNameError, match="no output 'bog'"):
             run.to_changelog(log, outputs=["bog"])
         (tmp_path / "file").write_text("x")
         with pytest.raises(StateError, match="cannot be used for changes"):
             run.to_changelog(tmp_path / "file")
-    with flow.start(Durable(tmp_path / "other")) as run, pytest.raises(StateError, match="changes of another run"):
+    with flow.start(tm.Embedded(tmp_path / "other")) as run, pytest.raises(StateError, match="changes of another run"):
         run.to_changelog(log)
     clash = tm.Dataflow()
     clash.output("o", clash.input("x", {"time": "int64"}))
-    with clash.start(Durable(tmp_path / "clash")) as run, pytest.raises(SchemaError, match="clash"):
+    with clash.start(tm.Embedded(tmp_path / "clash")) as run, pytest.raises(SchemaError, match="clash"):
         run.to_changelog(tmp_path / "clashing")
 
 
@@ -139,15 +138,15 @@ def test_refusals(tmp_path):
 
 def test_a_batch_delivered_again_is_passed_over(tmp_path):
     flow = build()
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         assert run.deliver("s", 0, lambda r: r.insert("x", [("a", 1)]))
         assert run.deliver("s", 1, lambda r: r.insert("x", [("a", 2)]))
         assert not run.deliver("s", 1, lambda r: r.insert("x", [("a", 2)]))
         assert run.deliver("t", 0, lambda r: r.insert("x", [("t", 2)]), advance_to=9)
-    with flow.start(Durable(tmp_path, checkpoint_every=1)) as run:
+    with flow.start(tm.Embedded(tmp_path, checkpoint_every=1)) as run:
         assert not run.deliver("s", 1, lambda r: r.insert("x", [("a", 2)]))
         assert run.deliver("s", 2, lambda r: r.insert("x", [("a", 3)]))
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         assert not run.deliver("t", 0, lambda r: r.insert("x", [("a", 2)]))
         assert sorted(run.snapshot("n")) == [("a", 3), ("t", 1)]
         assert run.frontier("x") == tm.Antichain([10])
@@ -167,7 +166,7 @@ def test_a_batch_that_fails_leaves_nothing(tmp_path):
         run.discard()
         raise RuntimeError
 
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         run.insert("x", [(1,)])
         run.upsert("y", [(1, 1)])
         with pytest.raises(tm.errors.ExpressionError):
@@ -178,13 +177,13 @@ def test_a_batch_that_fails_leaves_nothing(tmp_path):
             run.deliver("s", 0, lambda r: r.advance())
         assert run.deliver("s", 0, lambda r: r.insert("x", [(5,)]))
         assert (sorted(run.snapshot("o")), list(run.snapshot("k"))) == ([(2,), (10,)], [(1, 1)])
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         assert (sorted(run.snapshot("o")), list(run.snapshot("k"))) == ([(2,), (10,)], [(1, 1)])
         assert not run.deliver("s", 0, put)
 
 
 def test_a_batch_whose_step_was_taken_counts_whatever_callbacks_raise(tmp_path):
-    with build().start(Durable(tmp_path)) as run:
+    with build().start(tm.Embedded(tmp_path)) as run:
         run.on_step(lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             run.deliver("s", 0, lambda r: r.insert("x", [("a", 1)]))

@@ -11,7 +11,6 @@ from running import examples
 
 import tidemill as tm
 from tidemill.errors import StateError
-from tidemill.renderer.durable import Durable
 from tidemill.renderer.durable import spill_files as coldfiles
 from tidemill.renderer.durable.spilled import ColdStore
 from tidemill.renderer.embedded.trace.spine import Spine
@@ -31,9 +30,9 @@ class Spilling:
         self.folder = folder
         self.count = 0
 
-    def start(self, graph, keep):
+    def start(self, plan, keep):
         self.count += 1
-        return Durable(self.folder / str(self.count), in_memory=0, checkpoint_every=3).start(graph, keep)
+        return tm.Embedded(self.folder / str(self.count), in_memory=0, checkpoint_every=3).start(plan, keep)
 
 
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
@@ -71,7 +70,7 @@ def test_a_key_costs_the_pages_it_is_on(tmp_path, monkeypatch):
     pages = []
     read = coldfiles.Pages.read
     monkeypatch.setattr(coldfiles.Pages, "read", lambda self, some: pages.extend(some) or read(self, some))
-    with joined().start(Durable(tmp_path, in_memory=50_000)) as run:
+    with joined().start(tm.Embedded(tmp_path, in_memory=50_000)) as run:
         run.insert("left", pa.table({"k": np.arange(20_000), "v": np.arange(20_000).astype(str)}))
         run.insert("right", pa.table({"k": np.arange(20_000), "w": np.arange(20_000)}))
         run.advance()
@@ -102,12 +101,14 @@ def test_a_run_goes_on_with_what_was_spilled(tmp_path):
         play(whole, range(30))
         expected = {name: list(whole.snapshot(name)) for name in ("pairs", "sums")}
     for low in range(0, 30, 7):
-        with joined().start(Durable(tmp_path, in_memory=10, checkpoint_every=4)) as run:
+        with joined().start(tm.Embedded(tmp_path, in_memory=10, checkpoint_every=4)) as run:
             play(run, range(low, min(low + 7, 30)))
-    with joined().start(Durable(tmp_path, in_memory=10)) as run:
+    with joined().start(tm.Embedded(tmp_path, in_memory=10)) as run:
         assert {name: list(run.snapshot(name)) for name in expected} == expected
         run.checkpoint()
-        batches = {f.name for cold in run._memory.store.colds.values() for b in cold.cold_batches for f in b.files}
+        batches = {
+            f.name for cold in run._stepper.spill_store.store.colds.values() for b in cold.cold_batches for f in b.files
+        }
         assert {p.name for p in (tmp_path / "cold").iterdir()} == batches
         run.save(tmp_path / "saved")
     with tm.load(tmp_path / "saved", joined()) as run:
@@ -122,7 +123,7 @@ def test_compaction_leaves_what_was_read_as_it_was(tmp_path):
     flow = tm.Dataflow()
     x = flow.input("x", {"s": "string", "d": "decimal(30,2)", "l": "list<string>"})
     flow.output("o", x.group_by("s").agg(d=tm.max("d"), n=tm.count(), l=tm.first("l", order_by="d")))
-    with flow.start(Durable(tmp_path, in_memory=10**6)) as run:
+    with flow.start(tm.Embedded(tmp_path, in_memory=10**6)) as run:
         run.insert("x", [(f"s{i}", decimal.Decimal(i), (f"l{i}", "")) for i in range(20)])
         run.advance()
         run.spill()
@@ -137,9 +138,7 @@ def test_compaction_leaves_what_was_read_as_it_was(tmp_path):
 
 def test_without_a_folder_it_is_a_temporary_one(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    from tidemill.renderer.durable.run import DurableRun
-
-    run = DurableRun(joined().graph, 0, False, None, 1000, 0)
+    run = joined().start(tm.Embedded(in_memory=0), passes=False)
     run.insert("left", [(1, "a")])
     run.insert("right", [(1, 1)])
     run.advance()
@@ -153,7 +152,7 @@ def test_a_full_disk_leaves_the_state_in_memory(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    with joined().start(Durable(tmp_path, in_memory=2)) as run:
+    with joined().start(tm.Embedded(tmp_path, in_memory=2)) as run:
         with monkeypatch.context() as patch:
             patch.setattr(ColdStore, "new_path", full)
             with pytest.warns(RuntimeWarning, match="stays in memory: it could not be written.*No space left"):
@@ -163,13 +162,13 @@ def test_a_full_disk_leaves_the_state_in_memory(tmp_path, monkeypatch):
                 run.spill()
         run.insert("right", [(2, 7)])
         run.advance()
-        assert run._memory.store.colds
+        assert run._stepper.spill_store.store.colds
         assert list(run.snapshot("pairs")) == [(2, "b", 7)]
 
 
 @pytest.mark.parametrize("how", ["missing", "cut"])
 def test_a_damaged_file(tmp_path, how):
-    with joined().start(Durable(tmp_path, in_memory=0, checkpoint_every=1)) as run:
+    with joined().start(tm.Embedded(tmp_path, in_memory=0, checkpoint_every=1)) as run:
         run.insert("left", [(i, "a") for i in range(9)])
         run.advance()
     for path in (tmp_path / "cold").iterdir():
@@ -178,7 +177,7 @@ def test_a_damaged_file(tmp_path, how):
         else:
             path.write_bytes(path.read_bytes()[:-9])
     said = "is missing, which was committed" if how == "missing" else "is not a whole file of state"
-    with joined().start(Durable(tmp_path)) as run:
+    with joined().start(tm.Embedded(tmp_path)) as run:
         run.insert("right", [(2, 7)])
         with pytest.raises(StateError, match=said):
             run.advance()
@@ -186,12 +185,12 @@ def test_a_damaged_file(tmp_path, how):
 
 
 def test_what_a_dead_process_left_is_swept_up(tmp_path):
-    with joined().start(Durable(tmp_path, in_memory=0, checkpoint_every=1)) as run:
+    with joined().start(tm.Embedded(tmp_path, in_memory=0, checkpoint_every=1)) as run:
         run.insert("left", [(1, "a")])
         run.advance()
     before = sorted(p.name for p in (tmp_path / "cold").iterdir())
     (tmp_path / "cold" / "3-spine-000000-dead.parquet").write_bytes(b"...")
-    with joined().start(Durable(tmp_path)):
+    with joined().start(tm.Embedded(tmp_path)):
         assert sorted(p.name for p in (tmp_path / "cold").iterdir()) == before
 
 
@@ -205,7 +204,7 @@ def test_a_merge_that_fails_loses_nothing(tmp_path, monkeypatch, error):
 
     flow = tm.Dataflow()
     flow.output("n", flow.input("x", {"k": "int64"}).count("n"))
-    with flow.start(Durable(tmp_path, in_memory=0)) as run:
+    with flow.start(tm.Embedded(tmp_path, in_memory=0)) as run:
         for step in range(5):
             with monkeypatch.context() as patch:
                 if step == 2:
@@ -225,7 +224,7 @@ def test_constants_that_were_spilled_come_once(tmp_path):
     flow.output("only", constants.count("n"))
     flow.output("both", constants.concat(flow.input("x", {"i": "int64"})).distinct())
     for step in range(3):
-        with flow.start(Durable(tmp_path, in_memory=0)) as run:
+        with flow.start(tm.Embedded(tmp_path, in_memory=0)) as run:
             run.insert("x", [(step,)])
             run.advance()
             run.checkpoint()
@@ -235,12 +234,10 @@ def test_constants_that_were_spilled_come_once(tmp_path):
 
 @pytest.mark.parametrize("durable", [False, True])
 def test_files_that_were_replaced_are_removed(tmp_path, monkeypatch, durable):
-    from tidemill.renderer.durable.run import DurableRun
-
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     flow = tm.Dataflow()
     flow.output("n", flow.input("x", {"k": "int64"}).count("n"))
-    run = DurableRun(flow.graph, 0, False, tmp_path / "state" if durable else None, 1000, 0)
+    run = flow.start(tm.Embedded(tmp_path / "state" if durable else None, in_memory=0), passes=False)
     for step in range(100):
         run.insert("x", [(step % 7,), (step,)])
         run.advance()
@@ -251,7 +248,7 @@ def test_files_that_were_replaced_are_removed(tmp_path, monkeypatch, durable):
     assert len(run.snapshot("n")) == 100
     run.close()
     if durable:
-        with flow.start(Durable(tmp_path / "state")) as again:
+        with flow.start(tm.Embedded(tmp_path / "state")) as again:
             assert len(again.snapshot("n")) == 100
 
 
@@ -261,11 +258,11 @@ def test_interned_values_are_bounded_too(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "_FEW_INTERNED", 50)
     flow = tm.Dataflow()
     flow.output("n", flow.input("x", {"s": "string"}).count("n"), changes=False)
-    with flow.start(Durable(tmp_path, in_memory=10)) as run:
+    with flow.start(tm.Embedded(tmp_path, in_memory=10)) as run:
         for step in range(40):
             run.insert("x", [(f"{step}-{i}",) for i in range(20)])
             run.advance()
-        assert run.compiled.interner.live < 200
+        assert run.executor.compiled.interner.live < 200
         assert len(run.snapshot("n")) == 800
 
 
@@ -273,7 +270,7 @@ def test_a_key_that_was_read_is_read_again_when_more_of_it_is_spilled(tmp_path):
     """The batch that comes second is too small to be merged with the first, of which the key is in memory."""
     flow = tm.Dataflow()
     flow.output("s", flow.input("x", {"k": "int64", "v": "int64"}).group_by("k").agg(n=tm.count(), s=tm.sum("v")))
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         run.insert("x", [(i, i) for i in range(50)])
         run.advance()
         run.spill()
@@ -299,7 +296,7 @@ def spilled(run, low):
 
 def test_what_a_checkpoint_refers_to_that_was_interrupted_stays(tmp_path, monkeypatch):
     """Its manifest was in place, and what it refers to was merged with more and removed: the folder was lost."""
-    with grouped().start(Durable(tmp_path)) as run:
+    with grouped().start(tm.Embedded(tmp_path)) as run:
         spilled(run, 0)
         run.checkpoint()
         spilled(run, 10)
@@ -317,10 +314,10 @@ def test_what_a_checkpoint_refers_to_that_was_interrupted_stays(tmp_path, monkey
         spilled(run, 20)
         run.compact()
         expected = list(run.snapshot("s"))
-    with grouped().start(Durable(tmp_path)) as run:
+    with grouped().start(tm.Embedded(tmp_path)) as run:
         assert list(run.snapshot("s")) == expected
         run.checkpoint()
-        assert {p.name for p in (tmp_path / "cold").iterdir()} == run._memory.store.names
+        assert {p.name for p in (tmp_path / "cold").iterdir()} == run._stepper.spill_store.store.names
 
 
 def interrupting(*_):
@@ -329,7 +326,7 @@ def interrupting(*_):
 
 def test_a_page_that_was_being_read_is_not_there_twice(tmp_path, monkeypatch):
     """Interrupted when it was in memory, and not yet known to be: the step that was tried again counted it twice."""
-    with grouped().start(Durable(tmp_path)) as run:
+    with grouped().start(tm.Embedded(tmp_path)) as run:
         spilled(run, 0)
         run.insert("x", [(3, 5)])
         with monkeypatch.context() as patch:
@@ -341,7 +338,7 @@ def test_a_page_that_was_being_read_is_not_there_twice(tmp_path, monkeypatch):
 
 
 def test_a_spill_that_is_interrupted_leaves_nothing_twice(tmp_path, monkeypatch):
-    with grouped().start(Durable(tmp_path)) as run:
+    with grouped().start(tm.Embedded(tmp_path)) as run:
         run.insert("x", [(1, 1)])
         run.advance()
         with monkeypatch.context() as patch:
@@ -357,7 +354,7 @@ def test_a_full_disk_is_not_filled_with_halves_of_files(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    with grouped().start(Durable(tmp_path)) as run:
+    with grouped().start(tm.Embedded(tmp_path)) as run:
         spilled(run, 0)
         for low in (100, 110):  # too little to be merged with the rest by itself
             run.insert("x", [(low, 1)])
@@ -375,11 +372,11 @@ def test_a_full_disk_is_not_filled_with_halves_of_files(tmp_path, monkeypatch):
 
 
 def test_closing_that_is_interrupted_lets_go_of_the_folder(tmp_path, monkeypatch):
-    run = grouped().start(Durable(tmp_path))
+    run = grouped().start(tm.Embedded(tmp_path))
     spilled(run, 0)
     with monkeypatch.context() as patch:
         patch.setattr(ColdStore, "close", interrupting)
         with pytest.raises(KeyboardInterrupt):
             run.close()
-    with grouped().start(Durable(tmp_path)) as again:
+    with grouped().start(tm.Embedded(tmp_path)) as again:
         assert len(again.snapshot("s")) == 10

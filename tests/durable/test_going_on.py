@@ -6,7 +6,6 @@ from running import examples
 
 import tidemill as tm
 from tidemill.errors import StateError
-from tidemill.renderer.durable import Durable
 
 
 def counts():
@@ -22,13 +21,13 @@ def files(folder, kind):
 
 def test_a_run_goes_on(tmp_path):
     flow = counts()
-    with flow.start(Durable(tmp_path), keep=3) as run:
+    with flow.start(tm.Embedded(tmp_path), keep=3) as run:
         run.insert("x", [("a", 1.5), ("b", None)])
         run.insert("x", [("late", float("nan"))], time=2)
         run.advance()
         run.insert("x", [("lost", 7.0)])  # no step took it: it is to be put in again
         before = run.snapshot("n")
-    with flow.start(Durable(tmp_path), keep=3) as again:
+    with flow.start(tm.Embedded(tmp_path), keep=3) as again:
         assert again.snapshot("n") == before
         assert again.frontier("x") == tm.Antichain([1])
         assert list(again.changes("n")) == []
@@ -49,7 +48,7 @@ def test_going_on_after_every_step_changes_nothing(tmp_path_factory, coordinates
     @given(tm.testing.dataflows(coordinates=coordinates))
     def check(case):
         folder = tmp_path_factory.mktemp("state")
-        engine = Durable(folder, checkpoint_every=checkpoint_every)
+        engine = tm.Embedded(folder, checkpoint_every=checkpoint_every)
         assert follow(case, coordinates, None, False) == follow(case, coordinates, engine, True)
 
     check()
@@ -85,14 +84,14 @@ def follow(case, coordinates, engine, anew):
 def test_writes_by_key_go_on(tmp_path):
     flow = tm.Dataflow()
     flow.output("o", flow.input("x", {"v": "decimal(9,2)", "k": "int64", "d": "date"}, key=["k"]))
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         run.upsert("x", [(1, 1, None), (2, 2, None)])
         run.advance()
         run.upsert("x", [(3, 1, None)], time=5)
         run.delete("x", [(2,)])
         run.advance()
         run.upsert("x", [(9, 1, None)], time=5)
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         assert [r[1] for r in run.snapshot("o")] == [1]
         run.apply("x", [(7, 4, None, "insert"), (None, 1, None, "delete")])
         run.advance_to(3)
@@ -100,14 +99,14 @@ def test_writes_by_key_go_on(tmp_path):
         run.advance_to(6)
         expected = list(run.snapshot("o"))
         assert [(int(v), k) for v, k, _ in expected] == [(3, 1), (7, 4)]
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         assert list(run.snapshot("o")) == expected
 
 
 def test_a_step_that_fails_is_not_recorded_and_what_is_discarded_stays_so(tmp_path):
     flow = tm.Dataflow()
     flow.output("o", flow.input("x", {"i": "int64"}).select(i="10 div i"))
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         run.insert("x", [(5,)])
         run.insert("x", [(1,)], time=3)
         run.advance()
@@ -118,14 +117,14 @@ def test_a_step_that_fails_is_not_recorded_and_what_is_discarded_stays_so(tmp_pa
         run.discard()
         run.insert("x", [(2,)])
         run.advance()
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         run.advance_to(9)
         assert sorted(run.snapshot("o")) == [(2,), (5,)]
 
 
 def test_checkpoints_by_themselves_and_by_hand(tmp_path):
     flow = counts()
-    with flow.start(Durable(tmp_path, checkpoint_every=3)) as run:
+    with flow.start(tm.Embedded(tmp_path, checkpoint_every=3)) as run:
         for i in range(7):
             run.insert("x", [("a", i)])
             run.advance()
@@ -138,7 +137,7 @@ def test_checkpoints_by_themselves_and_by_hand(tmp_path):
         run.discard()
         run.checkpoint()
         assert files(tmp_path, "step") == []
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         assert list(run.snapshot("n")) == [("a", 7, 21.0, 0.0)]
         assert run.frontier("x") == tm.Antichain([7])
         numbers = []
@@ -155,25 +154,25 @@ def test_what_is_handed_in_is_taken_by_value(tmp_path):
     flow = tm.Dataflow()
     flow.output("o", flow.input("x", {"i": "int64"}))
     memory = np.array([1, 2, 3])
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         run.insert("x", pa.table({"i": pa.Array.from_buffers(pa.int64(), 3, [None, pa.py_buffer(memory)])}))
         memory[:] = 9
         run.advance()
         assert sorted(run.snapshot("o")) == [(1,), (2,), (3,)]
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         assert sorted(run.snapshot("o")) == [(1,), (2,), (3,)]
 
 
 def test_a_callback_that_inserts_and_one_that_raises(tmp_path):
     flow = counts()
-    with flow.start(Durable(tmp_path, checkpoint_every=1)) as run:
+    with flow.start(tm.Embedded(tmp_path, checkpoint_every=1)) as run:
         stop = run.on_step(lambda step: step.number == 1 and run.insert("x", [("from within", 1.0)]))
         run.advance()
         stop()
         run.on_step(lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             run.advance()
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         assert [row[0] for row in run.snapshot("n")] == ["from within"]
 
 
@@ -182,7 +181,7 @@ def test_constants_alone(tmp_path):
     flow.output("c", flow.constant({"i": "int64"}, [(1,), (2,)]))
     flow.output("x", flow.input("x", {"i": "int64"}))
     for epoch in range(3):
-        with flow.start(Durable(tmp_path, checkpoint_every=2)) as run:
+        with flow.start(tm.Embedded(tmp_path, checkpoint_every=2)) as run:
             assert sorted(run.snapshot("c")) == [(1,), (2,)]
             assert run.frontier("x") == tm.Antichain([epoch])
             run.insert("x", [(epoch,)])
@@ -212,11 +211,11 @@ def test_columns_of_every_type_go_on(tmp_path):
     flow = tm.Dataflow()
     flow.output("o", flow.input("x", schema))
     flow.output("k", flow.input("y", schema, key=["e", "f", "i"]))
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         run.update("x", [(row, 0, 2), ((None,) * 9, 0, -1)])
         run.upsert("y", [row])
         run.advance()
         expected = {name: run.snapshot(name).counts() for name in ("o", "k")}
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         assert {name: run.snapshot(name).counts() for name in ("o", "k")} == expected
         assert len(expected["o"]) == 2

@@ -13,7 +13,6 @@ import pytest
 
 import tidemill as tm
 from tidemill.errors import ClosedRunError, StateError
-from tidemill.renderer.durable import Durable
 
 
 def counts(aggregate=tm.sum):
@@ -27,7 +26,7 @@ def counts(aggregate=tm.sum):
 def state(tmp_path):
     """A folder with a checkpoint and two steps."""
     folder = tmp_path / "state"
-    with counts().start(Durable(folder)) as run:
+    with counts().start(tm.Embedded(folder)) as run:
         for i in range(4):
             run.insert("x", [("a", i)])
             run.advance()
@@ -42,33 +41,33 @@ def only(folder, start):
 
 
 def is_whole(folder, total=6):
-    with counts().start(Durable(folder)) as run:
+    with counts().start(tm.Embedded(folder)) as run:
         assert list(run.snapshot("n")) == [("a", total)]
 
 
 def test_another_dataflow(state):
     with pytest.raises(StateError, match=r"another dataflow: saved: .*sum AS s.*now: .*max AS s.*another folder"):
-        counts(tm.max).start(Durable(state))
+        counts(tm.max).start(tm.Embedded(state))
     is_whole(state)
 
 
 def test_another_keep(state):
     with pytest.raises(StateError, match="run with keep=0: start it so, not with keep=5"):
-        counts().start(Durable(state), keep=5)
+        counts().start(tm.Embedded(state), keep=5)
     is_whole(state)
 
 
 def test_other_passes(state):
     with pytest.raises(StateError, match=r"as the passes .*fuse_linear.* leave it: start it with these"):
-        counts().start(Durable(state), passes=False)
-    with counts().start(Durable(state), passes=True) as run:
+        counts().start(tm.Embedded(state), passes=False)
+    with counts().start(tm.Embedded(state), passes=True) as run:
         names = list(run.passes)
-    with counts().start(Durable(state), passes=names):
+    with counts().start(tm.Embedded(state), passes=names):
         pass
     other = state.parent / "as built"
-    with counts().start(Durable(other), passes=False) as run:
+    with counts().start(tm.Embedded(other), passes=False) as run:
         assert run.passes == ()
-    with counts().start(Durable(other)) as run:  # all that there were when it was begun: none
+    with counts().start(tm.Embedded(other)) as run:  # all that there were when it was begun: none
         assert run.passes == ()
 
 
@@ -77,7 +76,7 @@ def test_another_version(state):
     manifest = json.loads(path.read_text())
     path.write_text(json.dumps(manifest | {"version": 99}))
     with pytest.raises(StateError, match="version 99 of the format, expected 1"):
-        counts().start(Durable(state))
+        counts().start(tm.Embedded(state))
     path.write_text(json.dumps(manifest))
     is_whole(state)
 
@@ -106,7 +105,7 @@ def test_damage(state, start, message, damage):
     else:
         path.write_bytes(whole[: len(whole) // 2] if damage == "cut" else b"")
     with pytest.raises(StateError, match=message) as caught:
-        counts().start(Durable(state))
+        counts().start(tm.Embedded(state))
     assert start in str(caught.value)
     path.write_bytes(whole)
     is_whole(state)
@@ -134,9 +133,9 @@ def test_whatever_byte_is_changed(state, start):
 
 
 def test_a_second_owner_in_this_process(state):
-    with counts().start(Durable(state)) as run:
+    with counts().start(tm.Embedded(state)) as run:
         with pytest.raises(StateError, match=rf"in use by a run of process {os.getpid()} on .*close that one first"):
-            counts().start(Durable(state))
+            counts().start(tm.Embedded(state))
         run.insert("x", [("a", 10)])
         run.advance()
     is_whole(state, 16)
@@ -144,11 +143,10 @@ def test_a_second_owner_in_this_process(state):
 
 HOLDER = """
 import sys, time, tidemill as tm
-from tidemill.renderer.durable import Durable
 flow = tm.Dataflow("counts")
 x = flow.input("x", {"k": "string", "v": "int64"})
 flow.output("n", x.group_by("k").agg(s=tm.sum("v")))
-run = flow.start(Durable(sys.argv[1]))
+run = flow.start(tm.Embedded(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)
 """
@@ -158,13 +156,13 @@ def test_a_second_owner_and_a_lock_that_dies_with_its_process(state):
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(state)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(StateError, match=f"in use by a run of process {holder.pid} on "):
-            counts().start(Durable(state))
+            counts().start(tm.Embedded(state))
         holder.kill()
     is_whole(state)
 
 
 def test_a_forked_child_does_not_hold_the_lock(state):
-    run = counts().start(Durable(state))
+    run = counts().start(tm.Embedded(state))
     ready, told = os.pipe()
     child = os.fork()
     if child == 0:
@@ -184,9 +182,9 @@ def test_a_forked_child_does_not_hold_the_lock(state):
 
 def test_a_second_writer_is_fenced(state, monkeypatch):
     """Where locks do not work, as on some file systems: the step of the one who comes second is not taken."""
-    run = counts().start(Durable(state))
+    run = counts().start(tm.Embedded(state))
     monkeypatch.setattr("fcntl.flock", lambda *_: None)
-    with counts().start(Durable(state)) as other:
+    with counts().start(tm.Embedded(state)) as other:
         other.insert("x", [("a", 10)])
         other.advance()
     run.insert("x", [("a", 100)])
@@ -213,7 +211,7 @@ def failing(original, allowed):
 @pytest.mark.parametrize(("name", "allowed"), [("fsync", 0), ("fsync", 2), ("link", 0)])
 def test_a_full_disk(state, monkeypatch, name, allowed):
     """Whichever write fails, the step is not taken, and is when there is room again."""
-    with counts().start(Durable(state)) as run:
+    with counts().start(tm.Embedded(state)) as run:
         run.insert("x", [("a", 10)])
         with monkeypatch.context() as patch:
             patch.setattr(os, name, failing(getattr(os, name), allowed))
@@ -229,7 +227,7 @@ def test_a_file_that_may_not_grow(state):
     """The same by the operating system itself: no file beyond so many bytes."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    with counts().start(Durable(state)) as run:
+    with counts().start(tm.Embedded(state)) as run:
         run.insert("x", [(f"key {i}", i) for i in range(10_000)])
         resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, before[1]))
         try:
@@ -246,7 +244,7 @@ def test_a_file_that_may_not_grow(state):
         rows = run.snapshot("n").counts()
         assert len(rows) == 61
         run.advance()
-    with counts().start(Durable(state)) as run:
+    with counts().start(tm.Embedded(state)) as run:
         assert run.snapshot("n").counts() == rows
     assert not [p for p in state.iterdir() if p.name.startswith(".")]
 
@@ -255,10 +253,10 @@ def test_folders_that_are_none(tmp_path):
     (tmp_path / "file").write_text("x")
     for folder in (tmp_path / "file", tmp_path / "file" / "below", "/proc/tidemill"):
         with pytest.raises(StateError, match="cannot be used for state .*expected a folder in which"):
-            counts().start(Durable(folder))
+            counts().start(tm.Embedded(folder))
     with pytest.raises(StateError, match="expected a folder of this machine"):
-        counts().start(Durable("s3://bucket/state"))
-    with counts().start(Durable(f"file://{tmp_path}/state")) as run:
+        counts().start(tm.Embedded("s3://bucket/state"))
+    with counts().start(tm.Embedded(f"file://{tmp_path}/state")) as run:
         run.advance()
     assert (tmp_path / "state" / "lock").exists()
 
@@ -266,7 +264,7 @@ def test_folders_that_are_none(tmp_path):
 def test_an_unwritable_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "open", failing(os.open, 0))
     with pytest.raises(StateError, match="cannot be used for state .*No space left"):
-        counts().start(Durable(tmp_path))
+        counts().start(tm.Embedded(tmp_path))
 
 
 def test_functions_that_are_not_what_they_were(tmp_path):
@@ -279,20 +277,20 @@ def test_functions_that_are_not_what_they_were(tmp_path):
 
     flow = tm.Dataflow()
     flow.output("o", flow.input("x", {"i": "int64"}).map_rows(careful, {"i": "int64"}))
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         run.insert("x", [(1,)])
         run.advance()
     broken.append(True)
     with pytest.raises(StateError, match=r"step 1 was taken and cannot be repeated .*is not what it was"):
-        flow.start(Durable(tmp_path))
+        flow.start(tm.Embedded(tmp_path))
     broken.clear()
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         assert list(run.snapshot("o")) == [(1,)]
 
 
 def test_interrupted_in_the_middle_of_a_commit(state, monkeypatch):
     """Ctrl-C just after the manifest is there: the step is committed, and the run, which cannot know, is closed."""
-    run = counts().start(Durable(state))
+    run = counts().start(tm.Embedded(state))
     run.insert("x", [("a", 10)])
     link = os.link
 
@@ -304,7 +302,7 @@ def test_interrupted_in_the_middle_of_a_commit(state, monkeypatch):
         patch.setattr(os, "link", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run.advance()
-    with pytest.raises(ClosedRunError, match="interrupted in the middle of a commit"):
+    with pytest.raises(ClosedRunError, match="was interrupted while a step was made final: start another on"):
         run.advance()
     is_whole(state, 16)
 

@@ -1,5 +1,7 @@
-"""Ctrl-C at any moment of a step: it is taken, or the run is as it was before."""
+"""Ctrl-C at any moment of a step: it is taken, or the run is as it was before, or it says that it is of no more use."""
 
+import contextlib
+import inspect
 import signal
 import threading
 
@@ -7,11 +9,18 @@ import pytest
 from running import KV, new_flow
 
 import tidemill as tm
-from tidemill.renderer.durable import Durable
-from tidemill.renderer.embedded.run import EmbeddedRun
+from tidemill.errors import ClosedRunError
+from tidemill.renderer.durable.changelog import Changelogs
+from tidemill.renderer.durable.journal import Journal
+from tidemill.renderer.durable.large_changes import LargeChanges
+from tidemill.renderer.durable.recorder import StepRecorder
+from tidemill.renderer.durable.step_log import StepLog
+from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.trace.spine import Spine
-from tidemill.renderer.reference.engine import Reference, ReferenceRun
-from tidemill.renderer.runs.interrupts import Interrupts
+from tidemill.renderer.reference.executor import ReferenceExecutor
+from tidemill.renderer.runs.frontiers import Frontiers
+from tidemill.renderer.runs.lifecycle import Lifecycle
+from tidemill.renderer.runs.stepper import Stepper
 
 
 @pytest.fixture(autouse=True)
@@ -31,16 +40,16 @@ def sums():
 def interrupted_after(function):
     """That function, with Ctrl-C pressed as it ends."""
 
-    def pressed(*args):
-        found = function(*args)
+    def then_pressed(*args, **more):
+        found = function(*args, **more)
         signal.raise_signal(signal.SIGINT)
         return found
 
-    return pressed
+    return then_pressed
 
 
 def begun(tmp_path, engine):
-    run = sums().start({"embedded": None, "durable": Durable(tmp_path), "reference": Reference()}[engine])
+    run = sums().start({"embedded": None, "durable": tm.Embedded(tmp_path), "reference": tm.Reference()}[engine])
     run.insert("x", [(1, 1)])
     run.advance()
     run.changes("o")
@@ -48,76 +57,134 @@ def begun(tmp_path, engine):
     return run
 
 
-MOMENTS = {
-    "the work": ("embedded", EmbeddedRun, "_work", False),
-    "putting back": ("embedded", Spine, "rollback", False),
-    "taking it": ("embedded", Spine, "commit", True),
-    "writing it down": ("durable", EmbeddedRun, "_work", False),
-    "taking what is written down": ("durable", Spine, "commit", True),
-    "the specification's work": ("reference", ReferenceRun, "_inspect", False),
+def pressed(monkeypatch, of, name, run):
+    """Take a step in which Ctrl-C comes as a method ends."""
+    handler = signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patch:
+        patch.setattr(of, name, interrupted_after(getattr(of, name)))
+        with pytest.raises(KeyboardInterrupt):
+            run.advance()
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+WORK = {
+    "the work": ("embedded", EmbeddedExecutor, "step"),
+    "the work of a durable run": ("durable", EmbeddedExecutor, "step"),
+    "the specification's work": ("reference", ReferenceExecutor, "step"),
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_step_is_taken_or_not(tmp_path, monkeypatch, moment):
-    engine, of, name, taken = MOMENTS[moment]
-    handler = signal.getsignal(signal.SIGINT)
+@pytest.mark.parametrize("moment", WORK)
+def test_work_that_is_interrupted_is_undone(tmp_path, monkeypatch, moment):
+    engine, of, name = WORK[moment]
     with begun(tmp_path, engine) as run:
-        with monkeypatch.context() as patch:
-            patch.setattr(of, name, interrupted_after(getattr(of, name)))
-            if name == "rollback":
-                patch.setattr(EmbeddedRun, "_write_down", interrupted_after(EmbeddedRun._write_down))
-            with pytest.raises(KeyboardInterrupt):
-                run.advance()
-        assert signal.getsignal(signal.SIGINT) is handler
-        assert run.frontier("x") == tm.Antichain([2 if taken else 1])
-        assert list(run.snapshot("o")) == [(1, 6 if taken else 1)]
-        if not taken:
-            run.advance()
+        pressed(monkeypatch, of, name, run)
+        assert run.frontier("x") == tm.Antichain([1])
+        assert list(run.snapshot("o")) == [(1, 1)]
+        run.advance()
         assert list(run.changes("o")) == [((1, 1), 1, -1), ((1, 6), 1, 1)]
         run.insert("x", [(2, 7)])
         run.advance()
         assert list(run.snapshot("o")) == [(1, 6), (2, 7)]
 
 
-def test_what_is_committed_is_taken(tmp_path, monkeypatch):
-    """Ctrl-C while the log is written does not close the run, and the next one on the folder has the step."""
-    from tidemill.renderer.durable.step_log import StepLog
+MADE_FINAL = {
+    "taking it": ("embedded", Spine, "commit"),
+    "taking all of it": ("embedded", EmbeddedExecutor, "commit"),
+    "the specification's taking it": ("reference", ReferenceExecutor, "commit"),
+    "the frontiers of what is taken": ("embedded", Frontiers, "settle"),
+}
 
+
+@pytest.mark.parametrize("moment", MADE_FINAL)
+def test_a_step_that_is_made_final_is_not_left_in_the_middle(tmp_path, monkeypatch, moment):
+    engine, of, name = MADE_FINAL[moment]
+    with begun(tmp_path, engine) as run:
+        pressed(monkeypatch, of, name, run)
+        for use in (run.advance, lambda: run.snapshot("o"), lambda: run.insert("x", [(2, 7)])):
+            with pytest.raises(ClosedRunError, match=r"interrupted while a step was made final: start another with"):
+                use()
+
+
+def test_putting_back_that_is_interrupted_closes_the_run(tmp_path, monkeypatch):
+    with begun(tmp_path, "embedded") as run, monkeypatch.context() as patch:
+        patch.setattr(EmbeddedExecutor, "step", interrupted_after(EmbeddedExecutor.step))
+        pressed(monkeypatch, Spine, "rollback", run)
+        with pytest.raises(ClosedRunError, match="interrupted"):
+            run.snapshot("o")
+
+
+WRITTEN_DOWN = {
+    "writing it down": (StepRecorder, "commit"),
+    "the manifest": (StepLog, "commit"),
+    "taking what is written down": (Spine, "commit"),
+}
+
+
+@pytest.mark.parametrize("moment", WRITTEN_DOWN)
+def test_what_is_written_down_is_there_when_it_is_opened_again(tmp_path, monkeypatch, moment):
+    of, name = WRITTEN_DOWN[moment]
     with begun(tmp_path, "durable") as run:
-        with monkeypatch.context() as patch:
-            patch.setattr(StepLog, "commit", interrupted_after_keywords(StepLog.commit))
-            with pytest.raises(KeyboardInterrupt):
-                run.advance()
-        assert list(run.snapshot("o")) == [(1, 6)]
-        run.insert("x", [(2, 7)])
-        run.advance()
-    with sums().start(Durable(tmp_path)) as run:
+        pressed(monkeypatch, of, name, run)
+        with pytest.raises(
+            ClosedRunError, match=r"interrupted while a step was made final: start another on .*goes on"
+        ):
+            run.snapshot("o")
+        with sums().start(tm.Embedded(tmp_path)) as again:  # it holds no lock any more
+            assert list(again.snapshot("o")) == [(1, 6)]
+            again.insert("x", [(2, 7)])
+            again.advance()
+    with sums().start(tm.Embedded(tmp_path)) as run:
         assert list(run.snapshot("o")) == [(1, 6), (2, 7)]
 
 
-def interrupted_after_keywords(function):
-    return lambda *args, **more: (function(*args, **more), signal.raise_signal(signal.SIGINT))
+def test_what_is_not_written_down_is_not_there(tmp_path, monkeypatch):
+    with begun(tmp_path, "durable") as run:
+        pressed(monkeypatch, LargeChanges, "require_flushed", run)
+    with sums().start(tm.Embedded(tmp_path)) as run:
+        assert list(run.snapshot("o")) == [(1, 1)]
+        assert run.frontier("x") == tm.Antichain([1])
 
 
-def test_handlers_of_others_are_called_and_put_back():
-    seen = []
-    before = signal.signal(signal.SIGINT, lambda *_: seen.append(1))
-    try:
-        ours = signal.getsignal(signal.SIGINT)
-        with Interrupts() as interrupts:
-            interrupts.hold()
-            interrupts.hold()
-            signal.raise_signal(signal.SIGINT)
-            assert not seen
-        assert seen == [1]
-        assert signal.getsignal(signal.SIGINT) is ours
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        with Interrupts() as interrupts:
-            interrupts.hold()
-            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
+def test_rows_that_are_interrupted_on_their_way_into_a_durable_run(tmp_path, monkeypatch):
+    """They would be in memory and not on record, so the run is given up, and the next one has all up to there."""
+    with begun(tmp_path, "durable") as run:
+        run.advance()
+        with monkeypatch.context() as patch:
+            patch.setattr(EmbeddedExecutor, "queue", interrupted_after(EmbeddedExecutor.queue))
+            with pytest.raises(KeyboardInterrupt):
+                run.insert("x", [(1, 100)])
+        with pytest.raises(ClosedRunError, match="interrupted while rows were put in"):
+            run.advance()
+    with sums().start(tm.Embedded(tmp_path)) as run:
+        run.advance()
+        assert list(run.snapshot("o")) == [(1, 6)]
+
+
+def test_at_any_moment_of_a_step(tmp_path, monkeypatch):
+    """Ctrl-C as each of the functions of a run ends, wherever it is: the step is taken or not, or the run says so."""
+    for of in (EmbeddedExecutor, Frontiers, Lifecycle, Stepper, StepRecorder, Journal, Changelogs, StepLog, Spine):
+        for name in [n for n, value in vars(of).items() if inspect.isfunction(value)]:
+            folder = tmp_path / f"{of.__name__}-{name}"
+            with begun(folder, "durable") as run:
+                with monkeypatch.context() as patch:
+                    patch.setattr(of, name, interrupted_after(getattr(of, name)))
+                    with contextlib.suppress(KeyboardInterrupt):
+                        run.advance()
+                try:
+                    found = list(run.snapshot("o"))
+                except ClosedRunError:
+                    pass
+                else:
+                    taken = run.frontier("x") == tm.Antichain([2])
+                    assert found == [(1, 6 if taken else 1)], (of, name)
+                    if not taken:
+                        run.advance()
+                        assert list(run.snapshot("o")) == [(1, 6)]
+                run.executor.close()
+            with sums().start(tm.Embedded(folder)) as run:
+                found = [(1, 1 if run.frontier("x") == tm.Antichain([1]) else 6)]
+                assert list(run.snapshot("o")) == found, (of, name)
 
 
 def test_other_threads_are_never_interrupted():

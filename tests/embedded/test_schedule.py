@@ -14,7 +14,7 @@ def started(build):
 
 
 def ports_of(run, kind):
-    return [run.compiled.operators[node].ports[0] for node in run.graph.nodes if isinstance(node, kind)]
+    return [run.executor.compiled.operators[node].ports[0] for node in run.graph.nodes if isinstance(node, kind)]
 
 
 def in_a_loop(flow, a):
@@ -26,7 +26,7 @@ def test_in_a_loop():
     """Rows may be there twice only where columns were left out, and in what a join makes."""
     with started(in_a_loop) as run:
         (variable,) = (node for node in run.graph.nodes if isinstance(node, Variable))
-        assert run.compiled.operators[variable].consolidated
+        assert run.executor.compiled.operators[variable].consolidated
         assert all(port.consolidated for port in ports_of(run, (Feedback, Output)))
         assert [port.consolidated for port in ports_of(run, Arrange)] == [True, False]
         assert [port.consolidated for port in ports_of(run, Threshold)] == [False]
@@ -51,7 +51,7 @@ def test_what_waited_comes_consolidated():
         port.operator.frontier.upper = Antichain([(1,)])
         port.release()
         assert port.take_consolidated().tolist() == [[7], [8], [0], [4]]
-        run.compiled.schedule.touched.clear()
+        run.executor.compiled.schedule.touched.clear()
 
 
 def test_what_waited_and_came_to_nothing():
@@ -64,4 +64,4 @@ def test_what_waited_and_came_to_nothing():
         port.release()
         assert not port.waiting
         assert not port.rounds
-        run.compiled.schedule.touched.clear()
+        run.executor.compiled.schedule.touched.clear()

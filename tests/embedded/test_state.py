@@ -230,7 +230,7 @@ def test_compacting_releases_what_nothing_refers_to(tmp_path):
         run.delete("x", [(f"passing {i}", -1)])
     run.advance()
     run.insert("x", [("waiting", -7)], time=99)
-    interner = run.compiled.interner
+    interner = run.executor.compiled.interner
     assert len(interner._numbers) == 52
     assert run.compact() > 0
     assert {"staying", "waiting"} <= set(interner._numbers)
@@ -273,7 +273,7 @@ def test_lists_and_what_they_hold_are_kept_released_and_saved(tmp_path):
     run.advance()
     run.delete("x", passing)
     run.advance()
-    interner = run.compiled.interner
+    interner = run.executor.compiled.interner
     before = len(interner._numbers)
     run.compact()
     assert len(interner._numbers) < before - 90  # at least a string, a list in a list, and a list each

@@ -103,7 +103,7 @@ def test_a_steps_work_does_not_grow_with_what_waits():
     flow = new_flow()
     flow.output("o", flow.input("a", KV).delay(lambda t: t + 1000 + t * 7919 % 500).count("n"))
     run = flow.start()
-    waiting = [p.waiting for o in run.compiled.operators.values() for p in o.ports]
+    waiting = [p.waiting for o in run.executor.compiled.operators.values() for p in o.ports]
     for i in range(500):
         run.insert("a", [(i, i)])
         run.advance()

@@ -12,9 +12,11 @@ import tidemill as tm
 from tidemill.dataflow import nodes
 from tidemill.dataflow.lattice import join_closure
 from tidemill.expressions.schema import Schema
-from tidemill.renderer.reference import operators
-from tidemill.renderer.reference.engine import ReferenceRun
+from tidemill.renderer.reference import Reference, operators
+from tidemill.renderer.reference.executor import ReferenceExecutor
 from tidemill.renderer.reference.traces import at_every_time, by_key, consolidated, triples
+from tidemill.renderer.runs.frontiers import Frontiers
+from tidemill.renderer.runs.run import Run
 from tidemill.testing import all_at_once, check_equivalent, dataflows, shuffled, time_by_time, updates
 
 ERROR = tm.errors.ExpressionError("boom", "x")
@@ -25,8 +27,8 @@ OTHER_ERROR = tm.errors.UserFunctionError("boom")
 class Broken:
     """The reference engine with one operator replaced."""
 
-    def start(self, graph, keep):
-        return ReferenceRun(graph, keep)
+    def start(self, plan, keep):
+        return Reference().start(plan, keep)
 
 
 @pytest.fixture
@@ -36,15 +38,19 @@ def broken(monkeypatch):
     def install(kind, rule):
         right = operators.RULES[kind]
 
-        class BrokenRun(ReferenceRun):
-            def _step(self, *args):
+        class BrokenExecutor(ReferenceExecutor):
+            def step(self, *args):
                 operators.RULES[kind] = lambda node, final, *sources: consolidated(rule(node, final, *sources))
                 try:
-                    super()._step(*args)
+                    super().step(*args)
                 finally:
                     operators.RULES[kind] = right
 
-        monkeypatch.setattr(Broken, "start", lambda _self, graph, keep: BrokenRun(graph, keep))
+        def start(_self, plan, keep):
+            frontiers = Frontiers(plan.graph, keep)
+            return Run(BrokenExecutor(plan.graph, frontiers.progress), frontiers)
+
+        monkeypatch.setattr(Broken, "start", start)
         return Broken()
 
     return install

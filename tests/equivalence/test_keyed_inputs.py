@@ -13,7 +13,6 @@ from running import examples, start
 
 import tidemill as tm
 from tidemill.errors import RowError, TimeError
-from tidemill.renderer.durable import Durable
 from tidemill.renderer.durable import spill_files as coldfiles
 from tidemill.renderer.embedded.operators import upsert_input as keyedinput
 
@@ -53,7 +52,7 @@ class Writing(SideBySide):
     def begin(self, keep, closes):
         self.closes = closes
         self.flow, self.keep = build(), keep
-        self.state = Durable(self.folder(), in_memory=0, checkpoint_every=4)
+        self.state = tm.Embedded(self.folder(), in_memory=0, checkpoint_every=4)
         self.runs = [start(self.flow, engine, keep=keep) for engine in ("reference", "embedded", self.state)]
         self.committed = True
 
@@ -232,6 +231,6 @@ def test_a_hundred_thousand_rows_are_not_a_dict_of_tuples():
         run.advance()
         run.compact()
         assert list(run.snapshot("n")) == [(count - 1,)]
-        (operator,) = run.compiled.inputs.values()
+        (operator,) = run.executor.compiled.inputs.values()
         assert operator.rows.size == run.metrics()[0].state_rows == count - 1
         assert sum(batch.keys.nbytes + batch.block.nbytes for batch in operator.rows.view.batches) <= 5 * 8 * count

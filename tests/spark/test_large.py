@@ -277,9 +277,7 @@ def test_large_changes_that_wait_survive_the_run(spark, tmp_path, monkeypatch, c
         assert list(run.snapshot("o")) == [(9,)]
         run.advance_to(3)
         assert sorted(run.snapshot("o")) == [(0,), (1,), (2,), (3,), (9,)]
-    from tidemill.renderer.durable import Durable
-
-    with flow.start(Durable(tmp_path)) as run:
+    with flow.start(tm.Embedded(tmp_path)) as run:
         run.advance_to(4)
         assert sorted(run.snapshot("o")) == [(0,), (1,), (2,), (3,), (9,), (10,), (11,), (12,), (13,)]
 

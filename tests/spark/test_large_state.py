@@ -147,7 +147,7 @@ def test_nothing_is_flushed_that_is_not_to_last(spark):
     with flow.start(tm.Spark(spark, in_driver=0)) as run:
         run.insert("x", spark.range(3).toDF("i"))
         run.advance()
-        assert not run._memory.store._flushing
+        assert not run._stepper.spill_store.store._flushing
         assert len(run.snapshot("o")) == 3
 
 
@@ -166,7 +166,7 @@ def test_a_step_that_cannot_put_state_on_the_disk_is_not_taken(spark, tmp_path, 
             with pytest.raises(tm.errors.StateError, match="No space left.*step.* was not taken"):
                 run.advance()
         files = {p.name for p in (tmp_path / "cold").iterdir()}  # what executors wrote for it has gone
-        assert files == run._memory.store.names | set(run._memory.store._pins)
+        assert files == run._stepper.spill_store.store.names | set(run._stepper.spill_store.store._pins)
         run.advance()
         assert sorted(run.snapshot("o")) == [(i,) for i in range(5)]
 

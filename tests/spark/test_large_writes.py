@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from running import examples
 
 import tidemill as tm
-from tidemill.renderer.durable import Durable
 
 ROW = "x double, v bigint, s string, l array<bigint>"
 SCHEMA = {"x": "float64", "v": "int64", "s": "string", "l": "list<int64>"}
@@ -64,7 +63,7 @@ def test_random_writes(spark, tmp_path_factory, in_driver):
                     r.advance_to(now)
                 assert seen(run) == seen(right)
             expected = seen(right)
-        with build().start(Durable(folder)) as run:
+        with build().start(tm.Embedded(folder)) as run:
             assert seen(run)[3:] == expected[3:]
             for name in ("x", "y"):  # what is left to come, with the driver alone
                 run.close_input(name)
@@ -143,7 +142,7 @@ def test_what_was_written_last_counts_whoever_takes_it(spark, tmp_path, checkpoi
         run.advance()
         with pytest.raises(ZeroDivisionError):
             run.deliver("s", 1, lambda r: r.delete("x", spark.range(20).toDF("k")) or 1 / 0)
-    with one().start(Durable(tmp_path) if by_driver else engine) as run:
+    with one().start(tm.Embedded(tmp_path) if by_driver else engine) as run:
         run.upsert("x", [(1, 5)], time=1)
         run.advance_to(2)
         assert sorted(run.snapshot("o")) == [(0, 1), (1, 5), (2, 2), (3, 2), (4, 3), (5, 2), (9, 3)]

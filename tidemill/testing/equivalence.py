@@ -25,7 +25,7 @@ Trace: TypeAlias = dict[tuple[Row, Time], int]
 
 ENGINES: Final = {
     "reference": ("tidemill.renderer.reference", "Reference"),
-    "embedded": ("tidemill.renderer.embedded", "Embedded"),
+    "embedded": ("tidemill.renderer.engines", "Embedded"),
     "spark": ("tidemill.testing.histories", "SparkHistories"),
     "spark-live": ("tidemill.testing.livespark", "SparkLive"),
 }

@@ -178,8 +178,8 @@ class StepLog:
                 os.link(beside, path)
                 self.last = manifest
             except BaseException:
-                if path.exists() and path.samefile(beside):  # interrupted after it was done
-                    self.lost = "it was interrupted in the middle of a commit"
+                if path.exists() and path.samefile(beside):  # it was done, whatever was raised
+                    self.lost = "its last commit was put in place, and that was not told"
                 raise
             container.sync_folder(self.folder)
         finally:

@@ -55,6 +55,7 @@ class Run:
         """The graph that is run: as the passes left it."""
         self.passes = tuple(passes)
         """The names of the passes that it went through."""
+        self.keep = frontiers.keep
         self.executor = executor
         self._frontiers = frontiers
         self._stepper = Stepper(

@@ -45,7 +45,7 @@ class Stepper:
         self._executor = executor
         self._frontiers = frontiers
         self._recorder = recorder
-        self._spill_store = spill_store
+        self.spill_store = spill_store
         self._deliveries = deliveries
 
     # -- what is queued -----------------------------------------------------------------------------------------------
@@ -57,13 +57,16 @@ class Stepper:
         if self._recorder is None:
             self._executor.queue(node, change)
             return
-        with self.lifecycle.changing("rows were put in"):
-            try:
-                self._executor.queue(node, change)
-                self._recorder.queued(node, change)
-            except Exception:
-                self.lifecycle.undone()
-                raise
+        self.lifecycle.change("rows were put in", lambda: self._queue_on_record(node, change))
+
+    def _queue_on_record(self, node: Input, change: Change) -> None:
+        assert self._recorder is not None
+        try:
+            self._executor.queue(node, change)
+            self._recorder.queued(node, change)
+        except Exception:
+            self.lifecycle.undone()
+            raise
 
     def discard(self) -> None:
         """Forget all that is queued, and have what was refused corrected at its times."""
@@ -87,17 +90,16 @@ class Stepper:
                 advance()
             except BaseException:
                 if self.steps == steps and not self.lifecycle.is_closed:
-                    self._take_back(queued, journal)
+                    self.lifecycle.change("a batch was taken back", lambda: self._take_back(queued, journal))
                 raise
             finally:
                 self._deliveries.end()
             return True
 
     def _take_back(self, queued: Any, journal: Any) -> None:
-        with self.lifecycle.changing("a batch was taken back"):
-            self._executor.requeue(queued)
-            if self._recorder is not None:
-                self._recorder.rewind(journal)
+        self._executor.requeue(queued)
+        if self._recorder is not None:
+            self._recorder.rewind(journal)
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -108,36 +110,36 @@ class Stepper:
             msg = "what puts in a delivered batch may not take a step: deliver() does, once for the batch"
             raise StepError(msg)
         start = perf_counter()
-        self._take(self._frontiers.moved(moved))
+        inputs = self._frontiers.moved(moved)
+        self.lifecycle.change("a step was made final", lambda: self._take(inputs))
         self._between_steps()
         self._tell(perf_counter() - start)
 
     def _take(self, inputs: Mapping[Input, Antichain]) -> None:
         executor, frontiers = self._executor, self._frontiers
         needed, since = frontiers.needed_for(inputs), frontiers.since_for(inputs)
-        with self.lifecycle.changing("a step was made final"):
+        try:
+            self._work(needed)
+        except BaseException as error:
+            self._undo(error)
+            raise
+        if self._recorder is not None:
             try:
-                self._work(needed)
-            except BaseException as error:
+                sources = self._deliveries.after_step()
+                self._recorder.commit(inputs, sources, replayable=executor.is_replayable)
+            except Exception as error:
                 self._undo(error)
                 raise
-            if self._recorder is not None:
-                try:
-                    sources = self._deliveries.after_step()
-                    self._recorder.commit(inputs, sources, replayable=executor.is_replayable)
-                except Exception as error:
-                    self._undo(error)
-                    raise
-            executor.commit(since)
-            frontiers.settle(inputs, needed, since)
-            self._deliveries.commit()
-            self.steps += 1
+        executor.commit(since)
+        frontiers.settle(inputs, needed, since)
+        self._deliveries.commit()
+        self.steps += 1
 
     def _work(self, needed: Mapping[Input, Antichain]) -> None:
         try:
             self._executor.step(needed)
         except OSError as error:
-            if self._spill_store is None:
+            if self.spill_store is None:
                 raise
             msg = f"state could not be read or written ({error}): the step was not taken and is queued still; make room"
             raise StateError(msg) from error
@@ -152,15 +154,15 @@ class Stepper:
             self.lifecycle.give_up(f"was closed: {lost}")
             return
         self.lifecycle.undone()
-        if self._spill_store is not None:  # room on the disk may be what was wanting
-            self._spill_store.sweep()
+        if self.spill_store is not None:  # room on the disk may be what was wanting
+            self.spill_store.sweep()
 
     def _between_steps(self) -> None:
         """Do what a step leaves to be done. It is taken, whatever becomes of this."""
-        if self._spill_store is not None:
-            self._spill_store.make_room()
+        if self.spill_store is not None:
+            self.spill_store.make_room()
         if self._recorder is not None:
-            self._guarded(self._recorder.checkpoint_if_due)
+            self._recorder.checkpoint_if_due()
         self._executor.tidy()
 
     def _tell(self, seconds: float) -> None:
@@ -182,25 +184,16 @@ class Stepper:
 
     def checkpoint(self) -> None:
         """Write the whole state."""
-        self._guarded(self.recorder_for("checkpoint").checkpoint)
-
-    def _guarded(self, write: Callable[[], None]) -> None:
-        """Write a checkpoint, or nothing. Interrupted, nobody knows whether it is there."""
-        with self.lifecycle.changing("a checkpoint was made"):
-            try:
-                write()
-            except Exception:
-                self.lifecycle.undone()
-                raise
+        self.recorder_for("checkpoint").checkpoint()
 
     def compact(self) -> int:
         """Merge every arrangement into one batch, those on the disk too; return how many updates were given up."""
-        if self._spill_store is None:
+        if self.spill_store is None:
             return self._executor.compact()
         before = self._executor.metrics().state_rows
         self._executor.compact()
         try:
-            self._spill_store.merge()
+            self.spill_store.merge()
         except OSError as error:
             msg = f"what is on the disk could not be merged ({error}): all of it is there still; make room on the disk"
             raise StateError(msg) from error
@@ -208,11 +201,11 @@ class Stepper:
 
     def spill(self) -> None:
         """Write all state that is in memory to the disk."""
-        if self._spill_store is None:
+        if self.spill_store is None:
             msg = "spill needs a place for state: start the run with tm.Embedded(in_memory=...) or state='folder/'"
             raise StateError(msg)
         try:
-            self._spill_store.spill()
+            self.spill_store.spill()
         except OSError as error:
             msg = f"the state could not be written ({error}): all of it is in memory still; make room on the disk"
             raise StateError(msg) from error
@@ -220,8 +213,8 @@ class Stepper:
     def _release(self) -> None:
         try:
             self._executor.close()
-            if self._spill_store is not None:
-                self._spill_store.close()
+            if self.spill_store is not None:
+                self.spill_store.close()
         finally:
             if self._recorder is not None:
                 self._recorder.close()
