@@ -24,6 +24,7 @@ from tidemill.renderer.spark.frames import Frame, consolidated, materialised, pl
 from tidemill.renderer.spark.session import check_session
 from tidemill.renderer.spark.state import Loops
 from tidemill.renderer.spark.step import Step
+from tidemill.renderer.spark.strategy import FAST
 
 __all__ = ["explain"]
 
@@ -92,7 +93,7 @@ class _Planned(Step):
 
     def __init__(self, spark: SparkSession, graph: Graph, given: Mapping[Input, Frame | None], jobs: _Jobs) -> None:
         self._jobs = jobs
-        super().__init__(spark, graph, given)
+        super().__init__(spark, graph, given, FAST)
 
     def _delta(self, node: Node, now: Loops) -> Frame | None:
         self._jobs.at(node, now)

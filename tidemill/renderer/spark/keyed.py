@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Node
 from tidemill.expressions.schema import Schema
-from tidemill.renderer.spark.failures import in_task
+from tidemill.renderer.spark.failures import with_encoded_errors
 from tidemill.renderer.spark.frames import DIFF, Frame, consolidated, is_small, materialised, times, worked_out
 from tidemill.renderer.spark.keyed_tasks import DUE, KIND, NEW, STORE, KeyedTask, Layout, layout_of
 from tidemill.renderer.spark.state import Loops
@@ -99,7 +99,7 @@ class KeyedRound:
         table = table.repartition(*self._keys) if self._keys else table.coalesce(1)
         around = {"users": self.users, "now": self.now, "lower": self.lower, "upper": self.upper}
         task = KeyedTask.of(self.node, layout=self.layout, keeps=keeps, summed=summed, **around)
-        return table.mapInArrow(in_task(task.run), struct(Schema(tuple(self.layout.fields))))
+        return table.mapInArrow(with_encoded_errors(task.run), struct(Schema(tuple(self.layout.fields))))
 
     def _new(self, data: DataFrame) -> DataFrame:
         """Return updates of the input as lines of the table."""

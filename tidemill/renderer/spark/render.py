@@ -15,9 +15,10 @@ from tidemill.expressions.types import INT64
 from tidemill.renderer.runs.run import schema_of
 from tidemill.renderer.spark.dataframes import Names, given, taken
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, names
-from tidemill.renderer.spark.retries import attempted, in_our_words
+from tidemill.renderer.spark.retries import retried, translated_errors
 from tidemill.renderer.spark.session import check_session
 from tidemill.renderer.spark.step import Step
+from tidemill.renderer.spark.strategy import Strategy
 from tidemill.renderer.spark.types import struct
 from tidemill.renderer.spark.unique import check_unique
 
@@ -41,23 +42,19 @@ def render(
     sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
     for node in (*graph.inputs.values(), *graph.outputs.values()):
         by.check(schema_of(node), node.where, sensitive=sensitive)
-    with in_our_words():
+    with translated_errors(graph):
         inputs = taken({node: given(node, frames[name], by) for name, node in graph.inputs.items()}, by)
-    outputs = _computed(spark, graph, inputs)
+    outputs = retried(graph, lambda strategy: _step(spark, graph, inputs, strategy))
     return {node.name: _named(spark, node, frame, by) for node, frame in outputs.items()}
 
 
-def _computed(spark: SparkSession, graph: Graph, inputs: dict[Input, Frame | None]) -> dict[Output, Frame | None]:
-    return attempted(graph, lambda carefully: _step(spark, graph, inputs, carefully=carefully))
-
-
 def _step(
-    spark: SparkSession, graph: Graph, inputs: dict[Input, Frame | None], *, carefully: bool
+    spark: SparkSession, graph: Graph, inputs: dict[Input, Frame | None], strategy: Strategy
 ) -> dict[Output, Frame | None]:
     for node, frame in inputs.items():
         if node.unique and frame is not None:
             check_unique(node, frame)
-    step = Step(spark, graph, inputs, carefully=carefully)
+    step = Step(spark, graph, inputs, strategy)
     step.run()
     found = {}
     for output in graph.outputs.values():

@@ -26,22 +26,19 @@ from tidemill.renderer.spark.graph_facts import Needs
 from tidemill.renderer.spark.join import joined
 from tidemill.renderer.spark.keyed import KeyedRound, due_line
 from tidemill.renderer.spark.state import Loops, Trace
+from tidemill.renderer.spark.strategy import Strategy
 
 __all__ = ["Step"]
 
 
 class Step:
-    """One step of a graph on Spark.
-
-    With ``carefully``, what may fail is computed from consolidated updates and by the embedded engine's kernels, whose
-    errors count: slower, and only done after Spark raised an error that may not.
-    """
+    """One step of a graph on Spark, computed by a strategy."""
 
     lives = False
     """Whether there are steps after this one."""
 
     def __init__(
-        self, spark: SparkSession, graph: Graph, given: Mapping[Input, Frame | None], *, carefully: bool = False
+        self, spark: SparkSession, graph: Graph, given: Mapping[Input, Frame | None], strategy: Strategy
     ) -> None:
         self.deltas: dict[Node, Frame | None] = {}
         self.rounds = 0
@@ -49,7 +46,7 @@ class Step:
         self._spark = spark
         self._graph = graph
         self._given = given
-        self._carefully = carefully
+        self._strategy = strategy
         self._users = len(graph.coordinates)
         self._needs = Needs(graph, whole=self.lives)
         self._one_time = self._is_at_one_time()
@@ -195,7 +192,7 @@ class Step:
     def of_join(self, node: Join, now: Loops) -> Frame | None:
         """Each side's new updates meet the other's, and those that the other had from earlier rounds."""
         came = self._inputs(node)
-        left, right = (consolidated(f) if f is not None and self._carefully else f for f in came)
+        left, right = (f if f is None else self._strategy.prepared(f) for f in came)
         first, second = (self._traces.get((node, side)) for side in (0, 1))
         pairs = [(left, right)]
         late: list[tuple[Frame | None, Frame | None]] = []
@@ -228,7 +225,7 @@ class Step:
         (frame,) = self._inputs(node)
         if frame is None and (node, now) not in self._owed:
             return None
-        if frame is not None and not self._carefully and node.function is None:
+        if frame is not None and self._strategy.is_native(node, frame):
             if frame.coordinates == 1:
                 return native.distinct(frame)
             if self._one_time and len(now) == 1:
@@ -248,7 +245,7 @@ class Step:
         (frame,) = self._inputs(node)
         if frame is None and (node, now) not in self._owed:
             return None
-        if frame is not None and not now and not self._carefully and native.is_native(node, frame):
+        if frame is not None and not now and self._strategy.is_native(node, frame):
             return native.aggregated(node, frame)
         return self._keyed(node, frame, now)
 
@@ -259,7 +256,7 @@ class Step:
             return around.once(frame, due).change
         trace = self._trace(node)
         trace.compact()
-        sums = native.summed(node, frame, around.layout) if frame is not None and not self._carefully else None
+        sums = None if frame is None else self._strategy.summed(node, frame, around.layout)
         came = around.step(frame, trace.everything(), due, sums)
         if came.kept is not None:
             trace.append(came.kept, now)
@@ -278,7 +275,7 @@ class Step:
 
     def of_linear(self, node: Node, _now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
-        return None if frame is None else _LINEAR[type(node)](node, frame, self._carefully)
+        return None if frame is None else _LINEAR[type(node)](node, frame, self._strategy)
 
     def of_same(self, node: Node, _now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
@@ -313,14 +310,14 @@ def _at(data: DataFrame, users: int, at: Loops) -> DataFrame:
     return data.filter(here)
 
 
-_Linear = Callable[[Any, Frame, bool], Frame]
+_Linear = Callable[[Any, Frame, Strategy], Frame]
 _LINEAR: Final[dict[type[Node], _Linear]] = {
-    nodes.Map: lambda node, frame, carefully: linear.mapped(node, frame, carefully=carefully),
-    nodes.Filter: lambda node, frame, carefully: linear.filtered(node, frame, carefully=carefully),
-    nodes.FlatMap: lambda node, frame, carefully: linear.worked(node, frame, carefully=carefully),
-    nodes.Inspect: lambda node, frame, carefully: linear.worked(node, frame, carefully=carefully),
-    nodes.Retime: lambda node, frame, carefully: linear.retimed(node, frame, carefully=carefully),
-    nodes.Negate: lambda _node, frame, _carefully: linear.negated(frame),
+    nodes.Map: linear.mapped,
+    nodes.Filter: linear.filtered,
+    nodes.FlatMap: linear.in_python,
+    nodes.Inspect: linear.in_python,
+    nodes.Retime: linear.retimed,
+    nodes.Negate: lambda _node, frame, _strategy: linear.negated(frame),
 }
 
 _RULES: Final[dict[type[Node], str]] = {

@@ -23,6 +23,7 @@ from tidemill.renderer.spark.live.large_step import LargeStep
 from tidemill.renderer.spark.live.large_upserts import differences, writes_here, writes_in_files
 from tidemill.renderer.spark.live.on_disk import read_cold
 from tidemill.renderer.spark.live.state_files import written
+from tidemill.renderer.spark.strategy import Strategy
 
 __all__ = ["LargeWork"]
 
@@ -30,29 +31,28 @@ __all__ = ["LargeWork"]
 class LargeWork:
     """The work of one step. Nothing of the run is changed but at the end, and that can be rolled back."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - made in one place
         self,
         spark: SparkSession,
         compiled: Compiled,
         store: ColdStore,
         spines: Mapping[str, Spine],
         few: int,
-        *,
-        carefully: bool,
+        strategy: Strategy,
     ) -> None:
         self._spark = spark
         self._compiled = compiled
         self._store = store
         self._spines = spines
         self._few = few
-        self._carefully = carefully
+        self._strategy = strategy
         self.unread: dict[Output, tuple[ColdFile, ...]] = {}
         """Changes of outputs that stay on the disk until they are read."""
 
     def run(self, given: Mapping[Input, Frame | None], files: Mapping[Input, Sequence[ColdFile]]) -> None:
         """Take in large changes, and what else came to the operators; some inputs' changes are what is in files."""
         held = functools.cache(self._held)
-        step = LargeStep(self._spark, self._compiled, given, held, self._few, set(files), carefully=self._carefully)
+        step = LargeStep(self._spark, self._compiled, given, held, self._few, set(files), self._strategy)
         step.run()
         added = {name: self._written(name, frames) for name, frames in step.added.items()}
         for name, (source, picked) in step.same.items():

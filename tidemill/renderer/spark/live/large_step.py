@@ -30,7 +30,6 @@ from tidemill.renderer.embedded.operators.linear import is_projection
 from tidemill.renderer.embedded.reduce.aggregates import AggregateLogic
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Operator, Port
-from tidemill.renderer.spark import native
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, materialised, times, united
 from tidemill.renderer.spark.graph_facts import outermost, reached
 from tidemill.renderer.spark.keyed import KeyedRound
@@ -40,6 +39,7 @@ from tidemill.renderer.spark.live.held import Held, Stored
 from tidemill.renderer.spark.live.late import Late, is_beyond
 from tidemill.renderer.spark.state import Loops, Trace
 from tidemill.renderer.spark.step import Step
+from tidemill.renderer.spark.strategy import Strategy
 
 __all__ = ["LargeStep"]
 
@@ -57,10 +57,9 @@ class LargeStep(Step):
         stored: Stored,
         few: int,
         in_files: Collection[Input],
-        *,
-        carefully: bool = False,
+        strategy: Strategy,
     ) -> None:
-        super().__init__(spark, compiled.graph, given, carefully=carefully)
+        super().__init__(spark, compiled.graph, given, strategy)
         self.added: dict[str, list[DataFrame]] = defaultdict(list)
         """What arrangements hold more on the disk, by their names."""
         self.same: dict[str, tuple[Input, tuple[int, ...]]] = {}
@@ -165,10 +164,10 @@ class LargeStep(Step):
     def _sum_here(self, node: Reduce, operator: KeyedOperator) -> bool:
         """Have Spark sum up what comes to each group, and the driver do the rest, where there are few groups."""
         (frame,) = self._inputs(node)
-        if frame is None or self._carefully or not self._few:
+        if frame is None or not self._few:
             return False
         layout = layout_of(node)
-        sums = native.summed(node, frame, layout)
+        sums = self._strategy.summed(node, frame, layout)
         if sums is None:
             return False
         wanted = [*(f"c{k}" for k in layout.keys), *layout.numbers[: layout.coordinates + layout.stores[0].weights]]

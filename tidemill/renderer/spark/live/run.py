@@ -31,8 +31,9 @@ from tidemill.renderer.spark.live.incoming import few_of, frame_in_files, refuse
 from tidemill.renderer.spark.live.large import LargeWork
 from tidemill.renderer.spark.live.on_disk import DiskRows, DiskUpdates, Parts, contents, folded, pin, read_cold, summed
 from tidemill.renderer.spark.live.state_files import written
-from tidemill.renderer.spark.retries import attempted
+from tidemill.renderer.spark.retries import retried
 from tidemill.renderer.spark.session import check_session, is_connected
+from tidemill.renderer.spark.strategy import FAST, Strategy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,7 +59,8 @@ class SparkRun(DurableRun):
         self._in_driver = in_driver
         self._taken_now: list[LargeChange] = []
         """The large changes that the current step takes."""
-        self._by_executors = self._carefully = False
+        self._by_executors = False
+        self._strategy = FAST
         """Of the current step."""
         self._shown: dict[Output, tuple[ColdFile, ...]] = {}
         self._unread_files: dict[Output, tuple[ColdFile, ...]] = {}
@@ -154,12 +156,12 @@ class SparkRun(DurableRun):
         return range(len(schema_of(node))) if node.unique or node.key else columns_read(self.graph, node)
 
     def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
-        def take(carefully: bool) -> None:
-            self._carefully, self._shown = carefully, {}
+        def take(strategy: Strategy) -> None:
+            self._strategy, self._shown = strategy, {}
             super(SparkRun, self)._step(frontiers)
 
         try:
-            attempted(self.graph, take)
+            retried(self.graph, take)
             is_new = self._by_executors
         finally:
             if self._by_executors:
@@ -221,7 +223,7 @@ class SparkRun(DurableRun):
             return
         check_session(self._spark)
         store, spines = self._memory.store, self._memory.spines
-        work = LargeWork(self._spark, self.compiled, store, spines, self._in_driver, carefully=self._carefully)
+        work = LargeWork(self._spark, self.compiled, store, spines, self._in_driver, self._strategy)
         given, files = self._large_inputs(work)
         self._by_executors = bool(given or self._taken_now)
         if not given:  # what large writes change is little
