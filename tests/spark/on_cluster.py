@@ -14,7 +14,7 @@ from running import KV, traces
 
 import tidemill as tm
 from tidemill.renderer.spark import render
-from tidemill.renderer.spark.live import large
+from tidemill.renderer.spark.live import spilled_state as large
 
 
 def signalling(folder):

@@ -299,7 +299,7 @@ def test_a_changelog_of_large_steps(spark, tmp_path):
 
 def test_large_outputs_are_read_from_the_disk(spark, tmp_path, monkeypatch):
     """`to_spark` of many rows does not bring them to the driver; looking at them does, and both give the same."""
-    from tidemill.renderer.spark.live import on_disk as ondisk
+    from tidemill.renderer.spark.live import spilled_results as ondisk
 
     flow = tm.Dataflow()
     flow.output("o", flow.input("x", {"i": "int64", "s": "string"}).select(i="i div 2", s="s"))

@@ -5,7 +5,7 @@ import functools
 import pytest
 
 import tidemill as tm
-from tidemill.renderer.spark.live.large import LargeWork
+from tidemill.renderer.spark.live.spilled_state import LargeWork
 
 KV = {"k": "int64", "v": "int64"}
 

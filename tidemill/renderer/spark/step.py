@@ -22,11 +22,11 @@ from tidemill.renderer.runs import failures
 from tidemill.renderer.spark import linear, native
 from tidemill.renderer.spark.dataframes import constant, rows_of
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, united
-from tidemill.renderer.spark.graph_facts import Needs
 from tidemill.renderer.spark.join import joined
 from tidemill.renderer.spark.keyed import KeyedRound, due_line
 from tidemill.renderer.spark.state import Loops, Trace
 from tidemill.renderer.spark.strategy import Strategy
+from tidemill.renderer.spark.usage import Needs
 
 __all__ = ["Step"]
 

@@ -20,7 +20,7 @@ from tidemill.renderer.durable.large_change import LargeChange
 from tidemill.renderer.durable.spilled import ColdStore
 from tidemill.renderer.spark.dataframes import Names, given, is_odd, taken
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
-from tidemill.renderer.spark.live.on_disk import read_cold
+from tidemill.renderer.spark.live.spilled_results import read_cold
 from tidemill.renderer.spark.live.state_files import written
 from tidemill.renderer.spark.types import spark_type
 

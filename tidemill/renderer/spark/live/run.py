@@ -28,8 +28,17 @@ from tidemill.renderer.spark.dataframes import Names
 from tidemill.renderer.spark.frames import Frame, united
 from tidemill.renderer.spark.live.exchange import frame_of
 from tidemill.renderer.spark.live.incoming import few_of, frame_in_files, refuse_several, written_down
-from tidemill.renderer.spark.live.large import LargeWork
-from tidemill.renderer.spark.live.on_disk import DiskRows, DiskUpdates, Parts, contents, folded, pin, read_cold, summed
+from tidemill.renderer.spark.live.spilled_results import (
+    DiskRows,
+    DiskUpdates,
+    Parts,
+    contents,
+    folded,
+    pin,
+    read_cold,
+    summed,
+)
+from tidemill.renderer.spark.live.spilled_state import LargeWork
 from tidemill.renderer.spark.live.state_files import written
 from tidemill.renderer.spark.retries import retried
 from tidemill.renderer.spark.session import check_session, is_connected

@@ -18,11 +18,11 @@ from tidemill.renderer.embedded.kernels.updates import Block
 from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.spark.frames import Frame
+from tidemill.renderer.spark.live.executor_step import LargeStep
 from tidemill.renderer.spark.live.incoming import updates_of
-from tidemill.renderer.spark.live.large_step import LargeStep
-from tidemill.renderer.spark.live.large_upserts import differences, writes_here, writes_in_files
-from tidemill.renderer.spark.live.on_disk import read_cold
+from tidemill.renderer.spark.live.spilled_results import read_cold
 from tidemill.renderer.spark.live.state_files import written
+from tidemill.renderer.spark.live.upserts import differences, writes_here, writes_in_files
 from tidemill.renderer.spark.strategy import Strategy
 
 __all__ = ["LargeWork"]

@@ -31,15 +31,15 @@ from tidemill.renderer.embedded.reduce.aggregates import AggregateLogic
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Operator, Port
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, materialised, times, united
-from tidemill.renderer.spark.graph_facts import outermost, reached
 from tidemill.renderer.spark.keyed import KeyedRound
 from tidemill.renderer.spark.keyed_tasks import ARRANGED, KIND, STORE, fed_sums, layout_of
 from tidemill.renderer.spark.live.exchange import block_of, due_block, due_lines, encoded
-from tidemill.renderer.spark.live.held import Held, Stored
-from tidemill.renderer.spark.live.late import Late, is_beyond
+from tidemill.renderer.spark.live.frontier_split import Late, is_beyond
+from tidemill.renderer.spark.live.state_frames import Held, Stored
 from tidemill.renderer.spark.state import Loops, Trace
 from tidemill.renderer.spark.step import Step
 from tidemill.renderer.spark.strategy import Strategy
+from tidemill.renderer.spark.usage import outermost, reached
 
 __all__ = ["LargeStep"]
 
