@@ -117,7 +117,7 @@ def test_large_changes_count_once_whenever_a_step_is_interrupted(spark, monkeypa
     with flow.start(tm.Spark(spark, in_driver=2)) as run:
         run.insert("x", spark.range(4).toDF("i"))
         with monkeypatch.context() as patch:
-            patch.setattr("tidemill.renderer.spark.live.spilled_state._Added.commit", interrupting)
+            patch.setattr("tidemill.renderer.spark.live.spilled_state._Addition.commit", interrupting)
             with pytest.raises(KeyboardInterrupt):
                 run.advance()
         run.advance()

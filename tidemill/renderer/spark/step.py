@@ -225,7 +225,7 @@ class Step:
         (frame,) = self._inputs(node)
         if frame is None and (node, now) not in self._owed:
             return None
-        if frame is not None and self._strategy.is_native(node, frame):
+        if frame is not None and not self.lives and self._strategy.is_native(node, frame):
             if frame.coordinates == 1:
                 return native.distinct(frame)
             if self._one_time and len(now) == 1:
@@ -245,7 +245,7 @@ class Step:
         (frame,) = self._inputs(node)
         if frame is None and (node, now) not in self._owed:
             return None
-        if frame is not None and not now and self._strategy.is_native(node, frame):
+        if frame is not None and not (now or self.lives) and self._strategy.is_native(node, frame):
             return native.aggregated(node, frame)
         return self._keyed(node, frame, now)
 

@@ -1,19 +1,21 @@
-"""A step of a live run of which the large part is taken on the executors and the small part in the driver.
+"""A step of a live run, taken by the executors where changes are large, and by the driver where they are small.
 
-Operators are gone through in their order. One to which only small changes come is run by the embedded engine as in any
-step. One to which a large change comes is rendered onto DataFrames, with what its arrangements hold on the disk; where
-what it gives is known to be small, that is handed to the operators behind it in the driver. Sums of whole numbers are
-made small by Spark and put together in the driver. A loop is run as a whole, by the one or the other. What the
-executors make for later steps waits where it waits in any step: at the ports of the operators in the driver.
+It goes through the operators in their order. One that only small changes come to is run by the embedded engine, as in
+any step. One that a large change comes to is rendered onto DataFrames, with what its arrangements hold on the disk; if
+its output is known to be small, that goes to the operators behind it in the driver. Sums of whole numbers are made
+small by Spark and put together in the driver. A loop is run as a whole, by the one or the other. Updates and times for
+later steps are pending where they are in any step: at the ports of the operators in the driver.
 """
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-from pyspark.sql import DataFrame, SparkSession
+import attrs
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.lattice import Antichain
@@ -21,7 +23,7 @@ from tidemill.dataflow.nodes import Arrange, Enter, Input, Join, Leave, Map, Nod
 from tidemill.dataflow.scopes import Scope
 from tidemill.expressions.binding import BoundColumn
 from tidemill.expressions.types import INT64
-from tidemill.renderer.embedded.compile import Compiled
+from tidemill.renderer.durable.spill_files import ColdFile
 from tidemill.renderer.embedded.kernels.updates import Block, stacked
 from tidemill.renderer.embedded.kernels.updates import consolidated as consolidated_block
 from tidemill.renderer.embedded.operators.keyed import NEW as NEW_PORT
@@ -30,61 +32,82 @@ from tidemill.renderer.embedded.operators.linear import is_projection
 from tidemill.renderer.embedded.reduce.aggregates import AggregateLogic
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Operator, Port
-from tidemill.renderer.spark.frames import DIFF, Frame, columns, materialised, times, united
+from tidemill.renderer.spark.frames import Frame, materialised, united
 from tidemill.renderer.spark.keyed import KeyedRound
 from tidemill.renderer.spark.keyed_tasks import ARRANGED, KIND, STORE, fed_sums, layout_of
-from tidemill.renderer.spark.live.exchange import block_of, due_block, due_lines, encoded
 from tidemill.renderer.spark.live.frontier_split import Late, is_beyond
-from tidemill.renderer.spark.live.state_frames import Held, Stored
+from tidemill.renderer.spark.live.spilled_state import SpilledState
+from tidemill.renderer.spark.live.state_files import file_columns
+from tidemill.renderer.spark.live.state_frames import OperatorState, block_of, encoded, pending_block, pending_lines
 from tidemill.renderer.spark.state import Loops, Trace
 from tidemill.renderer.spark.step import Step
 from tidemill.renderer.spark.strategy import Strategy
 from tidemill.renderer.spark.usage import outermost, reached
 
-__all__ = ["LargeStep"]
+__all__ = ["ExecutorStep"]
 
 
-class LargeStep(Step):
-    """See `Step`. What comes at times beyond the frontiers of operators waits at their ports in the driver."""
+class ExecutorStep(Step):
+    """See `Step`. Nothing of the run is changed but at the end, and that can be rolled back."""
 
     lives = True
 
-    def __init__(  # noqa: PLR0917 - made in one place
+    def __init__(
         self,
-        spark: SparkSession,
-        compiled: Compiled,
+        state: SpilledState,
         given: Mapping[Input, Frame | None],
-        stored: Stored,
-        few: int,
-        in_files: Collection[Input],
+        files: Mapping[Input, Sequence[ColdFile]],
         strategy: Strategy,
     ) -> None:
-        super().__init__(spark, compiled.graph, given, strategy)
-        self.added: dict[str, list[DataFrame]] = defaultdict(list)
-        """What arrangements hold more on the disk, by their names."""
-        self.same: dict[str, tuple[Input, tuple[int, ...]]] = {}
-        """Arrangements that hold just what came to an input more, and which of its columns."""
-        self._in_files = in_files
-        self._compiled = compiled
-        self._there = Held(spark, compiled, stored)
-        self._few = few
-        """Up to so many rows a change is small."""
-        self._late = Late(compiled)
+        """Make the step that takes changes of inputs; some inputs' are just what is in files."""
+        super().__init__(state.spark, state.compiled.graph, given, strategy)
+        self.unread: dict[Output, tuple[ColdFile, ...]] = {}
+        """Changes of outputs that stay on the disk until they are read."""
+        self._spilled = state
+        self._files = files
+        self._compiled = state.compiled
+        self._in_driver = state.in_driver
+        self._state = OperatorState(state.spark, state.compiled, functools.cache(state.read))
+        self._late = Late(state.compiled)
         self._small: dict[tuple[Node, int, Loops], list[Block]] = defaultdict(list)
-        """Small changes that came to an operator, by its input and the round, to be taken in with large ones."""
+        """Updates in the driver that came to an operator, by its input and the round, to go with those of executors."""
+        self._added: dict[str, list[DataFrame]] = defaultdict(list)
+        """What comes to arrangements and is to be written below them, by their names."""
+        self._same: dict[str, tuple[Input, tuple[int, ...]]] = {}
+        """Arrangements that just what came to an input comes to, whose files they share, and which of its columns."""
         self._reached = reached(self._graph, [n.id for n, frame in given.items() if frame is not None])
         """What the executors may have to do."""
+
+    def run(self) -> None:
+        """Take in the changes, and what else came to the operators."""
+        super().run()
+        added: dict[str, list[ColdFile]] = {n: self._spilled.write(n, frames) for n, frames in self._added.items()}
+        for name, (source, picked) in self._same.items():
+            added[name] = [attrs.evolve(f, columns=picked) for f in self._files[source]]
+        for name, files in added.items():
+            if files:
+                self._spilled.add(name, files)
+        for output in self._compiled.outputs:
+            self._show(output, added.get(_spine(output), []))
+
+    def _show(self, output: Output, files: Sequence[ColdFile]) -> None:
+        """Have those who read an output's changes read these: from the disk, where they are many."""
+        operator = self._compiled.outputs[output]
+        if not files or (output.changes is False and not operator.followed):
+            return
+        if sum(f.rows for f in files) > self._in_driver and not operator.followed:
+            self.unread[output] = tuple(files)
+        else:
+            operator.show(self._spilled.block(_spine(output), files))
 
     def _begin(self) -> None:
         """Look up what those operators hold that a large change may come to."""
         for node in self._reached:
             if isinstance(node, Join):
                 for side in (0, 1):
-                    self._traces[node, side] = Trace(self._users, self._there.met(node, side))
-            elif isinstance(node, (Reduce, Threshold)):
-                self._traces[node, 0] = Trace(self._users, self._there.lines(node, f"{node.id}"))
-            elif isinstance(node, Input) and node.unique:
-                self._traces[node, 0] = Trace(self._users, self._there.lines(node, f"{node.id + 0.5}"))
+                    self._traces[node, side] = Trace(self._users, self._state.joined(node, side))
+            elif isinstance(node, (Reduce, Threshold)) or (isinstance(node, Input) and node.unique):
+                self._traces[node, 0] = Trace(self._users, self._state.lines(node, _place(node)))
 
     def _interval(self, node: Node) -> tuple[Antichain, Antichain]:
         frontier = self._compiled.operators[node].frontier
@@ -149,7 +172,7 @@ class LargeStep(Step):
         """Hand a change that is known to be small to the operators behind in the driver; return one that is not."""
         if isinstance(node, Leave) and frame is not None:
             frame = materialised(frame)
-        if frame is None or frame.rows is None or frame.rows > self._few:
+        if frame is None or frame.rows is None or frame.rows > self._in_driver:
             return frame
         if isinstance(node, Arrange) and self._is_added(node):  # operators in the driver would not find it there
             return frame
@@ -159,20 +182,20 @@ class LargeStep(Step):
 
     def _is_added(self, node: Node) -> bool:
         """Return whether what comes to an arrangement is going to be on the disk, and not in the driver's spine."""
-        return f"{node.id}/spine" in self.added or f"{node.id}/spine" in self.same
+        return _spine(node) in self._added or _spine(node) in self._same
 
     def _sum_here(self, node: Reduce, operator: KeyedOperator) -> bool:
         """Have Spark sum up what comes to each group, and the driver do the rest, where there are few groups."""
         (frame,) = self._inputs(node)
-        if frame is None or not self._few:
+        if frame is None or not self._in_driver:
             return False
         layout = layout_of(node)
         sums = self._strategy.summed(node, frame, layout)
         if sums is None:
             return False
         wanted = [*(f"c{k}" for k in layout.keys), *layout.numbers[: layout.coordinates + layout.stores[0].weights]]
-        table = sums.select(*wanted).limit(self._few + 1).toArrow()
-        if len(table) > self._few:
+        table = sums.select(*wanted).limit(self._in_driver + 1).toArrow()
+        if len(table) > self._in_driver:
             return False
         types = [*(node.inputs[0].schema.fields[k].dtype for k in layout.keys), *[INT64] * len(layout.numbers)]
         block = encoded(table, types[: len(wanted)], self._compiled)
@@ -191,7 +214,7 @@ class LargeStep(Step):
         now = self._running.get(node.scope, ())
         for i, frame in enumerate(found):
             if blocks := self._small.get((node, i, now)):
-                some = [self._there.frame(node.inputs[i], block) for block in blocks]
+                some = [self._state.frame(node.inputs[i], block) for block in blocks]
                 found[i] = united(some if frame is None else [frame, *some])
         return found
 
@@ -213,7 +236,7 @@ class LargeStep(Step):
     def _owe_due(self, node: Node, port: Port) -> None:
         """Have looked at what is due, in the rounds that it is of."""
         for at, blocks in port.rounds.items():
-            self._owe(node, at, due_lines(self._spark, self._compiled, node, stacked(blocks)))
+            self._owe(node, at, pending_lines(self._spark, self._compiled, node, stacked(blocks)))
         port.clear()
 
     # -- what is for later steps ----------------------------------------------------------------------------------
@@ -235,14 +258,15 @@ class LargeStep(Step):
     def _owe_later(self, node: Node, due: DataFrame) -> None:
         upper = self._interval(node)[1]
         if upper.elements and self._users > 1:  # else no two times join to another
-            self._hold_due(node, self._compiled.operators[node], due.filter(is_beyond(upper)))
+            self._hold_due(node, due.filter(is_beyond(upper)))
             due = due.filter(~is_beyond(upper))
         if node.scope.parent is not None:
             super()._owe_later(node, due)
 
-    def _hold_due(self, node: Node, operator: Operator, due: DataFrame) -> None:
-        block = due_block(self._compiled, node, due)
+    def _hold_due(self, node: Node, due: DataFrame) -> None:
+        block = pending_block(self._compiled, node, due)
         if block.shape[1]:
+            operator = self._compiled.checks[node] if isinstance(node, Input) else self._compiled.operators[node]
             operator.ports[PENDING].hold(block)
 
     # -- what there is more -------------------------------------------------------------------------------------------
@@ -262,10 +286,10 @@ class LargeStep(Step):
         cheap = frame.cheap and isinstance(node, Arrange)
         kept = frame if cheap else materialised(frame)
         source, picked = _origin(node)
-        if isinstance(node, Arrange) and source in self._in_files and not self._is_more(node, source):
-            self.same[f"{node.id}/spine"] = cast("Input", source), picked
+        if isinstance(node, Arrange) and source in self._files and not self._is_more(node, source):
+            self._same[_spine(node)] = cast("Input", source), picked
         elif kept is not None and not self._arrange_here(node, kept, now):
-            self.added[f"{node.id}/spine"].append(self.values_of(kept))
+            self._added[_spine(node)].append(file_columns(kept))
         return kept
 
     def _delta(self, node: Node, now: Loops) -> Frame | None:
@@ -279,15 +303,9 @@ class LargeStep(Step):
         """Return whether more came to an arrangement than what is in files, from the driver."""
         return (source, 0, ()) in self._small or (node, 0, ()) in self._small
 
-    @staticmethod
-    def values_of(frame: Frame) -> DataFrame:
-        """Return updates as arrangements on the disk have them."""
-        row = [F.col(name).alias(f"v{i}") for i, name in enumerate(columns(frame.width))]
-        return frame.data.select(*row, *times(frame.coordinates), F.col(DIFF).alias("w0"))
-
     def _arrange_here(self, node: Node, frame: Frame, now: Loops) -> bool:
         """Have the driver take in a small change of an arrangement or output, unless that is in a loop."""
-        if now or frame.rows is None or frame.rows > self._few:
+        if now or frame.rows is None or frame.rows > self._in_driver:
             return False
         operator = self._compiled.operators[node]
         consumers, operator.consumers = operator.consumers, []  # they get it as from any other
@@ -300,46 +318,33 @@ class LargeStep(Step):
 
     def _keep(self, around: KeyedRound, lines: Frame) -> None:
         node, layout = around.node, around.layout
-        place = node.id + 0.5 if isinstance(node, Input) else node.id
         for number, kept in enumerate(layout.stores):
             if kept.name != ARRANGED:  # that is the arrangement's own
                 row = [F.col(name).alias(f"v{i}") for i, name in enumerate(kept.columns)]
                 numbers = layout.numbers[: layout.coordinates + kept.weights]
                 data = lines.data.filter(F.col(KIND) == STORE + number).select(*row, *numbers)
-                self.added[f"{place}/{kept.name}"].append(data)
+                self._added[f"{_place(node)}/{kept.name}"].append(data)
 
     # -- rules that differ --------------------------------------------------------------------------------------------
 
     def of_input(self, node: Input, now: Loops) -> Frame | None:
         frame = self._given.get(node)
-        small = [self._there.frame(node, block) for block in self._small.get((node, 0, now), ())]
+        small = [self._state.frame(node, block) for block in self._small.get((node, 0, now), ())]
         frame = united(small if frame is None else [frame, *small])
         if frame is not None and node.unique:
-            self._check(node, frame, now)
+            self._owe_due(node, self._compiled.checks[node].ports[PENDING])
+            self._keyed(node, frame, now)
         return frame
 
-    def _check(self, node: Input, frame: Frame, now: Loops) -> None:
-        """Have checked that an input is unique."""
-        around, check = KeyedRound(node, self._users, now, *self._interval(node)), self._compiled.checks[node]
-        self._owe_due(node, check.ports[PENDING])
-        due = self._owed.pop((node, now), [None])[0]
-        came = around.step(frame, self._trace(node).everything(), due)
-        if came.kept is not None:
-            self._keep(around, came.kept)
-        if came.owed is not None:
-            self._hold_due(node, check, came.owed)
 
-    def of_threshold(self, node: Threshold, now: Loops) -> Frame | None:
-        return self._looked_at(node, now)
+def _spine(node: Node) -> str:
+    """Return the name of the spine of an arrangement or output."""
+    return f"{node.id}/spine"
 
-    def of_reduce(self, node: Reduce, now: Loops) -> Frame | None:
-        return self._looked_at(node, now)
 
-    def _looked_at(self, node: Node, now: Loops) -> Frame | None:
-        (frame,) = self._inputs(node)
-        if frame is None and (node, now) not in self._owed:
-            return None
-        return self._keyed(node, frame, now)
+def _place(node: Node) -> str:
+    """Return what the names of the spines of a keyed operator, or of a unique input's check, begin with."""
+    return f"{node.id + 0.5 if isinstance(node, Input) else node.id}"
 
 
 def _known(frames: Iterable[Frame | None]) -> int:

@@ -19,7 +19,7 @@ from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.updates import Block, consolidated
 from tidemill.renderer.embedded.schedule import Operator
 from tidemill.renderer.spark.frames import Frame, times, worked_out
-from tidemill.renderer.spark.live.exchange import block_of
+from tidemill.renderer.spark.live.state_frames import block_of
 
 __all__ = ["Late", "is_beyond"]
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.lattice import Time
@@ -19,12 +19,11 @@ from tidemill.expressions.schema import Schema
 from tidemill.renderer.durable.large_change import LargeChange
 from tidemill.renderer.durable.spilled import ColdStore
 from tidemill.renderer.spark.dataframes import Names, given, is_odd, taken
-from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
-from tidemill.renderer.spark.live.spilled_results import read_cold
-from tidemill.renderer.spark.live.state_files import written
+from tidemill.renderer.spark.frames import Frame, columns
+from tidemill.renderer.spark.live.state_files import as_updates, read_files, remove_files, write_files
 from tidemill.renderer.spark.types import spark_type
 
-__all__ = ["few_of", "frame_in_files", "refuse_several", "updates_of", "written_down"]
+__all__ = ["few_of", "frame_in_files", "refuse_several", "written_down"]
 
 
 _FEW: Final = 100_000
@@ -60,10 +59,9 @@ def written_down(  # noqa: PLR0917 - made in one place
     row = [F.col(f"c{i}").alias(f"v{i}") for i in kept]
     has_lists = any(schema.fields[i].dtype.element is not None for i in kept)
     checked = updates.select(*row, is_odd(fitting, len(time)).alias(_ODD))
-    files = written(store, f"{node.id}/input", checked, has_lists=has_lists)
+    files = write_files(store, f"{node.id}/input", checked, has_lists=has_lists)
     if _may_have_odd(store.folder / f.name for f in files):
-        for file in files:
-            (store.folder / file.name).unlink(missing_ok=True)
+        remove_files(store, files)
         taken({fitting: updates}, by)
         msg = f"{node.where}: a row did not fit, and all do when they are computed again: cache what differs each time"
         raise RowError(msg)
@@ -96,8 +94,7 @@ def refuse_several(spark: SparkSession, store: ColdStore, change: LargeChange) -
     found = data.join(many, on=key, how="left_semi").distinct().select(*row)
     several = found.groupBy(*key).agg(F.count(F.lit(1)).alias("n"), F.min(F.struct(*row)).alias("one")).filter("n > 1")
     for line in several.limit(1).select("n", "one", *(F.col(name).cast("string") for name in key)).collect():
-        for file in change.files:
-            (store.folder / file.name).unlink(missing_ok=True)
+        remove_files(store, change.files)
         count, one, *values = line
         shown = dict(zip([schema.names[i] for i in node.key], values, strict=True))
         msg = (
@@ -122,11 +119,5 @@ def _may_have_odd(paths: Iterable[Path]) -> bool:
 def frame_in_files(spark: SparkSession, store: ColdStore, change: LargeChange) -> Frame:
     """Return a large change as a DataFrame."""
     width, coordinates = len(change.node.schema), len(change.time)
-    data = updates_of(read_cold(spark, store, change.layout, change.files), width, coordinates)
+    data = as_updates(read_files(spark, store, change.layout, change.files), width, coordinates)
     return Frame(data, width, coordinates, change.time, rows=change.rows, cheap=True)
-
-
-def updates_of(data: DataFrame, width: int, coordinates: int) -> DataFrame:
-    """Return what is read from files with the names that updates have in DataFrames."""
-    row = [F.col(f"v{i}").alias(name) for i, name in enumerate(columns(width))]
-    return data.select(*row, *times(coordinates), F.col("w0").alias(DIFF))

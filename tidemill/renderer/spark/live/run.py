@@ -26,7 +26,7 @@ from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
 from tidemill.renderer.runs.run import schema_of
 from tidemill.renderer.spark.dataframes import Names
 from tidemill.renderer.spark.frames import Frame, united
-from tidemill.renderer.spark.live.exchange import frame_of
+from tidemill.renderer.spark.live.executor_step import ExecutorStep
 from tidemill.renderer.spark.live.incoming import few_of, frame_in_files, refuse_several, written_down
 from tidemill.renderer.spark.live.spilled_results import (
     DiskRows,
@@ -35,11 +35,12 @@ from tidemill.renderer.spark.live.spilled_results import (
     contents,
     folded,
     pin,
-    read_cold,
     summed,
 )
-from tidemill.renderer.spark.live.spilled_state import LargeWork
-from tidemill.renderer.spark.live.state_files import written
+from tidemill.renderer.spark.live.spilled_state import SpilledState
+from tidemill.renderer.spark.live.state_files import read_files, remove_files, write_files
+from tidemill.renderer.spark.live.state_frames import frame_of
+from tidemill.renderer.spark.live.upserts import upserted
 from tidemill.renderer.spark.retries import retried
 from tidemill.renderer.spark.session import check_session, is_connected
 from tidemill.renderer.spark.strategy import FAST, Strategy
@@ -155,8 +156,7 @@ class SparkRun(DurableRun):
             self._write(node, change.writes(store.folder))
         else:
             self._queue(node, change.queued(store.folder))
-        for file in change.files:
-            (store.folder / file.name).unlink(missing_ok=True)
+        remove_files(store, change.files)
 
     def _read_of(self, node: Input, sign: int) -> Collection[int]:
         """Return which columns of an input are to be kept of what comes."""
@@ -209,8 +209,8 @@ class SparkRun(DurableRun):
         store, cold = self._memory.store, self._memory.cold(output)
         assert cold is not None
         kept = self.compiled.outputs[output].kept
-        data = folded(read_cold(self._spark, store, cold.layout, files), len(schema_of(output)), kept)
-        found = tuple(written(store, f"{output.id}/unread", data, has_lists=cold.layout.has_lists))
+        data = folded(read_files(self._spark, store, cold.layout, files), len(schema_of(output)), kept)
+        found = tuple(write_files(store, f"{output.id}/unread", data, has_lists=cold.layout.has_lists))
         store.pin(f.name for f in found)
         self._unread_files[output] = found
         store.unpin(f.name for f in files)
@@ -232,27 +232,28 @@ class SparkRun(DurableRun):
             return
         check_session(self._spark)
         store, spines = self._memory.store, self._memory.spines
-        work = LargeWork(self._spark, self.compiled, store, spines, self._in_driver, self._strategy)
-        given, files = self._large_inputs(work)
+        state = SpilledState(self._spark, self.compiled, store, spines, self._in_driver)
+        given, files = self._large_inputs(state)
         self._by_executors = bool(given or self._taken_now)
         if not given:  # what large writes change is little
             super()._work()
             return
-        work.run(given, files)
-        self._shown = work.unread
+        step = ExecutorStep(state, given, files, self._strategy)
+        step.run()
+        self._shown = step.unread
         self.compiled.root.clear()
 
     def _is_large(self, operator: InputOperator) -> bool:
         return operator.ports[0].size > self._in_driver
 
-    def _large_inputs(self, work: LargeWork) -> tuple[dict[Input, Frame], dict[Input, Sequence[ColdFile]]]:
+    def _large_inputs(self, state: SpilledState) -> tuple[dict[Input, Frame], dict[Input, Sequence[ColdFile]]]:
         """Return the changes of this step that are too large for the driver, and which are just what is in files."""
         found: dict[Input, Frame] = {}
         files: dict[Input, Sequence[ColdFile]] = {}
         for node, operator in self.compiled.inputs.items():
             changes = [c for c in self._taken_now if c.node is node]
             if node.key and changes:
-                frame, files[node] = work.overwrite(node, changes, operator.ports[0].take())
+                frame, files[node] = upserted(state, node, changes, operator.ports[0].take())
             else:
                 frames = [frame_in_files(self._spark, self._memory.store, c) for c in changes]
                 block = operator.taken() if self._is_large(operator) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -10,19 +9,19 @@ from typing import Any
 import attrs
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.boundary.results import Rows, Updates
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.expressions.schema import Field, Schema
-from tidemill.expressions.types import DType
-from tidemill.renderer.durable.spill_files import ColdFile, Layout, read_file
+from tidemill.renderer.durable.spill_files import ColdFile, read_file
 from tidemill.renderer.durable.spilled import Cold, ColdStore
 from tidemill.renderer.embedded.kernels.updates import Block, consolidated, stacked
-from tidemill.renderer.spark.types import spark_type, struct
+from tidemill.renderer.spark.live.state_files import read_files
+from tidemill.renderer.spark.types import struct
 
-__all__ = ["DiskRows", "DiskUpdates", "Parts", "contents", "folded", "pin", "read_cold", "summed"]
+__all__ = ["DiskRows", "DiskUpdates", "Parts", "contents", "folded", "pin", "summed"]
 
 
 class _OnDisk:
@@ -99,7 +98,7 @@ class Parts:
     def frame(self) -> DataFrame:
         """Return them all as a DataFrame ``v0, ...``, ``t0, ...``, ``w0``."""
         layout = self.cold.layout
-        data = read_cold(self.spark, self.store, layout, self.files)
+        data = read_files(self.spark, self.store, layout, self.files)
         schema = Schema(tuple(Field(name, dtype) for name, dtype in layout.fields))
         return data.union(self.spark.createDataFrame(self.here, schema=struct(schema)))
 
@@ -109,22 +108,6 @@ def pin(store: ColdStore, files: Iterable[ColdFile], by: object) -> None:
     names = [f.name for f in files]
     store.pin(names)
     weakref.finalize(by, store.unpin, names)
-
-
-def read_cold(spark: SparkSession, store: ColdStore, layout: Layout, files: Sequence[ColdFile]) -> DataFrame:
-    """Return what cold files hold as a DataFrame."""
-    alike: dict[Any, list[ColdFile]] = {}
-    for file in files:  # those that are sorted have a column more
-        alike.setdefault((file.sorted, file.columns, file.constants), []).append(file)
-    found = []
-    for some in alike.values():
-        data = spark.read.parquet(*(str(store.folder / f.name) for f in some))
-        found.append(data.select(*(_column(source, t).alias(name) for name, t, source in some[0].sources(layout))))
-    return functools.reduce(DataFrame.union, found)
-
-
-def _column(source: str | int | None, dtype: DType) -> Column:
-    return F.col(source) if isinstance(source, str) else F.lit(source).cast(spark_type(dtype))
 
 
 def contents(data: DataFrame, width: int, at: Time | None) -> DataFrame:

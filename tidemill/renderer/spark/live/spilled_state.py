@@ -1,4 +1,4 @@
-"""Large changes of a live run: a step taken on the executors, its state read from the disk and written there."""
+"""What the arrangements of a live run hold on the disk: executors read it, and a step adds what they write."""
 
 from __future__ import annotations
 
@@ -9,134 +9,63 @@ import attrs
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.dataflow.nodes import Input, Output
-from tidemill.renderer.durable.large_change import LargeChange
-from tidemill.renderer.durable.spill_files import ColdBatch, ColdFile, Layout, read_file
+from tidemill.renderer.durable.spill_files import ColdBatch, ColdFile, read_file
 from tidemill.renderer.durable.spilled import Cold, ColdStore
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.updates import Block
-from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
 from tidemill.renderer.embedded.trace.spine import Spine
-from tidemill.renderer.spark.frames import Frame
-from tidemill.renderer.spark.live.executor_step import LargeStep
-from tidemill.renderer.spark.live.incoming import updates_of
-from tidemill.renderer.spark.live.spilled_results import read_cold
-from tidemill.renderer.spark.live.state_files import written
-from tidemill.renderer.spark.live.upserts import differences, writes_here, writes_in_files
-from tidemill.renderer.spark.strategy import Strategy
+from tidemill.renderer.spark.live.state_files import read_files, write_files
 
-__all__ = ["LargeWork"]
+__all__ = ["SpilledState"]
 
 
-class LargeWork:
-    """The work of one step. Nothing of the run is changed but at the end, and that can be rolled back."""
+@attrs.frozen(eq=False)
+class SpilledState:
+    """The spilled batches of a run's spines, by the spines' names. What a step adds is gone if it is rolled back."""
 
-    def __init__(  # noqa: PLR0917 - made in one place
-        self,
-        spark: SparkSession,
-        compiled: Compiled,
-        store: ColdStore,
-        spines: Mapping[str, Spine],
-        few: int,
-        strategy: Strategy,
-    ) -> None:
-        self._spark = spark
-        self._compiled = compiled
-        self._store = store
-        self._spines = spines
-        self._few = few
-        self._strategy = strategy
-        self.unread: dict[Output, tuple[ColdFile, ...]] = {}
-        """Changes of outputs that stay on the disk until they are read."""
+    spark: SparkSession
+    compiled: Compiled
+    store: ColdStore
+    spines: Mapping[str, Spine]
+    in_driver: int
+    """Up to so many rows are worth computing in the driver."""
 
-    def run(self, given: Mapping[Input, Frame | None], files: Mapping[Input, Sequence[ColdFile]]) -> None:
-        """Take in large changes, and what else came to the operators; some inputs' changes are what is in files."""
-        held = functools.cache(self._held)
-        step = LargeStep(self._spark, self._compiled, given, held, self._few, set(files), self._strategy)
-        step.run()
-        added = {name: self._written(name, frames) for name, frames in step.added.items()}
-        for name, (source, picked) in step.same.items():
-            self._store.below(name, self._spines[name])
-            added[name] = [attrs.evolve(f, columns=picked) for f in files[source]]
-        for name, of_name in added.items():
-            if of_name:
-                self._add(name, ColdBatch(tuple(of_name)))
-        for output in self._compiled.outputs:
-            self._show(output, added.get(f"{output.id}/spine", []))
+    def cold(self, name: str) -> Cold:
+        """Return what is below a spine."""
+        return self.store.below(name, self.spines[name])
 
-    def overwrite(
-        self, node: Input, changes: Sequence[LargeChange], here: Block | None
-    ) -> tuple[Frame | None, Sequence[ColdFile]]:
-        """Take in writes to an input with a key; return what they change, and the files it is in.
+    def read(self, name: str) -> DataFrame | None:
+        """Return what an arrangement holds, all of it spilled before: values ``v0``, times ``t0``, weights ``w0``."""
+        if self.spines[name].view.size:
+            self.store.spill(name, self.spines[name])
+        cold = self.store.colds.get(name)
+        files = [] if cold is None else [f for batch in cold.cold_batches for f in batch.files]
+        return self.read_files(name, files) if files else None
 
-        Where that is little, None and no files: the driver has it.
-        """
-        name, operator = f"{node.id}/spine", self._compiled.inputs[node]
-        assert isinstance(operator, KeyedInputOperator)
-        writes = [writes_in_files(self._spark, self._store, change) for change in changes]
-        if here is not None:
-            writes.append(writes_here(self._spark, self._compiled, node, here))
-        data = differences(node, writes, self._held(name))
-        files = self._written(name, [data])
-        layout, rows = self._store.colds[name].layout, sum(f.rows for f in files)
-        operator.records_in += sum(c.rows for c in changes) + (0 if here is None else here.shape[1])
-        if rows <= self._few:
-            if rows:
-                block = self._block(layout, files)
-                operator.rows.append(block)
-                operator.hand(block)
-            for file in files:
-                (self._store.folder / file.name).unlink()
-            return None, []
-        self._add(name, ColdBatch(tuple(files)))
-        width, coordinates = len(node.schema), layout.coordinates
-        data = updates_of(read_cold(self._spark, self._store, layout, files), width, coordinates)
-        at = {c.time for c in changes} | ({(t,) for t in here[-1].tolist()} if here is not None else set())
-        time = at.pop() if len(at) == 1 else None
-        return Frame(data, width, coordinates, time, rows, cheap=True, consolidated=True), files
+    def read_files(self, name: str, files: Sequence[ColdFile]) -> DataFrame:
+        """Return what files of an arrangement hold, as they are on the disk."""
+        return read_files(self.spark, self.store, self.cold(name).layout, files)
 
-    def _held(self, name: str) -> DataFrame | None:
-        """Return what an arrangement held before this step, all of it written to the disk."""
-        if self._spines[name].view.size:
-            self._store.spill(name, self._spines[name])
-        cold = self._store.colds.get(name)
-        if cold is None or not cold.cold_batches:
-            return None
-        files = [f for batch in cold.cold_batches for f in batch.files]
-        return read_cold(self._spark, self._store, cold.layout, files)
+    def block(self, name: str, files: Sequence[ColdFile]) -> Block:
+        """Return what files of an arrangement hold, brought to the driver."""
+        layout = self.cold(name).layout
+        tables = [read_file(self.store.folder, layout, f) for f in files]
+        return np.concatenate([layout.encoded(t, self.store.interner) for t in tables], axis=1)
 
-    # -- out ----------------------------------------------------------------------------------------------------------
+    def write(self, name: str, frames: Sequence[DataFrame]) -> list[ColdFile]:
+        """Write updates of an arrangement, which does not hold them yet, and return the files."""
+        layout = self.cold(name).layout
+        data = functools.reduce(DataFrame.union, frames).select(*(column for column, _ in layout.fields))
+        return write_files(self.store, name, data, has_lists=layout.has_lists)
 
-    def _written(self, name: str, frames: Sequence[DataFrame]) -> list[ColdFile]:
-        """Write what an arrangement holds more, and return the files."""
-        cold = self._store.below(name, self._spines[name])
-        wanted = [name for name, _ in cold.layout.fields]
-        data = functools.reduce(DataFrame.union, frames).select(*wanted)
-        return written(self._store, name, data, has_lists=cold.layout.has_lists)
-
-    def _add(self, name: str, batch: ColdBatch) -> None:
-        cold = self._store.colds[name]
-        self._compiled.schedule.touched.append(_Added(cold, list(cold.cold_batches)))
-        cold.add(batch)
-
-    def _show(self, output: Output, files: Sequence[ColdFile]) -> None:
-        """Have those who read an output's changes read these: from the disk, where they are many."""
-        operator = self._compiled.outputs[output]
-        if not files or (output.changes is False and not operator.followed):
-            return
-        if sum(f.rows for f in files) > self._few and not operator.followed:
-            self.unread[output] = tuple(files)
-            return
-        cold = self._store.colds[f"{output.id}/spine"]
-        operator.show(self._block(cold.layout, files))
-
-    def _block(self, layout: Layout, files: Sequence[ColdFile]) -> Block:
-        """Return what is in files, got into the driver."""
-        tables = [read_file(self._store.folder, layout, f) for f in files]
-        return np.concatenate([layout.encoded(t, self._store.interner) for t in tables], axis=1)
+    def add(self, name: str, files: Sequence[ColdFile]) -> None:
+        """Have an arrangement hold what files hold."""
+        cold = self.cold(name)
+        self.compiled.schedule.touched.append(_Addition(cold, list(cold.cold_batches)))
+        cold.add(ColdBatch(tuple(files)))
 
 
-class _Added:
+class _Addition:
     """A batch that was added below a spine, which the step may have to take away again."""
 
     def __init__(self, cold: Cold, before: list[ColdBatch]) -> None:
