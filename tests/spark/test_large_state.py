@@ -96,7 +96,7 @@ def test_a_step_is_taken_whatever_becomes_of_tidying_up(spark, tmp_path, monkeyp
     with flow.start(tm.Spark(spark, tmp_path if durable else None, in_driver=2)) as run:
         run.insert("x", spark.range(6).toDF("i"))
         with monkeypatch.context() as patch:
-            patch.setattr("tidemill.renderer.spark.live.run.folded", full)
+            patch.setattr("tidemill.renderer.spark.live.run.compacted", full)
             with pytest.warns(RuntimeWarning, match="the step was taken.*No space left"):
                 run.advance()
         assert run.frontier("o") == tm.Antichain([1])
@@ -217,7 +217,7 @@ def test_changes_that_could_not_be_read_are_there_still(spark, monkeypatch):
         run.insert("x", spark.range(4).toDF("i"))
         run.advance()
         with monkeypatch.context() as patch:
-            patch.setattr("tidemill.renderer.spark.live.run.Parts", full)
+            patch.setattr("tidemill.renderer.spark.live.run.SpilledOutput", full)
             with pytest.raises(OSError, match="No space"):
                 run.changes("o")
         assert [(row, diff) for row, _, diff in run.changes("o")] == [((i,), 1) for i in range(4)]

@@ -23,7 +23,10 @@ from tidemill.expressions.types import FLOAT64, INT64, DType
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, names, times
 from tidemill.renderer.spark.types import spark_type, sql_type, struct
 
-__all__ = ["Names", "constant", "frame_of_rows", "given", "is_odd", "rows_of", "table_of", "taken", "updates_of"]
+__all__ = [
+    "Names", "checked_inputs", "constant", "frame_of_rows", "is_invalid", "rows_of", "table_of", "typed_updates",
+    "updates_of",
+]  # fmt: skip
 
 _CASE: Final = "spark.sql.caseSensitive"
 
@@ -62,7 +65,7 @@ class Names:
 # -- in ---------------------------------------------------------------------------------------------------------------
 
 
-def given(node: Input, data: Any, by: Names) -> DataFrame:
+def typed_updates(node: Input, data: Any, by: Names) -> DataFrame:
     """Return a DataFrame of updates of an input with our names and types, its values not checked yet."""
     if not hasattr(data, "localCheckpoint"):
         msg = f"{node.where}: {type(data).__name__} is not a Spark DataFrame: make one with spark.createDataFrame"
@@ -121,35 +124,35 @@ def _whole(node: Input, name: str, place: Mapping[str, str], types: Mapping[str,
     return F.col(place[name]).cast("bigint")
 
 
-def taken(nodes: Mapping[Input, DataFrame], by: Names) -> dict[Input, Frame | None]:
+def checked_inputs(nodes: Mapping[Input, DataFrame], by: Names) -> dict[Input, Frame | None]:
     """Return checked updates of all inputs, and what there is to know of them: how many, and whether at one time.
 
     One job for all, which reads each of them once. ``RowError`` or ``TimeError`` with a row where something is wrong.
     """
     if not nodes:
         return {}
-    looks = [_look(i, node, data, len(by.times)) for i, (node, data) in enumerate(nodes.items())]
-    whole = looks[0]
-    for look in looks[1:]:
-        whole = whole.union(look)
+    summaries = [_summary(i, node, data, len(by.times)) for i, (node, data) in enumerate(nodes.items())]
+    whole = summaries[0]
+    for summary in summaries[1:]:
+        whole = whole.union(summary)
     seen = {line["input"]: line for line in whole.collect()}
-    return {node: _noted(node, data, seen[i], by) for i, (node, data) in enumerate(nodes.items())}
+    return {node: _checked(node, data, seen[i], by) for i, (node, data) in enumerate(nodes.items())}
 
 
-def _look(number: int, node: Input, data: DataFrame, coordinates: int) -> DataFrame:
-    wrong = [F.count(F.when(bad, 1)).alias("_") for bad, _ in _bad(node, coordinates)]
+def _summary(number: int, node: Input, data: DataFrame, coordinates: int) -> DataFrame:
+    wrong = [F.count(F.when(bad, 1)).alias("_") for bad, _ in _violations(node, coordinates)]
     ends = [f(name).alias("_") for name in times(coordinates) for f in (F.min, F.max)]
     line = data.agg(F.count(F.lit(1)).alias("rows"), F.array(*wrong).alias("wrong"), F.array(*ends).alias("ends"))
     return line.select(F.lit(number).alias("input"), "rows", "wrong", "ends")
 
 
-def is_odd(node: Input, coordinates: int) -> Column:
-    """Return whether an update is one that `taken` refuses."""
-    whole = functools.reduce(Column.__or__, [bad for bad, _ in _bad(node, coordinates)])
+def is_invalid(node: Input, coordinates: int) -> Column:
+    """Return whether an update is one that `checked_inputs` refuses."""
+    whole = functools.reduce(Column.__or__, [bad for bad, _ in _violations(node, coordinates)])
     return F.coalesce(whole, F.lit(False))
 
 
-def _bad(node: Input, coordinates: int) -> list[tuple[Column, str]]:
+def _violations(node: Input, coordinates: int) -> list[tuple[Column, str]]:
     """Return what may be wrong with an update, as conditions and in words."""
     found = []
     for name, field in zip(columns(len(node.schema)), node.schema, strict=True):
@@ -175,8 +178,8 @@ _RANGES: Final[dict[str, tuple[Any, Any]]] = {
 }
 
 
-def _noted(node: Input, data: DataFrame, seen: Any, by: Names) -> Frame | None:
-    bad = _bad(node, len(by.times))
+def _checked(node: Input, data: DataFrame, seen: Any, by: Names) -> Frame | None:
+    bad = _violations(node, len(by.times))
     for count, (condition, what) in zip(seen["wrong"], bad, strict=True):
         if count:
             row = data.filter(condition).limit(1).select(*(F.col(n).cast("string") for n in data.columns)).collect()[0]

@@ -20,8 +20,8 @@ from tidemill.dataflow.lattice import Time
 from tidemill.renderer.spark.session import is_connected
 
 __all__ = [
-    "DIFF", "Frame", "columns", "consolidated", "is_small", "materialised", "names", "planning", "times", "united",
-    "worked_out",
+    "DIFF", "Frame", "checkpointed", "columns", "consolidated", "is_small", "materialised", "names", "planning",
+    "times", "united",
 ]  # fmt: skip
 
 DIFF = "d"
@@ -48,7 +48,7 @@ class Frame:
     """How many there are, where that is known."""
     cheap: bool = False
     """Whether computing them again costs no more than reading what they are made of."""
-    above: int | None = None
+    depth: int | None = None
     """How many projections they are above what was worked out and cut off from its past; None where nothing was."""
     consolidated: bool = False
 
@@ -58,8 +58,8 @@ class Frame:
 
     def projected(self, data: DataFrame, **changed: Any) -> Frame:
         """Return the updates after a projection of each by itself: all that was known still holds."""
-        above = None if self.above is None else self.above + 1
-        return attrs.evolve(self, data=data, **{"above": above, **changed})
+        depth = None if self.depth is None else self.depth + 1
+        return attrs.evolve(self, data=data, **{"depth": depth, **changed})
 
 
 def columns(width: int) -> list[str]:
@@ -91,13 +91,13 @@ def materialised(frame: Frame) -> Frame | None:
 
     Counting and computing are one job.
     """
-    if frame.rows is None or frame.above is None or frame.above > _SHALLOW:
-        data, counts = worked_out(frame.data, F.count(F.lit(1)).alias("rows"))
-        frame = attrs.evolve(frame, data=data, rows=counts["rows"], cheap=True, above=0)
+    if frame.rows is None or frame.depth is None or frame.depth > _SHALLOW:
+        data, counts = checkpointed(frame.data, F.count(F.lit(1)).alias("rows"))
+        frame = attrs.evolve(frame, data=data, rows=counts["rows"], cheap=True, depth=0)
     return frame if frame.rows else None
 
 
-def worked_out(data: DataFrame, *counts: Column) -> tuple[DataFrame, Mapping[str, int]]:
+def checkpointed(data: DataFrame, *counts: Column) -> tuple[DataFrame, Mapping[str, int]]:
     """Return lines worked out and cut off from what they came from, and what aggregates say of them: one job."""
     if (instead := _instead.get()) is not None:
         return instead(data)
@@ -126,7 +126,7 @@ def united(frames: Sequence[Frame]) -> Frame | None:
     data = functools.reduce(DataFrame.union, [f.data for f in frames])
     known = [f.rows for f in frames if f.rows is not None]
     rows = sum(known) if len(known) == len(frames) else None
-    if rows is not None and all(f.above is not None for f in frames):  # many small pieces would be as many tasks
+    if rows is not None and all(f.depth is not None for f in frames):  # many small pieces would be as many tasks
         data = data.coalesce(1 + rows // _ROWS_A_PARTITION)
     time = frames[0].time if all(f.time == frames[0].time for f in frames) else None
     return Frame(data, frames[0].width, frames[0].coordinates, time, rows, cheap=all(f.cheap for f in frames))

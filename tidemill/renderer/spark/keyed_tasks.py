@@ -32,7 +32,9 @@ from tidemill.renderer.embedded.schedule import Frontier, Loops, Region, Schedul
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.spark.row_tasks import detached
 
-__all__ = ["ARRANGED", "DUE", "KIND", "NEW", "STORE", "Kept", "KeyedTask", "Layout", "fed_sums", "layout_of"]
+__all__ = [
+    "ARRANGED", "DUE", "KIND", "NEW", "STORE", "ArrangementColumns", "KeyedTask", "Layout", "feed_sums", "layout_of",
+]  # fmt: skip
 
 KIND: Final = "kind"
 NEW, DUE, STORE = 0, 1, 2
@@ -44,7 +46,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 @attrs.frozen
-class Kept:
+class ArrangementColumns:
     """The lines of one arrangement: the columns that its values are in, their types, which are its key."""
 
     name: str
@@ -61,13 +63,13 @@ class Layout:
     A line has the columns of its kind; of the input's row, all have the key. The diff of a new update is weight 0.
     """
 
-    given: Schema
+    row: Schema
     keys: tuple[int, ...]
     coordinates: int
-    stores: tuple[Kept, ...]
-    made: tuple[str, ...]
+    stores: tuple[ArrangementColumns, ...]
+    output_columns: tuple[str, ...]
     """The columns of the output's rows, in lines of the last arrangement."""
-    made_weight: int
+    diff_weight: int
     """Which weight of these lines is the output's diff."""
     sums: list[tuple[str, int | None]] | None
     """What is kept of the input, where that is sums of whole numbers alone; see `WholeSums.described`."""
@@ -75,7 +77,7 @@ class Layout:
     @property
     def fields(self) -> list[Field]:
         """All columns, as they are named inside."""
-        values = {f"c{i}": f.dtype for i, f in enumerate(self.given)}
+        values = {f"c{i}": f.dtype for i, f in enumerate(self.row)}
         for store in self.stores:
             values |= dict(zip(store.columns, store.types, strict=True))
         return [Field(KIND, INT32), *(Field(n, t) for n, t in values.items()), *(Field(n, INT64) for n in self.numbers)]
@@ -90,17 +92,19 @@ class Layout:
 def layout_of(node: Node) -> Layout:
     """Return the columns of a keyed operator's tables."""
     operator, stores = _operator(detached(node), Region(_schedule(1, Antichain()), None, -1), Interner())
-    given: Schema = node.inputs[0].schema if node.inputs else node.schema
-    keys = node.keys if isinstance(node, Reduce) else tuple(range(len(given)))
+    row: Schema = node.inputs[0].schema if node.inputs else node.schema
+    keys = node.keys if isinstance(node, Reduce) else tuple(range(len(row)))
     kept = []
     for number, (name, spine) in enumerate(stores.items()):
-        at = dict(zip(spine.keys, keys, strict=True)) if name != ARRANGED else {k: k for k in range(len(given))}
+        at = dict(zip(spine.keys, keys, strict=True)) if name != ARRANGED else {k: k for k in range(len(row))}
         columns = tuple(f"c{at[i]}" if i in at else f"x{number}_{i}" for i in range(len(spine.types)))
-        kept.append(Kept(name, columns, tuple(t or INT64 for t in spine.types), spine.keys, spine.weights))
-    made = kept[-1].columns[operator.dropped if isinstance(operator, ReduceOperator) else 0 :]
+        kept.append(
+            ArrangementColumns(name, columns, tuple(t or INT64 for t in spine.types), spine.keys, spine.weights)
+        )
+    output_columns = kept[-1].columns[operator.dropped if isinstance(operator, ReduceOperator) else 0 :]
     logic = operator.logic if isinstance(operator, ReduceOperator) else None
     sums = logic.sums.described if isinstance(logic, AggregateLogic) and logic.sums is not None else None
-    return Layout(given, keys, node.scope.coordinates, tuple(kept), made, kept[-1].weights - 1, sums)
+    return Layout(row, keys, node.scope.coordinates, tuple(kept), output_columns, kept[-1].weights - 1, sums)
 
 
 @attrs.frozen
@@ -113,7 +117,7 @@ class KeyedTask:
     now: Loops
     lower: Antichain
     upper: Antichain
-    keeps: bool
+    keeps_state: bool
     """Whether what the arrangements hold more is wanted, to be kept for later; else only what changes the output is."""
     summed: bool
     """Whether the new lines are sums for each key and time, as the operator's only arrangement keeps them."""
@@ -155,23 +159,23 @@ class _Round:
             if held.shape[1]:
                 spine.below = _like(spine)
                 spine.below.append(held)
-        self._put(keys)
+        self._feed(keys)
         self._operator.run()
-        for owed in self._operator.ports[1].outstanding():
-            yield from self._lines(DUE, owed, keys, 0)
+        for pending in self._operator.ports[1].outstanding():
+            yield from self._lines(DUE, pending, keys, 0)
         for number, (kept, spine) in enumerate(zip(layout.stores, self._stores.values(), strict=True)):
-            if self._task.keeps or number == len(layout.stores) - 1:
+            if self._task.keeps_state or number == len(layout.stores) - 1:
                 yield from self._lines(
                     STORE + number, consolidated(spine.held(), kept.weights), kept.columns, kept.weights
                 )
 
-    def _put(self, keys: list[str]) -> None:
+    def _feed(self, keys: list[str]) -> None:
         """Give the operator what is new and what is due."""
         layout, operator, now = self._layout, self._operator, self._region.now
         if self._task.summed:
-            new = fed_sums(layout, operator, self._block(NEW, keys, layout.stores[0].weights))
+            new = feed_sums(layout, operator, self._block(NEW, keys, layout.stores[0].weights))
         else:
-            new = self._block(NEW, [f"c{i}" for i in range(len(self._layout.given))], 1)
+            new = self._block(NEW, [f"c{i}" for i in range(len(self._layout.row))], 1)
         if ARRANGED in self._stores:
             new = consolidated(new)
             self._stores[ARRANGED].append(new)
@@ -205,15 +209,15 @@ class _Round:
         yield from pa.table(columns).to_batches(max_chunksize=100_000)
 
 
-def fed_sums(layout: Layout, operator: KeyedOperator, sums: Block) -> Block:
+def feed_sums(layout: Layout, operator: KeyedOperator, sums: Block) -> Block:
     """Have a Reduce take sums (keys, times, weights), and return as many updates, with their keys and times."""
     assert isinstance(operator, ReduceOperator)
     logic, width = operator.logic, len(layout.keys)
     assert isinstance(logic, AggregateLogic)
     logic.take_sums(sums)
-    new = np.full((len(layout.given) + layout.coordinates + 1, sums.shape[1]), NULL, np.int64)
+    new = np.full((len(layout.row) + layout.coordinates + 1, sums.shape[1]), NULL, np.int64)
     new[list(layout.keys)] = sums[:width]
-    new[len(layout.given) : -1] = sums[width : width + layout.coordinates]
+    new[len(layout.row) : -1] = sums[width : width + layout.coordinates]
     new[-1] = 1
     return new
 

@@ -19,7 +19,9 @@ from tidemill.renderer.spark.types import struct
 if TYPE_CHECKING:
     from tidemill.expressions.binding import Bound
 
-__all__ = ["entered", "filtered", "in_python", "left", "mapped", "moved", "negated", "retimed", "schema_of_updates"]
+__all__ = [
+    "entered", "filtered", "in_python", "left_scope", "mapped", "moved", "negated", "retimed", "schema_of_updates",
+]  # fmt: skip
 
 
 def mapped(node: Map, frame: Frame, strategy: Strategy) -> Frame:
@@ -65,7 +67,7 @@ def entered(frame: Frame) -> Frame:
     return frame.projected(data, coordinates=frame.coordinates + 1)
 
 
-def left(frame: Frame) -> Frame:
+def left_scope(frame: Frame) -> Frame:
     """Return the updates with one coordinate less."""
     data = frame.data.select(*names(frame.width, frame.coordinates - 1))
     return frame.projected(data, coordinates=frame.coordinates - 1, consolidated=False)

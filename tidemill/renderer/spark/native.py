@@ -21,8 +21,8 @@ from tidemill.dataflow.nodes import Node, Reduce
 from tidemill.expressions.aggregates import Aggregates, BoundAggregate
 from tidemill.expressions.types import DType
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, is_small, times
-from tidemill.renderer.spark.join import counted
-from tidemill.renderer.spark.keyed import lines_of, touched
+from tidemill.renderer.spark.join import checked_count
+from tidemill.renderer.spark.keyed import as_lines, touched
 from tidemill.renderer.spark.keyed_tasks import NEW, Layout
 from tidemill.renderer.spark.types import spark_type
 
@@ -84,11 +84,11 @@ def summed(node: Node, frame: Frame, layout: Layout) -> DataFrame | None:
     weights = [F.sum(_weight(node, what, column)).alias(f"w{i}") for i, (what, column) in enumerate(described)]
     some = functools.reduce(Column.__or__, [F.col(f"w{i}") != 0 for i in range(len(weights))])
     grouped = frame.data.groupBy(*keys).agg(*weights).filter(some)
-    return lines_of(layout, NEW, grouped, [*keys, *(f"w{i}" for i in range(len(weights)))])
+    return as_lines(layout, NEW, grouped, [*keys, *(f"w{i}" for i in range(len(weights)))])
 
 
 def _weight(node: Reduce, what: str, column: int | None) -> Column:
-    diff = counted(node, DIFF)
+    diff = checked_count(node, DIFF)
     if column is None:
         return diff
     value = F.col(f"c{column}")
@@ -170,7 +170,7 @@ def _changes(node: Reduce, frame: Frame, wide: DataFrame, keys: list[str], made:
 
 def _totals(node: Reduce, logic: Aggregates) -> dict[str, Column]:
     """Return what is added up: the group's count, and for columns their count and their sum."""
-    diff = counted(node, DIFF)
+    diff = checked_count(node, DIFF)
     present = diff if logic.present is None else _counts(logic.present, diff)
     totals = {"n": present, "rows": diff}
     for a in logic.columns:
@@ -218,7 +218,8 @@ def _extremes(node: Reduce, frame: Frame, keys: list[str], column: int, totals: 
     """Return the sums of groups and the least and greatest value of a column, for updates at one time."""
     value = f"c{column}"
     sums = [F.sum(amount).alias(name) for name, amount in totals.items()]
-    by_value = frame.data.groupBy(*dict.fromkeys([*keys, value])).agg(F.sum(counted(node, DIFF)).alias("of"), *sums)
+    count = F.sum(checked_count(node, DIFF)).alias("of")
+    by_value = frame.data.groupBy(*dict.fromkeys([*keys, value])).agg(count, *sums)
     negative = F.raise_error(F.lit("tidemill: RAISED a negative count")).cast(frame.data.schema[value].dataType)
     some = F.when(F.col("of") > 0, F.col(value)).when(F.col("of") < 0, negative)
     again = [F.sum(name).alias(name) for name in totals]

@@ -13,7 +13,7 @@ from tidemill.errors import UnknownNameError, did_you_mean
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
 from tidemill.renderer.runs.run import schema_of
-from tidemill.renderer.spark.dataframes import Names, given, taken
+from tidemill.renderer.spark.dataframes import Names, checked_inputs, typed_updates
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, names
 from tidemill.renderer.spark.retries import retried, translated_errors
 from tidemill.renderer.spark.session import check_session
@@ -43,7 +43,8 @@ def render(
     for node in (*graph.inputs.values(), *graph.outputs.values()):
         by.check(schema_of(node), node.where, sensitive=sensitive)
     with translated_errors(graph):
-        inputs = taken({node: given(node, frames[name], by) for name, node in graph.inputs.items()}, by)
+        typed = {node: typed_updates(node, frames[name], by) for name, node in graph.inputs.items()}
+        inputs = checked_inputs(typed, by)
     outputs = retried(graph, lambda strategy: _step(spark, graph, inputs, strategy))
     return {node.name: _named(spark, node, frame, by) for node, frame in outputs.items()}
 

@@ -23,10 +23,10 @@ from tidemill.renderer.spark import linear, native
 from tidemill.renderer.spark.dataframes import constant, rows_of
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, united
 from tidemill.renderer.spark.join import joined
-from tidemill.renderer.spark.keyed import KeyedRound, due_line
+from tidemill.renderer.spark.keyed import KeyedRound, first_pending_line
 from tidemill.renderer.spark.state import Loops, Trace
 from tidemill.renderer.spark.strategy import Strategy
-from tidemill.renderer.spark.usage import Needs
+from tidemill.renderer.spark.usage import Usage
 
 __all__ = ["Step"]
 
@@ -34,7 +34,7 @@ __all__ = ["Step"]
 class Step:
     """One step of a graph on Spark, computed by a strategy."""
 
-    lives = False
+    keeps_state = False
     """Whether there are steps after this one."""
 
     def __init__(
@@ -45,16 +45,16 @@ class Step:
         """How many rounds of loops were run."""
         self._spark = spark
         self._graph = graph
-        self._given = given
+        self._input_frames = given
         self._strategy = strategy
         self._users = len(graph.coordinates)
-        self._needs = Needs(graph, whole=self.lives)
+        self._usage = Usage(graph, whole=self.keeps_state)
         self._one_time = self._is_at_one_time()
         self._traces: dict[tuple[Node, int], Trace] = {}
-        self._work: dict[Scope, set[Loops]] = defaultdict(set)
-        self._later: dict[tuple[Node, Loops], list[Frame]] = defaultdict(list)
-        self._owed: dict[tuple[Node, Loops], list[DataFrame]] = defaultdict(list)
-        self._left: dict[Node, list[Frame]] = defaultdict(list)
+        self._rounds_to_run: dict[Scope, set[Loops]] = defaultdict(set)
+        self._sent: dict[tuple[Node, Loops], list[Frame]] = defaultdict(list)
+        self._pending: dict[tuple[Node, Loops], list[DataFrame]] = defaultdict(list)
+        self._leaving: dict[Node, list[Frame]] = defaultdict(list)
         self._running: dict[Scope, Loops] = {}
 
     def run(self) -> None:
@@ -65,9 +65,9 @@ class Step:
     def _begin(self) -> None:
         """Have looked at what has to be, whatever comes in."""
         for node in self._graph.nodes:
-            if isinstance(node, Reduce) and node.scalar and self._needs.needed(node):  # its row is always there
+            if isinstance(node, Reduce) and node.scalar and self._usage.is_used(node):  # its row is always there
                 least = (0,) * (node.scope.coordinates - self._users)
-                self._owe(node, least, due_line(self._spark, node))
+                self._add_pending(node, least, first_pending_line(self._spark, node))
 
     def _trace(self, node: Node, side: int = 0) -> Trace:
         """Return what is kept for a node, of one of its inputs where it joins them."""
@@ -81,9 +81,9 @@ class Step:
 
     def _is_at_one_time(self) -> bool:
         """Return whether all updates in the whole graph, those stored too, are known to be at the same user time."""
-        if self.lives:
+        if self.keeps_state:
             return False
-        found = {f.time for f in self._given.values() if f is not None}
+        found = {f.time for f in self._input_frames.values() if f is not None}
         for node in self._graph.nodes:
             if isinstance(node, Retime):
                 return False
@@ -97,60 +97,60 @@ class Step:
         for item in self._graph.plan(scope):
             if isinstance(item, Scope):
                 self._loop(item, now)
-            elif self._needs.needed(item):
+            elif self._usage.is_used(item):
                 self.deltas[item] = self._shared(item, self._delta(item, now), now)
 
     def _loop(self, scope: Scope, outside: Loops) -> None:
         """Run all rounds there are for the round of the scope around, and those that come up meanwhile."""
-        entering = [n for n in self._needs.of(scope, Enter) if self._comes(n)]
+        entering = [n for n in self._usage.nodes_of(scope, Enter) if self._is_entered(n)]
         if entering:
-            self._work[scope].add((*outside, 0))
-        leaving = self._needs.leaving(scope)
+            self._rounds_to_run[scope].add((*outside, 0))
+        leaving = self._usage.leaving(scope)
         assert scope not in self._running, "a loop runs in one round of the loop around at a time"
-        while here := [r for r in self._work[scope] if r[:-1] == outside]:
+        while here := [r for r in self._rounds_to_run[scope] if r[:-1] == outside]:
             now = min(here)
-            self._work[scope].discard(now)
+            self._rounds_to_run[scope].discard(now)
             self.rounds += 1
             self._running[scope] = now
             self._run(scope, now)
             for node in leaving:
                 limit, delta = node.limits.return_at, self.deltas[node.inputs[0]]
                 if delta is not None and (limit is None or now[-1] < limit):
-                    self._left[node].append(linear.left(delta))
+                    self._leaving[node].append(linear.left_scope(delta))
         self._running.pop(scope, None)
 
-    def _comes(self, node: Enter) -> bool:
+    def _is_entered(self, node: Enter) -> bool:
         """Return whether something comes into a loop here."""
         return self.deltas.get(node.inputs[0]) is not None
 
-    def _announce(self, scope: Scope, now: Loops) -> None:
+    def _schedule_round(self, scope: Scope, now: Loops) -> None:
         """Have a round run, and those of the loops around that it is in, as far out as they are not running."""
         while now and self._running.get(scope) != now:
-            self._work[scope].add(now)
+            self._rounds_to_run[scope].add(now)
             assert scope.parent is not None
             scope, now = scope.parent, now[:-1]
 
     def _send_later(self, node: Node, at: Loops, frame: Frame) -> None:
-        self._later[node, at].append(frame)
-        self._announce(node.scope, at)
+        self._sent[node, at].append(frame)
+        self._schedule_round(node.scope, at)
 
-    def _owe(self, node: Node, at: Loops, due: DataFrame) -> None:
-        self._owed[node, at].append(due)
-        self._announce(node.scope, at)
+    def _add_pending(self, node: Node, at: Loops, due: DataFrame) -> None:
+        self._pending[node, at].append(due)
+        self._schedule_round(node.scope, at)
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def _delta(self, node: Node, now: Loops) -> Frame | None:
         """Return a node's updates of a round; None where it is known that there are none."""
         made: Frame | None = getattr(self, _RULES[type(node)])(node, now)
-        return united([f for f in (made, *self._later.pop((node, now), ())) if f is not None])
+        return united([f for f in (made, *self._sent.pop((node, now), ())) if f is not None])
 
     def _shared(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
         """Return what several read, or later rounds ask for, worked out, so that it is not computed for each."""
         del now
         if frame is None:
             return None
-        if self._needs.kept(node) or (self._needs.readers(node) > 1 and not frame.cheap):
+        if self._usage.is_reread(node) or (self._usage.readers(node) > 1 and not frame.cheap):
             return materialised(frame)
         return frame
 
@@ -159,14 +159,14 @@ class Step:
         return [self.deltas.get(source) for source in node.inputs]
 
     def of_input(self, node: Input, _now: Loops) -> Frame | None:
-        return constant(self._spark, node, self._users) if node.rows is not None else self._given[node]
+        return constant(self._spark, node, self._users) if node.rows is not None else self._input_frames[node]
 
     def of_enter(self, node: Enter, now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         return linear.entered(frame) if frame is not None and now[-1] == 0 else None
 
     def of_leave(self, node: Leave, _now: Loops) -> Frame | None:
-        return united(self._left.pop(node, []))
+        return united(self._leaving.pop(node, []))
 
     def of_variable(self, _node: Variable, _now: Loops) -> None:
         """Return nothing: what comes is sent from the round before."""
@@ -202,12 +202,12 @@ class Step:
         if right is not None and first is not None:
             pairs += [(f, right) for f in self._stored(first, now)]
             late += [(f, right) for f in first.later(now)]
-        for at, frame in self._by_round(_met(node, late)):
+        for at, frame in self._by_round(_joined_pairs(node, late)):
             self._send_later(node, at, frame)
         for side, of_side in enumerate(came):
-            if self._needs.asked_again(node, side) and of_side is not None and (new := materialised(of_side)):
+            if self._usage.reads_again(node, side) and of_side is not None and (new := materialised(of_side)):
                 self._trace(node, side).append(new, now)
-        return _met(node, pairs)
+        return _joined_pairs(node, pairs)
 
     def _stored(self, trace: Trace, now: Loops) -> list[Frame]:
         trace.compact()
@@ -223,9 +223,9 @@ class Step:
 
     def of_threshold(self, node: Threshold, now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
-        if frame is None and (node, now) not in self._owed:
+        if frame is None and (node, now) not in self._pending:
             return None
-        if frame is not None and not self.lives and self._strategy.is_native(node, frame):
+        if frame is not None and not self.keeps_state and self._strategy.is_native(node, frame):
             if frame.coordinates == 1:
                 return native.distinct(frame)
             if self._one_time and len(now) == 1:
@@ -243,34 +243,34 @@ class Step:
 
     def of_reduce(self, node: Reduce, now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
-        if frame is None and (node, now) not in self._owed:
+        if frame is None and (node, now) not in self._pending:
             return None
-        if frame is not None and not (now or self.lives) and self._strategy.is_native(node, frame):
+        if frame is not None and not (now or self.keeps_state) and self._strategy.is_native(node, frame):
             return native.aggregated(node, frame)
         return self._keyed(node, frame, now)
 
     def _keyed(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
-        around = KeyedRound(node, self._users, now, *self._interval(node), one_time=self._one_time)
-        due = _united_data(self._owed.pop((node, now), []))
-        if not now and not self.lives:
-            return around.once(frame, due).change
+        keyed = KeyedRound(node, self._users, now, *self._interval(node), one_time=self._one_time)
+        due = _united_data(self._pending.pop((node, now), []))
+        if not now and not self.keeps_state:
+            return keyed.once(frame, due).change
         trace = self._trace(node)
         trace.compact()
-        sums = None if frame is None else self._strategy.summed(node, frame, around.layout)
-        came = around.step(frame, trace.everything(), due, sums)
+        sums = None if frame is None else self._strategy.summed(node, frame, keyed.layout)
+        came = keyed.step(frame, trace.everything(), due, sums)
         if came.kept is not None:
             trace.append(came.kept, now)
-            self._keep(around, came.kept)
-        if came.owed is not None:
-            self._owe_later(node, came.owed)
+            self._store_lines(keyed, came.kept)
+        if came.pending is not None:
+            self._schedule_pending(node, came.pending)
         return came.change
 
-    def _owe_later(self, node: Node, due: DataFrame) -> None:
+    def _schedule_pending(self, node: Node, due: DataFrame) -> None:
         """Have a node look at keys and times, as lines of its table say, in the rounds that these are of."""
         for at in _rounds_in(due, self._users, node.scope.coordinates):
-            self._owe(node, at, _at(due, self._users, at))
+            self._add_pending(node, at, _at(due, self._users, at))
 
-    def _keep(self, around: KeyedRound, lines: Frame) -> None:
+    def _store_lines(self, keyed: KeyedRound, lines: Frame) -> None:
         """Take note of what a keyed operator's arrangements hold more."""
 
     def of_linear(self, node: Node, _now: Loops) -> Frame | None:
@@ -286,7 +286,7 @@ class Step:
         return None if frame is None else consolidated(frame)
 
 
-def _met(node: Join, pairs: list[tuple[Frame | None, Frame | None]]) -> Frame | None:
+def _joined_pairs(node: Join, pairs: list[tuple[Frame | None, Frame | None]]) -> Frame | None:
     return united([joined(node, a, b) for a, b in pairs if a is not None and b is not None])
 
 

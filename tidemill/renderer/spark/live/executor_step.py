@@ -34,15 +34,15 @@ from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Operator, Port
 from tidemill.renderer.spark.frames import Frame, materialised, united
 from tidemill.renderer.spark.keyed import KeyedRound
-from tidemill.renderer.spark.keyed_tasks import ARRANGED, KIND, STORE, fed_sums, layout_of
-from tidemill.renderer.spark.live.frontier_split import Late, is_beyond
+from tidemill.renderer.spark.keyed_tasks import ARRANGED, KIND, STORE, feed_sums, layout_of
+from tidemill.renderer.spark.live.frontier_split import FrontierSplit, is_beyond
 from tidemill.renderer.spark.live.spilled_state import SpilledState
 from tidemill.renderer.spark.live.state_files import file_columns
 from tidemill.renderer.spark.live.state_frames import OperatorState, block_of, encoded, pending_block, pending_lines
 from tidemill.renderer.spark.state import Loops, Trace
 from tidemill.renderer.spark.step import Step
 from tidemill.renderer.spark.strategy import Strategy
-from tidemill.renderer.spark.usage import outermost, reached
+from tidemill.renderer.spark.usage import affected, outermost_loop
 
 __all__ = ["ExecutorStep"]
 
@@ -50,7 +50,7 @@ __all__ = ["ExecutorStep"]
 class ExecutorStep(Step):
     """See `Step`. Nothing of the run is changed but at the end, and that can be rolled back."""
 
-    lives = True
+    keeps_state = True
 
     def __init__(
         self,
@@ -68,21 +68,21 @@ class ExecutorStep(Step):
         self._compiled = state.compiled
         self._in_driver = state.in_driver
         self._state = OperatorState(state.spark, state.compiled, functools.cache(state.read))
-        self._late = Late(state.compiled)
-        self._small: dict[tuple[Node, int, Loops], list[Block]] = defaultdict(list)
+        self._frontier_split = FrontierSplit(state.compiled)
+        self._driver_updates: dict[tuple[Node, int, Loops], list[Block]] = defaultdict(list)
         """Updates in the driver that came to an operator, by its input and the round, to go with those of executors."""
-        self._added: dict[str, list[DataFrame]] = defaultdict(list)
+        self._additions: dict[str, list[DataFrame]] = defaultdict(list)
         """What comes to arrangements and is to be written below them, by their names."""
-        self._same: dict[str, tuple[Input, tuple[int, ...]]] = {}
+        self._shared_files: dict[str, tuple[Input, tuple[int, ...]]] = {}
         """Arrangements that just what came to an input comes to, whose files they share, and which of its columns."""
-        self._reached = reached(self._graph, [n.id for n, frame in given.items() if frame is not None])
+        self._affected = affected(self._graph, [n.id for n, frame in given.items() if frame is not None])
         """What the executors may have to do."""
 
     def run(self) -> None:
         """Take in the changes, and what else came to the operators."""
         super().run()
-        added: dict[str, list[ColdFile]] = {n: self._spilled.write(n, frames) for n, frames in self._added.items()}
-        for name, (source, picked) in self._same.items():
+        added: dict[str, list[ColdFile]] = {n: self._spilled.write(n, frames) for n, frames in self._additions.items()}
+        for name, (source, picked) in self._shared_files.items():
             added[name] = [attrs.evolve(f, columns=picked) for f in self._files[source]]
         for name, files in added.items():
             if files:
@@ -102,7 +102,7 @@ class ExecutorStep(Step):
 
     def _begin(self) -> None:
         """Look up what those operators hold that a large change may come to."""
-        for node in self._reached:
+        for node in self._affected:
             if isinstance(node, Join):
                 for side in (0, 1):
                     self._traces[node, side] = Trace(self._users, self._state.joined(node, side))
@@ -122,24 +122,24 @@ class ExecutorStep(Step):
         for item in self._graph.plan(scope):
             if isinstance(item, Scope):
                 self._run_loop(item)
-            elif self._is_large(item):
+            elif self._is_on_executors(item):
                 self._render(item)
             else:
-                self._run_here(self._compiled.operators[item])
+                self._run_in_driver(self._compiled.operators[item])
                 if item in self._compiled.checks:
-                    self._run_here(self._compiled.checks[item])
+                    self._run_in_driver(self._compiled.checks[item])
 
-    def _is_large(self, node: Node) -> bool:
+    def _is_on_executors(self, node: Node) -> bool:
         if isinstance(node, Leave):
-            return bool(self._left.get(node))
+            return bool(self._leaving.get(node))
         if isinstance(node, Input):
-            return self._given.get(node) is not None
+            return self._input_frames.get(node) is not None
         return any(self.deltas.get(source) is not None for source in node.inputs)
 
     def _run_loop(self, scope: Scope) -> None:
-        entering = [n for n in self._needs.of(scope, Enter) if n.inputs[0].scope is scope.parent]
+        entering = [n for n in self._usage.nodes_of(scope, Enter) if n.inputs[0].scope is scope.parent]
         if any(self.deltas.get(n.inputs[0]) is not None for n in entering):
-            self._take_in(scope)
+            self._take_from_driver(scope)
             self._loop(scope, ())
             return
         region = self._compiled.region(scope)
@@ -148,7 +148,7 @@ class ExecutorStep(Step):
             region.run()
 
     @staticmethod
-    def _run_here(operator: Operator) -> None:
+    def _run_in_driver(operator: Operator) -> None:
         if operator.queued:
             operator.queued = False
             operator.run()
@@ -161,30 +161,30 @@ class ExecutorStep(Step):
             if i != PENDING or not keyed:
                 block = port.take_consolidated()
                 if block is not None:
-                    self._small[node, i, ()].append(block)
-        if isinstance(node, Reduce) and self._sum_here(node, cast("KeyedOperator", operator)):
+                    self._driver_updates[node, i, ()].append(block)
+        if isinstance(node, Reduce) and self._reduced_in_driver(node, cast("KeyedOperator", operator)):
             return
         if keyed:
-            self._owe_due(node, operator.ports[PENDING])
+            self._take_pending(node, operator.ports[PENDING])
         self.deltas[node] = self._shared(node, self._delta(node, ()), ())
 
-    def _handed(self, node: Node, frame: Frame | None) -> Frame | None:
+    def _handed_to_driver(self, node: Node, frame: Frame | None) -> Frame | None:
         """Hand a change that is known to be small to the operators behind in the driver; return one that is not."""
         if isinstance(node, Leave) and frame is not None:
             frame = materialised(frame)
         if frame is None or frame.rows is None or frame.rows > self._in_driver:
             return frame
-        if isinstance(node, Arrange) and self._is_added(node):  # operators in the driver would not find it there
+        if isinstance(node, Arrange) and self._is_spilled(node):  # operators in the driver would not find it there
             return frame
         block = consolidated_block(block_of(self._compiled, node.schema, frame))
         self._compiled.operators[node].emit(block, ())
         return None
 
-    def _is_added(self, node: Node) -> bool:
+    def _is_spilled(self, node: Node) -> bool:
         """Return whether what comes to an arrangement is going to be on the disk, and not in the driver's spine."""
-        return _spine(node) in self._added or _spine(node) in self._same
+        return _spine(node) in self._additions or _spine(node) in self._shared_files
 
-    def _sum_here(self, node: Reduce, operator: KeyedOperator) -> bool:
+    def _reduced_in_driver(self, node: Reduce, operator: KeyedOperator) -> bool:
         """Have Spark sum up what comes to each group, and the driver do the rest, where there are few groups."""
         (frame,) = self._inputs(node)
         if frame is None or not self._in_driver:
@@ -201,8 +201,8 @@ class ExecutorStep(Step):
         block = encoded(table, types[: len(wanted)], self._compiled)
         try:
             if len(table):
-                operator.ports[NEW_PORT].put(fed_sums(layout, operator, block), ())
-            self._run_here(operator)
+                operator.ports[NEW_PORT].put(feed_sums(layout, operator, block), ())
+            self._run_in_driver(operator)
         finally:
             cast("AggregateLogic", cast("ReduceOperator", operator).logic).take_sums(None)
         return True
@@ -213,12 +213,12 @@ class ExecutorStep(Step):
         found = super()._inputs(node)
         now = self._running.get(node.scope, ())
         for i, frame in enumerate(found):
-            if blocks := self._small.get((node, i, now)):
+            if blocks := self._driver_updates.get((node, i, now)):
                 some = [self._state.frame(node.inputs[i], block) for block in blocks]
                 found[i] = united(some if frame is None else [frame, *some])
         return found
 
-    def _take_in(self, scope: Scope) -> None:
+    def _take_from_driver(self, scope: Scope) -> None:
         """Have a loop that the executors run take in what came to its operators in the driver, each round its own."""
         for node in self._graph.nodes:
             if not node.scope.within(scope):
@@ -226,28 +226,28 @@ class ExecutorStep(Step):
             operator = self._compiled.operators[node]
             for i, port in enumerate(operator.ports):
                 if i == PENDING and isinstance(operator, KeyedOperator):
-                    self._owe_due(node, port)
+                    self._take_pending(node, port)
                     continue
                 for at, blocks in port.rounds.items():
-                    self._small[node, i, at].append(consolidated_block(stacked(blocks)))
-                    self._announce(node.scope, at)
+                    self._driver_updates[node, i, at].append(consolidated_block(stacked(blocks)))
+                    self._schedule_round(node.scope, at)
         self._compiled.region(scope).clear()
 
-    def _owe_due(self, node: Node, port: Port) -> None:
+    def _take_pending(self, node: Node, port: Port) -> None:
         """Have looked at what is due, in the rounds that it is of."""
         for at, blocks in port.rounds.items():
-            self._owe(node, at, pending_lines(self._spark, self._compiled, node, stacked(blocks)))
+            self._add_pending(node, at, pending_lines(self._spark, self._compiled, node, stacked(blocks)))
         port.clear()
 
     # -- what is for later steps ----------------------------------------------------------------------------------
 
     def _hold_back(self, node: Node, frame: Frame, now: Loops) -> Frame | None:
         """Have what some that read a node have to wait with wait at their ports, and return the rest."""
-        rest, late = self._late.parted(node, frame)
+        rest, late = self._frontier_split.split(node, frame)
         if late is not None:
             self._compiled.operators[node].emit(late, now)
             if now:  # others that read it need not wait
-                self._take_in(cast("Scope", outermost(node.scope)))
+                self._take_from_driver(cast("Scope", outermost_loop(node.scope)))
         return rest
 
     def _send_later(self, node: Node, at: Loops, frame: Frame) -> None:
@@ -255,15 +255,15 @@ class ExecutorStep(Step):
         if rest is not None:
             super()._send_later(node, at, rest)
 
-    def _owe_later(self, node: Node, due: DataFrame) -> None:
+    def _schedule_pending(self, node: Node, due: DataFrame) -> None:
         upper = self._interval(node)[1]
         if upper.elements and self._users > 1:  # else no two times join to another
-            self._hold_due(node, due.filter(is_beyond(upper)))
+            self._hold_pending(node, due.filter(is_beyond(upper)))
             due = due.filter(~is_beyond(upper))
         if node.scope.parent is not None:
-            super()._owe_later(node, due)
+            super()._schedule_pending(node, due)
 
-    def _hold_due(self, node: Node, due: DataFrame) -> None:
+    def _hold_pending(self, node: Node, due: DataFrame) -> None:
         block = pending_block(self._compiled, node, due)
         if block.shape[1]:
             operator = self._compiled.checks[node] if isinstance(node, Input) else self._compiled.operators[node]
@@ -273,37 +273,37 @@ class ExecutorStep(Step):
 
     def _shared(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
         if frame is not None and isinstance(node, (Arrange, Output)):
-            frame = self._kept(node, frame, now)
+            frame = self._arranged(node, frame, now)
         if frame is not None and self._compiled.operators[node].ports:  # others only pass on what was looked at
             frame = self._hold_back(node, frame, now)
         frame = super()._shared(node, frame, now)
-        frame = frame if now else self._handed(node, frame)
-        self._compiled.operators[node].records_out += _known([frame])
+        frame = frame if now else self._handed_to_driver(node, frame)
+        self._compiled.operators[node].records_out += _known_rows([frame])
         return frame
 
-    def _kept(self, node: Node, frame: Frame, now: Loops) -> Frame | None:
+    def _arranged(self, node: Node, frame: Frame, now: Loops) -> Frame | None:
         """Have what comes to an arrangement or output kept, in the driver or on the disk; return it, worked out."""
         cheap = frame.cheap and isinstance(node, Arrange)
         kept = frame if cheap else materialised(frame)
         source, picked = _origin(node)
-        if isinstance(node, Arrange) and source in self._files and not self._is_more(node, source):
-            self._same[_spine(node)] = cast("Input", source), picked
-        elif kept is not None and not self._arrange_here(node, kept, now):
-            self._added[_spine(node)].append(file_columns(kept))
+        if isinstance(node, Arrange) and source in self._files and not self._has_driver_updates(node, source):
+            self._shared_files[_spine(node)] = cast("Input", source), picked
+        elif kept is not None and not self._arranged_in_driver(node, kept, now):
+            self._additions[_spine(node)].append(file_columns(kept))
         return kept
 
     def _delta(self, node: Node, now: Loops) -> Frame | None:
         if not (isinstance(node, Input) and node.key):  # these count writes
-            came = [self._given.get(node)] if isinstance(node, Input) else super()._inputs(node)
-            small = [b.shape[1] for i in range(len(came)) for b in self._small.get((node, i, now), ())]
-            self._compiled.operators[node].records_in += _known(came) + sum(small)
+            came = [self._input_frames.get(node)] if isinstance(node, Input) else super()._inputs(node)
+            small = [b.shape[1] for i in range(len(came)) for b in self._driver_updates.get((node, i, now), ())]
+            self._compiled.operators[node].records_in += _known_rows(came) + sum(small)
         return super()._delta(node, now)
 
-    def _is_more(self, node: Node, source: Node) -> bool:
+    def _has_driver_updates(self, node: Node, source: Node) -> bool:
         """Return whether more came to an arrangement than what is in files, from the driver."""
-        return (source, 0, ()) in self._small or (node, 0, ()) in self._small
+        return (source, 0, ()) in self._driver_updates or (node, 0, ()) in self._driver_updates
 
-    def _arrange_here(self, node: Node, frame: Frame, now: Loops) -> bool:
+    def _arranged_in_driver(self, node: Node, frame: Frame, now: Loops) -> bool:
         """Have the driver take in a small change of an arrangement or output, unless that is in a loop."""
         if now or frame.rows is None or frame.rows > self._in_driver:
             return False
@@ -311,28 +311,28 @@ class ExecutorStep(Step):
         consumers, operator.consumers = operator.consumers, []  # they get it as from any other
         try:
             operator.ports[0].put(consolidated_block(block_of(self._compiled, node.schema, frame)), ())
-            self._run_here(operator)
+            self._run_in_driver(operator)
         finally:
             operator.consumers = consumers
         return True
 
-    def _keep(self, around: KeyedRound, lines: Frame) -> None:
-        node, layout = around.node, around.layout
+    def _store_lines(self, keyed: KeyedRound, lines: Frame) -> None:
+        node, layout = keyed.node, keyed.layout
         for number, kept in enumerate(layout.stores):
             if kept.name != ARRANGED:  # that is the arrangement's own
                 row = [F.col(name).alias(f"v{i}") for i, name in enumerate(kept.columns)]
                 numbers = layout.numbers[: layout.coordinates + kept.weights]
                 data = lines.data.filter(F.col(KIND) == STORE + number).select(*row, *numbers)
-                self._added[f"{_place(node)}/{kept.name}"].append(data)
+                self._additions[f"{_place(node)}/{kept.name}"].append(data)
 
     # -- rules that differ --------------------------------------------------------------------------------------------
 
     def of_input(self, node: Input, now: Loops) -> Frame | None:
-        frame = self._given.get(node)
-        small = [self._state.frame(node, block) for block in self._small.get((node, 0, now), ())]
+        frame = self._input_frames.get(node)
+        small = [self._state.frame(node, block) for block in self._driver_updates.get((node, 0, now), ())]
         frame = united(small if frame is None else [frame, *small])
         if frame is not None and node.unique:
-            self._owe_due(node, self._compiled.checks[node].ports[PENDING])
+            self._take_pending(node, self._compiled.checks[node].ports[PENDING])
             self._keyed(node, frame, now)
         return frame
 
@@ -347,7 +347,7 @@ def _place(node: Node) -> str:
     return f"{node.id + 0.5 if isinstance(node, Input) else node.id}"
 
 
-def _known(frames: Iterable[Frame | None]) -> int:
+def _known_rows(frames: Iterable[Frame | None]) -> int:
     """Return how many updates there are, as far as Spark had to count them."""
     return sum(f.rows or 0 for f in frames if f is not None)
 

@@ -18,10 +18,10 @@ from tidemill.dataflow.nodes import Feedback, Join, Node, Retime, Variable
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.updates import Block, consolidated
 from tidemill.renderer.embedded.schedule import Operator
-from tidemill.renderer.spark.frames import Frame, times, worked_out
+from tidemill.renderer.spark.frames import Frame, checkpointed, times
 from tidemill.renderer.spark.live.state_frames import block_of
 
-__all__ = ["Late", "is_beyond"]
+__all__ = ["FrontierSplit", "is_beyond"]
 
 
 def is_beyond(frontier: Antichain) -> Column:
@@ -33,7 +33,7 @@ def is_beyond(frontier: Antichain) -> Column:
     return found
 
 
-class Late:
+class FrontierSplit:
     """Tells the updates of a step that operators take in it from those that one of them has to wait with."""
 
     def __init__(self, compiled: Compiled) -> None:
@@ -41,7 +41,7 @@ class Late:
         self._feedback = {n.variable: n for n in compiled.graph.nodes if isinstance(n, Feedback)}
         self._floors: dict[Node, Antichain] = {}
 
-    def parted(self, node: Node, frame: Frame) -> tuple[Frame, Block | None]:
+    def split(self, node: Node, frame: Frame) -> tuple[Frame, Block | None]:
         """Return what all that read a node take in this step, and the rest, in the driver; None where that is nothing.
 
         One job, where this has to be looked at.
@@ -54,8 +54,8 @@ class Late:
         late = is_beyond(floor)
         if not frame.cheap:
             counts = F.count(F.lit(1)).alias("rows"), F.count(F.when(late, 1)).alias("late")
-            data, seen = worked_out(frame.data, *counts)
-            frame = attrs.evolve(frame, data=data, rows=seen["rows"], cheap=True, above=0)
+            data, seen = checkpointed(frame.data, *counts)
+            frame = attrs.evolve(frame, data=data, rows=seen["rows"], cheap=True, depth=0)
             if not seen["late"]:
                 return frame, None
         block = block_of(self._compiled, node.schema, frame.of(frame.data.filter(late)))
@@ -69,13 +69,13 @@ class Late:
     def _floor(self, node: Node) -> Antichain:
         """Return up to where all that read a node take its updates in this step."""
         if node not in self._floors:
-            self._floors[node] = self._met(self._compiled.operators[node])
+            self._floors[node] = self._meet_of_readers(self._compiled.operators[node])
         return self._floors[node]
 
-    def _met(self, operator: Operator) -> Antichain:
+    def _meet_of_readers(self, operator: Operator) -> Antichain:
         found = Antichain()
         for reader, _ in operator.consumers:  # some only pass on what comes; every loop goes through one that does not
-            found = found.meet(reader.frontier.upper if reader.ports else self._met(reader))
+            found = found.meet(reader.frontier.upper if reader.ports else self._meet_of_readers(reader))
         return found
 
     def _may_be_late(self, node: Node, floor: Antichain) -> bool:

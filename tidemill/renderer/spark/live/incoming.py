@@ -18,30 +18,30 @@ from tidemill.errors import RowError
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.durable.large_change import LargeChange
 from tidemill.renderer.durable.spilled import ColdStore
-from tidemill.renderer.spark.dataframes import Names, given, is_odd, taken
+from tidemill.renderer.spark.dataframes import Names, checked_inputs, is_invalid, typed_updates
 from tidemill.renderer.spark.frames import Frame, columns
 from tidemill.renderer.spark.live.state_files import as_updates, read_files, remove_files, write_files
 from tidemill.renderer.spark.types import spark_type
 
-__all__ = ["few_of", "frame_in_files", "refuse_several", "written_down"]
+__all__ = ["collected_if_few", "frame_of_change", "refuse_ambiguous_keys", "written_to_files"]
 
 
 _FEW: Final = 100_000
 """Rows of a DataFrame that are got to see whether there are more: one job instead of two."""
 
 
-_ODD: Final = "odd"
+_INVALID: Final = "odd"
 """The column of files that says whether a row does not fit."""
 
 
-def few_of(data: Any, most: int) -> pa.Table | None:
+def collected_if_few(data: Any, most: int) -> pa.Table | None:
     """Return a DataFrame's rows as a table, where there are few."""
     most = min(most, _FEW)
     table = data.limit(most + 1).toArrow()
     return table if len(table) <= most else None
 
 
-def written_down(  # noqa: PLR0917 - made in one place
+def written_to_files(  # noqa: PLR0917 - made in one place
     store: ColdStore, node: Input, data: Any, time: Time, diff: int, read: Collection[int]
 ) -> LargeChange | None:
     """Check a DataFrame's rows and write those columns to files that are read; None where there are no rows.
@@ -54,15 +54,15 @@ def written_down(  # noqa: PLR0917 - made in one place
     schema: Schema = node.schema
     by = Names(tuple(f"tidemill time {i}" for i in range(len(time))), "tidemill diff")
     fitting, data = _by_key(node, data, diff) if node.key else (node, data)
-    updates = given(fitting, data, by)
+    updates = typed_updates(fitting, data, by)
     kept = sorted(read) or [0]
     row = [F.col(f"c{i}").alias(f"v{i}") for i in kept]
     has_lists = any(schema.fields[i].dtype.element is not None for i in kept)
-    checked = updates.select(*row, is_odd(fitting, len(time)).alias(_ODD))
+    checked = updates.select(*row, is_invalid(fitting, len(time)).alias(_INVALID))
     files = write_files(store, f"{node.id}/input", checked, has_lists=has_lists)
-    if _may_have_odd(store.folder / f.name for f in files):
+    if _may_have_invalid(store.folder / f.name for f in files):
         remove_files(store, files)
-        taken({fitting: updates}, by)
+        checked_inputs({fitting: updates}, by)
         msg = f"{node.where}: a row did not fit, and all do when they are computed again: cache what differs each time"
         raise RowError(msg)
     unread = tuple(i for i in range(len(schema)) if i not in kept)
@@ -82,9 +82,9 @@ def _by_key(node: Input, data: Any, diff: int) -> tuple[Input, Any]:
     return attrs.evolve(node, schema=Schema(tuple(fields))), data
 
 
-def refuse_several(spark: SparkSession, store: ColdStore, change: LargeChange) -> None:
+def refuse_ambiguous_keys(spark: SparkSession, store: ColdStore, change: LargeChange) -> None:
     """Raise where a key has two rows that differ: which is the last, a DataFrame does not say. Its files go."""
-    node, data = change.node, frame_in_files(spark, store, change).data
+    node, data = change.node, frame_of_change(spark, store, change).data
     schema: Schema = node.schema
     key = [f"c{i}" for i in node.key]
     row = columns(len(schema))
@@ -105,7 +105,7 @@ def refuse_several(spark: SparkSession, store: ColdStore, change: LargeChange) -
         raise RowError(msg)
 
 
-def _may_have_odd(paths: Iterable[Path]) -> bool:
+def _may_have_invalid(paths: Iterable[Path]) -> bool:
     """Return whether a row may be marked as one that does not fit, by what the files say of the column."""
     for path in paths:
         about = pq.read_metadata(path)
@@ -116,7 +116,7 @@ def _may_have_odd(paths: Iterable[Path]) -> bool:
     return False
 
 
-def frame_in_files(spark: SparkSession, store: ColdStore, change: LargeChange) -> Frame:
+def frame_of_change(spark: SparkSession, store: ColdStore, change: LargeChange) -> Frame:
     """Return a large change as a DataFrame."""
     width, coordinates = len(change.node.schema), len(change.time)
     data = as_updates(read_files(spark, store, change.layout, change.files), width, coordinates)

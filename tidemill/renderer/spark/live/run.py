@@ -27,13 +27,18 @@ from tidemill.renderer.runs.run import schema_of
 from tidemill.renderer.spark.dataframes import Names
 from tidemill.renderer.spark.frames import Frame, united
 from tidemill.renderer.spark.live.executor_step import ExecutorStep
-from tidemill.renderer.spark.live.incoming import few_of, frame_in_files, refuse_several, written_down
+from tidemill.renderer.spark.live.incoming import (
+    collected_if_few,
+    frame_of_change,
+    refuse_ambiguous_keys,
+    written_to_files,
+)
 from tidemill.renderer.spark.live.spilled_results import (
-    DiskRows,
-    DiskUpdates,
-    Parts,
-    contents,
-    folded,
+    SpilledOutput,
+    SpilledRows,
+    SpilledUpdates,
+    compacted,
+    contents_at,
     pin,
     summed,
 )
@@ -131,7 +136,7 @@ class SparkRun(DurableRun):
                 count = rows.count()
                 self.update(name, [((), shown(at), sign * count)] if count else [])
                 return
-            table = few_of(rows, self._in_driver)
+            table = collected_if_few(rows, self._in_driver)
             if table is None:
                 self._change_large(node, rows, at, sign)
                 return
@@ -144,12 +149,12 @@ class SparkRun(DurableRun):
         if node.key:
             self._check_times_of_key(node)
         store = self._memory.store
-        change = written_down(store, node, rows, at, sign, self._read_of(node, sign))
+        change = written_to_files(store, node, rows, at, sign, self._read_of(node, sign))
         if change is None:
             return
         if change.rows > self._in_driver:
             if node.key and sign > 0:
-                refuse_several(self._spark, store, change)
+                refuse_ambiguous_keys(self._spark, store, change)
             self._queue_large(change)
             return
         if node.key:
@@ -209,7 +214,7 @@ class SparkRun(DurableRun):
         store, cold = self._memory.store, self._memory.cold(output)
         assert cold is not None
         kept = self.compiled.outputs[output].kept
-        data = folded(read_files(self._spark, store, cold.layout, files), len(schema_of(output)), kept)
+        data = compacted(read_files(self._spark, store, cold.layout, files), len(schema_of(output)), kept)
         found = tuple(write_files(store, f"{output.id}/unread", data, has_lists=cold.layout.has_lists))
         store.pin(f.name for f in found)
         self._unread_files[output] = found
@@ -255,7 +260,7 @@ class SparkRun(DurableRun):
             if node.key and changes:
                 frame, files[node] = upserted(state, node, changes, operator.ports[0].take())
             else:
-                frames = [frame_in_files(self._spark, self._memory.store, c) for c in changes]
+                frames = [frame_of_change(self._spark, self._memory.store, c) for c in changes]
                 block = operator.taken() if self._is_large(operator) else None
                 if block is None:
                     files[node] = [f for c in changes for f in c.files]
@@ -289,13 +294,13 @@ class SparkRun(DurableRun):
         schema, operator = schema_of(node), self.compiled.outputs[node]
         files = tuple(f for batch in cold.cold_batches for f in batch.files)
         here = cold.layout.decoded(operator.spine.held(), self.compiled.interner)
-        parts = Parts(self._spark, self._memory.store, cold, files, here)
+        parts = SpilledOutput(self._spark, self._memory.store, cold, files, here)
         names = list(schema.names)
-        found = DiskRows(
+        found = SpilledRows(
             schema,
             at,
             lambda: self._rows(schema, parts.updates(), at),
-            lambda: contents(parts.frame(), len(schema), at).toDF(*names),
+            lambda: contents_at(parts.frame(), len(schema), at).toDF(*names),
         )
         pin(self._memory.store, files, found)
         return found
@@ -312,9 +317,9 @@ class SparkRun(DurableRun):
         cold, files = self._memory.cold(node), self._unread_files[node]
         assert cold is not None
         here = cold.layout.decoded(operator.unread_together(), self.compiled.interner)
-        parts = Parts(self._spark, store, cold, files, here)
+        parts = SpilledOutput(self._spark, store, cold, files, here)
         names = [*schema.names, *Names.of(self.graph.coordinates, None, "diff").times, "diff"]
-        found = DiskUpdates(
+        found = SpilledUpdates(
             schema,
             self.graph.coordinates,
             lower,

@@ -21,10 +21,10 @@ from tidemill.renderer.embedded.kernels.updates import Block, consolidated, stac
 from tidemill.renderer.spark.live.state_files import read_files
 from tidemill.renderer.spark.types import struct
 
-__all__ = ["DiskRows", "DiskUpdates", "Parts", "contents", "folded", "pin", "summed"]
+__all__ = ["SpilledOutput", "SpilledRows", "SpilledUpdates", "compacted", "contents_at", "pin", "summed"]
 
 
-class _OnDisk:
+class _Lazy:
     """What `Rows` and `Updates` hold is got by ``load`` when it is first asked for; ``frame`` goes without it."""
 
     _load: Callable[[], Any]
@@ -45,17 +45,17 @@ class _OnDisk:
         return self._frame()
 
 
-class DiskRows(_OnDisk, Rows):
+class SpilledRows(_Lazy, Rows):
     """See `Rows`."""
 
     def __init__(
         self, schema: Schema, time: Time | None, load: Callable[[], Rows], frame: Callable[[], DataFrame]
     ) -> None:
         super().__init__(schema, pa.table({}), np.empty(0, np.int64), time)
-        _made_lazy(self, load, frame)
+        _make_lazy(self, load, frame)
 
 
-class DiskUpdates(_OnDisk, Updates):
+class SpilledUpdates(_Lazy, Updates):
     """See `Updates`."""
 
     def __init__(  # noqa: PLR0917 - as Updates
@@ -69,17 +69,17 @@ class DiskUpdates(_OnDisk, Updates):
     ) -> None:
         none = np.empty((len(coordinates), 0), np.int64)
         super().__init__(schema, coordinates, pa.table({}), none, none[0], lower, upper)
-        _made_lazy(self, load, frame)
+        _make_lazy(self, load, frame)
 
 
-def _made_lazy(of: Any, load: Callable[[], Any], frame: Callable[[], DataFrame]) -> None:
+def _make_lazy(of: Any, load: Callable[[], Any], frame: Callable[[], DataFrame]) -> None:
     del of._table, of._times, of._counts  # noqa: SLF001 - its own
     of._sorted = False  # noqa: SLF001
     of._load, of._frame = load, frame  # noqa: SLF001
 
 
 @attrs.frozen
-class Parts:
+class SpilledOutput:
     """Updates of an output: some in files, and some in the driver."""
 
     spark: SparkSession
@@ -110,7 +110,7 @@ def pin(store: ColdStore, files: Iterable[ColdFile], by: object) -> None:
     weakref.finalize(by, store.unpin, names)
 
 
-def contents(data: DataFrame, width: int, at: Time | None) -> DataFrame:
+def contents_at(data: DataFrame, width: int, at: Time | None) -> DataFrame:
     """Return the rows of updates ``v0, ...``, ``t0, ...``, ``w0`` up to a time, each as often as its count."""
     row = [f"v{i}" for i in range(width)]
     for i, last in enumerate(at or ()):
@@ -120,7 +120,7 @@ def contents(data: DataFrame, width: int, at: Time | None) -> DataFrame:
     return counted.select(*row, copies).select(*row)
 
 
-def folded(data: DataFrame, width: int, since: Antichain) -> DataFrame:
+def compacted(data: DataFrame, width: int, since: Antichain) -> DataFrame:
     """Return updates added up at times that are told apart only from a frontier on, less those that come to nothing."""
     ends = list(zip(*since.elements, strict=True))  # of each coordinate
     for i, bounds in enumerate(ends):

@@ -17,7 +17,7 @@ from tidemill.renderer.embedded.kernels.codec import decode_column, encode_colum
 from tidemill.renderer.embedded.kernels.updates import Block
 from tidemill.renderer.spark import linear
 from tidemill.renderer.spark.frames import DIFF, Frame, names, times
-from tidemill.renderer.spark.keyed import lines_of
+from tidemill.renderer.spark.keyed import as_lines
 from tidemill.renderer.spark.keyed_tasks import ARRANGED, DUE, STORE, Layout, layout_of
 from tidemill.renderer.spark.live.state_files import as_updates
 from tidemill.renderer.spark.types import struct
@@ -54,11 +54,11 @@ class OperatorState:
             if kept.name == ARRANGED:
                 same = [*kept.columns, *times(layout.coordinates)]
                 arranged = self._arranged(node.inputs[0])
-                found += [lines_of(layout, STORE + number, frame.data, same, {DIFF: "w0"}) for frame in arranged]
+                found += [as_lines(layout, STORE + number, frame.data, same, {DIFF: "w0"}) for frame in arranged]
             elif (data := self._read(f"{place}/{kept.name}")) is not None:
                 renamed = {f"v{i}": name for i, name in enumerate(kept.columns)}
                 same = layout.numbers[: layout.coordinates + kept.weights]
-                found.append(lines_of(layout, STORE + number, data, same, renamed))
+                found.append(as_lines(layout, STORE + number, data, same, renamed))
         return [Frame(data, len(layout.fields), 0, cheap=True) for data in found]
 
     def _arranged(self, node: Node) -> list[Frame]:
@@ -98,7 +98,7 @@ def pending_lines(spark: SparkSession, compiled: Compiled, node: Node, block: Bl
     """Return the pending times of a keyed operator's keys as lines of its table."""
     layout = layout_of(node)
     wanted, types = _keys_and_times(layout)
-    return lines_of(layout, DUE, _data(spark, compiled, _fields(wanted, types), block), wanted)
+    return as_lines(layout, DUE, _data(spark, compiled, _fields(wanted, types), block), wanted)
 
 
 def pending_block(compiled: Compiled, node: Node, lines: DataFrame) -> Block:
@@ -117,7 +117,7 @@ def encoded(table: pa.Table, types: Sequence[DType], compiled: Compiled) -> Bloc
 
 def _keys_and_times(layout: Layout) -> tuple[list[str], list[DType]]:
     wanted = [*(f"c{k}" for k in layout.keys), *times(layout.coordinates)]
-    return wanted, [*(layout.given.fields[k].dtype for k in layout.keys), *[INT64] * layout.coordinates]
+    return wanted, [*(layout.row.fields[k].dtype for k in layout.keys), *[INT64] * layout.coordinates]
 
 
 def _fields(wanted: Sequence[str], types: Sequence[DType]) -> Schema:

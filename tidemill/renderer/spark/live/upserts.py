@@ -18,7 +18,7 @@ from tidemill.renderer.embedded.kernels.updates import Block
 from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
 from tidemill.renderer.runs.run import schema_of
 from tidemill.renderer.spark.frames import Frame
-from tidemill.renderer.spark.live.incoming import frame_in_files
+from tidemill.renderer.spark.live.incoming import frame_of_change
 from tidemill.renderer.spark.live.spilled_state import SpilledState
 from tidemill.renderer.spark.live.state_files import as_updates, remove_files
 from tidemill.renderer.spark.live.state_frames import frame_of
@@ -61,7 +61,7 @@ def upserted(
 
 def _writes_in_files(state: SpilledState, change: LargeChange) -> DataFrame:
     """Return the writes of a DataFrame: rows ``c0, ...``, of deletions the key alone, times ``t0``, and the rest."""
-    data = frame_in_files(state.spark, state.store, change).data
+    data = frame_of_change(state.spark, state.store, change).data
     row = [f"c{i}" for i in range(len(change.node.schema))]
     return data.select(*row, "t0", F.lit(change.diff > 0).alias(_IS_PUT), F.lit(change.number).alias(_NUMBER))
 
