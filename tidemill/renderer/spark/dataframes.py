@@ -1,4 +1,4 @@
-"""Users' DataFrames in and out: named columns, times and diffs as columns, checked before anything is computed."""
+"""Users' DataFrames in and out: with times and diffs as columns, checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CASE: Final = "spark.sql.caseSensitive"
 
 @attrs.frozen
 class Names:
-    """What users call the columns of time and the diff."""
+    """The names that the columns of time and diff have for users."""
 
     times: tuple[str, ...]
     diff: str
@@ -66,7 +66,7 @@ class Names:
 
 
 def typed_updates(node: Input, data: Any, by: Names) -> DataFrame:
-    """Return a DataFrame of updates of an input with our names and types, its values not checked yet."""
+    """Return a user's DataFrame as updates of an input, with the columns of a `Frame`, its values not checked yet."""
     if not hasattr(data, "localCheckpoint"):
         msg = f"{node.where}: {type(data).__name__} is not a Spark DataFrame: make one with spark.createDataFrame"
         raise RowError(msg)
@@ -125,7 +125,7 @@ def _whole(node: Input, name: str, place: Mapping[str, str], types: Mapping[str,
 
 
 def checked_inputs(nodes: Mapping[Input, DataFrame], by: Names) -> dict[Input, Frame | None]:
-    """Return checked updates of all inputs, and what there is to know of them: how many, and whether at one time.
+    """Return the updates of all inputs, checked, and with their number and whether they are at one time.
 
     One job for all, which reads each of them once. ``RowError`` or ``TimeError`` with a row where something is wrong.
     """
@@ -153,7 +153,7 @@ def is_invalid(node: Input, coordinates: int) -> Column:
 
 
 def _violations(node: Input, coordinates: int) -> list[tuple[Column, str]]:
-    """Return what may be wrong with an update, as conditions and in words."""
+    """Return what may be wrong with an update: conditions, and messages for them."""
     found = []
     for name, field in zip(columns(len(node.schema)), node.schema, strict=True):
         if not field.nullable:

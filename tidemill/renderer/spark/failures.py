@@ -1,4 +1,4 @@
-"""How an error gets from an executor, as text in Spark's own error, back to the driver as an error of ours."""
+"""Errors on their way from executors to the driver: as text in Spark's own, from which ours are made again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 TOO_MANY: Final = "tidemill: a count beyond 2**31 at node "
-"""What the check of counts raises in Catalyst, followed by the node's number."""
+"""The error that the check of counts raises in Catalyst, followed by the node's number."""
 
 _ENCODED: Final = re.compile(r"tidemill-error:([A-Za-z0-9+/=]+):")
 _COUNT: Final = re.compile(re.escape(TOO_MANY) + r"(\d+)")
@@ -38,11 +38,11 @@ Batches = Iterator[pa.RecordBatch]
 
 
 class TaskError(Exception):
-    """What a task raises for an error of ours, so that it can be read out of the text that the driver is given."""
+    """Raised in a task for an error of ours, whose encoding the text of Spark's error will contain."""
 
 
 def with_encoded_errors(function: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
-    """Return the function of a task, its errors written so that `decoded_error` can read them."""
+    """Return a task that raises its errors encoded, so that `decoded_error` can read them."""
 
     @functools.wraps(function)
     def run(batches: Batches) -> Batches:
@@ -55,7 +55,7 @@ def with_encoded_errors(function: Callable[[Batches], Batches]) -> Callable[[Bat
 
 
 def decoded_error(error: BaseException) -> StepError | None:
-    """Return the error of ours that a task raised, with the traceback of the user's function; None for any other."""
+    """Return the error of ours that a task raised, with the traceback of the user's function; None of any other."""
     found = _ENCODED.search(str(error))
     if found is None:
         return None
@@ -68,24 +68,24 @@ def decoded_error(error: BaseException) -> StepError | None:
 
 
 def overflowed_node(error: BaseException) -> int | None:
-    """Return the number of the node at which counts became too large, where that is what failed."""
+    """Return the number of the node whose counts became too large, where that is the error."""
     found = _COUNT.search(str(error))
     return int(found[1]) if found else None
 
 
 def missing_in_python(error: BaseException) -> str | None:
-    """Return what the Python of the executors, or of this process, lacks, where that is why a step failed."""
+    """Return what the Python of the executors, or of this process, lacks, where that is the error."""
     found = _MISSING.search(str(error))
     return (found[1] or found[2]) if found is not None else None
 
 
 def has_lost_blocks(error: BaseException) -> bool:
-    """Return whether a step failed since an executor went, and with it what it had of what was worked out before."""
+    """Return whether a step failed because an executor was lost, and with it checkpointed blocks."""
     return _LOST in str(error)
 
 
 def is_worth_care(error: BaseException) -> bool:
-    """Return whether a step that failed like this may succeed on consolidated updates, or say better what is wrong."""
+    """Return whether a step with this error may succeed when taken with care, or say better what is wrong."""
     ours = decoded_error(error)
     if ours is not None:
         return isinstance(ours, (ExpressionError, UserFunctionError))

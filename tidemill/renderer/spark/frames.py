@@ -26,7 +26,7 @@ __all__ = [
 
 DIFF = "d"
 _SMALL_CELLS = 400_000
-"""Up to so many values a DataFrame is sent to every executor rather than shuffled with another one."""
+"""Up to so many values, a DataFrame is broadcast to the executors rather than shuffled."""
 _ROWS_A_PARTITION = 100_000
 _SHALLOW = 4
 _SEEN = "tidemill"
@@ -47,17 +47,17 @@ class Frame:
     rows: int | None = None
     """How many there are, where that is known."""
     cheap: bool = False
-    """Whether computing them again costs no more than reading what they are made of."""
+    """Whether computing them again costs no more than reading their source."""
     depth: int | None = None
-    """How many projections they are above what was worked out and cut off from its past; None where nothing was."""
+    """How many projections they are away from a checkpoint; None where there is none below them."""
     consolidated: bool = False
 
     def of(self, data: DataFrame, **known: Any) -> Frame:
-        """Return other updates of as many columns, of which no more than the time and what is said is known."""
+        """Return other updates of the same width and time, of which nothing else is known but what is said."""
         return attrs.evolve(Frame(data, self.width, self.coordinates, self.time), **known)
 
     def projected(self, data: DataFrame, **changed: Any) -> Frame:
-        """Return the updates after a projection of each by itself: all that was known still holds."""
+        """Return the updates after a projection, which leaves true what was known of them."""
         depth = None if self.depth is None else self.depth + 1
         return attrs.evolve(self, data=data, **{"depth": depth, **changed})
 
@@ -78,7 +78,7 @@ def names(width: int, coordinates: int) -> list[str]:
 
 
 def consolidated(frame: Frame) -> Frame:
-    """Return the updates with the diffs of equal rows at equal times added up, less those that come to nothing."""
+    """Return the updates with the diffs of equal rows at equal times added up, zeros dropped."""
     if frame.consolidated:
         return frame
     keys = names(frame.width, frame.coordinates)[:-1]
@@ -87,7 +87,7 @@ def consolidated(frame: Frame) -> Frame:
 
 
 def materialised(frame: Frame) -> Frame | None:
-    """Return the updates worked out, cut off from what they came from, and counted; None where there are none.
+    """Return the updates computed, cut off from their lineage, and counted; None where there are none.
 
     Counting and computing are one job.
     """
@@ -98,7 +98,7 @@ def materialised(frame: Frame) -> Frame | None:
 
 
 def checkpointed(data: DataFrame, *counts: Column) -> tuple[DataFrame, Mapping[str, int]]:
-    """Return lines worked out and cut off from what they came from, and what aggregates say of them: one job."""
+    """Return lines computed and cut off from their lineage, and the values of aggregates over them: one job."""
     if (instead := _instead.get()) is not None:
         return instead(data)
     if is_connected(data):  # where an Observation is not told of checkpoints, but the execution has it on record
@@ -111,7 +111,7 @@ def checkpointed(data: DataFrame, *counts: Column) -> tuple[DataFrame, Mapping[s
 
 @contextlib.contextmanager
 def planning(instead: _Instead) -> Iterator[None]:
-    """Within the block, have this called instead of working anything out: it returns what stands for the outcome."""
+    """Within the block, call this instead of computing anything: it returns a stand-in for the outcome."""
     token = _instead.set(instead)
     try:
         yield
@@ -120,7 +120,7 @@ def planning(instead: _Instead) -> Iterator[None]:
 
 
 def united(frames: Sequence[Frame]) -> Frame | None:
-    """Return the sum of updates of as many columns; None of none."""
+    """Return the union of updates of the same width; None where there is nothing to unite."""
     if len(frames) <= 1:
         return frames[0] if frames else None
     data = functools.reduce(DataFrame.union, [f.data for f in frames])
@@ -133,5 +133,5 @@ def united(frames: Sequence[Frame]) -> Frame | None:
 
 
 def is_small(frame: Frame) -> bool:
-    """Return whether the updates are known to be so few that every executor can be sent all of them."""
+    """Return whether the updates are known to be few enough to be broadcast."""
     return frame.rows is not None and frame.rows * (frame.width + frame.coordinates + 1) <= _SMALL_CELLS

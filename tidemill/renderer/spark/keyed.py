@@ -1,7 +1,7 @@
 """Threshold, Reduce and the check of unique inputs by the embedded engine's kernels, a partition of keys at a time.
 
-One round: the new updates, what the operator's arrangements hold of the keys they touch and the times owed meet in one
-table, partitioned by key; `KeyedTask` does the rest. State is not shuffled but for the touched keys.
+In a round, the new updates, the stored updates of their keys and the pending times that are due come together in one
+table, partitioned by key; `KeyedTask` does the rest. Of the state, only what the touched keys have is shuffled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["KeyedResult", "KeyedRound", "as_lines", "first_pending_line", "touch
 
 @attrs.frozen(eq=False)
 class KeyedResult:
-    """What came of a round: the change of the output, the times owed to later rounds, and what is to be kept."""
+    """The result of a round: the change of the output, times pending for later rounds, and what is to be stored."""
 
     change: Frame | None
     pending: DataFrame | None = None
@@ -52,7 +52,7 @@ class KeyedRound:
         return layout_of(self.node)
 
     def once(self, delta: Frame | None, due: DataFrame | None) -> KeyedResult:
-        """Return what new updates come to where nothing is stored and nothing will be: not worked out yet."""
+        """Return the result, not computed yet, where nothing is stored and nothing will be."""
         lines = [self._input_lines(delta.data)] if delta is not None else []
         found = self._run_task([*lines, *([due] if due is not None else [])], keeps_state=False)
         least = (0,) * self.users  # the time of what is due
@@ -62,9 +62,9 @@ class KeyedRound:
     def step(
         self, delta: Frame | None, stored: Sequence[Frame], due: DataFrame | None, sums: DataFrame | None = None
     ) -> KeyedResult:
-        """Return what new updates, those stored and times owed come to, worked out.
+        """Return the result of new updates, stored ones and pending times that are due, computed and counted.
 
-        ``sums`` are lines of what the new updates come to in the operator's only arrangement, in their place.
+        Where the operator's only arrangement holds sums, ``sums`` stand for the new updates, as lines of it.
         """
         new = materialised(consolidated(delta)) if delta is not None and sums is None else None
         if new is None and due is None and sums is None:
@@ -107,7 +107,7 @@ class KeyedRound:
         return as_lines(self.layout, NEW, data, [*columns, *times(self.layout.coordinates)], {DIFF: "w0"})
 
     def _is_output(self) -> Column:
-        """Return which lines change the output."""
+        """Return whether a line changes the output."""
         last = F.col(KIND) == STORE + len(self.layout.stores) - 1
         return last & (F.col(f"w{self.layout.diff_weight}") != 0)
 
@@ -126,7 +126,7 @@ class KeyedRound:
 def as_lines(
     layout: Layout, kind: int, data: DataFrame, same: Sequence[str], renamed: dict[str, str] | None = None
 ) -> DataFrame:
-    """Return a table as lines of a kind: some of its columns have their names there, others get them."""
+    """Return a table as lines of a kind: some columns have the right name already, others are renamed."""
     found = {name: F.col(name) for name in same} | {new: F.col(old) for old, new in (renamed or {}).items()}
     found[KIND] = F.lit(kind)
     empty = {f.name: F.lit(None).cast(spark_type(f.dtype)) for f in layout.fields if f.name not in found}
@@ -134,7 +134,7 @@ def as_lines(
 
 
 def first_pending_line(spark: SparkSession, node: Node) -> DataFrame:
-    """Return a line that says to look at a group without keys at the least time."""
+    """Return the least time as a pending one of the group without keys."""
     layout = layout_of(node)
     time = {name: F.lit(0).cast("bigint") for name in times(layout.coordinates)}
     data = spark.range(1).select(*(value.alias(name) for name, value in time.items()))
@@ -142,7 +142,7 @@ def first_pending_line(spark: SparkSession, node: Node) -> DataFrame:
 
 
 def touched(batches: Sequence[Frame], keys: DataFrame, names_of_keys: list[str], *, few: bool) -> DataFrame:
-    """Return those of the stored lines whose key is among these."""
+    """Return the stored lines of these keys."""
     stored = functools.reduce(DataFrame.union, [batch.data for batch in batches])
     if not names_of_keys:
         return stored

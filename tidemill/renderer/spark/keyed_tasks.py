@@ -1,9 +1,9 @@
 """What runs in executors on whole partitions of keys: the embedded engine's own operators for Threshold and Reduce.
 
 A partition has all updates of its keys, as one table whose column ``kind`` says what each line is: a new update, a
-time that is owed, or an update that one of the operator's arrangements held before. What comes out has the same
-columns: what the arrangements hold more, which says how the output changes, and times owed to later rounds. So Python
-is called once for a partition, and the kernels are those of a step of the embedded engine.
+pending time that is due, or a stored update of one of the operator's arrangements. What comes out has the same columns:
+updates to be added to the arrangements, the output's among them, and times pending for later rounds. So Python is
+called once for a partition, and the kernels are those of a step of the embedded engine.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ __all__ = [
 
 KIND: Final = "kind"
 NEW, DUE, STORE = 0, 1, 2
-"""A new update of the input; a key and time to look at; from here on, updates of each arrangement, in their order."""
+"""A new update of the input; a pending time of a key; from here on, updates of the arrangements, in their order."""
 ARRANGED: Final = "arranged"
-"""The name of the arrangement that a user's function is given groups of."""
+"""The name of the arrangement from which a user's function gets its groups."""
 
 Batches = Iterator[pa.RecordBatch]
 
 
 @attrs.frozen
 class ArrangementColumns:
-    """The lines of one arrangement: the columns that its values are in, their types, which are its key."""
+    """The lines of one arrangement: the columns and types of its values, and which of these are its key."""
 
     name: str
     columns: tuple[str, ...]
@@ -58,9 +58,9 @@ class ArrangementColumns:
 
 @attrs.frozen
 class Layout:
-    """The columns of what such a task takes and gives: kind, the input's row, what arrangements add, times, weights.
+    """The columns of the table: kind, the input's row, further values of arrangements, times, weights.
 
-    A line has the columns of its kind; of the input's row, all have the key. The diff of a new update is weight 0.
+    Others than those of a line's kind are NULL in it; all have the key. The diff of a new update is weight 0.
     """
 
     row: Schema
@@ -68,11 +68,11 @@ class Layout:
     coordinates: int
     stores: tuple[ArrangementColumns, ...]
     output_columns: tuple[str, ...]
-    """The columns of the output's rows, in lines of the last arrangement."""
+    """The columns that the output's rows have, in lines of the last arrangement."""
     diff_weight: int
     """Which weight of these lines is the output's diff."""
     sums: list[tuple[str, int | None]] | None
-    """What is kept of the input, where that is sums of whole numbers alone; see `WholeSums.described`."""
+    """What is stored of the input, where that is sums of whole numbers alone; see `WholeSums.described`."""
 
     @property
     def fields(self) -> list[Field]:
@@ -118,7 +118,7 @@ class KeyedTask:
     lower: Antichain
     upper: Antichain
     keeps_state: bool
-    """Whether what the arrangements hold more is wanted, to be kept for later; else only what changes the output is."""
+    """Whether additions to all arrangements are wanted, to be stored; else only those to the output."""
     summed: bool
     """Whether the new lines are sums for each key and time, as the operator's only arrangement keeps them."""
 
@@ -138,7 +138,7 @@ class KeyedTask:
 
 
 class _Round:
-    """One call: the partition's table taken apart, the operator, and what it made."""
+    """One call: the partition's table taken apart, the operator run, and its results as lines."""
 
     def __init__(self, task: KeyedTask, table: pa.Table) -> None:
         self._task = task
@@ -170,7 +170,7 @@ class _Round:
                 )
 
     def _feed(self, keys: list[str]) -> None:
-        """Give the operator what is new and what is due."""
+        """Give the operator the new updates and the pending times that are due."""
         layout, operator, now = self._layout, self._operator, self._region.now
         if self._task.summed:
             new = feed_sums(layout, operator, self._block(NEW, keys, layout.stores[0].weights))
@@ -193,7 +193,7 @@ class _Round:
         return np.array([self._codes[name][mask] for name in wanted], np.int64).reshape(len(wanted), -1)
 
     def _lines(self, kind: int, block: Block, names: Any, weights: int) -> Iterator[pa.RecordBatch]:
-        """Give a block of these columns, the time and some weights as lines of a kind; what it has not is NULL."""
+        """Give a block of these columns, the time and some weights as lines of a kind, all else NULL."""
         count = block.shape[1]
         if not count:
             return
@@ -238,7 +238,7 @@ def _operator(node: Any, region: Region, interner: Interner) -> tuple[KeyedOpera
         arranged = ArrangeOperator(kept, region)
         stores[ARRANGED] = arranged.spine
     operator = ReduceOperator(node, region, interner, arranged)
-    operator.ports[1].refill(None)  # what is owed comes with the table
+    operator.ports[1].refill(None)  # pending times come with the table
     out, *parts = operator.stores().items()
     stores |= dict([*parts, out])
     return operator, stores

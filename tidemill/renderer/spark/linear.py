@@ -74,7 +74,7 @@ def left_scope(frame: Frame) -> Frame:
 
 
 def moved(frame: Frame, coordinate: int, by: int) -> Frame:
-    """Return the updates moved along a loop's coordinate of time, or the user's where they are at several."""
+    """Return the updates moved along one coordinate of time, a loop's or one of the user's."""
     data = frame.data.withColumn(f"t{coordinate}", F.col(f"t{coordinate}") + F.lit(by).cast("bigint"))
     return frame.projected(data, time=None if coordinate == 0 else frame.time)
 

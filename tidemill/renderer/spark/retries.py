@@ -1,4 +1,4 @@
-"""A step tried again: with care where Spark's first error may be none, and anew where executors went on the way."""
+"""Steps tried again: with care where Spark's error may be none, and anew where executors were lost on the way."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["retried", "translated_errors"]
 T = TypeVar("T")
 
 TRIES: Final = 3
-"""How often a step is taken before losing executors is an error."""
+"""How often a step is tried before lost executors are an error."""
 
 _WORKERS: Final = (
     "the Python of Spark's executors, in which your functions and tidemill's kernels run, has to have what is here: "
@@ -53,7 +53,7 @@ def retried(graph: Graph, take: Callable[[Strategy], T]) -> T:
 
 @contextlib.contextmanager
 def translated_errors(graph: Graph) -> Iterator[None]:
-    """Within the block, raise errors of tidemill's for those that Spark raises where it is known what they mean."""
+    """Within the block, raise our own errors for those of Spark whose meaning is known."""
     try:
         yield
     except TidemillError:
@@ -72,7 +72,7 @@ def translated_errors(graph: Graph) -> Iterator[None]:
 
 
 def _in_spite_of_losses(take: Callable[[Strategy], T], strategy: Strategy) -> T:
-    """Take a step; from its beginning again where an executor went with what had been computed so far."""
+    """Take a step; again from its beginning where executors were lost, and checkpointed blocks with them."""
     for _ in range(TRIES - 1):
         try:
             return take(strategy)

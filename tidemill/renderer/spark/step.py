@@ -1,7 +1,7 @@
-"""A step: the graph gone through once in topological order, loops round by round, a DataFrame for each node's updates.
+"""A step: the graph walked once in topological order, loops round by round, with a frame of updates for each node.
 
 Frames are lazy until something has to be known: whether a round has work, what is stored for later rounds, what several
-read. A whole history is one step, over [minimum, {}) and from empty state.
+nodes read. A whole history is one step, over [minimum, {}) and from empty state.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ __all__ = ["Step"]
 
 
 class Step:
-    """One step of a graph on Spark, computed by a strategy."""
+    """One step of a graph on Spark. The strategy decides what Catalyst computes and what the kernels do."""
 
     keeps_state = False
-    """Whether there are steps after this one."""
+    """Whether state is kept for steps after this one."""
 
     def __init__(
         self, spark: SparkSession, graph: Graph, given: Mapping[Input, Frame | None], strategy: Strategy
     ) -> None:
         self.deltas: dict[Node, Frame | None] = {}
         self.rounds = 0
-        """How many rounds of loops were run."""
+        """How many rounds of loops have run."""
         self._spark = spark
         self._graph = graph
         self._input_frames = given
@@ -63,24 +63,24 @@ class Step:
         self._run(self._graph.root, ())
 
     def _begin(self) -> None:
-        """Have looked at what has to be, whatever comes in."""
+        """Add the times at which operators have to act whatever comes in."""
         for node in self._graph.nodes:
             if isinstance(node, Reduce) and node.scalar and self._usage.is_used(node):  # its row is always there
                 least = (0,) * (node.scope.coordinates - self._users)
                 self._add_pending(node, least, first_pending_line(self._spark, node))
 
     def _trace(self, node: Node, side: int = 0) -> Trace:
-        """Return what is kept for a node, of one of its inputs where it joins them."""
+        """Return a node's trace: of a join, that of one of its sides."""
         if (node, side) not in self._traces:
             self._traces[node, side] = Trace(self._users)
         return self._traces[node, side]
 
     def _interval(self, _node: Node) -> tuple[Antichain, Antichain]:
-        """Return the frontiers from and to which the step brings a node."""
+        """Return the frontiers between which the step takes a node's updates."""
         return Antichain.minimum(self._users), Antichain()
 
     def _is_at_one_time(self) -> bool:
-        """Return whether all updates in the whole graph, those stored too, are known to be at the same user time."""
+        """Return whether all updates of all nodes, stored ones included, are known to be at one user time."""
         if self.keeps_state:
             return False
         found = {f.time for f in self._input_frames.values() if f is not None}
@@ -101,9 +101,8 @@ class Step:
                 self.deltas[item] = self._shared(item, self._delta(item, now), now)
 
     def _loop(self, scope: Scope, outside: Loops) -> None:
-        """Run all rounds there are for the round of the scope around, and those that come up meanwhile."""
-        entering = [n for n in self._usage.nodes_of(scope, Enter) if self._is_entered(n)]
-        if entering:
+        """Run all rounds within a round of the scope around, including those that these schedule."""
+        if any(self.deltas.get(n.inputs[0]) is not None for n in self._usage.nodes_of(scope, Enter)):
             self._rounds_to_run[scope].add((*outside, 0))
         leaving = self._usage.leaving(scope)
         assert scope not in self._running, "a loop runs in one round of the loop around at a time"
@@ -119,12 +118,8 @@ class Step:
                     self._leaving[node].append(linear.left_scope(delta))
         self._running.pop(scope, None)
 
-    def _is_entered(self, node: Enter) -> bool:
-        """Return whether something comes into a loop here."""
-        return self.deltas.get(node.inputs[0]) is not None
-
     def _schedule_round(self, scope: Scope, now: Loops) -> None:
-        """Have a round run, and those of the loops around that it is in, as far out as they are not running."""
+        """Schedule a round, and the rounds around it in outer loops as far as they are not running."""
         while now and self._running.get(scope) != now:
             self._rounds_to_run[scope].add(now)
             assert scope.parent is not None
@@ -141,12 +136,12 @@ class Step:
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def _delta(self, node: Node, now: Loops) -> Frame | None:
-        """Return a node's updates of a round; None where it is known that there are none."""
+        """Return a node's updates in a round; None where there are known to be none."""
         made: Frame | None = getattr(self, _RULES[type(node)])(node, now)
         return united([f for f in (made, *self._sent.pop((node, now), ())) if f is not None])
 
     def _shared(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
-        """Return what several read, or later rounds ask for, worked out, so that it is not computed for each."""
+        """Return the updates, materialised where several nodes or later rounds read them."""
         del now
         if frame is None:
             return None
@@ -155,7 +150,7 @@ class Step:
         return frame
 
     def _inputs(self, node: Node) -> list[Frame | None]:
-        """Return what comes to a node in the current round."""
+        """Return the updates that come to a node in the current round."""
         return [self.deltas.get(source) for source in node.inputs]
 
     def of_input(self, node: Input, _now: Loops) -> Frame | None:
@@ -169,10 +164,10 @@ class Step:
         return united(self._leaving.pop(node, []))
 
     def of_variable(self, _node: Variable, _now: Loops) -> None:
-        """Return nothing: what comes is sent from the round before."""
+        """Return nothing: a variable's updates are sent to it by the round before."""
 
     def of_feedback(self, node: Feedback, now: Loops) -> None:
-        """Send a round's changes, consolidated, to the next round, unless that is beyond the limit."""
+        """Send a round's changes, consolidated, to the next round, unless the limit forbids it."""
         (frame,) = self._inputs(node)
         after, limits = now[-1] + 1, node.limits
         if frame is None or (limits.return_at is not None and after >= limits.return_at):
@@ -190,23 +185,23 @@ class Step:
         return united([f for f in self._inputs(node) if f is not None])
 
     def of_join(self, node: Join, now: Loops) -> Frame | None:
-        """Each side's new updates meet the other's, and those that the other had from earlier rounds."""
-        came = self._inputs(node)
-        left, right = (f if f is None else self._strategy.prepared(f) for f in came)
+        """Return each side's new updates joined with the other's, and with those of earlier rounds."""
+        inputs = self._inputs(node)
+        left, right = (f if f is None else self._strategy.prepared(f) for f in inputs)
         first, second = (self._traces.get((node, side)) for side in (0, 1))
         pairs = [(left, right)]
-        late: list[tuple[Frame | None, Frame | None]] = []
+        later: list[tuple[Frame | None, Frame | None]] = []
         if left is not None and second is not None:
             pairs += [(left, f) for f in self._stored(second, now)]
-            late += [(left, f) for f in second.later(now)]
+            later += [(left, f) for f in second.later(now)]
         if right is not None and first is not None:
             pairs += [(f, right) for f in self._stored(first, now)]
-            late += [(f, right) for f in first.later(now)]
-        for at, frame in self._by_round(_joined_pairs(node, late)):
+            later += [(f, right) for f in first.later(now)]
+        for at, frame in self._by_round(_joined_pairs(node, later)):
             self._send_later(node, at, frame)
-        for side, of_side in enumerate(came):
-            if self._usage.reads_again(node, side) and of_side is not None and (new := materialised(of_side)):
-                self._trace(node, side).append(new, now)
+        for side, new in enumerate(inputs):
+            if self._usage.reads_again(node, side) and new is not None and (batch := materialised(new)):
+                self._trace(node, side).append(batch, now)
         return _joined_pairs(node, pairs)
 
     def _stored(self, trace: Trace, now: Loops) -> list[Frame]:
@@ -214,7 +209,7 @@ class Step:
         return trace.before(now)
 
     def _by_round(self, frame: Frame | None) -> list[tuple[Loops, Frame]]:
-        """Return updates of various rounds, each round's by themselves."""
+        """Return the updates of several rounds by round."""
         whole = materialised(frame) if frame is not None else None
         if whole is None:
             return []
@@ -257,21 +252,21 @@ class Step:
         trace = self._trace(node)
         trace.compact()
         sums = None if frame is None else self._strategy.summed(node, frame, keyed.layout)
-        came = keyed.step(frame, trace.everything(), due, sums)
-        if came.kept is not None:
-            trace.append(came.kept, now)
-            self._store_lines(keyed, came.kept)
-        if came.pending is not None:
-            self._schedule_pending(node, came.pending)
-        return came.change
+        result = keyed.step(frame, trace.everything(), due, sums)
+        if result.kept is not None:
+            trace.append(result.kept, now)
+            self._store_lines(keyed, result.kept)
+        if result.pending is not None:
+            self._schedule_pending(node, result.pending)
+        return result.change
 
     def _schedule_pending(self, node: Node, due: DataFrame) -> None:
-        """Have a node look at keys and times, as lines of its table say, in the rounds that these are of."""
+        """Add pending times of a node's keys, given as lines of its table, to the rounds that they are in."""
         for at in _rounds_in(due, self._users, node.scope.coordinates):
             self._add_pending(node, at, _at(due, self._users, at))
 
     def _store_lines(self, keyed: KeyedRound, lines: Frame) -> None:
-        """Take note of what a keyed operator's arrangements hold more."""
+        """Store what a round adds to a keyed operator's arrangements, where state is kept."""
 
     def of_linear(self, node: Node, _now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
@@ -291,7 +286,7 @@ def _joined_pairs(node: Join, pairs: list[tuple[Frame | None, Frame | None]]) ->
 
 
 def _united_data(found: list[DataFrame]) -> DataFrame | None:
-    """Return the lines of several tables; None of none."""
+    """Return the lines of several tables as one; None where there are no tables."""
     data = None
     for one in found:
         data = one if data is None else data.union(one)

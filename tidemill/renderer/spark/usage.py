@@ -1,9 +1,9 @@
-"""What a graph says before it is run: which nodes are needed, how often read, and whether later rounds ask again."""
+"""How a graph's collections are used: which an output needs, how many read them, which later rounds read again."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import networkx as nx
@@ -18,13 +18,14 @@ N = TypeVar("N", bound=Node)
 
 
 class Usage:
-    """What outputs need of a graph; or, where operators keep state that goes on, all there is."""
+    """The uses of what nodes give. Only what outputs depend on is used, or, where state is kept, everything."""
 
-    def __init__(self, graph: Graph, *, whole: bool = False) -> None:
+    def __init__(self, graph: Graph, *, whole: bool) -> None:
         self._graph = graph
-        outputs = [n.id for n in graph.nodes] if whole else [n.id for n in graph.nodes if isinstance(n, Output)]
-        self._used = set(outputs).union(*(nx.ancestors(graph.digraph, i) for i in outputs))
+        ends = [n.id for n in graph.nodes if whole or isinstance(n, Output)]
+        self._used = set(ends).union(*(nx.ancestors(graph.digraph, i) for i in ends))
         self._changing: set[int] = set()
+        """Nodes whose updates come in every round of a loop, not in the first one only."""
         for node in graph.nodes:
             if isinstance(node, Variable) or any(i.id in self._changing for i in node.inputs):
                 self._changing.add(node.id)
@@ -36,21 +37,21 @@ class Usage:
         return node.id in self._used
 
     def is_reread(self, node: Node) -> bool:
-        """Return whether later rounds ask for a node's updates: a join meets them with what comes then."""
+        """Return whether later rounds read a node's updates again: a join pairs them with what comes then."""
         return node.id in self._reread
 
     def reads_again(self, join: Join, side: int) -> bool:
-        """Return whether later rounds ask for what came to a join from one of its sides."""
+        """Return whether a join reads what came from one of its sides again in later rounds."""
         return side in self._sides_read_again.get(join, ())
 
     @functools.cache  # noqa: B019 - lives as long as a step
     def readers(self, node: Node) -> int:
-        """Return how often a node is read, by nodes that are needed."""
+        """Return how often a node is read, by nodes that are used."""
         return sum(1 for reader, _ in self._graph.consumers(node) if self.is_used(reader))
 
     @functools.cache  # noqa: B019
     def nodes_of(self, scope: Scope, kind: type[N]) -> list[N]:
-        """Return the nodes of a kind in a scope that are needed."""
+        """Return the nodes of a kind in a scope that are used."""
         return [n for n in self._graph.nodes if n.scope is scope and isinstance(n, kind) and self.is_used(n)]
 
     @functools.cache  # noqa: B019
@@ -58,8 +59,8 @@ class Usage:
         """Return the nodes that take something out of a scope."""
         return [n for n in self._graph.nodes if isinstance(n, Leave) and n.inputs[0].scope is scope and self.is_used(n)]
 
-    def _joins_reading_again(self) -> Iterable[tuple[Join, list[int]]]:
-        """Return joins in loops, and which of their sides have another side that changes after the first round."""
+    def _joins_reading_again(self) -> Iterator[tuple[Join, list[int]]]:
+        """Give the joins in loops, and those of their sides whose other side changes after the first round."""
         for node in self._graph.nodes:
             if isinstance(node, Join) and node.scope.parent is not None and self.is_used(node):
                 left, right = (source.id in self._changing for source in node.inputs)
@@ -67,7 +68,7 @@ class Usage:
 
 
 def affected(graph: Graph, sources: Iterable[int]) -> list[Node]:
-    """Return what changes at these nodes can come to, with loops as a whole, and what comes out of these anywhere."""
+    """Return the nodes that changes of these nodes can reach; of a loop that they reach, and behind it, all."""
     found: set[int] = set()
     new = set(sources)
     while new:
@@ -78,7 +79,7 @@ def affected(graph: Graph, sources: Iterable[int]) -> list[Node]:
 
 
 def outermost_loop(scope: Scope) -> Scope | None:
-    """Return the loop that is in no other, of those that a scope is in."""
+    """Return the outermost of the loops that a scope is in; None at the top level."""
     found = None
     while scope.parent is not None:
         scope, found = scope.parent, scope

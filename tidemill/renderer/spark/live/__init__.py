@@ -1,4 +1,13 @@
-"""Live runs on Spark: kept up to date step by step, durable, DataFrames in and out."""
+"""Live runs on Spark: kept up to date step by step, durable, with DataFrames in and out.
+
+Small steps are taken by the embedded engine in the driver, large ones by the executors. `run` decides which, and is
+what users see. `incoming` checks the DataFrames that they put in and writes large ones to files. `executor_step` is the
+step on executors: it walks the graph and has each operator run where its changes are. `state_frames` turns updates in
+the driver into DataFrames and back, and shows what operators hold as DataFrames; `spilled_state` reads what
+arrangements hold on the disk and adds what a step writes, in files that `state_files` reads and writes.
+`frontier_split` keeps back the updates that belong to later steps, `upserts` turns large writes by key into updates.
+`spilled_results` are contents and changes of outputs that stay on the disk until they are looked at.
+"""
 
 from __future__ import annotations
 

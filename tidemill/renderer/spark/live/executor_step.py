@@ -48,7 +48,7 @@ __all__ = ["ExecutorStep"]
 
 
 class ExecutorStep(Step):
-    """See `Step`. Nothing of the run is changed but at the end, and that can be rolled back."""
+    """A `Step` of a run that goes on. The run's state is changed at the end only, and that can be rolled back."""
 
     keeps_state = True
 
@@ -59,7 +59,7 @@ class ExecutorStep(Step):
         files: Mapping[Input, Sequence[ColdFile]],
         strategy: Strategy,
     ) -> None:
-        """Make the step that takes changes of inputs; some inputs' are just what is in files."""
+        """Make the step that takes these changes of inputs; of some, the changes are just what is in files."""
         super().__init__(state.spark, state.compiled.graph, given, strategy)
         self.unread: dict[Output, tuple[ColdFile, ...]] = {}
         """Changes of outputs that stay on the disk until they are read."""
@@ -70,16 +70,16 @@ class ExecutorStep(Step):
         self._state = OperatorState(state.spark, state.compiled, functools.cache(state.read))
         self._frontier_split = FrontierSplit(state.compiled)
         self._driver_updates: dict[tuple[Node, int, Loops], list[Block]] = defaultdict(list)
-        """Updates in the driver that came to an operator, by its input and the round, to go with those of executors."""
+        """Updates in the driver for an operator that executors run, by its port and the round."""
         self._additions: dict[str, list[DataFrame]] = defaultdict(list)
-        """What comes to arrangements and is to be written below them, by their names."""
+        """Updates to be written below arrangements, by the names of these."""
         self._shared_files: dict[str, tuple[Input, tuple[int, ...]]] = {}
-        """Arrangements that just what came to an input comes to, whose files they share, and which of its columns."""
+        """Arrangements that share an input's files, since just its updates come to them, and their columns of these."""
         self._affected = affected(self._graph, [n.id for n, frame in given.items() if frame is not None])
-        """What the executors may have to do."""
+        """The nodes that executors may have to compute."""
 
     def run(self) -> None:
-        """Take in the changes, and what else came to the operators."""
+        """Take the changes, and what else came to the operators."""
         super().run()
         added: dict[str, list[ColdFile]] = {n: self._spilled.write(n, frames) for n, frames in self._additions.items()}
         for name, (source, picked) in self._shared_files.items():
@@ -91,7 +91,7 @@ class ExecutorStep(Step):
             self._show(output, added.get(_spine(output), []))
 
     def _show(self, output: Output, files: Sequence[ColdFile]) -> None:
-        """Have those who read an output's changes read these: from the disk, where they are many."""
+        """Show changes to those who read an output: from the disk, where they are many."""
         operator = self._compiled.outputs[output]
         if not files or (output.changes is False and not operator.followed):
             return
@@ -101,7 +101,7 @@ class ExecutorStep(Step):
             operator.show(self._spilled.block(_spine(output), files))
 
     def _begin(self) -> None:
-        """Look up what those operators hold that a large change may come to."""
+        """Look up what the operators hold that a large change may come to."""
         for node in self._affected:
             if isinstance(node, Join):
                 for side in (0, 1):
@@ -154,7 +154,7 @@ class ExecutorStep(Step):
             operator.run()
 
     def _render(self, node: Node) -> None:
-        """Have the executors do an operator's work, unless that proves to be small."""
+        """Run an operator on the executors; or in the driver where Spark makes little of what comes to it."""
         operator = self._compiled.operators[node]
         keyed = isinstance(operator, KeyedOperator)
         for i, port in enumerate(operator.ports):
@@ -169,7 +169,7 @@ class ExecutorStep(Step):
         self.deltas[node] = self._shared(node, self._delta(node, ()), ())
 
     def _handed_to_driver(self, node: Node, frame: Frame | None) -> Frame | None:
-        """Hand a change that is known to be small to the operators behind in the driver; return one that is not."""
+        """Give a change that is known to be small to the operators behind it in the driver; return one that is not."""
         if isinstance(node, Leave) and frame is not None:
             frame = materialised(frame)
         if frame is None or frame.rows is None or frame.rows > self._in_driver:
@@ -181,11 +181,11 @@ class ExecutorStep(Step):
         return None
 
     def _is_spilled(self, node: Node) -> bool:
-        """Return whether what comes to an arrangement is going to be on the disk, and not in the driver's spine."""
+        """Return whether an arrangement's updates go to the disk, and not to the driver's spine."""
         return _spine(node) in self._additions or _spine(node) in self._shared_files
 
     def _reduced_in_driver(self, node: Reduce, operator: KeyedOperator) -> bool:
-        """Have Spark sum up what comes to each group, and the driver do the rest, where there are few groups."""
+        """Reduce in the driver what Spark has summed for each group, where groups are few; return whether so."""
         (frame,) = self._inputs(node)
         if frame is None or not self._in_driver:
             return False
@@ -207,7 +207,7 @@ class ExecutorStep(Step):
             cast("AggregateLogic", cast("ReduceOperator", operator).logic).take_sums(None)
         return True
 
-    # -- small changes ------------------------------------------------------------------------------------------------
+    # -- updates in the driver -----------------------------------------------------------------------------------------
 
     def _inputs(self, node: Node) -> list[Frame | None]:
         found = super()._inputs(node)
@@ -219,7 +219,7 @@ class ExecutorStep(Step):
         return found
 
     def _take_from_driver(self, scope: Scope) -> None:
-        """Have a loop that the executors run take in what came to its operators in the driver, each round its own."""
+        """Take the updates and pending times of a loop's operators from the driver, for its rounds on the executors."""
         for node in self._graph.nodes:
             if not node.scope.within(scope):
                 continue
@@ -234,19 +234,19 @@ class ExecutorStep(Step):
         self._compiled.region(scope).clear()
 
     def _take_pending(self, node: Node, port: Port) -> None:
-        """Have looked at what is due, in the rounds that it is of."""
+        """Take the pending times that are due from the driver, each to its round."""
         for at, blocks in port.rounds.items():
             self._add_pending(node, at, pending_lines(self._spark, self._compiled, node, stacked(blocks)))
         port.clear()
 
-    # -- what is for later steps ----------------------------------------------------------------------------------
+    # -- updates for later steps ----------------------------------------------------------------------------------
 
     def _hold_back(self, node: Node, frame: Frame, now: Loops) -> Frame | None:
-        """Have what some that read a node have to wait with wait at their ports, and return the rest."""
-        rest, late = self._frontier_split.split(node, frame)
-        if late is not None:
-            self._compiled.operators[node].emit(late, now)
-            if now:  # others that read it need not wait
+        """Leave updates beyond the frontier of a reader pending in the driver, and return the others."""
+        rest, beyond = self._frontier_split.split(node, frame)
+        if beyond is not None:
+            self._compiled.operators[node].emit(beyond, now)
+            if now:  # other readers take them in this step
                 self._take_from_driver(cast("Scope", outermost_loop(node.scope)))
         return rest
 
@@ -269,7 +269,7 @@ class ExecutorStep(Step):
             operator = self._compiled.checks[node] if isinstance(node, Input) else self._compiled.operators[node]
             operator.ports[PENDING].hold(block)
 
-    # -- what there is more -------------------------------------------------------------------------------------------
+    # -- arrangements and outputs --------------------------------------------------------------------------------------
 
     def _shared(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
         if frame is not None and isinstance(node, (Arrange, Output)):
@@ -282,7 +282,7 @@ class ExecutorStep(Step):
         return frame
 
     def _arranged(self, node: Node, frame: Frame, now: Loops) -> Frame | None:
-        """Have what comes to an arrangement or output kept, in the driver or on the disk; return it, worked out."""
+        """Add updates to an arrangement or output, in the driver or on the disk; return them, materialised."""
         cheap = frame.cheap and isinstance(node, Arrange)
         kept = frame if cheap else materialised(frame)
         source, picked = _origin(node)
@@ -300,15 +300,15 @@ class ExecutorStep(Step):
         return super()._delta(node, now)
 
     def _has_driver_updates(self, node: Node, source: Node) -> bool:
-        """Return whether more came to an arrangement than what is in files, from the driver."""
+        """Return whether updates in the driver came to an arrangement, besides those in files."""
         return (source, 0, ()) in self._driver_updates or (node, 0, ()) in self._driver_updates
 
     def _arranged_in_driver(self, node: Node, frame: Frame, now: Loops) -> bool:
-        """Have the driver take in a small change of an arrangement or output, unless that is in a loop."""
+        """Add a small change to an arrangement or output in the driver, unless in a loop; return whether so."""
         if now or frame.rows is None or frame.rows > self._in_driver:
             return False
         operator = self._compiled.operators[node]
-        consumers, operator.consumers = operator.consumers, []  # they get it as from any other
+        consumers, operator.consumers = operator.consumers, []  # they get it when the change is handed on
         try:
             operator.ports[0].put(consolidated_block(block_of(self._compiled, node.schema, frame)), ())
             self._run_in_driver(operator)
@@ -348,12 +348,12 @@ def _place(node: Node) -> str:
 
 
 def _known_rows(frames: Iterable[Frame | None]) -> int:
-    """Return how many updates there are, as far as Spark had to count them."""
+    """Return how many updates there are, as far as they were counted."""
     return sum(f.rows or 0 for f in frames if f is not None)
 
 
 def _origin(node: Node) -> tuple[Node, tuple[int, ...]]:
-    """Return what a node shows some columns of, as it is, and which these are."""
+    """Return the node of which another one, through projections alone, shows columns, and which these are."""
     picked = tuple(range(len(node.schema)))
     source = node.inputs[0]
     while isinstance(source, Map) and is_projection(source):

@@ -1,4 +1,4 @@
-"""DataFrames that are put into a run: small ones come to the driver, of large ones what is read is written to files."""
+"""DataFrames put into a run: small ones come to the driver, of large ones the columns that are read go to files."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ __all__ = ["collected_if_few", "frame_of_change", "refuse_ambiguous_keys", "writ
 
 
 _FEW: Final = 100_000
-"""Rows of a DataFrame that are got to see whether there are more: one job instead of two."""
+"""Rows that are fetched to see whether a DataFrame has more: one job instead of two."""
 
 
-_INVALID: Final = "odd"
-"""The column of files that says whether a row does not fit."""
+_INVALID: Final = "invalid"
+"""The column of files that says whether a row is invalid."""
 
 
 def collected_if_few(data: Any, most: int) -> pa.Table | None:
-    """Return a DataFrame's rows as a table, where there are few."""
+    """Return a DataFrame's rows as a table, where there are at most so many."""
     most = min(most, _FEW)
     table = data.limit(most + 1).toArrow()
     return table if len(table) <= most else None
@@ -44,12 +44,12 @@ def collected_if_few(data: Any, most: int) -> pa.Table | None:
 def written_to_files(  # noqa: PLR0917 - made in one place
     store: ColdStore, node: Input, data: Any, time: Time, diff: int, read: Collection[int]
 ) -> LargeChange | None:
-    """Check a DataFrame's rows and write those columns to files that are read; None where there are no rows.
+    """Check a DataFrame's rows and write the columns that are read to files; None where there are no rows.
 
-    Of an input with a key: rows to put, or with a negative diff, keys or rows of which the keys are deleted.
+    For an input with a key these are rows to put, or with a negative diff, keys to delete, or rows with such keys.
 
-    ``RowError`` where a row does not fit. So the DataFrame is not computed again when a step takes it, and an
-    arrangement of the input needs not write it again.
+    ``RowError`` where a row is invalid. So the DataFrame is not computed again when a step takes it, and an arrangement
+    of the input need not write it again.
     """
     schema: Schema = node.schema
     by = Names(tuple(f"tidemill time {i}" for i in range(len(time))), "tidemill diff")
@@ -70,7 +70,7 @@ def written_to_files(  # noqa: PLR0917 - made in one place
 
 
 def _by_key(node: Input, data: Any, diff: int) -> tuple[Input, Any]:
-    """Return an input that takes what is written by key, and a DataFrame with all columns."""
+    """Return the input as it takes writes by key, and the DataFrame with all of its columns."""
     schema: Schema = node.schema
     deletes = diff < 0
     fields = [attrs.evolve(f, nullable=i not in node.key and (deletes or f.nullable)) for i, f in enumerate(schema)]
@@ -83,7 +83,7 @@ def _by_key(node: Input, data: Any, diff: int) -> tuple[Input, Any]:
 
 
 def refuse_ambiguous_keys(spark: SparkSession, store: ColdStore, change: LargeChange) -> None:
-    """Raise where a key has two rows that differ: which is the last, a DataFrame does not say. Its files go."""
+    """Raise where a key has two different rows, since a DataFrame does not say which is the last; its files go."""
     node, data = change.node, frame_of_change(spark, store, change).data
     schema: Schema = node.schema
     key = [f"c{i}" for i in node.key]
@@ -106,7 +106,7 @@ def refuse_ambiguous_keys(spark: SparkSession, store: ColdStore, change: LargeCh
 
 
 def _may_have_invalid(paths: Iterable[Path]) -> bool:
-    """Return whether a row may be marked as one that does not fit, by what the files say of the column."""
+    """Return whether a row may be marked as invalid, by the statistics of the files."""
     for path in paths:
         about = pq.read_metadata(path)
         for group in map(about.row_group, range(about.num_row_groups)):

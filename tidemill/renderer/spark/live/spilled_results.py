@@ -1,4 +1,4 @@
-"""Contents and changes of outputs that are on the disk, and come to the driver only when they are looked at."""
+"""Contents and changes of outputs that stay on the disk, and come to the driver only when they are looked at."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["SpilledOutput", "SpilledRows", "SpilledUpdates", "compacted", "conte
 
 
 class _Lazy:
-    """What `Rows` and `Updates` hold is got by ``load`` when it is first asked for; ``frame`` goes without it."""
+    """What `Rows` and `Updates` hold is loaded by ``load`` when it is first asked for, and not for ``frame``."""
 
     _load: Callable[[], Any]
     _frame: Callable[[], DataFrame]
@@ -80,31 +80,31 @@ def _make_lazy(of: Any, load: Callable[[], Any], frame: Callable[[], DataFrame])
 
 @attrs.frozen
 class SpilledOutput:
-    """Updates of an output: some in files, and some in the driver."""
+    """Updates of an output, in files and in the driver."""
 
     spark: SparkSession
     store: ColdStore
     cold: Cold
     files: tuple[ColdFile, ...]
-    here: pa.Table
-    """What is in the driver, by value: codes may be released while this is there."""
+    in_driver: pa.Table
+    """Those in the driver, by value: codes may be released meanwhile."""
 
     def updates(self) -> Block:
-        """Return them all, in the driver."""
+        """Return all updates, brought to the driver."""
         layout, interner = self.cold.layout, self.store.interner
         tables = [read_file(self.store.folder, layout, f) for f in self.files]
-        return consolidated(stacked([layout.encoded(table, interner) for table in (*tables, self.here)]))
+        return consolidated(stacked([layout.encoded(table, interner) for table in (*tables, self.in_driver)]))
 
     def frame(self) -> DataFrame:
-        """Return them all as a DataFrame ``v0, ...``, ``t0, ...``, ``w0``."""
+        """Return all updates as a DataFrame ``v0, ...``, ``t0, ...``, ``w0``."""
         layout = self.cold.layout
         data = read_files(self.spark, self.store, layout, self.files)
         schema = Schema(tuple(Field(name, dtype) for name, dtype in layout.fields))
-        return data.union(self.spark.createDataFrame(self.here, schema=struct(schema)))
+        return data.union(self.spark.createDataFrame(self.in_driver, schema=struct(schema)))
 
 
 def pin(store: ColdStore, files: Iterable[ColdFile], by: object) -> None:
-    """Keep files as long as an object is there."""
+    """Keep files as long as an object lives."""
     names = [f.name for f in files]
     store.pin(names)
     weakref.finalize(by, store.unpin, names)
@@ -121,7 +121,7 @@ def contents_at(data: DataFrame, width: int, at: Time | None) -> DataFrame:
 
 
 def compacted(data: DataFrame, width: int, since: Antichain) -> DataFrame:
-    """Return updates added up at times that are told apart only from a frontier on, less those that come to nothing."""
+    """Return updates with times advanced to a frontier, consolidated."""
     ends = list(zip(*since.elements, strict=True))  # of each coordinate
     for i, bounds in enumerate(ends):
         reached = [F.greatest(F.col(f"t{i}"), F.lit(c).cast("bigint")) for c in bounds]
@@ -131,6 +131,6 @@ def compacted(data: DataFrame, width: int, since: Antichain) -> DataFrame:
 
 
 def summed(data: DataFrame, width: int, coordinates: int) -> DataFrame:
-    """Return updates with equal rows at equal times added up, less those that come to nothing."""
+    """Return updates with the weights of equal rows at equal times added up, zeros dropped."""
     keys = [*(f"v{i}" for i in range(width)), *(f"t{i}" for i in range(coordinates))]
     return data.groupBy(*keys).agg(F.sum("w0").alias("w0")).filter(F.col("w0") != 0)

@@ -1,4 +1,4 @@
-"""The driver's updates as DataFrames, and back: blocks on their way, and what operators hold before a step."""
+"""Updates of the driver's operators as DataFrames: blocks turned into these and back, and what operators hold."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class OperatorState:
 
 
 def frame_of(spark: SparkSession, compiled: Compiled, schema: Schema, block: Block) -> Frame:
-    """Return updates in the driver as a DataFrame, in which Spark knows what is the same in all of them."""
+    """Return updates in the driver as a DataFrame; what is the same in all of them is a literal, which Spark uses."""
     width, coordinates = len(schema), len(block) - len(schema) - 1
     inside = names(width, coordinates)
     numbers = dict(zip(inside[width:], block[width:], strict=True))
@@ -95,7 +95,7 @@ def block_of(compiled: Compiled, schema: Schema, frame: Frame) -> Block:
 
 
 def pending_lines(spark: SparkSession, compiled: Compiled, node: Node, block: Block) -> DataFrame:
-    """Return the pending times of a keyed operator's keys as lines of its table."""
+    """Return pending times of a keyed operator's keys as lines of its table."""
     layout = layout_of(node)
     wanted, types = _keys_and_times(layout)
     return as_lines(layout, DUE, _data(spark, compiled, _fields(wanted, types), block), wanted)

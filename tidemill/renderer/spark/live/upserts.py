@@ -1,4 +1,4 @@
-"""Large writes to inputs with a key: what they change, worked out on the executors against the rows on the disk."""
+"""Large writes to inputs with a key, turned into updates by the executors, from the current rows on the disk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tidemill.renderer.spark.live.state_frames import frame_of
 __all__ = ["upserted"]
 
 _IS_PUT, _NUMBER = "puts", "number"
-"""Whether a row is put, or else deleted; and which of several writes to one key at one time is the last."""
+"""Whether a row is put, or else deleted; and the order of several writes to one key at one time."""
 
 
 def upserted(
@@ -60,14 +60,14 @@ def upserted(
 
 
 def _writes_in_files(state: SpilledState, change: LargeChange) -> DataFrame:
-    """Return the writes of a DataFrame: rows ``c0, ...``, of deletions the key alone, times ``t0``, and the rest."""
+    """Return the writes of a DataFrame: rows ``c0, ...`` (of deletions the key), times ``t0``, and these columns."""
     data = frame_of_change(state.spark, state.store, change).data
     row = [f"c{i}" for i in range(len(change.node.schema))]
     return data.select(*row, "t0", F.lit(change.diff > 0).alias(_IS_PUT), F.lit(change.number).alias(_NUMBER))
 
 
 def _writes_in_driver(state: SpilledState, node: Input, block: Block) -> DataFrame:
-    """Return the same of writes in the driver, as `KeyedInputOperator` holds them."""
+    """Return writes in the driver, as `KeyedInputOperator` holds them, with the same columns."""
     schema, k = schema_of(node), len(schema_of(node))
     more = Schema((*schema, Field(_IS_PUT, INT64), Field(_NUMBER, INT64)))
     data = frame_of(state.spark, state.compiled, more, np.concatenate((block, np.ones_like(block[:1])))).data
@@ -76,10 +76,10 @@ def _writes_in_driver(state: SpilledState, node: Input, block: Block) -> DataFra
 
 
 def _differences(node: Input, writes: Sequence[DataFrame], stored: DataFrame | None) -> DataFrame:
-    """Return the updates ``v0, ...``, ``t0``, ``w0`` that writes come to, given those stored, of the same columns.
+    """Return the updates ``v0, ...``, ``t0``, ``w0`` that writes make of those stored, which have the same columns.
 
-    The writes to a key stand behind its current row in their order. Of those at one time the last is kept, and each
-    that differs from the one before takes that away. Of what is stored only the written keys are looked at.
+    The writes to a key come after its current row, in their order. Of several at one time the last counts. One that
+    differs from the row before retracts that. Of the stored rows only those of written keys are read.
     """
     row = [f"c{i}" for i in range(len(node.schema))]
     key = [f"c{i}" for i in node.key]
