@@ -108,7 +108,7 @@ class KeyedRound:
 
     def _is_output(self) -> Column:
         """Return whether a line changes the output."""
-        last = F.col(KIND) == STORE + len(self.layout.stores) - 1
+        last = F.col(KIND) == STORE + len(self.layout.arrangements) - 1
         return last & (F.col(f"w{self.layout.diff_weight}") != 0)
 
     def _change(self, found: DataFrame, rows: int | None, time: Time | None) -> Frame:
@@ -119,7 +119,7 @@ class KeyedRound:
         known = rows is not None
         depth = 0 if known else None
         # Without the groups' keys, their rows may be equal.
-        alone = self.layout.output_columns == self.layout.stores[-1].columns
+        alone = self.layout.output_columns == self.layout.arrangements[-1].columns
         return Frame(data, len(row), self.layout.coordinates, time, rows, known, depth, consolidated=alone)
 
 

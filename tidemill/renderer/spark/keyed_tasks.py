@@ -47,12 +47,11 @@ Batches = Iterator[pa.RecordBatch]
 
 @attrs.frozen
 class ArrangementColumns:
-    """The lines of one arrangement: the columns and types of its values, and which of these are its key."""
+    """The lines of one arrangement: the columns and types of its values, and the number of its weights."""
 
     name: str
     columns: tuple[str, ...]
     types: tuple[DType, ...]
-    keys: tuple[int, ...]
     weights: int
 
 
@@ -66,7 +65,7 @@ class Layout:
     row: Schema
     keys: tuple[int, ...]
     coordinates: int
-    stores: tuple[ArrangementColumns, ...]
+    arrangements: tuple[ArrangementColumns, ...]
     output_columns: tuple[str, ...]
     """The columns that the output's rows have, in lines of the last arrangement."""
     diff_weight: int
@@ -78,33 +77,32 @@ class Layout:
     def fields(self) -> list[Field]:
         """All columns, as they are named inside."""
         values = {f"c{i}": f.dtype for i, f in enumerate(self.row)}
-        for store in self.stores:
-            values |= dict(zip(store.columns, store.types, strict=True))
-        return [Field(KIND, INT32), *(Field(n, t) for n, t in values.items()), *(Field(n, INT64) for n in self.numbers)]
+        for arrangement in self.arrangements:
+            values |= dict(zip(arrangement.columns, arrangement.types, strict=True))
+        numbers = self.times_and_weights(max([1, *(a.weights for a in self.arrangements)]))
+        return [Field(KIND, INT32), *(Field(n, t) for n, t in values.items()), *(Field(n, INT64) for n in numbers)]
 
-    @property
-    def numbers(self) -> list[str]:
-        """The columns of times and weights."""
-        weights = max([1, *(s.weights for s in self.stores)])
+    def times_and_weights(self, weights: int) -> list[str]:
+        """Return the columns of times, and of so many weights."""
         return [*(f"t{i}" for i in range(self.coordinates)), *(f"w{i}" for i in range(weights))]
 
 
 def layout_of(node: Node) -> Layout:
     """Return the columns of a keyed operator's tables."""
-    operator, stores = _operator(detached(node), Region(_schedule(1, Antichain()), None, -1), Interner())
+    operator, spines = _operator(detached(node), Region(_schedule(1, Antichain()), None, -1), Interner())
     row: Schema = node.inputs[0].schema if node.inputs else node.schema
     keys = node.keys if isinstance(node, Reduce) else tuple(range(len(row)))
-    kept = []
-    for number, (name, spine) in enumerate(stores.items()):
+    arrangements = []
+    for number, (name, spine) in enumerate(spines.items()):
         at = dict(zip(spine.keys, keys, strict=True)) if name != ARRANGED else {k: k for k in range(len(row))}
         columns = tuple(f"c{at[i]}" if i in at else f"x{number}_{i}" for i in range(len(spine.types)))
-        kept.append(
-            ArrangementColumns(name, columns, tuple(t or INT64 for t in spine.types), spine.keys, spine.weights)
-        )
-    output_columns = kept[-1].columns[operator.dropped if isinstance(operator, ReduceOperator) else 0 :]
+        types = tuple(t or INT64 for t in spine.types)
+        arrangements.append(ArrangementColumns(name, columns, types, spine.weights))
+    output_columns = arrangements[-1].columns[operator.dropped if isinstance(operator, ReduceOperator) else 0 :]
     logic = operator.logic if isinstance(operator, ReduceOperator) else None
     sums = logic.sums.described if isinstance(logic, AggregateLogic) and logic.sums is not None else None
-    return Layout(row, keys, node.scope.coordinates, tuple(kept), output_columns, kept[-1].weights - 1, sums)
+    diff_weight = arrangements[-1].weights - 1
+    return Layout(row, keys, node.scope.coordinates, tuple(arrangements), output_columns, diff_weight, sums)
 
 
 @attrs.frozen
@@ -148,37 +146,38 @@ class _Round:
         schedule = _schedule(task.users, task.lower)
         schedule.watched = bool(task.upper.elements)
         self._region = _region(schedule, task.now)
-        self._operator, self._stores = _operator(task.node, self._region, self._interner)
+        self._operator, self._spines = _operator(task.node, self._region, self._interner)
         self._operator.frontier.upper = task.upper
 
     def run(self) -> Iterator[pa.RecordBatch]:
         layout = self._layout
         keys = [f"c{k}" for k in layout.keys]
-        for number, (kept, spine) in enumerate(zip(layout.stores, self._stores.values(), strict=True)):
-            held = self._block(STORE + number, kept.columns, kept.weights)
-            if held.shape[1]:
+        for number, (arrangement, spine) in enumerate(zip(layout.arrangements, self._spines.values(), strict=True)):
+            stored = self._block(STORE + number, arrangement.columns, arrangement.weights)
+            if stored.shape[1]:
                 spine.below = _like(spine)
-                spine.below.append(held)
+                spine.below.append(stored)
         self._feed(keys)
         self._operator.run()
         for pending in self._operator.ports[1].outstanding():
             yield from self._lines(DUE, pending, keys, 0)
-        for number, (kept, spine) in enumerate(zip(layout.stores, self._stores.values(), strict=True)):
-            if self._task.keeps_state or number == len(layout.stores) - 1:
+        for number, (arrangement, spine) in enumerate(zip(layout.arrangements, self._spines.values(), strict=True)):
+            weights = arrangement.weights
+            if self._task.keeps_state or number == len(layout.arrangements) - 1:
                 yield from self._lines(
-                    STORE + number, consolidated(spine.held(), kept.weights), kept.columns, kept.weights
+                    STORE + number, consolidated(spine.held(), weights), arrangement.columns, weights
                 )
 
     def _feed(self, keys: list[str]) -> None:
         """Give the operator the new updates and the pending times that are due."""
         layout, operator, now = self._layout, self._operator, self._region.now
         if self._task.summed:
-            new = feed_sums(layout, operator, self._block(NEW, keys, layout.stores[0].weights))
+            new = feed_sums(layout, operator, self._block(NEW, keys, layout.arrangements[0].weights))
         else:
             new = self._block(NEW, [f"c{i}" for i in range(len(self._layout.row))], 1)
-        if ARRANGED in self._stores:
+        if ARRANGED in self._spines:
             new = consolidated(new)
-            self._stores[ARRANGED].append(new)
+            self._spines[ARRANGED].append(new)
         operator.ports[0].put(new, now)
         operator.ports[1].put(self._block(DUE, keys, 0), now)
 
@@ -189,7 +188,7 @@ class _Round:
     def _block(self, kind: int, names: Any, weights: int) -> Block:
         """Return the lines of a kind as a block of these columns, the time and some weights."""
         mask = self._codes[KIND] == kind
-        wanted = [*names, *self._layout.numbers[: self._layout.coordinates + weights]]
+        wanted = [*names, *self._layout.times_and_weights(weights)]
         return np.array([self._codes[name][mask] for name in wanted], np.int64).reshape(len(wanted), -1)
 
     def _lines(self, kind: int, block: Block, names: Any, weights: int) -> Iterator[pa.RecordBatch]:
@@ -197,7 +196,7 @@ class _Round:
         count = block.shape[1]
         if not count:
             return
-        wanted = [*names, *self._layout.numbers[: self._layout.coordinates + weights]]
+        wanted = [*names, *self._layout.times_and_weights(weights)]
         rows = dict(zip(wanted, block, strict=True))
         rows[KIND] = np.full(count, kind, np.int64)
         columns = {
@@ -230,18 +229,18 @@ def _operator(node: Any, region: Region, interner: Interner) -> tuple[KeyedOpera
     if not isinstance(node, Reduce):
         threshold = ThresholdOperator(node, region, interner)
         return threshold, threshold.stores()
-    stores: dict[str, Spine] = {}
+    spines: dict[str, Spine] = {}
     arranged = None
     if isinstance(node.logic, UserReduce):
         schema: Schema = node.inputs[0].schema
-        kept = Arrange(id=node.id, name=node.name, scope=node.scope, schema=schema, site=node.site, keys=node.keys)
-        arranged = ArrangeOperator(kept, region)
-        stores[ARRANGED] = arranged.spine
+        arrange = Arrange(id=node.id, name=node.name, scope=node.scope, schema=schema, site=node.site, keys=node.keys)
+        arranged = ArrangeOperator(arrange, region)
+        spines[ARRANGED] = arranged.spine
     operator = ReduceOperator(node, region, interner, arranged)
     operator.ports[1].refill(None)  # pending times come with the table
-    out, *parts = operator.stores().items()
-    stores |= dict([*parts, out])
-    return operator, stores
+    out, *others = operator.stores().items()
+    spines |= dict([*others, out])
+    return operator, spines
 
 
 def _like(spine: Spine) -> Spine:

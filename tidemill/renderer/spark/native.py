@@ -75,7 +75,7 @@ def summed(node: Node, frame: Frame, layout: Layout) -> DataFrame | None:
 
     The sums of the kernels: whole numbers in halves of 32 bits, which cannot overflow unless a count is too large.
     """
-    if not isinstance(node, Reduce) or not isinstance(node.logic, Aggregates) or len(layout.stores) > 2:  # noqa: PLR2004
+    if not isinstance(node, Reduce) or not isinstance(node.logic, Aggregates) or len(layout.arrangements) > 2:  # noqa: PLR2004
         return None
     described = layout.sums
     if described is None:

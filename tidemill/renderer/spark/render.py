@@ -38,15 +38,15 @@ def render(
         if name not in frames:
             msg = f"no DataFrame for the input {name!r}: frames has {list(frames)}; give an empty one if need be"
             raise UnknownNameError(msg)
-    by = Names.of(graph.coordinates, time, diff)
+    named = Names.of(graph.coordinates, time, diff)
     sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
     for node in (*graph.inputs.values(), *graph.outputs.values()):
-        by.check(schema_of(node), node.where, sensitive=sensitive)
+        named.check(schema_of(node), node.where, sensitive=sensitive)
     with translated_errors(graph):
-        typed = {node: typed_updates(node, frames[name], by) for name, node in graph.inputs.items()}
-        inputs = checked_inputs(typed, by)
+        typed = {node: typed_updates(node, frames[name], named) for name, node in graph.inputs.items()}
+        inputs = checked_inputs(typed, named)
     outputs = retried(graph, lambda strategy: _step(spark, graph, inputs, strategy))
-    return {node.name: _named(spark, node, frame, by) for node, frame in outputs.items()}
+    return {node.name: _named(spark, node, frame, named) for node, frame in outputs.items()}
 
 
 def _step(
@@ -64,11 +64,11 @@ def _step(
     return found
 
 
-def _named(spark: SparkSession, node: Output, frame: Frame | None, by: Names) -> DataFrame:
+def _named(spark: SparkSession, node: Output, frame: Frame | None, named: Names) -> DataFrame:
     schema = schema_of(node)
-    wanted = [*schema.names, *by.times, by.diff]
+    wanted = [*schema.names, *named.times, named.diff]
     if frame is None:
-        whole = Schema((*schema, *(Field(name, INT64) for name in (*by.times, by.diff))))
+        whole = Schema((*schema, *(Field(name, INT64) for name in (*named.times, named.diff))))
         return spark.createDataFrame([], struct(whole))
     inside = names(frame.width, frame.coordinates)
     return frame.data.select(*inside).toDF(*wanted)

@@ -193,12 +193,12 @@ class ExecutorStep(Step):
         sums = self._strategy.summed(node, frame, layout)
         if sums is None:
             return False
-        wanted = [*(f"c{k}" for k in layout.keys), *layout.numbers[: layout.coordinates + layout.stores[0].weights]]
-        table = sums.select(*wanted).limit(self._in_driver + 1).toArrow()
+        numbers = layout.times_and_weights(layout.arrangements[0].weights)
+        table = sums.select(*(f"c{k}" for k in layout.keys), *numbers).limit(self._in_driver + 1).toArrow()
         if len(table) > self._in_driver:
             return False
-        types = [*(node.inputs[0].schema.fields[k].dtype for k in layout.keys), *[INT64] * len(layout.numbers)]
-        block = encoded(table, types[: len(wanted)], self._compiled)
+        types = [*(layout.row.fields[k].dtype for k in layout.keys), *[INT64] * len(numbers)]
+        block = encoded(table, types, self._compiled)
         try:
             if len(table):
                 operator.ports[NEW_PORT].put(feed_sums(layout, operator, block), ())
@@ -284,13 +284,13 @@ class ExecutorStep(Step):
     def _arranged(self, node: Node, frame: Frame, now: Loops) -> Frame | None:
         """Add updates to an arrangement or output, in the driver or on the disk; return them, materialised."""
         cheap = frame.cheap and isinstance(node, Arrange)
-        kept = frame if cheap else materialised(frame)
+        change = frame if cheap else materialised(frame)
         source, picked = _origin(node)
         if isinstance(node, Arrange) and source in self._files and not self._has_driver_updates(node, source):
             self._shared_files[_spine(node)] = cast("Input", source), picked
-        elif kept is not None and not self._arranged_in_driver(node, kept, now):
-            self._additions[_spine(node)].append(file_columns(kept))
-        return kept
+        elif change is not None and not self._arranged_in_driver(node, change, now):
+            self._additions[_spine(node)].append(file_columns(change))
+        return change
 
     def _delta(self, node: Node, now: Loops) -> Frame | None:
         if not (isinstance(node, Input) and node.key):  # these count writes
@@ -318,12 +318,12 @@ class ExecutorStep(Step):
 
     def _store_lines(self, keyed: KeyedRound, lines: Frame) -> None:
         node, layout = keyed.node, keyed.layout
-        for number, kept in enumerate(layout.stores):
-            if kept.name != ARRANGED:  # that is the arrangement's own
-                row = [F.col(name).alias(f"v{i}") for i, name in enumerate(kept.columns)]
-                numbers = layout.numbers[: layout.coordinates + kept.weights]
+        for number, arrangement in enumerate(layout.arrangements):
+            if arrangement.name != ARRANGED:  # that is the arrangement's own
+                row = [F.col(name).alias(f"v{i}") for i, name in enumerate(arrangement.columns)]
+                numbers = layout.times_and_weights(arrangement.weights)
                 data = lines.data.filter(F.col(KIND) == STORE + number).select(*row, *numbers)
-                self._additions[f"{_place(node)}/{kept.name}"].append(data)
+                self._additions[f"{_place(node)}/{arrangement.name}"].append(data)
 
     # -- rules that differ --------------------------------------------------------------------------------------------
 

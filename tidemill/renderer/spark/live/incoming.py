@@ -52,9 +52,9 @@ def written_to_files(  # noqa: PLR0917 - made in one place
     of the input need not write it again.
     """
     schema: Schema = node.schema
-    by = Names(tuple(f"tidemill time {i}" for i in range(len(time))), "tidemill diff")
+    named = Names(tuple(f"tidemill time {i}" for i in range(len(time))), "tidemill diff")
     fitting, data = _by_key(node, data, diff) if node.key else (node, data)
-    updates = typed_updates(fitting, data, by)
+    updates = typed_updates(fitting, data, named)
     kept = sorted(read) or [0]
     row = [F.col(f"c{i}").alias(f"v{i}") for i in kept]
     has_lists = any(schema.fields[i].dtype.element is not None for i in kept)
@@ -62,7 +62,7 @@ def written_to_files(  # noqa: PLR0917 - made in one place
     files = write_files(store, f"{node.id}/input", checked, has_lists=has_lists)
     if _may_have_invalid(store.folder / f.name for f in files):
         remove_files(store, files)
-        checked_inputs({fitting: updates}, by)
+        checked_inputs({fitting: updates}, named)
         msg = f"{node.where}: a row did not fit, and all do when they are computed again: cache what differs each time"
         raise RowError(msg)
     unread = tuple(i for i in range(len(schema)) if i not in kept)

@@ -50,14 +50,14 @@ class OperatorState:
         """Return what the arrangements of a keyed operator hold, as lines of its tables."""
         layout = layout_of(node)
         found = []
-        for number, kept in enumerate(layout.stores):
-            if kept.name == ARRANGED:
-                same = [*kept.columns, *times(layout.coordinates)]
+        for number, arrangement in enumerate(layout.arrangements):
+            if arrangement.name == ARRANGED:
+                same = [*arrangement.columns, *times(layout.coordinates)]
                 arranged = self._arranged(node.inputs[0])
                 found += [as_lines(layout, STORE + number, frame.data, same, {DIFF: "w0"}) for frame in arranged]
-            elif (data := self._read(f"{place}/{kept.name}")) is not None:
-                renamed = {f"v{i}": name for i, name in enumerate(kept.columns)}
-                same = layout.numbers[: layout.coordinates + kept.weights]
+            elif (data := self._read(f"{place}/{arrangement.name}")) is not None:
+                renamed = {f"v{i}": name for i, name in enumerate(arrangement.columns)}
+                same = layout.times_and_weights(arrangement.weights)
                 found.append(as_lines(layout, STORE + number, data, same, renamed))
         return [Frame(data, len(layout.fields), 0, cheap=True) for data in found]
 
