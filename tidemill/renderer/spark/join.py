@@ -20,7 +20,7 @@ _LARGE = 1 << 62
 def joined(node: Join, left: Frame, right: Frame) -> Frame:
     """Return the pairs of updates of both sides: times joined, counts multiplied.
 
-    A side that is known to be small goes to the other one, wherever that lies; else Spark decides.
+    A side that is known to be small is broadcast to the other; else Spark decides.
     """
     tables = [f.data.toDF(*(f"{side}_{name}" for name in f.data.columns)) for f, side in ((left, "l"), (right, "r"))]
     if (smaller := min((left, right), key=lambda f: _LARGE if f.rows is None else f.rows)) and is_small(smaller):
@@ -45,14 +45,14 @@ def _equal(left: str, right: str, *, nulls_equal: bool) -> Column:
 
 
 def checked_count(node: Node, name: str) -> Column:
-    """Return a column of counts, which raises for one so large that products of it could overflow."""
+    """Return a column of counts that raises where one is so large that products of it could overflow."""
     count = F.col(name)
     fits = count.between(-COUNT_LIMIT, COUNT_LIMIT)
     return F.when(fits, count).otherwise(F.raise_error(F.lit(f"{TOO_MANY}{node.id}")).cast("bigint"))
 
 
 def arranged_keys(node: Node) -> tuple[int, ...]:
-    """Return by which columns an arrangement is, however deep into loops it was brought."""
+    """Return the key columns of an arrangement, however deep into loops it was entered."""
     while isinstance(node, Enter):
         (node,) = node.inputs
     assert isinstance(node, Arrange)

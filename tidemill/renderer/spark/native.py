@@ -71,9 +71,9 @@ def distinct_in_round(new: Frame, stored: Sequence[Frame]) -> Frame:
 
 
 def summed(node: Node, frame: Frame, layout: Layout) -> DataFrame | None:
-    """Return what updates come to for each key and time, as lines of what a Reduce keeps; None where that is more.
+    """Return updates summed for each key and time, as lines of a Reduce's arrangement; None where it holds more.
 
-    The sums of the kernels: whole numbers in halves of 32 bits, which cannot overflow unless a count is too large.
+    These are the sums of the kernels: whole numbers in halves of 32 bits, which only too large counts could overflow.
     """
     if not isinstance(node, Reduce) or not isinstance(node.logic, Aggregates) or len(layout.arrangements) > 2:  # noqa: PLR2004
         return None

@@ -39,7 +39,7 @@ _LOST: Final = (
 
 
 def retried(graph: Graph, take: Callable[[Strategy], T]) -> T:
-    """Return what a step gives: computed fast, then with care where Spark raised what may be no error."""
+    """Return the result of a step, computed fast; then with care where Spark raised what may be no error."""
     with translated_errors(graph):
         try:
             return _in_spite_of_losses(take, FAST)
