@@ -13,8 +13,8 @@ from elsewhere import SETTINGS, compared, say, two_hops
 from running import KV, traces
 
 import tidemill as tm
-from tidemill.renderer.spark import render
-from tidemill.renderer.spark.live import large
+from tidemill.renderer.spark.live.executor_step import ExecutorStep
+from tidemill.renderer.spark.step import Step
 
 
 def signalling(folder):
@@ -51,12 +51,12 @@ def parent(process):
     return int(status.partition("PPid:")[2].split()[0])
 
 
-def killed(folder, engine, module, kind):
+def killed(folder, engine, kind):
     """Lose an executor in the third round of a loop; return what came of it, and how many steps of the kind were made."""
     folder.mkdir()
-    said, steps, true = {}, [], getattr(module, kind)
+    said, steps, make = {}, [], kind.__init__
     threading.Thread(target=kill_what_works, args=(folder, said), daemon=True).start()
-    setattr(module, kind, lambda *args, **more: steps.append(made := true(*args, **more)) or made)
+    kind.__init__ = lambda step, *args: steps.append(step) or make(step, *args)
     given = {"a": [((i, (i + 1) % 6), 0, 1) for i in range(6)]}
     function = signalling(folder)
     build = lambda a: a.iterate(lambda here: two_hops(here, a).map_rows(function, KV).concat(a).distinct())  # noqa: E731
@@ -73,8 +73,8 @@ if __name__ == "__main__":
     said = {
         "master": spark.sparkContext.master,
         "updates": compared(["reference", "spark"], coordinates=2),
-        "render": killed(folder / "render", "spark", render, "Step"),
-        "live": killed(folder / "live", live, large, "LargeStep"),
+        "render": killed(folder / "render", "spark", Step),
+        "live": killed(folder / "live", live, ExecutorStep),
     }
     spark.stop()
     say(said)

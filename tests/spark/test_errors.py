@@ -322,9 +322,9 @@ def test_a_step_that_loses_executors_is_taken_again(spark, monkeypatch, times, f
         if self not in attempts:
             attempts.append(self)
             if len(attempts) <= times:
-                for key, (sent, *_) in self._later.items():
+                for key, (sent, *_) in self._sent.items():
                     cut, lose = cut_off(sent.data)
-                    self._later[key] = [sent.of(cut, rows=sent.rows, above=0)]
+                    self._sent[key] = [sent.of(cut, rows=sent.rows, depth=0)]
                     lose()
 
     monkeypatch.setattr(step.Step, "of_feedback", losing)

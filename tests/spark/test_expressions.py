@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 import tidemill as tm
 from tidemill.errors import ExpressionError
-from tidemill.expressions.binding import bind
+from tidemill.expressions.binding import BoundColumn, bind
 from tidemill.expressions.expr import expr
 from tidemill.expressions.functions import FUNCTIONS
 from tidemill.expressions.schema import Field, Schema
@@ -20,6 +20,7 @@ from tidemill.expressions.types import BOOL
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.spark.dataframes import frame_of_rows, rows_of
 from tidemill.renderer.spark.scalars import NATIVE, native_sql
+from tidemill.renderer.spark.strategy import CAREFUL, FAST
 
 SCHEMA = Schema.of(
     {
@@ -169,9 +170,9 @@ def test_errors_are_errors(spark, trees):
         try:
             quiet.append((text, row, frame.select(F.expr(native_sql(tree))).collect()))
         except Exception as error:  # noqa: BLE001
-            from tidemill.renderer.spark.failures import may_be_ours
+            from tidemill.renderer.spark.failures import is_worth_care
 
-            assert may_be_ours(error), error
+            assert is_worth_care(error), error
     assert not quiet, "\n".join(map(str, quiet))
 
 
@@ -183,6 +184,12 @@ def test_every_native_function_is_tested(trees):
 
     assert set(itertools.chain(*map(functions, trees.values()))) - {None, "cast"} == NATIVE
     assert set(FUNCTIONS) >= NATIVE
+
+
+def test_a_careful_step_leaves_to_spark_what_cannot_fail(trees):
+    assert all(FAST.sql(tree) == native_sql(tree) for tree in trees.values())
+    assert all(CAREFUL.sql(tree) is None for tree in trees.values() if not isinstance(tree, BoundColumn))
+    assert CAREFUL.sql(bind(expr("j"), SCHEMA)) == "c1"
 
 
 def test_functions_that_are_not_native_run_in_the_executors(spark):

@@ -297,14 +297,14 @@ def test_a_changelog_of_large_steps(spark, tmp_path):
 
 def test_large_outputs_are_read_from_the_disk(spark, tmp_path, monkeypatch):
     """`to_spark` of many rows does not bring them to the driver; looking at them does, and both give the same."""
-    from tidemill.renderer.spark.live import on_disk as ondisk
+    from tidemill.renderer.spark.live import spilled_results as ondisk
 
     flow = tm.Dataflow()
     flow.output("o", flow.input("x", {"i": "int64", "s": "string"}).select(i="i div 2", s="s"))
     rows = spark.sql("SELECT id i, concat('s', id % 2) s FROM range(20) UNION ALL SELECT 2L, 's0'")
     got = []
-    updates = ondisk.Parts.updates
-    monkeypatch.setattr(ondisk.Parts, "updates", lambda self: got.append(1) or updates(self))
+    updates = ondisk.SpilledOutput.updates
+    monkeypatch.setattr(ondisk.SpilledOutput, "updates", lambda self: got.append(1) or updates(self))
     with flow.start(tm.Spark(spark, tmp_path, in_driver=5, checkpoint_every=1)) as run:
         run.insert("x", rows)
         run.advance()

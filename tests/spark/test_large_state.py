@@ -5,7 +5,7 @@ import pytest
 import tidemill as tm
 from tidemill.renderer.durable.spilled import Cold, ColdStore
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.reduce.operator import group_rows as grouprows
+from tidemill.renderer.embedded.reduce import group_rows
 
 KV = {"k": "int64", "v": "int64"}
 
@@ -26,7 +26,7 @@ def test_groups_held_in_order_take_in_what_executors_added(spark, tmp_path):
         found = []
         with extremes().start(engine) as run:
             for change in (
-                lambda: run.insert("x", [(1, i) for i in range(1000, 1000 + grouprows.LARGE + 100)]),
+                lambda: run.insert("x", [(1, i) for i in range(1000, 1000 + group_rows.LARGE + 100)]),
                 lambda: run.insert("x", whole),
                 lambda: run.insert("x", [(1, 700)]),
                 lambda: run.delete("x", [(1, 5499)]),
@@ -96,7 +96,7 @@ def test_a_step_is_taken_whatever_becomes_of_tidying_up(spark, tmp_path, monkeyp
     with flow.start(tm.Spark(spark, tmp_path if durable else None, in_driver=2)) as run:
         run.insert("x", spark.range(6).toDF("i"))
         with monkeypatch.context() as patch:
-            patch.setattr("tidemill.renderer.spark.live.run.folded", full)
+            patch.setattr("tidemill.renderer.spark.live.run.compacted", full)
             with pytest.warns(RuntimeWarning, match="the step was taken.*No space left"):
                 run.advance()
         assert run.frontier("o") == tm.Antichain([1])
@@ -117,7 +117,7 @@ def test_large_changes_count_once_whenever_a_step_is_interrupted(spark, monkeypa
     with flow.start(tm.Spark(spark, in_driver=2)) as run:
         run.insert("x", spark.range(4).toDF("i"))
         with monkeypatch.context() as patch:
-            patch.setattr("tidemill.renderer.spark.live.large._Added.commit", interrupting)
+            patch.setattr("tidemill.renderer.spark.live.spilled_state._Addition.commit", interrupting)
             with pytest.raises(KeyboardInterrupt):
                 run.advance()
         run.advance()
@@ -217,7 +217,7 @@ def test_changes_that_could_not_be_read_are_there_still(spark, monkeypatch):
         run.insert("x", spark.range(4).toDF("i"))
         run.advance()
         with monkeypatch.context() as patch:
-            patch.setattr("tidemill.renderer.spark.live.run.Parts", full)
+            patch.setattr("tidemill.renderer.spark.live.run.SpilledOutput", full)
             with pytest.raises(OSError, match="No space"):
                 run.changes("o")
         assert [(row, diff) for row, _, diff in run.changes("o")] == [((i,), 1) for i in range(4)]

@@ -1,4 +1,4 @@
-"""Users' DataFrames in and out: named columns, times and diffs as columns, checked before anything is computed."""
+"""Users' DataFrames in and out: with times and diffs as columns, checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ from tidemill.expressions.types import FLOAT64, INT64, DType
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, names, times
 from tidemill.renderer.spark.types import spark_type, sql_type, struct
 
-__all__ = ["Names", "constant", "frame_of_rows", "given", "is_odd", "rows_of", "table_of", "taken", "updates_of"]
+__all__ = [
+    "Names", "checked_inputs", "constant", "frame_of_rows", "is_invalid", "rows_of", "table_of", "typed_updates",
+    "updates_of",
+]  # fmt: skip
 
 _CASE: Final = "spark.sql.caseSensitive"
 
 
 @attrs.frozen
 class Names:
-    """What users call the columns of time and the diff."""
+    """The names that the columns of time and diff have for users."""
 
     times: tuple[str, ...]
     diff: str
@@ -62,14 +65,14 @@ class Names:
 # -- in ---------------------------------------------------------------------------------------------------------------
 
 
-def given(node: Input, data: Any, by: Names) -> DataFrame:
-    """Return a DataFrame of updates of an input with our names and types, its values not checked yet."""
+def typed_updates(node: Input, data: Any, named: Names) -> DataFrame:
+    """Return a user's DataFrame as updates of an input, with the columns of a `Frame`, its values not checked yet."""
     if not hasattr(data, "localCheckpoint"):
         msg = f"{node.where}: {type(data).__name__} is not a Spark DataFrame: make one with spark.createDataFrame"
         raise RowError(msg)
     schema: Schema = node.schema
     has = list(data.columns)
-    extra = [*by.times, by.diff]
+    extra = [*named.times, named.diff]
     if len(set(has)) < len(has) or sorted(n for n in has if n not in extra) != sorted(schema.names):
         found = [n for n in has if n not in extra]
         msg = f"{node.where}: the DataFrame has the columns {has}, expected {list(schema.names)}: " + mismatch(
@@ -80,10 +83,11 @@ def given(node: Input, data: Any, by: Names) -> DataFrame:
     found_types = {name: field.dataType for name, field in zip(has, data.schema.fields, strict=True)}
     place = {name: f"n{i}" for i, name in enumerate(has)}
     row = [_typed(node, f, place[f.name], found_types[f.name]) for f in schema]
-    time = [_whole(node, n, place, found_types, 0) for n in by.times]
-    diff = _whole(node, by.diff, place, found_types, 1)
-    named = zip([*row, *time, diff], names(len(schema), len(by.times)), strict=True)
-    return numbered.select(*(column.alias(name) for column, name in named))
+    time = [_whole(node, n, place, found_types, 0) for n in named.times]
+    diff = _whole(node, named.diff, place, found_types, 1)
+    inside = names(len(schema), len(named.times))
+    made = zip([*row, *time, diff], inside, strict=True)
+    return numbered.select(*(column.alias(name) for column, name in made))
 
 
 def _typed(node: Input, field: Field, name: str, found: T.DataType) -> Column:
@@ -121,36 +125,36 @@ def _whole(node: Input, name: str, place: Mapping[str, str], types: Mapping[str,
     return F.col(place[name]).cast("bigint")
 
 
-def taken(nodes: Mapping[Input, DataFrame], by: Names) -> dict[Input, Frame | None]:
-    """Return checked updates of all inputs, and what there is to know of them: how many, and whether at one time.
+def checked_inputs(nodes: Mapping[Input, DataFrame], named: Names) -> dict[Input, Frame | None]:
+    """Return the updates of all inputs, checked, and with their number and whether they are at one time.
 
     One job for all, which reads each of them once. ``RowError`` or ``TimeError`` with a row where something is wrong.
     """
     if not nodes:
         return {}
-    looks = [_look(i, node, data, len(by.times)) for i, (node, data) in enumerate(nodes.items())]
-    whole = looks[0]
-    for look in looks[1:]:
-        whole = whole.union(look)
+    summaries = [_summary(i, node, data, len(named.times)) for i, (node, data) in enumerate(nodes.items())]
+    whole = summaries[0]
+    for summary in summaries[1:]:
+        whole = whole.union(summary)
     seen = {line["input"]: line for line in whole.collect()}
-    return {node: _noted(node, data, seen[i], by) for i, (node, data) in enumerate(nodes.items())}
+    return {node: _checked(node, data, seen[i], named) for i, (node, data) in enumerate(nodes.items())}
 
 
-def _look(number: int, node: Input, data: DataFrame, coordinates: int) -> DataFrame:
-    wrong = [F.count(F.when(bad, 1)).alias("_") for bad, _ in _bad(node, coordinates)]
+def _summary(number: int, node: Input, data: DataFrame, coordinates: int) -> DataFrame:
+    wrong = [F.count(F.when(bad, 1)).alias("_") for bad, _ in _violations(node, coordinates)]
     ends = [f(name).alias("_") for name in times(coordinates) for f in (F.min, F.max)]
     line = data.agg(F.count(F.lit(1)).alias("rows"), F.array(*wrong).alias("wrong"), F.array(*ends).alias("ends"))
     return line.select(F.lit(number).alias("input"), "rows", "wrong", "ends")
 
 
-def is_odd(node: Input, coordinates: int) -> Column:
-    """Return whether an update is one that `taken` refuses."""
-    whole = functools.reduce(Column.__or__, [bad for bad, _ in _bad(node, coordinates)])
+def is_invalid(node: Input, coordinates: int) -> Column:
+    """Return whether an update is one that `checked_inputs` refuses."""
+    whole = functools.reduce(Column.__or__, [bad for bad, _ in _violations(node, coordinates)])
     return F.coalesce(whole, F.lit(False))
 
 
-def _bad(node: Input, coordinates: int) -> list[tuple[Column, str]]:
-    """Return what may be wrong with an update, as conditions and in words."""
+def _violations(node: Input, coordinates: int) -> list[tuple[Column, str]]:
+    """Return what may be wrong with an update: conditions, and messages for them."""
     found = []
     for name, field in zip(columns(len(node.schema)), node.schema, strict=True):
         if not field.nullable:
@@ -175,19 +179,19 @@ _RANGES: Final[dict[str, tuple[Any, Any]]] = {
 }
 
 
-def _noted(node: Input, data: DataFrame, seen: Any, by: Names) -> Frame | None:
-    bad = _bad(node, len(by.times))
+def _checked(node: Input, data: DataFrame, seen: Any, named: Names) -> Frame | None:
+    bad = _violations(node, len(named.times))
     for count, (condition, what) in zip(seen["wrong"], bad, strict=True):
         if count:
             row = data.filter(condition).limit(1).select(*(F.col(n).cast("string") for n in data.columns)).collect()[0]
-            update = dict(zip([*node.schema.names, *by.times, by.diff], row, strict=True))
+            update = dict(zip([*node.schema.names, *named.times, named.diff], row, strict=True))
             msg = f"{node.where}: {what}, in {count} of {seen['rows']} rows, among others {update}"
             raise (TimeError if what.startswith("a time") else RowError)(msg)
     if not seen["rows"]:
         return None
     ends = list(zip(seen["ends"][::2], seen["ends"][1::2], strict=True))
     time = tuple(low for low, _ in ends) if all(low == high for low, high in ends) else None
-    return Frame(data, len(node.schema), len(by.times), time, rows=seen["rows"], cheap=True)
+    return Frame(data, len(node.schema), len(named.times), time, rows=seen["rows"], cheap=True)
 
 
 def constant(spark: SparkSession, node: Input, coordinates: int) -> Frame | None:

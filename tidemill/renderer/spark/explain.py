@@ -1,8 +1,8 @@
 """What Spark is asked to do for a graph, as text: the plan of each job of a rendering, without running any.
 
-The step is gone through as ever, but what it would have worked out is noted and replaced by a stand-in of ten million
-rows, so that Spark plans as it does for large data. Loops end after their second round, which has what every later one
-has: what came from the round before, and what earlier rounds left.
+The step walks the graph as ever, but each job is noted instead of run, and its result replaced by a stand-in of ten
+million rows, so that Spark plans as it does for large data. Loops end after their second round, which has what every
+later one has: updates from the round before, and those stored by earlier rounds.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from tidemill.renderer.spark.frames import Frame, consolidated, materialised, pl
 from tidemill.renderer.spark.session import check_session
 from tidemill.renderer.spark.state import Loops
 from tidemill.renderer.spark.step import Step
+from tidemill.renderer.spark.strategy import FAST
 
 __all__ = ["explain"]
 
 _ROWS: Final = 10_000_000
-_COUNTS: Final = {"rows": _ROWS, "made": _ROWS, "kept": _ROWS, "owed": 0}
+_COUNTS: Final = {"rows": _ROWS, "output": _ROWS, "kept": _ROWS, "pending": 0}
 
 _HEAD: Final = f"""\
 Spark's plan of each job, for {_ROWS:,} rows at several times wherever something comes in. Columns: c0, c1, ... are
@@ -56,7 +57,7 @@ def explain(graph: Graph, spark: SparkSession) -> str:
 
 
 class _Jobs:
-    """The jobs there would be: for each node the plans of those of its latest round."""
+    """The plans of the jobs that a step would run, of each node's latest round."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -64,11 +65,11 @@ class _Jobs:
         self._at: tuple[Node, Loops] | None = None
 
     def at(self, node: Node, now: Loops) -> None:
-        """Note for which node, in which round, the next jobs are."""
+        """Note the node and round of the jobs that follow."""
         self._at = node, now
 
     def noted(self, data: DataFrame) -> tuple[DataFrame, Mapping[str, int]]:
-        """Note a job, and return what stands for its outcome."""
+        """Note a job, and return a stand-in for its outcome."""
         assert self._at is not None
         node, now = self._at
         self._plans.setdefault(self._at, []).append(_plan(data))
@@ -88,11 +89,11 @@ class _Jobs:
 
 
 class _Planned(Step):
-    """A step that goes through two rounds of each loop, and through no others."""
+    """A step that runs two rounds of each loop, and no others."""
 
     def __init__(self, spark: SparkSession, graph: Graph, given: Mapping[Input, Frame | None], jobs: _Jobs) -> None:
         self._jobs = jobs
-        super().__init__(spark, graph, given)
+        super().__init__(spark, graph, given, FAST)
 
     def _delta(self, node: Node, now: Loops) -> Frame | None:
         self._jobs.at(node, now)
@@ -106,13 +107,13 @@ class _Planned(Step):
             self._send_later(node.variable, (*now[:-1], 1), linear.moved(change, node.scope.coordinates - 1, 1))
 
     def _by_round(self, frame: Frame | None) -> list[tuple[Loops, Frame]]:
-        """Return nothing: of which rounds updates are is only known when they are there."""
+        """Return nothing: the rounds of updates are only known once they are computed."""
         del frame
         return []
 
 
 def _stand_in(spark: SparkSession, name: str, schema: Any) -> DataFrame:
-    """Return a DataFrame that is never computed, which goes by a name in plans."""
+    """Return a DataFrame that is never computed and has a name in plans."""
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches

@@ -1,4 +1,4 @@
-"""How an error gets from an executor, as text in Spark's own error, back to the driver as an error of ours."""
+"""Errors on their way from executors to the driver: as text in Spark's own, from which ours are made again."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ import pyarrow as pa
 from tidemill import errors
 from tidemill.errors import ExpressionError, StepError, UserFunctionError
 
-__all__ = ["TOO_MANY", "TaskError", "blocks_lost", "in_task", "may_be_ours", "node_of", "sent", "unfit"]
+__all__ = [
+    "TOO_MANY", "TaskError", "decoded_error", "has_lost_blocks", "is_worth_care", "missing_in_python",
+    "overflowed_node", "with_encoded_errors",
+]  # fmt: skip
 
 TOO_MANY: Final = "tidemill: a count beyond 2**31 at node "
-"""What the check of counts raises in Catalyst, followed by the node's number."""
+"""The error that the check of counts raises in Catalyst, followed by the node's number."""
 
-_SENT: Final = re.compile(r"tidemill-error:([A-Za-z0-9+/=]+):")
+_ENCODED: Final = re.compile(r"tidemill-error:([A-Za-z0-9+/=]+):")
 _COUNT: Final = re.compile(re.escape(TOO_MANY) + r"(\d+)")
 _OF_VALUES: Final = re.compile(
     r"\[[A-Z_]*(?:OVERFLOW|BY_ZERO|CAST_|OUT_OF_RANGE|OUT_OF_BOUNDS|INVALID_|MALFORMED|RAISED|DATETIME)[A-Z_.]*\]"
 )
-_UNFIT: Final = re.compile(
+_MISSING: Final = re.compile(
     r"ModuleNotFoundError: (No module named '[\w.]+')"
     r"|\[(?:PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION|PYTHON_VERSION_MISMATCH)\] (.+)"
 )
@@ -35,25 +38,25 @@ Batches = Iterator[pa.RecordBatch]
 
 
 class TaskError(Exception):
-    """What a task raises for an error of ours, so that it can be read out of the text that the driver is given."""
+    """Raised in a task for an error of ours, whose encoding the text of Spark's error will contain."""
 
 
-def in_task(function: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
-    """Return the function of a task, its errors written so that `sent` can read them."""
+def with_encoded_errors(function: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
+    """Return a task that raises its errors encoded, so that `decoded_error` can read them."""
 
     @functools.wraps(function)
     def run(batches: Batches) -> Batches:
         try:
             yield from function(batches)
         except StepError as error:
-            raise TaskError(_written(error)) from None
+            raise TaskError(_encoded(error)) from None
 
     return run
 
 
-def sent(error: BaseException) -> StepError | None:
-    """Return the error of ours that a task raised, with the traceback of the user's function; None for any other."""
-    found = _SENT.search(str(error))
+def decoded_error(error: BaseException) -> StepError | None:
+    """Return the error of ours that a task raised, with the traceback of the user's function; None of any other."""
+    found = _ENCODED.search(str(error))
     if found is None:
         return None
     content = json.loads(base64.b64decode(found[1]))
@@ -64,32 +67,32 @@ def sent(error: BaseException) -> StepError | None:
     return made
 
 
-def node_of(error: BaseException) -> int | None:
-    """Return the number of the node at which counts became too large, where that is what failed."""
+def overflowed_node(error: BaseException) -> int | None:
+    """Return the number of the node whose counts became too large, where that is the error."""
     found = _COUNT.search(str(error))
     return int(found[1]) if found else None
 
 
-def unfit(error: BaseException) -> str | None:
-    """Return what the Python of the executors, or of this process, lacks, where that is why a step failed."""
-    found = _UNFIT.search(str(error))
+def missing_in_python(error: BaseException) -> str | None:
+    """Return what the Python of the executors, or of this process, lacks, where that is the error."""
+    found = _MISSING.search(str(error))
     return (found[1] or found[2]) if found is not None else None
 
 
-def blocks_lost(error: BaseException) -> bool:
-    """Return whether a step failed since an executor went, and with it what it had of what was worked out before."""
+def has_lost_blocks(error: BaseException) -> bool:
+    """Return whether a step failed because an executor was lost, and with it checkpointed blocks."""
     return _LOST in str(error)
 
 
-def may_be_ours(error: BaseException) -> bool:
-    """Return whether a step that failed like this may succeed on consolidated updates, or say better what is wrong."""
-    ours = sent(error)
+def is_worth_care(error: BaseException) -> bool:
+    """Return whether a step with this error may succeed when taken with care, or say better what is wrong."""
+    ours = decoded_error(error)
     if ours is not None:
         return isinstance(ours, (ExpressionError, UserFunctionError))
     return bool(_OF_VALUES.search(str(error)))
 
 
-def _written(error: StepError) -> str:
+def _encoded(error: StepError) -> str:
     cause: Any = error.__cause__
     text = "".join(traceback.format_exception(cause)) if cause is not None else ""
     content = {"kind": type(error).__name__, "args": list(error.args), "cause": text}

@@ -20,13 +20,13 @@ from tidemill.dataflow.lattice import Time
 from tidemill.renderer.spark.session import is_connected
 
 __all__ = [
-    "DIFF", "Frame", "columns", "consolidated", "is_small", "materialised", "names", "planning", "times", "united",
-    "worked_out",
+    "DIFF", "Frame", "checkpointed", "columns", "consolidated", "is_small", "materialised", "names", "planning",
+    "times", "united",
 ]  # fmt: skip
 
 DIFF = "d"
 _SMALL_CELLS = 400_000
-"""Up to so many values a DataFrame is sent to every executor rather than shuffled with another one."""
+"""Up to so many values, a DataFrame is broadcast to the executors rather than shuffled."""
 _ROWS_A_PARTITION = 100_000
 _SHALLOW = 4
 _SEEN = "tidemill"
@@ -47,19 +47,19 @@ class Frame:
     rows: int | None = None
     """How many there are, where that is known."""
     cheap: bool = False
-    """Whether computing them again costs no more than reading what they are made of."""
-    above: int | None = None
-    """How many projections they are above what was worked out and cut off from its past; None where nothing was."""
+    """Whether computing them again costs no more than reading their source."""
+    depth: int | None = None
+    """How many projections they are away from a checkpoint; None where there is none below them."""
     consolidated: bool = False
 
     def of(self, data: DataFrame, **known: Any) -> Frame:
-        """Return other updates of as many columns, of which no more than the time and what is said is known."""
+        """Return other updates of the same width and time, of which nothing else is known but what is said."""
         return attrs.evolve(Frame(data, self.width, self.coordinates, self.time), **known)
 
     def projected(self, data: DataFrame, **changed: Any) -> Frame:
-        """Return the updates after a projection of each by itself: all that was known still holds."""
-        above = None if self.above is None else self.above + 1
-        return attrs.evolve(self, data=data, **{"above": above, **changed})
+        """Return the updates after a projection, which leaves true what was known of them."""
+        depth = None if self.depth is None else self.depth + 1
+        return attrs.evolve(self, data=data, **{"depth": depth, **changed})
 
 
 def columns(width: int) -> list[str]:
@@ -78,7 +78,7 @@ def names(width: int, coordinates: int) -> list[str]:
 
 
 def consolidated(frame: Frame) -> Frame:
-    """Return the updates with the diffs of equal rows at equal times added up, less those that come to nothing."""
+    """Return the updates with the diffs of equal rows at equal times added up, zeros dropped."""
     if frame.consolidated:
         return frame
     keys = names(frame.width, frame.coordinates)[:-1]
@@ -87,18 +87,18 @@ def consolidated(frame: Frame) -> Frame:
 
 
 def materialised(frame: Frame) -> Frame | None:
-    """Return the updates worked out, cut off from what they came from, and counted; None where there are none.
+    """Return the updates computed, cut off from their lineage, and counted; None where there are none.
 
     Counting and computing are one job.
     """
-    if frame.rows is None or frame.above is None or frame.above > _SHALLOW:
-        data, counts = worked_out(frame.data, F.count(F.lit(1)).alias("rows"))
-        frame = attrs.evolve(frame, data=data, rows=counts["rows"], cheap=True, above=0)
+    if frame.rows is None or frame.depth is None or frame.depth > _SHALLOW:
+        data, counts = checkpointed(frame.data, F.count(F.lit(1)).alias("rows"))
+        frame = attrs.evolve(frame, data=data, rows=counts["rows"], cheap=True, depth=0)
     return frame if frame.rows else None
 
 
-def worked_out(data: DataFrame, *counts: Column) -> tuple[DataFrame, Mapping[str, int]]:
-    """Return lines worked out and cut off from what they came from, and what aggregates say of them: one job."""
+def checkpointed(data: DataFrame, *counts: Column) -> tuple[DataFrame, Mapping[str, int]]:
+    """Return lines computed and cut off from their lineage, and the values of aggregates over them: one job."""
     if (instead := _instead.get()) is not None:
         return instead(data)
     if is_connected(data):  # where an Observation is not told of checkpoints, but the execution has it on record
@@ -111,7 +111,7 @@ def worked_out(data: DataFrame, *counts: Column) -> tuple[DataFrame, Mapping[str
 
 @contextlib.contextmanager
 def planning(instead: _Instead) -> Iterator[None]:
-    """Within the block, have this called instead of working anything out: it returns what stands for the outcome."""
+    """Within the block, call this instead of computing anything: it returns a stand-in for the outcome."""
     token = _instead.set(instead)
     try:
         yield
@@ -120,18 +120,18 @@ def planning(instead: _Instead) -> Iterator[None]:
 
 
 def united(frames: Sequence[Frame]) -> Frame | None:
-    """Return the sum of updates of as many columns; None of none."""
+    """Return the union of updates of the same width; None where there is nothing to unite."""
     if len(frames) <= 1:
         return frames[0] if frames else None
     data = functools.reduce(DataFrame.union, [f.data for f in frames])
     known = [f.rows for f in frames if f.rows is not None]
     rows = sum(known) if len(known) == len(frames) else None
-    if rows is not None and all(f.above is not None for f in frames):  # many small pieces would be as many tasks
+    if rows is not None and all(f.depth is not None for f in frames):  # many small pieces would be as many tasks
         data = data.coalesce(1 + rows // _ROWS_A_PARTITION)
     time = frames[0].time if all(f.time == frames[0].time for f in frames) else None
     return Frame(data, frames[0].width, frames[0].coordinates, time, rows, cheap=all(f.cheap for f in frames))
 
 
 def is_small(frame: Frame) -> bool:
-    """Return whether the updates are known to be so few that every executor can be sent all of them."""
+    """Return whether the updates are known to be few enough to be broadcast."""
     return frame.rows is not None and frame.rows * (frame.width + frame.coordinates + 1) <= _SMALL_CELLS

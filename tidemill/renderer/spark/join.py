@@ -12,7 +12,7 @@ from tidemill.dataflow.nodes import Arrange, Enter, Join, Node
 from tidemill.renderer.spark.failures import TOO_MANY
 from tidemill.renderer.spark.frames import DIFF, Frame, is_small
 
-__all__ = ["arranged_keys", "counted", "joined"]
+__all__ = ["arranged_keys", "checked_count", "joined"]
 
 _LARGE = 1 << 62
 
@@ -20,7 +20,7 @@ _LARGE = 1 << 62
 def joined(node: Join, left: Frame, right: Frame) -> Frame:
     """Return the pairs of updates of both sides: times joined, counts multiplied.
 
-    A side that is known to be small goes to the other one, wherever that lies; else Spark decides.
+    A side that is known to be small is broadcast to the other; else Spark decides.
     """
     tables = [f.data.toDF(*(f"{side}_{name}" for name in f.data.columns)) for f, side in ((left, "l"), (right, "r"))]
     if (smaller := min((left, right), key=lambda f: _LARGE if f.rows is None else f.rows)) and is_small(smaller):
@@ -36,7 +36,7 @@ def joined(node: Join, left: Frame, right: Frame) -> Frame:
     known = [F.lit(c).cast("bigint") for c in at or ()]  # then Spark need not group by it
     known += [F.greatest(f"l_t{i}", f"r_t{i}") for i in range(len(known), left.coordinates)]
     time = [column.alias(f"t{i}") for i, column in enumerate(known)]
-    diff = counted(node, f"l_{DIFF}") * counted(node, f"r_{DIFF}")
+    diff = checked_count(node, f"l_{DIFF}") * checked_count(node, f"r_{DIFF}")
     return Frame(both.select(*row, *time, diff.alias(DIFF)), len(picked), left.coordinates, at)
 
 
@@ -44,15 +44,15 @@ def _equal(left: str, right: str, *, nulls_equal: bool) -> Column:
     return F.col(left).eqNullSafe(F.col(right)) if nulls_equal else F.col(left) == F.col(right)
 
 
-def counted(node: Node, name: str) -> Column:
-    """Return a column of counts, which raises for one so large that products of it could overflow."""
+def checked_count(node: Node, name: str) -> Column:
+    """Return a column of counts that raises where one is so large that products of it could overflow."""
     count = F.col(name)
     fits = count.between(-COUNT_LIMIT, COUNT_LIMIT)
     return F.when(fits, count).otherwise(F.raise_error(F.lit(f"{TOO_MANY}{node.id}")).cast("bigint"))
 
 
 def arranged_keys(node: Node) -> tuple[int, ...]:
-    """Return by which columns an arrangement is, however deep into loops it was brought."""
+    """Return the key columns of an arrangement, however deep into loops it was entered."""
     while isinstance(node, Enter):
         (node,) = node.inputs
     assert isinstance(node, Arrange)

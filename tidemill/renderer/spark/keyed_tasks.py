@@ -1,9 +1,9 @@
 """What runs in executors on whole partitions of keys: the embedded engine's own operators for Threshold and Reduce.
 
 A partition has all updates of its keys, as one table whose column ``kind`` says what each line is: a new update, a
-time that is owed, or an update that one of the operator's arrangements held before. What comes out has the same
-columns: what the arrangements hold more, which says how the output changes, and times owed to later rounds. So Python
-is called once for a partition, and the kernels are those of a step of the embedded engine.
+pending time that is due, or a stored update of one of the operator's arrangements. What comes out has the same columns:
+updates to be added to the arrangements, the output's among them, and times pending for later rounds. So Python is
+called once for a partition, and the kernels are those of a step of the embedded engine.
 """
 
 from __future__ import annotations
@@ -32,75 +32,77 @@ from tidemill.renderer.embedded.schedule import Frontier, Loops, Region, Schedul
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.spark.row_tasks import detached
 
-__all__ = ["ARRANGED", "DUE", "KIND", "NEW", "STORE", "Kept", "KeyedTask", "Layout", "fed_sums", "layout_of"]
+__all__ = [
+    "ARRANGED", "DUE", "KIND", "NEW", "STORE", "ArrangementColumns", "KeyedTask", "Layout", "feed_sums", "layout_of",
+]  # fmt: skip
 
 KIND: Final = "kind"
 NEW, DUE, STORE = 0, 1, 2
-"""A new update of the input; a key and time to look at; from here on, updates of each arrangement, in their order."""
+"""A new update of the input; a pending time of a key; from here on, updates of the arrangements, in their order."""
 ARRANGED: Final = "arranged"
-"""The name of the arrangement that a user's function is given groups of."""
+"""The name of the arrangement from which a user's function gets its groups."""
 
 Batches = Iterator[pa.RecordBatch]
 
 
 @attrs.frozen
-class Kept:
-    """The lines of one arrangement: the columns that its values are in, their types, which are its key."""
+class ArrangementColumns:
+    """The lines of one arrangement: the columns and types of its values, and the number of its weights."""
 
     name: str
     columns: tuple[str, ...]
     types: tuple[DType, ...]
-    keys: tuple[int, ...]
     weights: int
 
 
 @attrs.frozen
 class Layout:
-    """The columns of what such a task takes and gives: kind, the input's row, what arrangements add, times, weights.
+    """The columns of the table: kind, the input's row, further values of arrangements, times, weights.
 
-    A line has the columns of its kind; of the input's row, all have the key. The diff of a new update is weight 0.
+    Others than those of a line's kind are NULL in it; all have the key. The diff of a new update is weight 0.
     """
 
-    given: Schema
+    row: Schema
     keys: tuple[int, ...]
     coordinates: int
-    stores: tuple[Kept, ...]
-    made: tuple[str, ...]
-    """The columns of the output's rows, in lines of the last arrangement."""
-    made_weight: int
+    arrangements: tuple[ArrangementColumns, ...]
+    output_columns: tuple[str, ...]
+    """The columns that the output's rows have, in lines of the last arrangement."""
+    diff_weight: int
     """Which weight of these lines is the output's diff."""
     sums: list[tuple[str, int | None]] | None
-    """What is kept of the input, where that is sums of whole numbers alone; see `WholeSums.described`."""
+    """What is stored of the input, where that is sums of whole numbers alone; see `WholeSums.described`."""
 
     @property
     def fields(self) -> list[Field]:
         """All columns, as they are named inside."""
-        values = {f"c{i}": f.dtype for i, f in enumerate(self.given)}
-        for store in self.stores:
-            values |= dict(zip(store.columns, store.types, strict=True))
-        return [Field(KIND, INT32), *(Field(n, t) for n, t in values.items()), *(Field(n, INT64) for n in self.numbers)]
+        values = {f"c{i}": f.dtype for i, f in enumerate(self.row)}
+        for arrangement in self.arrangements:
+            values |= dict(zip(arrangement.columns, arrangement.types, strict=True))
+        numbers = self.times_and_weights(max([1, *(a.weights for a in self.arrangements)]))
+        return [Field(KIND, INT32), *(Field(n, t) for n, t in values.items()), *(Field(n, INT64) for n in numbers)]
 
-    @property
-    def numbers(self) -> list[str]:
-        """The columns of times and weights."""
-        weights = max([1, *(s.weights for s in self.stores)])
+    def times_and_weights(self, weights: int) -> list[str]:
+        """Return the columns of times, and of so many weights."""
         return [*(f"t{i}" for i in range(self.coordinates)), *(f"w{i}" for i in range(weights))]
 
 
 def layout_of(node: Node) -> Layout:
     """Return the columns of a keyed operator's tables."""
-    operator, stores = _operator(detached(node), Region(_schedule(1, Antichain()), None, -1), Interner())
-    given: Schema = node.inputs[0].schema if node.inputs else node.schema
-    keys = node.keys if isinstance(node, Reduce) else tuple(range(len(given)))
-    kept = []
-    for number, (name, spine) in enumerate(stores.items()):
-        at = dict(zip(spine.keys, keys, strict=True)) if name != ARRANGED else {k: k for k in range(len(given))}
+    operator, spines = _operator(detached(node), Region(_schedule(1, Antichain()), None, -1), Interner())
+    row: Schema = node.inputs[0].schema if node.inputs else node.schema
+    keys = node.keys if isinstance(node, Reduce) else tuple(range(len(row)))
+    arrangements = []
+    for number, (name, spine) in enumerate(spines.items()):
+        at = dict(zip(spine.keys, keys, strict=True)) if name != ARRANGED else {k: k for k in range(len(row))}
         columns = tuple(f"c{at[i]}" if i in at else f"x{number}_{i}" for i in range(len(spine.types)))
-        kept.append(Kept(name, columns, tuple(t or INT64 for t in spine.types), spine.keys, spine.weights))
-    made = kept[-1].columns[operator.dropped if isinstance(operator, ReduceOperator) else 0 :]
+        types = tuple(t or INT64 for t in spine.types)
+        arrangements.append(ArrangementColumns(name, columns, types, spine.weights))
+    output_columns = arrangements[-1].columns[operator.dropped if isinstance(operator, ReduceOperator) else 0 :]
     logic = operator.logic if isinstance(operator, ReduceOperator) else None
     sums = logic.sums.described if isinstance(logic, AggregateLogic) and logic.sums is not None else None
-    return Layout(given, keys, node.scope.coordinates, tuple(kept), made, kept[-1].weights - 1, sums)
+    diff_weight = arrangements[-1].weights - 1
+    return Layout(row, keys, node.scope.coordinates, tuple(arrangements), output_columns, diff_weight, sums)
 
 
 @attrs.frozen
@@ -113,8 +115,8 @@ class KeyedTask:
     now: Loops
     lower: Antichain
     upper: Antichain
-    keeps: bool
-    """Whether what the arrangements hold more is wanted, to be kept for later; else only what changes the output is."""
+    keeps_state: bool
+    """Whether additions to all arrangements are wanted, to be stored; else only those to the output."""
     summed: bool
     """Whether the new lines are sums for each key and time, as the operator's only arrangement keeps them."""
 
@@ -134,7 +136,7 @@ class KeyedTask:
 
 
 class _Round:
-    """One call: the partition's table taken apart, the operator, and what it made."""
+    """One call: the partition's table taken apart, the operator run, and its results as lines."""
 
     def __init__(self, task: KeyedTask, table: pa.Table) -> None:
         self._task = task
@@ -144,37 +146,38 @@ class _Round:
         schedule = _schedule(task.users, task.lower)
         schedule.watched = bool(task.upper.elements)
         self._region = _region(schedule, task.now)
-        self._operator, self._stores = _operator(task.node, self._region, self._interner)
+        self._operator, self._spines = _operator(task.node, self._region, self._interner)
         self._operator.frontier.upper = task.upper
 
     def run(self) -> Iterator[pa.RecordBatch]:
         layout = self._layout
         keys = [f"c{k}" for k in layout.keys]
-        for number, (kept, spine) in enumerate(zip(layout.stores, self._stores.values(), strict=True)):
-            held = self._block(STORE + number, kept.columns, kept.weights)
-            if held.shape[1]:
+        for number, (arrangement, spine) in enumerate(zip(layout.arrangements, self._spines.values(), strict=True)):
+            stored = self._block(STORE + number, arrangement.columns, arrangement.weights)
+            if stored.shape[1]:
                 spine.below = _like(spine)
-                spine.below.append(held)
-        self._put(keys)
+                spine.below.append(stored)
+        self._feed(keys)
         self._operator.run()
-        for owed in self._operator.ports[1].outstanding():
-            yield from self._lines(DUE, owed, keys, 0)
-        for number, (kept, spine) in enumerate(zip(layout.stores, self._stores.values(), strict=True)):
-            if self._task.keeps or number == len(layout.stores) - 1:
+        for pending in self._operator.ports[1].outstanding():
+            yield from self._lines(DUE, pending, keys, 0)
+        for number, (arrangement, spine) in enumerate(zip(layout.arrangements, self._spines.values(), strict=True)):
+            weights = arrangement.weights
+            if self._task.keeps_state or number == len(layout.arrangements) - 1:
                 yield from self._lines(
-                    STORE + number, consolidated(spine.held(), kept.weights), kept.columns, kept.weights
+                    STORE + number, consolidated(spine.held(), weights), arrangement.columns, weights
                 )
 
-    def _put(self, keys: list[str]) -> None:
-        """Give the operator what is new and what is due."""
+    def _feed(self, keys: list[str]) -> None:
+        """Give the operator the new updates and the pending times that are due."""
         layout, operator, now = self._layout, self._operator, self._region.now
         if self._task.summed:
-            new = fed_sums(layout, operator, self._block(NEW, keys, layout.stores[0].weights))
+            new = feed_sums(layout, operator, self._block(NEW, keys, layout.arrangements[0].weights))
         else:
-            new = self._block(NEW, [f"c{i}" for i in range(len(self._layout.given))], 1)
-        if ARRANGED in self._stores:
+            new = self._block(NEW, [f"c{i}" for i in range(len(self._layout.row))], 1)
+        if ARRANGED in self._spines:
             new = consolidated(new)
-            self._stores[ARRANGED].append(new)
+            self._spines[ARRANGED].append(new)
         operator.ports[0].put(new, now)
         operator.ports[1].put(self._block(DUE, keys, 0), now)
 
@@ -185,15 +188,15 @@ class _Round:
     def _block(self, kind: int, names: Any, weights: int) -> Block:
         """Return the lines of a kind as a block of these columns, the time and some weights."""
         mask = self._codes[KIND] == kind
-        wanted = [*names, *self._layout.numbers[: self._layout.coordinates + weights]]
+        wanted = [*names, *self._layout.times_and_weights(weights)]
         return np.array([self._codes[name][mask] for name in wanted], np.int64).reshape(len(wanted), -1)
 
     def _lines(self, kind: int, block: Block, names: Any, weights: int) -> Iterator[pa.RecordBatch]:
-        """Give a block of these columns, the time and some weights as lines of a kind; what it has not is NULL."""
+        """Give a block of these columns, the time and some weights as lines of a kind, all else NULL."""
         count = block.shape[1]
         if not count:
             return
-        wanted = [*names, *self._layout.numbers[: self._layout.coordinates + weights]]
+        wanted = [*names, *self._layout.times_and_weights(weights)]
         rows = dict(zip(wanted, block, strict=True))
         rows[KIND] = np.full(count, kind, np.int64)
         columns = {
@@ -205,15 +208,15 @@ class _Round:
         yield from pa.table(columns).to_batches(max_chunksize=100_000)
 
 
-def fed_sums(layout: Layout, operator: KeyedOperator, sums: Block) -> Block:
+def feed_sums(layout: Layout, operator: KeyedOperator, sums: Block) -> Block:
     """Have a Reduce take sums (keys, times, weights), and return as many updates, with their keys and times."""
     assert isinstance(operator, ReduceOperator)
     logic, width = operator.logic, len(layout.keys)
     assert isinstance(logic, AggregateLogic)
     logic.take_sums(sums)
-    new = np.full((len(layout.given) + layout.coordinates + 1, sums.shape[1]), NULL, np.int64)
+    new = np.full((len(layout.row) + layout.coordinates + 1, sums.shape[1]), NULL, np.int64)
     new[list(layout.keys)] = sums[:width]
-    new[len(layout.given) : -1] = sums[width : width + layout.coordinates]
+    new[len(layout.row) : -1] = sums[width : width + layout.coordinates]
     new[-1] = 1
     return new
 
@@ -226,18 +229,18 @@ def _operator(node: Any, region: Region, interner: Interner) -> tuple[KeyedOpera
     if not isinstance(node, Reduce):
         threshold = ThresholdOperator(node, region, interner)
         return threshold, threshold.stores()
-    stores: dict[str, Spine] = {}
+    spines: dict[str, Spine] = {}
     arranged = None
     if isinstance(node.logic, UserReduce):
         schema: Schema = node.inputs[0].schema
-        kept = Arrange(id=node.id, name=node.name, scope=node.scope, schema=schema, site=node.site, keys=node.keys)
-        arranged = ArrangeOperator(kept, region)
-        stores[ARRANGED] = arranged.spine
+        arrange = Arrange(id=node.id, name=node.name, scope=node.scope, schema=schema, site=node.site, keys=node.keys)
+        arranged = ArrangeOperator(arrange, region)
+        spines[ARRANGED] = arranged.spine
     operator = ReduceOperator(node, region, interner, arranged)
-    operator.ports[1].refill(None)  # what is owed comes with the table
-    out, *parts = operator.stores().items()
-    stores |= dict([*parts, out])
-    return operator, stores
+    operator.ports[1].refill(None)  # pending times come with the table
+    out, *others = operator.stores().items()
+    spines |= dict([*others, out])
+    return operator, spines
 
 
 def _like(spine: Spine) -> Spine:

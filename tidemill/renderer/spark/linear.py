@@ -10,42 +10,43 @@ from tidemill.dataflow.nodes import Filter, Inspect, Map, Node, Retime
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
 from tidemill.renderer.runs import user_functions as functions
-from tidemill.renderer.spark.failures import in_task
-from tidemill.renderer.spark.frames import DIFF, Frame, columns, consolidated, names, times
+from tidemill.renderer.spark.failures import with_encoded_errors
+from tidemill.renderer.spark.frames import DIFF, Frame, columns, names, times
 from tidemill.renderer.spark.row_tasks import row_task
-from tidemill.renderer.spark.scalars import native_sql
+from tidemill.renderer.spark.strategy import Strategy
 from tidemill.renderer.spark.types import struct
 
 if TYPE_CHECKING:
     from tidemill.expressions.binding import Bound
 
-__all__ = ["entered", "filtered", "left", "mapped", "moved", "negated", "retimed", "schema_of_updates", "worked"]
+__all__ = [
+    "entered", "filtered", "in_python", "left_scope", "mapped", "moved", "negated", "retimed", "schema_of_updates",
+]  # fmt: skip
 
 
-def mapped(node: Map, frame: Frame, *, carefully: bool) -> Frame:
-    """Return a Map's output: in Catalyst where all of its expressions are Spark's own."""
-    texts = [native_sql(cast("Bound", c)) for c in node.columns]
-    if None in texts or (carefully and not all(t in frame.data.columns for t in texts)):
-        return worked(node, frame, carefully=carefully)
+def mapped(node: Map, frame: Frame, strategy: Strategy) -> Frame:
+    """Return a Map's output: in Catalyst where it may compute all of its expressions."""
+    texts = [strategy.sql(cast("Bound", c)) for c in node.columns]
+    if None in texts:
+        return in_python(node, frame, strategy)
     new = [F.expr(cast("str", t)).alias(name) for t, name in zip(texts, columns(len(texts)), strict=True)]
     rest = [F.col(name) for name in [*times(frame.coordinates), DIFF]]
     return frame.projected(frame.data.select(*new, *rest), width=len(texts), consolidated=False)
 
 
-def filtered(node: Filter, frame: Frame, *, carefully: bool) -> Frame:
+def filtered(node: Filter, frame: Frame, strategy: Strategy) -> Frame:
     """Return a Filter's output, likewise."""
-    text = native_sql(cast("Bound", node.predicate))
-    if text is None or carefully:
-        return worked(node, frame, carefully=carefully)
+    text = strategy.sql(cast("Bound", node.predicate))
+    if text is None:
+        return in_python(node, frame, strategy)
     return frame.of(frame.data.filter(F.expr(text)), cheap=frame.cheap, consolidated=frame.consolidated)
 
 
-def worked(node: Node, frame: Frame, *, carefully: bool) -> Frame:
-    """Return what a node makes of batches of updates in Python; if carefully, of consolidated ones only."""
-    if carefully:
-        frame = consolidated(frame)
+def in_python(node: Node, frame: Frame, strategy: Strategy) -> Frame:
+    """Return what a node makes of batches of updates in the executors' Python."""
+    frame = strategy.prepared(frame)
     users = frame.coordinates - _loops(node)
-    task = in_task(row_task(node, users))
+    task = with_encoded_errors(row_task(node, users))
     data = frame.data.mapInArrow(task, schema_of_updates(node.schema, frame.coordinates))
     time = None if isinstance(node, Retime) else frame.time
     return Frame(
@@ -66,20 +67,20 @@ def entered(frame: Frame) -> Frame:
     return frame.projected(data, coordinates=frame.coordinates + 1)
 
 
-def left(frame: Frame) -> Frame:
+def left_scope(frame: Frame) -> Frame:
     """Return the updates with one coordinate less."""
     data = frame.data.select(*names(frame.width, frame.coordinates - 1))
     return frame.projected(data, coordinates=frame.coordinates - 1, consolidated=False)
 
 
 def moved(frame: Frame, coordinate: int, by: int) -> Frame:
-    """Return the updates moved along a loop's coordinate of time, or the user's where they are at several."""
+    """Return the updates moved along one coordinate of time, a loop's or one of the user's."""
     data = frame.data.withColumn(f"t{coordinate}", F.col(f"t{coordinate}") + F.lit(by).cast("bigint"))
     return frame.projected(data, time=None if coordinate == 0 else frame.time)
 
 
-def retimed(node: Retime, frame: Frame, *, carefully: bool) -> Frame:
-    """Return a Retime's output. What is all at one time has its new time worked out here."""
+def retimed(node: Retime, frame: Frame, strategy: Strategy) -> Frame:
+    """Return a Retime's output. Where all updates are at one time, the driver computes the new one."""
     users = frame.coordinates - _loops(node)
     if frame.time is not None:
         steps = node.steps or [0] * users
@@ -90,7 +91,7 @@ def retimed(node: Retime, frame: Frame, *, carefully: bool) -> Frame:
             data = data.withColumn(f"t{i}", F.lit(c).cast("bigint"))
         return frame.projected(data, time=to)
     if node.steps is None:
-        return worked(node, frame, carefully=carefully)
+        return in_python(node, frame, strategy)
     for i, step in enumerate(node.steps):
         frame = moved(frame, i, step)
     return frame

@@ -21,8 +21,8 @@ from tidemill.dataflow.nodes import Node, Reduce
 from tidemill.expressions.aggregates import Aggregates, BoundAggregate
 from tidemill.expressions.types import DType
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, is_small, times
-from tidemill.renderer.spark.join import counted
-from tidemill.renderer.spark.keyed import lines_of, touched
+from tidemill.renderer.spark.join import checked_count
+from tidemill.renderer.spark.keyed import as_lines, touched
 from tidemill.renderer.spark.keyed_tasks import NEW, Layout
 from tidemill.renderer.spark.types import spark_type
 
@@ -71,11 +71,11 @@ def distinct_in_round(new: Frame, stored: Sequence[Frame]) -> Frame:
 
 
 def summed(node: Node, frame: Frame, layout: Layout) -> DataFrame | None:
-    """Return what updates come to for each key and time, as lines of what a Reduce keeps; None where that is more.
+    """Return updates summed for each key and time, as lines of a Reduce's arrangement; None where it holds more.
 
-    The sums of the kernels: whole numbers in halves of 32 bits, which cannot overflow unless a count is too large.
+    These are the sums of the kernels: whole numbers in halves of 32 bits, which only too large counts could overflow.
     """
-    if not isinstance(node, Reduce) or not isinstance(node.logic, Aggregates) or len(layout.stores) > 2:  # noqa: PLR2004
+    if not isinstance(node, Reduce) or not isinstance(node.logic, Aggregates) or len(layout.arrangements) > 2:  # noqa: PLR2004
         return None
     described = layout.sums
     if described is None:
@@ -84,11 +84,11 @@ def summed(node: Node, frame: Frame, layout: Layout) -> DataFrame | None:
     weights = [F.sum(_weight(node, what, column)).alias(f"w{i}") for i, (what, column) in enumerate(described)]
     some = functools.reduce(Column.__or__, [F.col(f"w{i}") != 0 for i in range(len(weights))])
     grouped = frame.data.groupBy(*keys).agg(*weights).filter(some)
-    return lines_of(layout, NEW, grouped, [*keys, *(f"w{i}" for i in range(len(weights)))])
+    return as_lines(layout, NEW, grouped, [*keys, *(f"w{i}" for i in range(len(weights)))])
 
 
 def _weight(node: Reduce, what: str, column: int | None) -> Column:
-    diff = counted(node, DIFF)
+    diff = checked_count(node, DIFF)
     if column is None:
         return diff
     value = F.col(f"c{column}")
@@ -170,7 +170,7 @@ def _changes(node: Reduce, frame: Frame, wide: DataFrame, keys: list[str], made:
 
 def _totals(node: Reduce, logic: Aggregates) -> dict[str, Column]:
     """Return what is added up: the group's count, and for columns their count and their sum."""
-    diff = counted(node, DIFF)
+    diff = checked_count(node, DIFF)
     present = diff if logic.present is None else _counts(logic.present, diff)
     totals = {"n": present, "rows": diff}
     for a in logic.columns:
@@ -218,7 +218,8 @@ def _extremes(node: Reduce, frame: Frame, keys: list[str], column: int, totals: 
     """Return the sums of groups and the least and greatest value of a column, for updates at one time."""
     value = f"c{column}"
     sums = [F.sum(amount).alias(name) for name, amount in totals.items()]
-    by_value = frame.data.groupBy(*dict.fromkeys([*keys, value])).agg(F.sum(counted(node, DIFF)).alias("of"), *sums)
+    count = F.sum(checked_count(node, DIFF)).alias("of")
+    by_value = frame.data.groupBy(*dict.fromkeys([*keys, value])).agg(count, *sums)
     negative = F.raise_error(F.lit("tidemill: RAISED a negative count")).cast(frame.data.schema[value].dataType)
     some = F.when(F.col("of") > 0, F.col(value)).when(F.col("of") < 0, negative)
     again = [F.sum(name).alias(name) for name in totals]

@@ -13,11 +13,12 @@ from tidemill.errors import UnknownNameError, did_you_mean
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
 from tidemill.renderer.runs.queued import schema_of
-from tidemill.renderer.spark.dataframes import Names, given, taken
+from tidemill.renderer.spark.dataframes import Names, checked_inputs, typed_updates
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, names
-from tidemill.renderer.spark.retries import attempted, in_our_words
+from tidemill.renderer.spark.retries import retried, translated_errors
 from tidemill.renderer.spark.session import check_session
 from tidemill.renderer.spark.step import Step
+from tidemill.renderer.spark.strategy import Strategy
 from tidemill.renderer.spark.types import struct
 from tidemill.renderer.spark.unique import check_unique
 
@@ -37,27 +38,24 @@ def render(
         if name not in frames:
             msg = f"no DataFrame for the input {name!r}: frames has {list(frames)}; give an empty one if need be"
             raise UnknownNameError(msg)
-    by = Names.of(graph.coordinates, time, diff)
+    named = Names.of(graph.coordinates, time, diff)
     sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
     for node in (*graph.inputs.values(), *graph.outputs.values()):
-        by.check(schema_of(node), node.where, sensitive=sensitive)
-    with in_our_words():
-        inputs = taken({node: given(node, frames[name], by) for name, node in graph.inputs.items()}, by)
-    outputs = _computed(spark, graph, inputs)
-    return {node.name: _named(spark, node, frame, by) for node, frame in outputs.items()}
-
-
-def _computed(spark: SparkSession, graph: Graph, inputs: dict[Input, Frame | None]) -> dict[Output, Frame | None]:
-    return attempted(graph, lambda carefully: _step(spark, graph, inputs, carefully=carefully))
+        named.check(schema_of(node), node.where, sensitive=sensitive)
+    with translated_errors(graph):
+        typed = {node: typed_updates(node, frames[name], named) for name, node in graph.inputs.items()}
+        inputs = checked_inputs(typed, named)
+    outputs = retried(graph, lambda strategy: _step(spark, graph, inputs, strategy))
+    return {node.name: _named(spark, node, frame, named) for node, frame in outputs.items()}
 
 
 def _step(
-    spark: SparkSession, graph: Graph, inputs: dict[Input, Frame | None], *, carefully: bool
+    spark: SparkSession, graph: Graph, inputs: dict[Input, Frame | None], strategy: Strategy
 ) -> dict[Output, Frame | None]:
     for node, frame in inputs.items():
         if node.unique and frame is not None:
             check_unique(node, frame)
-    step = Step(spark, graph, inputs, carefully=carefully)
+    step = Step(spark, graph, inputs, strategy)
     step.run()
     found = {}
     for output in graph.outputs.values():
@@ -66,11 +64,11 @@ def _step(
     return found
 
 
-def _named(spark: SparkSession, node: Output, frame: Frame | None, by: Names) -> DataFrame:
+def _named(spark: SparkSession, node: Output, frame: Frame | None, named: Names) -> DataFrame:
     schema = schema_of(node)
-    wanted = [*schema.names, *by.times, by.diff]
+    wanted = [*schema.names, *named.times, named.diff]
     if frame is None:
-        whole = Schema((*schema, *(Field(name, INT64) for name in (*by.times, by.diff))))
+        whole = Schema((*schema, *(Field(name, INT64) for name in (*named.times, named.diff))))
         return spark.createDataFrame([], struct(whole))
     inside = names(frame.width, frame.coordinates)
     return frame.data.select(*inside).toDF(*wanted)

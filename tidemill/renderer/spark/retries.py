@@ -1,4 +1,4 @@
-"""Taking a step, and taking it again where Spark's first answer is not the last word, or executors went on the way."""
+"""Steps tried again: with care where Spark's error may be none, and anew where executors were lost on the way."""
 
 from __future__ import annotations
 
@@ -10,14 +10,21 @@ from typing import Final, TypeVar
 from tidemill.dataflow.graph import Graph
 from tidemill.errors import EngineError, TidemillError
 from tidemill.renderer.runs import failures
-from tidemill.renderer.spark.failures import blocks_lost, may_be_ours, node_of, sent, unfit
+from tidemill.renderer.spark.failures import (
+    decoded_error,
+    has_lost_blocks,
+    is_worth_care,
+    missing_in_python,
+    overflowed_node,
+)
+from tidemill.renderer.spark.strategy import CAREFUL, FAST, Strategy
 
-__all__ = ["attempted", "in_our_words"]
+__all__ = ["retried", "translated_errors"]
 
 T = TypeVar("T")
 
 TRIES: Final = 3
-"""How often a step is taken before losing executors is an error."""
+"""How often a step is tried before lost executors are an error."""
 
 _WORKERS: Final = (
     "the Python of Spark's executors, in which your functions and tidemill's kernels run, has to have what is here: "
@@ -31,56 +38,45 @@ _LOST: Final = (
 )
 
 
-def attempted(graph: Graph, take: Callable[[bool], T]) -> T:
-    """Return what a step gives; taken with care where Spark raised what may be no error, or what we can say better."""
-    with in_our_words():
-        return _attempted(graph, take)
+def retried(graph: Graph, take: Callable[[Strategy], T]) -> T:
+    """Return the result of a step, computed fast; then with care where Spark raised what may be no error."""
+    with translated_errors(graph):
+        try:
+            return _in_spite_of_losses(take, FAST)
+        except TidemillError:
+            raise
+        except Exception as error:
+            if not is_worth_care(error):
+                raise
+        return _in_spite_of_losses(take, CAREFUL)
 
 
 @contextlib.contextmanager
-def in_our_words() -> Iterator[None]:
-    """Within the block, what Spark raises for want of what it takes to work is raised as `EngineError`."""
+def translated_errors(graph: Graph) -> Iterator[None]:
+    """Within the block, raise our own errors for those of Spark whose meaning is known."""
     try:
         yield
     except TidemillError:
         raise
     except Exception as error:
-        if blocks_lost(error):
+        if (ours := decoded_error(error)) is not None:
+            raise ours from ours.__cause__
+        if (node := overflowed_node(error)) is not None:
+            raise failures.too_many(graph.nodes[node]) from None
+        if has_lost_blocks(error):
             raise EngineError(_LOST) from error
-        if (lack := unfit(error)) is not None:
+        if (lack := missing_in_python(error)) is not None:
             msg = f"{lack}: {_WORKERS}"
             raise EngineError(msg) from error
         raise
 
 
-def _attempted(graph: Graph, take: Callable[[bool], T]) -> T:
-    try:
-        return _in_spite_of_losses(take, False)
-    except TidemillError:
-        raise
-    except Exception as error:
-        if (ours := sent(error)) is not None and not may_be_ours(error):
-            raise ours from ours.__cause__
-        if not may_be_ours(error):
-            raise
-    try:
-        return _in_spite_of_losses(take, True)
-    except TidemillError:
-        raise
-    except Exception as error:
-        if (ours := sent(error)) is not None:
-            raise ours from ours.__cause__
-        if (place := node_of(error)) is not None:
-            raise failures.too_many(graph.nodes[place]) from None
-        raise
-
-
-def _in_spite_of_losses(take: Callable[[bool], T], carefully: bool) -> T:
-    """Take a step; from its beginning again where an executor went with what had been worked out so far."""
+def _in_spite_of_losses(take: Callable[[Strategy], T], strategy: Strategy) -> T:
+    """Take a step; again from its beginning where executors were lost, and checkpointed blocks with them."""
     for _ in range(TRIES - 1):
         try:
-            return take(carefully)
+            return take(strategy)
         except Exception as error:
-            if not blocks_lost(error):
+            if not has_lost_blocks(error):
                 raise
-    return take(carefully)
+    return take(strategy)

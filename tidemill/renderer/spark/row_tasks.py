@@ -1,4 +1,4 @@
-"""What runs in executors row by row: expressions that Catalyst has not, or not in our meaning, and users' functions."""
+"""What runs in executors row by row: expressions that Catalyst lacks or means differently, and users' functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def detached(node: Node) -> Any:
-    """Return a copy of a node that does not hang on the rest of the graph, to be sent to executors."""
+    """Return a copy of a node cut off from the rest of its graph, to be sent to executors."""
     inputs = tuple(
         Input(id=i.id, name=i.name, scope=_bare(i), schema=i.schema, site=i.site, inputs=()) for i in node.inputs
     )

@@ -134,7 +134,7 @@ _MAY_BE_LEAST: Final = frozenset(
 
 
 def native_sql(bound: Bound) -> str | None:
-    """Return an expression over ``c0, c1, ...`` as Spark SQL; None where Spark has not got exactly that."""
+    """Return an expression over ``c0, c1, ...`` as Spark SQL; None where Spark has no exact counterpart."""
     if isinstance(bound, BoundColumn):
         return columns(bound.index + 1)[-1]
     if not _is_native(bound):

@@ -1,7 +1,7 @@
-"""What stateful operators keep between rounds: batches of updates, each noted with the rounds it is of.
+"""Traces: the batches of updates that stateful operators keep between rounds, each with the rounds it is from.
 
-Rounds are on record beside the batches, since the driver knows them: all updates of a batch of one round are at that
-iteration of each loop. Batches are united geometrically, so that their number grows with the logarithm of the rounds.
+The driver knows the rounds, so they are noted beside the batches: all updates of a round are at its iteration of each
+loop. Batches are merged geometrically, so that their number grows with the logarithm of the rounds.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ class _Batch:
 
 
 class Trace:
-    """The batches of one collection, or of what one operator keeps, in a loop."""
+    """The batches of one collection, or of one operator's arrangements, in a loop."""
 
     def __init__(self, users: int, old: list[Frame] | None = None) -> None:
         self._users = users
         self._batches: list[_Batch] = []
         self._old = old or []
-        """Of earlier steps, of any rounds."""
+        """From earlier steps, of any round."""
 
     def append(self, frame: Frame, now: Loops) -> None:
-        """Keep a materialised batch of this round."""
+        """Add a materialised batch of a round."""
         self._batches.append(_Batch(frame, frozenset([now])))
 
     def compact(self) -> None:
-        """Unite neighbours of similar size, where there are many. Each uniting costs a job, and saves later ones."""
+        """Merge neighbours of similar size, where there are many batches. A merge costs a job, and saves later ones."""
         if len(self._batches) <= _MANY:
             return
         batches: list[_Batch] = []
@@ -50,17 +50,17 @@ class Trace:
         self._batches = batches
 
     def before(self, now: Loops) -> list[Frame]:
-        """Return what earlier rounds left that is visible in this one: at or before it in every loop."""
+        """Return the updates of earlier rounds that this one sees: those at or before it in every loop."""
         old = [self._filtered(f, now, visible=True) for f in self._old]
         return [*old, *(f for b in self._batches if (f := self._part(b, now, visible=True)) is not None)]
 
     def later(self, now: Loops) -> list[Frame]:
-        """Return what earlier rounds left that is not: at a later iteration of an inner loop."""
+        """Return the updates of earlier rounds that it does not: those at a later iteration of an inner loop."""
         old = [self._filtered(f, now, visible=False) for f in self._old if now]
         return [*old, *(f for b in self._batches if (f := self._part(b, now, visible=False)) is not None)]
 
     def everything(self) -> list[Frame]:
-        """Return all that earlier rounds and steps left."""
+        """Return all updates of earlier rounds and steps."""
         return [*self._old, *(b.frame for b in self._batches)]
 
     def _part(self, batch: _Batch, now: Loops, *, visible: bool) -> Frame | None:

@@ -1,7 +1,7 @@
-"""A step: the graph gone through once in topological order, loops round by round, a DataFrame for each node's updates.
+"""A step: the graph walked once in topological order, loops round by round, with a frame of updates for each node.
 
 Frames are lazy until something has to be known: whether a round has work, what is stored for later rounds, what several
-read. A whole history is one step, over [minimum, {}) and from empty state.
+nodes read. A whole history is one step, over [minimum, {}) and from empty state.
 """
 
 from __future__ import annotations
@@ -22,42 +22,39 @@ from tidemill.renderer.runs import failures
 from tidemill.renderer.spark import linear, native
 from tidemill.renderer.spark.dataframes import constant, rows_of
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, united
-from tidemill.renderer.spark.graph_facts import Needs
 from tidemill.renderer.spark.join import joined
-from tidemill.renderer.spark.keyed import KeyedRound, due_line
+from tidemill.renderer.spark.keyed import KeyedRound, first_pending_line
 from tidemill.renderer.spark.state import Loops, Trace
+from tidemill.renderer.spark.strategy import Strategy
+from tidemill.renderer.spark.usage import Usage
 
 __all__ = ["Step"]
 
 
 class Step:
-    """One step of a graph on Spark.
+    """One step of a graph on Spark. The strategy decides what Catalyst computes and what the kernels do."""
 
-    With ``carefully``, what may fail is computed from consolidated updates and by the embedded engine's kernels, whose
-    errors count: slower, and only done after Spark raised an error that may not.
-    """
-
-    lives = False
-    """Whether there are steps after this one."""
+    keeps_state = False
+    """Whether state is kept for steps after this one."""
 
     def __init__(
-        self, spark: SparkSession, graph: Graph, given: Mapping[Input, Frame | None], *, carefully: bool = False
+        self, spark: SparkSession, graph: Graph, given: Mapping[Input, Frame | None], strategy: Strategy
     ) -> None:
         self.deltas: dict[Node, Frame | None] = {}
         self.rounds = 0
-        """How many rounds of loops were run."""
+        """How many rounds of loops have run."""
         self._spark = spark
         self._graph = graph
-        self._given = given
-        self._carefully = carefully
+        self._input_frames = given
+        self._strategy = strategy
         self._users = len(graph.coordinates)
-        self._needs = Needs(graph, whole=self.lives)
+        self._usage = Usage(graph, whole=self.keeps_state)
         self._one_time = self._is_at_one_time()
         self._traces: dict[tuple[Node, int], Trace] = {}
-        self._work: dict[Scope, set[Loops]] = defaultdict(set)
-        self._later: dict[tuple[Node, Loops], list[Frame]] = defaultdict(list)
-        self._owed: dict[tuple[Node, Loops], list[DataFrame]] = defaultdict(list)
-        self._left: dict[Node, list[Frame]] = defaultdict(list)
+        self._rounds_to_run: dict[Scope, set[Loops]] = defaultdict(set)
+        self._sent: dict[tuple[Node, Loops], list[Frame]] = defaultdict(list)
+        self._pending: dict[tuple[Node, Loops], list[DataFrame]] = defaultdict(list)
+        self._leaving: dict[Node, list[Frame]] = defaultdict(list)
         self._running: dict[Scope, Loops] = {}
 
     def run(self) -> None:
@@ -66,27 +63,27 @@ class Step:
         self._run(self._graph.root, ())
 
     def _begin(self) -> None:
-        """Have looked at what has to be, whatever comes in."""
+        """Add the times at which operators have to act whatever comes in."""
         for node in self._graph.nodes:
-            if isinstance(node, Reduce) and node.scalar and self._needs.needed(node):  # its row is always there
+            if isinstance(node, Reduce) and node.scalar and self._usage.is_used(node):  # its row is always there
                 least = (0,) * (node.scope.coordinates - self._users)
-                self._owe(node, least, due_line(self._spark, node))
+                self._add_pending(node, least, first_pending_line(self._spark, node))
 
     def _trace(self, node: Node, side: int = 0) -> Trace:
-        """Return what is kept for a node, of one of its inputs where it joins them."""
+        """Return a node's trace: of a join, that of one of its sides."""
         if (node, side) not in self._traces:
             self._traces[node, side] = Trace(self._users)
         return self._traces[node, side]
 
     def _interval(self, _node: Node) -> tuple[Antichain, Antichain]:
-        """Return the frontiers from and to which the step brings a node."""
+        """Return the frontiers between which the step takes a node's updates."""
         return Antichain.minimum(self._users), Antichain()
 
     def _is_at_one_time(self) -> bool:
-        """Return whether all updates in the whole graph, those stored too, are known to be at the same user time."""
-        if self.lives:
+        """Return whether all updates of all nodes, stored ones included, are known to be at one user time."""
+        if self.keeps_state:
             return False
-        found = {f.time for f in self._given.values() if f is not None}
+        found = {f.time for f in self._input_frames.values() if f is not None}
         for node in self._graph.nodes:
             if isinstance(node, Retime):
                 return False
@@ -100,82 +97,77 @@ class Step:
         for item in self._graph.plan(scope):
             if isinstance(item, Scope):
                 self._loop(item, now)
-            elif self._needs.needed(item):
+            elif self._usage.is_used(item):
                 self.deltas[item] = self._shared(item, self._delta(item, now), now)
 
     def _loop(self, scope: Scope, outside: Loops) -> None:
-        """Run all rounds there are for the round of the scope around, and those that come up meanwhile."""
-        entering = [n for n in self._needs.of(scope, Enter) if self._comes(n)]
-        if entering:
-            self._work[scope].add((*outside, 0))
-        leaving = self._needs.leaving(scope)
+        """Run all rounds within a round of the scope around, including those that these schedule."""
+        if any(self.deltas.get(n.inputs[0]) is not None for n in self._usage.nodes_of(scope, Enter)):
+            self._rounds_to_run[scope].add((*outside, 0))
+        leaving = self._usage.leaving(scope)
         assert scope not in self._running, "a loop runs in one round of the loop around at a time"
-        while here := [r for r in self._work[scope] if r[:-1] == outside]:
+        while here := [r for r in self._rounds_to_run[scope] if r[:-1] == outside]:
             now = min(here)
-            self._work[scope].discard(now)
+            self._rounds_to_run[scope].discard(now)
             self.rounds += 1
             self._running[scope] = now
             self._run(scope, now)
             for node in leaving:
                 limit, delta = node.limits.return_at, self.deltas[node.inputs[0]]
                 if delta is not None and (limit is None or now[-1] < limit):
-                    self._left[node].append(linear.left(delta))
+                    self._leaving[node].append(linear.left_scope(delta))
         self._running.pop(scope, None)
 
-    def _comes(self, node: Enter) -> bool:
-        """Return whether something comes into a loop here."""
-        return self.deltas.get(node.inputs[0]) is not None
-
-    def _announce(self, scope: Scope, now: Loops) -> None:
-        """Have a round run, and those of the loops around that it is in, as far out as they are not running."""
+    def _schedule_round(self, scope: Scope, now: Loops) -> None:
+        """Schedule a round, and the rounds around it in outer loops as far as they are not running."""
         while now and self._running.get(scope) != now:
-            self._work[scope].add(now)
+            self._rounds_to_run[scope].add(now)
             assert scope.parent is not None
             scope, now = scope.parent, now[:-1]
 
     def _send_later(self, node: Node, at: Loops, frame: Frame) -> None:
-        self._later[node, at].append(frame)
-        self._announce(node.scope, at)
+        self._sent[node, at].append(frame)
+        self._schedule_round(node.scope, at)
 
-    def _owe(self, node: Node, at: Loops, due: DataFrame) -> None:
-        self._owed[node, at].append(due)
-        self._announce(node.scope, at)
+    def _add_pending(self, node: Node, at: Loops, due: DataFrame) -> None:
+        self._pending[node, at].append(due)
+        self._schedule_round(node.scope, at)
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def _delta(self, node: Node, now: Loops) -> Frame | None:
-        """Return a node's updates of a round; None where it is known that there are none."""
+        """Return a node's updates in a round; None where there are known to be none."""
         made: Frame | None = getattr(self, _RULES[type(node)])(node, now)
-        return united([f for f in (made, *self._later.pop((node, now), ())) if f is not None])
+        return united([f for f in (made, *self._sent.pop((node, now), ())) if f is not None])
 
     def _shared(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
-        """Return what several read, or later rounds ask for, worked out, so that it is not computed for each."""
+        """Return the updates, materialised where several nodes or later rounds read them."""
         del now
         if frame is None:
             return None
-        if self._needs.kept(node) or (self._needs.readers(node) > 1 and not frame.cheap):
+        if self._usage.is_reread(node) or (self._usage.readers(node) > 1 and not frame.cheap):
             return materialised(frame)
         return frame
 
     def _inputs(self, node: Node) -> list[Frame | None]:
-        """Return what comes to a node in the current round."""
+        """Return the updates that come to a node in the current round."""
         return [self.deltas.get(source) for source in node.inputs]
 
     def of_input(self, node: Input, _now: Loops) -> Frame | None:
-        return constant(self._spark, node, self._users) if node.rows is not None else self._given[node]
+        return constant(self._spark, node, self._users) if node.rows is not None else self._input_frames[node]
 
     def of_enter(self, node: Enter, now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         return linear.entered(frame) if frame is not None and now[-1] == 0 else None
 
     def of_leave(self, node: Leave, _now: Loops) -> Frame | None:
-        return united(self._left.pop(node, []))
+        return united(self._leaving.pop(node, []))
 
     def of_variable(self, _node: Variable, _now: Loops) -> None:
-        """Return nothing: what comes is sent from the round before."""
+        """Return nothing: a variable's updates are sent to it by the round before."""
 
     def of_feedback(self, node: Feedback, now: Loops) -> None:
-        """Send a round's changes, consolidated, to the next round, unless that is beyond the limit."""
+        """Send a round's changes, consolidated, to the next round, unless the limit forbids it."""
         (frame,) = self._inputs(node)
         after, limits = now[-1] + 1, node.limits
         if frame is None or (limits.return_at is not None and after >= limits.return_at):
@@ -193,31 +185,31 @@ class Step:
         return united([f for f in self._inputs(node) if f is not None])
 
     def of_join(self, node: Join, now: Loops) -> Frame | None:
-        """Each side's new updates meet the other's, and those that the other had from earlier rounds."""
-        came = self._inputs(node)
-        left, right = (consolidated(f) if f is not None and self._carefully else f for f in came)
+        """Return each side's new updates joined with the other's, and with those of earlier rounds."""
+        inputs = self._inputs(node)
+        left, right = (f if f is None else self._strategy.prepared(f) for f in inputs)
         first, second = (self._traces.get((node, side)) for side in (0, 1))
         pairs = [(left, right)]
-        late: list[tuple[Frame | None, Frame | None]] = []
+        later: list[tuple[Frame | None, Frame | None]] = []
         if left is not None and second is not None:
             pairs += [(left, f) for f in self._stored(second, now)]
-            late += [(left, f) for f in second.later(now)]
+            later += [(left, f) for f in second.later(now)]
         if right is not None and first is not None:
             pairs += [(f, right) for f in self._stored(first, now)]
-            late += [(f, right) for f in first.later(now)]
-        for at, frame in self._by_round(_met(node, late)):
+            later += [(f, right) for f in first.later(now)]
+        for at, frame in self._by_round(_joined_pairs(node, later)):
             self._send_later(node, at, frame)
-        for side, of_side in enumerate(came):
-            if self._needs.asked_again(node, side) and of_side is not None and (new := materialised(of_side)):
-                self._trace(node, side).append(new, now)
-        return _met(node, pairs)
+        for side, new in enumerate(inputs):
+            if self._usage.reads_again(node, side) and new is not None and (batch := materialised(new)):
+                self._trace(node, side).append(batch, now)
+        return _joined_pairs(node, pairs)
 
     def _stored(self, trace: Trace, now: Loops) -> list[Frame]:
         trace.compact()
         return trace.before(now)
 
     def _by_round(self, frame: Frame | None) -> list[tuple[Loops, Frame]]:
-        """Return updates of various rounds, each round's by themselves."""
+        """Return the updates of several rounds by round."""
         whole = materialised(frame) if frame is not None else None
         if whole is None:
             return []
@@ -226,9 +218,9 @@ class Step:
 
     def of_threshold(self, node: Threshold, now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
-        if frame is None and (node, now) not in self._owed:
+        if frame is None and (node, now) not in self._pending:
             return None
-        if frame is not None and not self._carefully and node.function is None:
+        if frame is not None and not self.keeps_state and self._strategy.is_native(node, frame):
             if frame.coordinates == 1:
                 return native.distinct(frame)
             if self._one_time and len(now) == 1:
@@ -246,39 +238,39 @@ class Step:
 
     def of_reduce(self, node: Reduce, now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
-        if frame is None and (node, now) not in self._owed:
+        if frame is None and (node, now) not in self._pending:
             return None
-        if frame is not None and not now and not self._carefully and native.is_native(node, frame):
+        if frame is not None and not (now or self.keeps_state) and self._strategy.is_native(node, frame):
             return native.aggregated(node, frame)
         return self._keyed(node, frame, now)
 
     def _keyed(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
-        around = KeyedRound(node, self._users, now, *self._interval(node), one_time=self._one_time)
-        due = _united_data(self._owed.pop((node, now), []))
-        if not now and not self.lives:
-            return around.once(frame, due).change
+        keyed = KeyedRound(node, self._users, now, *self._interval(node), one_time=self._one_time)
+        due = _united_data(self._pending.pop((node, now), []))
+        if not now and not self.keeps_state:
+            return keyed.once(frame, due).change
         trace = self._trace(node)
         trace.compact()
-        sums = native.summed(node, frame, around.layout) if frame is not None and not self._carefully else None
-        came = around.step(frame, trace.everything(), due, sums)
-        if came.kept is not None:
-            trace.append(came.kept, now)
-            self._keep(around, came.kept)
-        if came.owed is not None:
-            self._owe_later(node, came.owed)
-        return came.change
+        sums = None if frame is None else self._strategy.summed(node, frame, keyed.layout)
+        result = keyed.step(frame, trace.everything(), due, sums)
+        if result.kept is not None:
+            trace.append(result.kept, now)
+            self._store_lines(keyed, result.kept)
+        if result.pending is not None:
+            self._schedule_pending(node, result.pending)
+        return result.change
 
-    def _owe_later(self, node: Node, due: DataFrame) -> None:
-        """Have a node look at keys and times, as lines of its table say, in the rounds that these are of."""
+    def _schedule_pending(self, node: Node, due: DataFrame) -> None:
+        """Add pending times of a node's keys, given as lines of its table, to the rounds that they are in."""
         for at in _rounds_in(due, self._users, node.scope.coordinates):
-            self._owe(node, at, _at(due, self._users, at))
+            self._add_pending(node, at, _at(due, self._users, at))
 
-    def _keep(self, around: KeyedRound, lines: Frame) -> None:
-        """Take note of what a keyed operator's arrangements hold more."""
+    def _store_lines(self, keyed: KeyedRound, lines: Frame) -> None:
+        """Store what a round adds to a keyed operator's arrangements, where state is kept."""
 
     def of_linear(self, node: Node, _now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
-        return None if frame is None else _LINEAR[type(node)](node, frame, self._carefully)
+        return None if frame is None else _LINEAR[type(node)](node, frame, self._strategy)
 
     def of_same(self, node: Node, _now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
@@ -289,12 +281,12 @@ class Step:
         return None if frame is None else consolidated(frame)
 
 
-def _met(node: Join, pairs: list[tuple[Frame | None, Frame | None]]) -> Frame | None:
+def _joined_pairs(node: Join, pairs: list[tuple[Frame | None, Frame | None]]) -> Frame | None:
     return united([joined(node, a, b) for a, b in pairs if a is not None and b is not None])
 
 
 def _united_data(found: list[DataFrame]) -> DataFrame | None:
-    """Return the lines of several tables; None of none."""
+    """Return the lines of several tables as one; None where there are no tables."""
     data = None
     for one in found:
         data = one if data is None else data.union(one)
@@ -313,14 +305,14 @@ def _at(data: DataFrame, users: int, at: Loops) -> DataFrame:
     return data.filter(here)
 
 
-_Linear = Callable[[Any, Frame, bool], Frame]
+_Linear = Callable[[Any, Frame, Strategy], Frame]
 _LINEAR: Final[dict[type[Node], _Linear]] = {
-    nodes.Map: lambda node, frame, carefully: linear.mapped(node, frame, carefully=carefully),
-    nodes.Filter: lambda node, frame, carefully: linear.filtered(node, frame, carefully=carefully),
-    nodes.FlatMap: lambda node, frame, carefully: linear.worked(node, frame, carefully=carefully),
-    nodes.Inspect: lambda node, frame, carefully: linear.worked(node, frame, carefully=carefully),
-    nodes.Retime: lambda node, frame, carefully: linear.retimed(node, frame, carefully=carefully),
-    nodes.Negate: lambda _node, frame, _carefully: linear.negated(frame),
+    nodes.Map: linear.mapped,
+    nodes.Filter: linear.filtered,
+    nodes.FlatMap: linear.in_python,
+    nodes.Inspect: linear.in_python,
+    nodes.Retime: linear.retimed,
+    nodes.Negate: lambda _node, frame, _strategy: linear.negated(frame),
 }
 
 _RULES: Final[dict[type[Node], str]] = {

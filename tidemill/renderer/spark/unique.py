@@ -15,10 +15,10 @@ __all__ = ["check_unique"]
 
 
 def check_unique(node: Input, frame: Frame) -> None:
-    """Raise where a row is there twice, or less than no times, naming row and time. One job."""
+    """Raise where a row's count is not 0 or 1 at some time, naming both. One job."""
     if frame.coordinates > 1:
-        around = KeyedRound(node, frame.coordinates, (), Antichain.minimum(frame.coordinates), Antichain())
-        around.once(frame, None).change.data.count()  # type: ignore[union-attr]  # raises what the kernel finds
+        keyed = KeyedRound(node, frame.coordinates, (), Antichain.minimum(frame.coordinates), Antichain())
+        keyed.once(frame, None).change.data.count()  # type: ignore[union-attr]  # raises what the kernel finds
         return
     row = columns(frame.width)
     window = Window.partitionBy(*row).orderBy("t0").rowsBetween(Window.unboundedPreceding, Window.currentRow)

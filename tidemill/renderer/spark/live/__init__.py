@@ -1,4 +1,13 @@
-"""Live runs on Spark: kept up to date step by step, durable, DataFrames in and out."""
+"""Live runs on Spark: kept up to date step by step, durable, with DataFrames in and out.
+
+Small steps are taken by the embedded engine in the driver, large ones by the executors. `run` decides which, and is
+what users see. `incoming` checks the DataFrames that they put in and writes large ones to files. `executor_step` is the
+step on executors: it walks the graph and has each operator run where its changes are. `state_frames` turns updates in
+the driver into DataFrames and back, and shows what operators hold as DataFrames; `spilled_state` reads what
+arrangements hold on the disk and adds what a step writes, in files that `state_files` reads and writes.
+`frontier_split` keeps back the updates that belong to later steps, `upserts` turns large writes by key into updates.
+`spilled_results` are contents and changes of outputs that stay on the disk until they are looked at.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +40,14 @@ class Spark:
     rest is on the disk, in ``state`` or a temporary folder, in sorted Parquet files that are read by key, page by page.
 
     A DataFrame of more than ``in_driver`` rows that is inserted or deleted does not come to the driver: the step that
-    takes it is rendered onto DataFrames and runs on the executors, which read the state and write what there is more
-    of it; so the folder has to be one that they see. It is computed when it is put in (what is below a shuffle twice:
-    its first rows are looked at before); with ``in_driver=0`` every step is taken so that can be. What such a step
-    makes for later ones waits in the driver's memory until it is due: updates and keys to be looked at where two
-    times meet at one that does not close yet, what `delay` moves, what other inputs are not far enough for. That
-    holds for inputs with a key, too: what is upserted or deleted is compared with the current rows where these are,
-    and what it changes goes on from there. Two different rows of one key in such a DataFrame are refused
-    (``RowError``), as it does not say which is the last; several DataFrames are taken in the order of the calls.
+    takes it is rendered onto DataFrames and runs on the executors, which read the state and write additions to it, so
+    the folder has to be one that they see. The DataFrame is computed when it is put in (what is below a shuffle twice,
+    since its first rows are fetched before). With ``in_driver=0`` every step runs so, where it can. What such a step
+    makes for later ones is pending in the driver's memory: updates and times where two times join to one that does not
+    close yet, what `delay` moves, what is ahead of other inputs. The same holds for inputs with a key: the executors
+    compare what is upserted or deleted with the current rows, and go on with the changes. Two different rows of one key
+    in such a DataFrame are refused (``RowError``), as it does not say which is the last; several DataFrames are taken
+    in the order of the calls.
     """
 
     spark: SparkSession

@@ -18,12 +18,15 @@ from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.queued import Change, schema_of
 from tidemill.renderer.spark.frames import Frame, united
-from tidemill.renderer.spark.live.exchange import frame_of
-from tidemill.renderer.spark.live.incoming import frame_in_files
-from tidemill.renderer.spark.live.large import LargeWork
+from tidemill.renderer.spark.live.executor_step import ExecutorStep
+from tidemill.renderer.spark.live.incoming import frame_of_change
 from tidemill.renderer.spark.live.outputs import Outputs
-from tidemill.renderer.spark.retries import attempted
+from tidemill.renderer.spark.live.spilled_state import SpilledState
+from tidemill.renderer.spark.live.state_frames import frame_of
+from tidemill.renderer.spark.live.upserts import upserted
+from tidemill.renderer.spark.retries import retried
 from tidemill.renderer.spark.session import check_session
+from tidemill.renderer.spark.strategy import Strategy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,16 +71,16 @@ class SparkExecutor:
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def step(self, frontiers: Mapping[Input, Antichain]) -> None:
-        def take(carefully: bool) -> None:
+        def take(strategy: Strategy) -> None:
             self._large_changes.taken = self._large_changes.due(frontiers)
             try:
                 self._embedded.release(frontiers)
-                self._work(carefully)
+                self._work(strategy)
             except Exception:  # it may be tried again
                 self.rollback()
                 raise
 
-        attempted(self._embedded.graph, take)
+        retried(self._embedded.graph, take)
 
     @property
     def is_replayable(self) -> bool:
@@ -112,27 +115,28 @@ class SparkExecutor:
         except Exception as error:  # noqa: BLE001 - whatever Spark may raise
             warnings.warn(f"the step was taken, what is on the disk is not merged: {error}", RuntimeWarning, 4)
 
-    def _work(self, carefully: bool) -> None:
+    def _work(self, strategy: Strategy) -> None:
         compiled, taken = self._embedded.compiled, self._large_changes.taken
         if not taken and not any(map(self._is_large, compiled.inputs.values())):
             compiled.root.drain()
             return
         check_session(self._spark)
         store, spines = self._spill_store.store, self._spill_store.spines
-        work = LargeWork(self._spark, compiled, store, spines, self._in_driver, carefully=carefully)
-        given, files = self._large_inputs(work)
+        state = SpilledState(self._spark, compiled, store, spines, self._in_driver)
+        given, files = self._large_inputs(state)
         self._on_executors = bool(given or taken)
         if not given:  # what large writes change is little
             compiled.root.drain()
             return
-        work.run(given, files)
-        self._outputs.fresh = work.unread
+        step = ExecutorStep(state, given, files, strategy)
+        step.run()
+        self._outputs.fresh = step.unread
         compiled.root.clear()
 
     def _is_large(self, operator: InputOperator) -> bool:
         return operator.ports[0].size > self._in_driver
 
-    def _large_inputs(self, work: LargeWork) -> tuple[dict[Input, Frame], dict[Input, Sequence[ColdFile]]]:
+    def _large_inputs(self, state: SpilledState) -> tuple[dict[Input, Frame], dict[Input, Sequence[ColdFile]]]:
         """Return the changes of this step that are too large for the driver, and which are just what is in files."""
         compiled = self._embedded.compiled
         found: dict[Input, Frame] = {}
@@ -140,9 +144,9 @@ class SparkExecutor:
         for node, operator in compiled.inputs.items():
             changes = [c for c in self._large_changes.taken if c.node is node]
             if node.key and changes:
-                frame, files[node] = work.overwrite(node, changes, operator.ports[0].take())
+                frame, files[node] = upserted(state, node, changes, operator.ports[0].take())
             else:
-                frames = [frame_in_files(self._spark, self._spill_store.store, c) for c in changes]
+                frames = [frame_of_change(self._spark, self._spill_store.store, c) for c in changes]
                 block = operator.taken() if self._is_large(operator) else None
                 if block is None:
                     files[node] = [f for c in changes for f in c.files]

@@ -1,4 +1,4 @@
-"""DataFrames that are put into a run: small ones come to the driver, of large ones what is read is written to files."""
+"""DataFrames put into a run: small ones come to the driver, of large ones the columns that are read go to files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.lattice import Time
@@ -18,53 +18,51 @@ from tidemill.errors import RowError
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.durable.spilled import ColdStore
-from tidemill.renderer.spark.dataframes import Names, given, is_odd, taken
-from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
-from tidemill.renderer.spark.live.on_disk import read_cold
-from tidemill.renderer.spark.live.state_files import written
+from tidemill.renderer.spark.dataframes import Names, checked_inputs, is_invalid, typed_updates
+from tidemill.renderer.spark.frames import Frame, columns
+from tidemill.renderer.spark.live.state_files import as_updates, read_files, remove_files, write_files
 from tidemill.renderer.spark.types import spark_type
 
-__all__ = ["few_of", "frame_in_files", "refuse_several", "updates_of", "written_down"]
+__all__ = ["collected_if_few", "frame_of_change", "refuse_ambiguous_keys", "written_to_files"]
 
 
 _FEW: Final = 100_000
-"""Rows of a DataFrame that are got to see whether there are more: one job instead of two."""
+"""Rows that are fetched to see whether a DataFrame has more: one job instead of two."""
 
 
-_ODD: Final = "odd"
-"""The column of files that says whether a row does not fit."""
+_INVALID: Final = "invalid"
+"""The column of files that says whether a row is invalid."""
 
 
-def few_of(data: Any, most: int) -> pa.Table | None:
-    """Return a DataFrame's rows as a table, where there are few."""
+def collected_if_few(data: Any, most: int) -> pa.Table | None:
+    """Return a DataFrame's rows as a table, where there are at most so many."""
     most = min(most, _FEW)
     table = data.limit(most + 1).toArrow()
     return table if len(table) <= most else None
 
 
-def written_down(  # noqa: PLR0917 - made in one place
+def written_to_files(  # noqa: PLR0917 - made in one place
     store: ColdStore, node: Input, data: Any, time: Time, diff: int, read: Collection[int]
 ) -> LargeChange | None:
-    """Check a DataFrame's rows and write those columns to files that are read; None where there are no rows.
+    """Check a DataFrame's rows and write the columns that are read to files; None where there are no rows.
 
-    Of an input with a key: rows to put, or with a negative diff, keys or rows of which the keys are deleted.
+    For an input with a key these are rows to put, or with a negative diff, keys to delete, or rows with such keys.
 
-    ``RowError`` where a row does not fit. So the DataFrame is not computed again when a step takes it, and an
-    arrangement of the input needs not write it again.
+    ``RowError`` where a row is invalid. So the DataFrame is not computed again when a step takes it, and an arrangement
+    of the input need not write it again.
     """
     schema: Schema = node.schema
-    by = Names(tuple(f"tidemill time {i}" for i in range(len(time))), "tidemill diff")
+    named = Names(tuple(f"tidemill time {i}" for i in range(len(time))), "tidemill diff")
     fitting, data = _by_key(node, data, diff) if node.key else (node, data)
-    updates = given(fitting, data, by)
+    updates = typed_updates(fitting, data, named)
     kept = sorted(read) or [0]
     row = [F.col(f"c{i}").alias(f"v{i}") for i in kept]
     has_lists = any(schema.fields[i].dtype.element is not None for i in kept)
-    checked = updates.select(*row, is_odd(fitting, len(time)).alias(_ODD))
-    files = written(store, f"{node.id}/input", checked, has_lists=has_lists)
-    if _may_have_odd(store.folder / f.name for f in files):
-        for file in files:
-            (store.folder / file.name).unlink(missing_ok=True)
-        taken({fitting: updates}, by)
+    checked = updates.select(*row, is_invalid(fitting, len(time)).alias(_INVALID))
+    files = write_files(store, f"{node.id}/input", checked, has_lists=has_lists)
+    if _may_have_invalid(store.folder / f.name for f in files):
+        remove_files(store, files)
+        checked_inputs({fitting: updates}, named)
         msg = f"{node.where}: a row did not fit, and all do when they are computed again: cache what differs each time"
         raise RowError(msg)
     unread = tuple(i for i in range(len(schema)) if i not in kept)
@@ -72,7 +70,7 @@ def written_down(  # noqa: PLR0917 - made in one place
 
 
 def _by_key(node: Input, data: Any, diff: int) -> tuple[Input, Any]:
-    """Return an input that takes what is written by key, and a DataFrame with all columns."""
+    """Return the input as it takes writes by key, and the DataFrame with all of its columns."""
     schema: Schema = node.schema
     deletes = diff < 0
     fields = [attrs.evolve(f, nullable=i not in node.key and (deletes or f.nullable)) for i, f in enumerate(schema)]
@@ -84,9 +82,9 @@ def _by_key(node: Input, data: Any, diff: int) -> tuple[Input, Any]:
     return attrs.evolve(node, schema=Schema(tuple(fields))), data
 
 
-def refuse_several(spark: SparkSession, store: ColdStore, change: LargeChange) -> None:
-    """Raise where a key has two rows that differ: which is the last, a DataFrame does not say. Its files go."""
-    node, data = change.node, frame_in_files(spark, store, change).data
+def refuse_ambiguous_keys(spark: SparkSession, store: ColdStore, change: LargeChange) -> None:
+    """Raise where a key has two different rows, since a DataFrame does not say which is the last; its files go."""
+    node, data = change.node, frame_of_change(spark, store, change).data
     schema: Schema = node.schema
     key = [f"c{i}" for i in node.key]
     row = columns(len(schema))
@@ -96,8 +94,7 @@ def refuse_several(spark: SparkSession, store: ColdStore, change: LargeChange) -
     found = data.join(many, on=key, how="left_semi").distinct().select(*row)
     several = found.groupBy(*key).agg(F.count(F.lit(1)).alias("n"), F.min(F.struct(*row)).alias("one")).filter("n > 1")
     for line in several.limit(1).select("n", "one", *(F.col(name).cast("string") for name in key)).collect():
-        for file in change.files:
-            (store.folder / file.name).unlink(missing_ok=True)
+        remove_files(store, change.files)
         count, one, *values = line
         shown = dict(zip([schema.names[i] for i in node.key], values, strict=True))
         msg = (
@@ -108,8 +105,8 @@ def refuse_several(spark: SparkSession, store: ColdStore, change: LargeChange) -
         raise RowError(msg)
 
 
-def _may_have_odd(paths: Iterable[Path]) -> bool:
-    """Return whether a row may be marked as one that does not fit, by what the files say of the column."""
+def _may_have_invalid(paths: Iterable[Path]) -> bool:
+    """Return whether a row may be marked as invalid, by the statistics of the files."""
     for path in paths:
         about = pq.read_metadata(path)
         for group in map(about.row_group, range(about.num_row_groups)):
@@ -119,14 +116,8 @@ def _may_have_odd(paths: Iterable[Path]) -> bool:
     return False
 
 
-def frame_in_files(spark: SparkSession, store: ColdStore, change: LargeChange) -> Frame:
+def frame_of_change(spark: SparkSession, store: ColdStore, change: LargeChange) -> Frame:
     """Return a large change as a DataFrame."""
     width, coordinates = len(change.node.schema), len(change.time)
-    data = updates_of(read_cold(spark, store, change.layout, change.files), width, coordinates)
+    data = as_updates(read_files(spark, store, change.layout, change.files), width, coordinates)
     return Frame(data, width, coordinates, change.time, rows=change.rows, cheap=True)
-
-
-def updates_of(data: DataFrame, width: int, coordinates: int) -> DataFrame:
-    """Return what is read from files with the names that updates have in DataFrames."""
-    row = [F.col(f"v{i}").alias(name) for i, name in enumerate(columns(width))]
-    return data.select(*row, *times(coordinates), F.col("w0").alias(DIFF))

@@ -13,7 +13,8 @@ from tidemill.renderer.durable.start import State
 from tidemill.renderer.runs.intake import checked_change, checked_updates, require_order
 from tidemill.renderer.runs.queued import Change, Queued, schema_of
 from tidemill.renderer.runs.run import Run
-from tidemill.renderer.spark.live.incoming import few_of, refuse_several, written_down
+from tidemill.renderer.spark.live.incoming import collected_if_few, refuse_ambiguous_keys, written_to_files
+from tidemill.renderer.spark.live.state_files import remove_files
 from tidemill.renderer.spark.session import check_session, is_connected
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class SparkDataFrames:
         if not rows.columns:  # nothing but how many there are
             count = rows.count()
             return checked_updates(node, self._frontiers, [((), shown(time), sign * count)] if count else [])
-        table = few_of(rows, self._in_driver)
+        table = collected_if_few(rows, self._in_driver)
         if table is not None:
             return checked_change(node, self._frontiers, table, time, sign)
         return self._read_large(node, rows, time, sign)
@@ -50,16 +51,15 @@ class SparkDataFrames:
         if node.key:
             require_order(node, self._frontiers)
         store = self._spill_store.store
-        change = written_down(store, node, rows, time, sign, self._columns_read(node, sign))
+        change = written_to_files(store, node, rows, time, sign, self._columns_read(node, sign))
         if change is None:
             return Queued([], time, sign)
         if change.rows > self._in_driver:
             if node.key and sign > 0:
-                refuse_several(self._spark, store, change)
+                refuse_ambiguous_keys(self._spark, store, change)
             return change
         found = change.writes(store.folder) if node.key else change.queued(store.folder)
-        for file in change.files:
-            (store.folder / file.name).unlink(missing_ok=True)
+        remove_files(store, change.files)
         return found
 
     def _columns_read(self, node: Input, sign: int) -> Collection[int]:

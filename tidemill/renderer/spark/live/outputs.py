@@ -17,8 +17,16 @@ from tidemill.renderer.durable.spilled import Cold
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.runs.queued import schema_of
 from tidemill.renderer.spark.dataframes import Names
-from tidemill.renderer.spark.live.on_disk import DiskRows, DiskUpdates, Parts, contents, folded, pin, read_cold, summed
-from tidemill.renderer.spark.live.state_files import written
+from tidemill.renderer.spark.live.spilled_results import (
+    SpilledOutput,
+    SpilledRows,
+    SpilledUpdates,
+    compacted,
+    contents_at,
+    pin,
+    summed,
+)
+from tidemill.renderer.spark.live.state_files import read_files, write_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,8 +73,8 @@ class Outputs:
         store, cold = self._spill_store.store, self._spill_store.cold(output)
         assert cold is not None
         kept = self._embedded.compiled.outputs[output].kept
-        data = folded(read_cold(self._spark, store, cold.layout, files), len(schema_of(output)), kept)
-        found = tuple(written(store, f"{output.id}/unread", data, has_lists=cold.layout.has_lists))
+        data = compacted(read_files(self._spark, store, cold.layout, files), len(schema_of(output)), kept)
+        found = tuple(write_files(store, f"{output.id}/unread", data, has_lists=cold.layout.has_lists))
         store.pin(f.name for f in found)
         self._unread[output] = found
         store.unpin(f.name for f in files)
@@ -87,13 +95,13 @@ class Outputs:
         schema, operator = schema_of(node), self._embedded.compiled.outputs[node]
         files = tuple(f for batch in cold.cold_batches for f in batch.files)
         here = cold.layout.decoded(operator.spine.held(), self._embedded.compiled.interner)
-        parts = Parts(self._spark, self._spill_store.store, cold, files, here)
+        parts = SpilledOutput(self._spark, self._spill_store.store, cold, files, here)
         names = list(schema.names)
-        found = DiskRows(
+        found = SpilledRows(
             schema,
             at,
             lambda: self._embedded.rows(schema, parts.updates(), at),
-            lambda: contents(parts.frame(), len(schema), at).toDF(*names),
+            lambda: contents_at(parts.frame(), len(schema), at).toDF(*names),
         )
         pin(self._spill_store.store, files, found)
         return found
@@ -112,9 +120,9 @@ class Outputs:
         cold, files = self._spill_store.cold(node), self._unread[node]
         assert cold is not None
         here = cold.layout.decoded(operator.unread_together(), embedded.compiled.interner)
-        parts = Parts(self._spark, store, cold, files, here)
+        parts = SpilledOutput(self._spark, store, cold, files, here)
         names = [*schema.names, *Names.of(coordinates, None, "diff").times, "diff"]
-        found = DiskUpdates(
+        found = SpilledUpdates(
             schema,
             coordinates,
             lower,

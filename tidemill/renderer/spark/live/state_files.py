@@ -1,21 +1,27 @@
-"""Files of state that executors write."""
+"""Files of state that executors write and read: values in ``v0, ...``, times in ``t0, ...``, weights in ``w0, ...``."""
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import uuid
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.errors import EngineError, StateError
-from tidemill.renderer.durable.spill_files import ColdFile
+from tidemill.expressions.types import DType
+from tidemill.renderer.durable.spill_files import ColdFile, Layout
 from tidemill.renderer.durable.spilled import ColdStore
+from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
+from tidemill.renderer.spark.types import spark_type
 
-__all__ = ["written"]
+__all__ = ["as_updates", "file_columns", "read_files", "remove_files", "write_files"]
 
 _UNWRITABLE: Final = re.compile(
     r"No space left on device|Mkdirs failed[^\n]*|Permission denied|Read-only file system|Disk quota exceeded"
@@ -23,7 +29,35 @@ _UNWRITABLE: Final = re.compile(
 """How Spark says that it could not write."""
 
 
-def written(store: ColdStore, name: str, data: DataFrame, *, has_lists: bool) -> list[ColdFile]:
+def read_files(spark: SparkSession, store: ColdStore, layout: Layout, files: Sequence[ColdFile]) -> DataFrame:
+    """Return what files hold as a DataFrame."""
+    alike: dict[Any, list[ColdFile]] = {}
+    for file in files:  # those that are sorted have a column more
+        alike.setdefault((file.sorted, file.columns, file.constants), []).append(file)
+    found = []
+    for some in alike.values():
+        data = spark.read.parquet(*(str(store.folder / f.name) for f in some))
+        found.append(data.select(*(_column(source, t).alias(name) for name, t, source in some[0].sources(layout))))
+    return functools.reduce(DataFrame.union, found)
+
+
+def _column(source: str | int | None, dtype: DType) -> Column:
+    return F.col(source) if isinstance(source, str) else F.lit(source).cast(spark_type(dtype))
+
+
+def as_updates(data: DataFrame, width: int, coordinates: int) -> DataFrame:
+    """Return what was read from files with the columns that updates have in a `Frame`."""
+    row = [F.col(f"v{i}").alias(name) for i, name in enumerate(columns(width))]
+    return data.select(*row, *times(coordinates), F.col("w0").alias(DIFF))
+
+
+def file_columns(frame: Frame) -> DataFrame:
+    """Return updates with the columns that they have in files."""
+    row = [F.col(name).alias(f"v{i}") for i, name in enumerate(columns(frame.width))]
+    return frame.data.select(*row, *times(frame.coordinates), F.col(DIFF).alias("w0"))
+
+
+def write_files(store: ColdStore, name: str, data: DataFrame, *, has_lists: bool) -> list[ColdFile]:
     """Write a DataFrame, in no order, and return the files."""
     folder = store.folder / f"writing-{uuid.uuid4().hex[:8]}"
     dictionary = "false" if has_lists else "true"  # see `Layout.has_lists`
@@ -44,7 +78,7 @@ def written(store: ColdStore, name: str, data: DataFrame, *, has_lists: bool) ->
 
 
 def _parts(folder: Path) -> list[Path]:
-    """Return the files that Spark wrote; also of nothing it writes one."""
+    """Return the files that Spark wrote: at least one, also where there is nothing to write."""
     parts = sorted(folder.glob("part-*.parquet"))
     if not parts:
         msg = (
@@ -59,3 +93,9 @@ def _moved(store: ColdStore, name: str, part: Path) -> ColdFile:
     path = store.new_path(name)
     part.rename(path)
     return ColdFile(path.name, pq.read_metadata(path).num_rows, sorted=False)
+
+
+def remove_files(store: ColdStore, files: Iterable[ColdFile]) -> None:
+    """Delete files that nothing refers to."""
+    for file in files:
+        (store.folder / file.name).unlink(missing_ok=True)

@@ -1,8 +1,7 @@
-"""Contents and changes of outputs that are on the disk, and come to the driver only when they are looked at."""
+"""Contents and changes of outputs that stay on the disk, and come to the driver only when they are looked at."""
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -10,23 +9,23 @@ from typing import Any
 import attrs
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.boundary.results import Rows, Updates
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.expressions.schema import Field, Schema
-from tidemill.expressions.types import DType
-from tidemill.renderer.durable.spill_files import ColdFile, Layout, read_file
+from tidemill.renderer.durable.spill_files import ColdFile, read_file
 from tidemill.renderer.durable.spilled import Cold, ColdStore
 from tidemill.renderer.embedded.kernels.updates import Block, consolidated, stacked
-from tidemill.renderer.spark.types import spark_type, struct
+from tidemill.renderer.spark.live.state_files import read_files
+from tidemill.renderer.spark.types import struct
 
-__all__ = ["DiskRows", "DiskUpdates", "Parts", "contents", "folded", "pin", "read_cold", "summed"]
+__all__ = ["SpilledOutput", "SpilledRows", "SpilledUpdates", "compacted", "contents_at", "pin", "summed"]
 
 
-class _OnDisk:
-    """What `Rows` and `Updates` hold is got by ``load`` when it is first asked for; ``frame`` goes without it."""
+class _Lazy:
+    """What `Rows` and `Updates` hold is loaded by ``load`` when it is first asked for, and not for ``frame``."""
 
     _load: Callable[[], Any]
     _frame: Callable[[], DataFrame]
@@ -46,17 +45,17 @@ class _OnDisk:
         return self._frame()
 
 
-class DiskRows(_OnDisk, Rows):
+class SpilledRows(_Lazy, Rows):
     """See `Rows`."""
 
     def __init__(
         self, schema: Schema, time: Time | None, load: Callable[[], Rows], frame: Callable[[], DataFrame]
     ) -> None:
         super().__init__(schema, pa.table({}), np.empty(0, np.int64), time)
-        _made_lazy(self, load, frame)
+        _make_lazy(self, load, frame)
 
 
-class DiskUpdates(_OnDisk, Updates):
+class SpilledUpdates(_Lazy, Updates):
     """See `Updates`."""
 
     def __init__(  # noqa: PLR0917 - as Updates
@@ -70,64 +69,48 @@ class DiskUpdates(_OnDisk, Updates):
     ) -> None:
         none = np.empty((len(coordinates), 0), np.int64)
         super().__init__(schema, coordinates, pa.table({}), none, none[0], lower, upper)
-        _made_lazy(self, load, frame)
+        _make_lazy(self, load, frame)
 
 
-def _made_lazy(of: Any, load: Callable[[], Any], frame: Callable[[], DataFrame]) -> None:
+def _make_lazy(of: Any, load: Callable[[], Any], frame: Callable[[], DataFrame]) -> None:
     del of._table, of._times, of._counts  # noqa: SLF001 - its own
     of._sorted = False  # noqa: SLF001
     of._load, of._frame = load, frame  # noqa: SLF001
 
 
 @attrs.frozen
-class Parts:
-    """Updates of an output: some in files, and some in the driver."""
+class SpilledOutput:
+    """Updates of an output, in files and in the driver."""
 
     spark: SparkSession
     store: ColdStore
     cold: Cold
     files: tuple[ColdFile, ...]
-    here: pa.Table
-    """What is in the driver, by value: codes may be released while this is there."""
+    in_driver: pa.Table
+    """Those in the driver, by value: codes may be released meanwhile."""
 
     def updates(self) -> Block:
-        """Return them all, in the driver."""
+        """Return all updates, brought to the driver."""
         layout, interner = self.cold.layout, self.store.interner
         tables = [read_file(self.store.folder, layout, f) for f in self.files]
-        return consolidated(stacked([layout.encoded(table, interner) for table in (*tables, self.here)]))
+        return consolidated(stacked([layout.encoded(table, interner) for table in (*tables, self.in_driver)]))
 
     def frame(self) -> DataFrame:
-        """Return them all as a DataFrame ``v0, ...``, ``t0, ...``, ``w0``."""
+        """Return all updates as a DataFrame ``v0, ...``, ``t0, ...``, ``w0``."""
         layout = self.cold.layout
-        data = read_cold(self.spark, self.store, layout, self.files)
+        data = read_files(self.spark, self.store, layout, self.files)
         schema = Schema(tuple(Field(name, dtype) for name, dtype in layout.fields))
-        return data.union(self.spark.createDataFrame(self.here, schema=struct(schema)))
+        return data.union(self.spark.createDataFrame(self.in_driver, schema=struct(schema)))
 
 
 def pin(store: ColdStore, files: Iterable[ColdFile], by: object) -> None:
-    """Keep files as long as an object is there."""
+    """Keep files as long as an object lives."""
     names = [f.name for f in files]
     store.pin(names)
     weakref.finalize(by, store.unpin, names)
 
 
-def read_cold(spark: SparkSession, store: ColdStore, layout: Layout, files: Sequence[ColdFile]) -> DataFrame:
-    """Return what cold files hold as a DataFrame."""
-    alike: dict[Any, list[ColdFile]] = {}
-    for file in files:  # those that are sorted have a column more
-        alike.setdefault((file.sorted, file.columns, file.constants), []).append(file)
-    found = []
-    for some in alike.values():
-        data = spark.read.parquet(*(str(store.folder / f.name) for f in some))
-        found.append(data.select(*(_column(source, t).alias(name) for name, t, source in some[0].sources(layout))))
-    return functools.reduce(DataFrame.union, found)
-
-
-def _column(source: str | int | None, dtype: DType) -> Column:
-    return F.col(source) if isinstance(source, str) else F.lit(source).cast(spark_type(dtype))
-
-
-def contents(data: DataFrame, width: int, at: Time | None) -> DataFrame:
+def contents_at(data: DataFrame, width: int, at: Time | None) -> DataFrame:
     """Return the rows of updates ``v0, ...``, ``t0, ...``, ``w0`` up to a time, each as often as its count."""
     row = [f"v{i}" for i in range(width)]
     for i, last in enumerate(at or ()):
@@ -137,8 +120,8 @@ def contents(data: DataFrame, width: int, at: Time | None) -> DataFrame:
     return counted.select(*row, copies).select(*row)
 
 
-def folded(data: DataFrame, width: int, since: Antichain) -> DataFrame:
-    """Return updates added up at times that are told apart only from a frontier on, less those that come to nothing."""
+def compacted(data: DataFrame, width: int, since: Antichain) -> DataFrame:
+    """Return updates with times advanced to a frontier, consolidated."""
     ends = list(zip(*since.elements, strict=True))  # of each coordinate
     for i, bounds in enumerate(ends):
         reached = [F.greatest(F.col(f"t{i}"), F.lit(c).cast("bigint")) for c in bounds]
@@ -148,6 +131,6 @@ def folded(data: DataFrame, width: int, since: Antichain) -> DataFrame:
 
 
 def summed(data: DataFrame, width: int, coordinates: int) -> DataFrame:
-    """Return updates with equal rows at equal times added up, less those that come to nothing."""
+    """Return updates with the weights of equal rows at equal times added up, zeros dropped."""
     keys = [*(f"v{i}" for i in range(width)), *(f"t{i}" for i in range(coordinates))]
     return data.groupBy(*keys).agg(F.sum("w0").alias("w0")).filter(F.col("w0") != 0)

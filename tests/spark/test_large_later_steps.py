@@ -5,7 +5,7 @@ import functools
 import pytest
 
 import tidemill as tm
-from tidemill.renderer.spark.live.large import LargeWork
+from tidemill.renderer.spark.live.executor_step import ExecutorStep
 
 KV = {"k": "int64", "v": "int64"}
 
@@ -13,8 +13,8 @@ KV = {"k": "int64", "v": "int64"}
 @pytest.fixture
 def taken(monkeypatch):
     """The steps that executors took."""
-    found, run = [], LargeWork.run
-    monkeypatch.setattr(LargeWork, "run", lambda self, *args: found.append(1) or run(self, *args))
+    found, run = [], ExecutorStep.run
+    monkeypatch.setattr(ExecutorStep, "run", lambda self: found.append(1) or run(self))
     return found
 
 

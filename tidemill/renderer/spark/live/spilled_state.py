@@ -1,0 +1,81 @@
+"""What the arrangements of a live run hold on the disk: executors read it, and a step adds what they write."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+
+import attrs
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.renderer.durable.spill_files import ColdBatch, ColdFile, read_file
+from tidemill.renderer.durable.spilled import Cold, ColdStore
+from tidemill.renderer.embedded.compile import Compiled
+from tidemill.renderer.embedded.kernels.updates import Block
+from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.spark.live.state_files import read_files, write_files
+
+__all__ = ["SpilledState"]
+
+
+@attrs.frozen(eq=False)
+class SpilledState:
+    """The spilled batches of a run's spines, by the spines' names. What a step adds is gone if it is rolled back."""
+
+    spark: SparkSession
+    compiled: Compiled
+    store: ColdStore
+    spines: Mapping[str, Spine]
+    in_driver: int
+    """Up to so many rows are worth computing in the driver."""
+
+    def cold(self, name: str) -> Cold:
+        """Return what is below a spine."""
+        return self.store.below(name, self.spines[name])
+
+    def read(self, name: str) -> DataFrame | None:
+        """Return what an arrangement holds, all of it spilled before: values ``v0``, times ``t0``, weights ``w0``."""
+        if self.spines[name].view.size:
+            self.store.spill(name, self.spines[name])
+        cold = self.store.colds.get(name)
+        files = [] if cold is None else [f for batch in cold.cold_batches for f in batch.files]
+        return self.read_files(name, files) if files else None
+
+    def read_files(self, name: str, files: Sequence[ColdFile]) -> DataFrame:
+        """Return what files of an arrangement hold, as they are on the disk."""
+        return read_files(self.spark, self.store, self.cold(name).layout, files)
+
+    def block(self, name: str, files: Sequence[ColdFile]) -> Block:
+        """Return what files of an arrangement hold, brought to the driver."""
+        layout = self.cold(name).layout
+        tables = [read_file(self.store.folder, layout, f) for f in files]
+        return np.concatenate([layout.encoded(t, self.store.interner) for t in tables], axis=1)
+
+    def write(self, name: str, frames: Sequence[DataFrame]) -> list[ColdFile]:
+        """Write updates of an arrangement, which does not hold them yet, and return the files."""
+        layout = self.cold(name).layout
+        data = functools.reduce(DataFrame.union, frames).select(*(column for column, _ in layout.fields))
+        return write_files(self.store, name, data, has_lists=layout.has_lists)
+
+    def add(self, name: str, files: Sequence[ColdFile]) -> None:
+        """Have an arrangement hold what files hold."""
+        cold = self.cold(name)
+        self.compiled.schedule.touched.append(_Addition(cold, list(cold.cold_batches)))
+        cold.add(ColdBatch(tuple(files)))
+
+
+class _Addition:
+    """A batch that was added below a spine, which the step may have to take away again."""
+
+    def __init__(self, cold: Cold, before: list[ColdBatch]) -> None:
+        self._cold = cold
+        self._before = before
+
+    def commit(self) -> None:
+        """Keep it. Merging comes when the step is taken: it takes long, and may fail."""
+
+    def rollback(self) -> None:
+        """Have there what was there before."""
+        self._cold.forget()
+        self._cold.cold_batches = self._before
