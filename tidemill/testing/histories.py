@@ -15,7 +15,7 @@ from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.renderer.reference.upserts import Upserts
 from tidemill.renderer.runs.metrics import Metrics
-from tidemill.renderer.runs.run import Queued, Run, schema_of
+from tidemill.renderer.runs.run import Queued, Run
 from tidemill.renderer.runs.writes import Writes
 
 __all__ = ["SparkHistories"]
@@ -69,7 +69,7 @@ class _HistoryRun(Run):
         frames = {node.name: updates_of(spark, node, *self._listed(node)) for node in self._queued}
         for name, frame in render(self.graph, spark, frames, *self._names).items():
             output = self._outputs[name]
-            self._results[output] = table_of(schema_of(output), frame, self._users + 1)
+            self._results[output] = table_of(output.schema, frame, self._users + 1)
 
     @property
     def _names(self) -> tuple[str | None, str]:
@@ -98,12 +98,12 @@ class _HistoryRun(Run):
         for row, diff in zip(python_rows(table), diffs, strict=True):  # type: ignore[call-overload]
             counts[row] = counts.get(row, 0) + int(diff)
         found = {row: count for row, count in counts.items() if count}
-        schema = schema_of(node)
+        schema = node.schema
         return Rows(schema, arrow_table(schema, list(found)), np.array(list(found.values()), np.int64), at)
 
     def _unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
         table, times, diffs = self._updates(node)
-        return Updates(schema_of(node), self.graph.coordinates, table, times, diffs, lower, upper)  # type: ignore[arg-type]
+        return Updates(node.schema, self.graph.coordinates, table, times, diffs, lower, upper)  # type: ignore[arg-type]
 
     def _changed_since(self, node: Output, time: Time, upper: Antichain) -> Updates:
         raise NotImplementedError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Final, cast
+from typing import Final
 
 import attrs
 
@@ -21,7 +21,6 @@ from tidemill.dataflow.nodes import (
     Retime,
     Threshold,
 )
-from tidemill.dataflow.passes.fuse import columns_of
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.binding import Bound, BoundColumn, BoundLiteral
 from tidemill.expressions.rewriting import both, can_fail, column, column_uses, conditions, substituted
@@ -40,8 +39,8 @@ def push_filters(graph: Graph) -> Graph:
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-        if isinstance(node, Filter) and not can_fail(cast("Bound", node.predicate)):
-            return _pushed(copy, node, cast("Bound", node.predicate), inputs[0])
+        if isinstance(node, Filter) and not can_fail(node.predicate):
+            return _pushed(copy, node, node.predicate, inputs[0])
         return copy.put(node, inputs=inputs)
 
     return rebuild(graph, rewrite)
@@ -71,7 +70,7 @@ def _filtered(copy: Copy, node: Filter, predicate: Bound, source: Node) -> Node:
 
 def _before(predicate: Bound, source: Map) -> Bound | None:
     """Return what a predicate asks of the rows before a Map; None where it would work out what the Map works out."""
-    columns = columns_of(source)
+    columns = source.columns
     if not all(isinstance(columns[i], (BoundColumn, BoundLiteral)) for i in column_uses(predicate)):
         return None
     return substituted(predicate, lambda c: columns[c.index])

@@ -15,7 +15,7 @@ from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.durable.large_change import LargeChange
-from tidemill.renderer.runs.run import Queued, schema_of
+from tidemill.renderer.runs.run import Queued
 from tidemill.renderer.runs.writes import Writes, keys_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Journal:
     def queued(self, node: Input, queued: Queued) -> None:
         """Take down updates to an input. The rows are copied: the giver may change its memory afterwards."""
         event: dict[str, Any] = {"kind": "queued", "input": node.name, "rows": len(queued.batch)}
-        arrays = {"batch": _packed(schema_of(node), queued.batch)}
+        arrays = {"batch": _packed(node.schema, queued.batch)}
         self._add(event, arrays, times=queued.times, diffs=queued.diffs)
 
     def written(self, node: Input, writes: Writes) -> None:
@@ -55,7 +55,7 @@ class Journal:
         event: dict[str, Any] = {"kind": "written", "input": node.name, "rows": len(writes)}
         arrays = {}
         if len(writes.rows):
-            arrays["put"] = _packed(schema_of(node), writes.rows)
+            arrays["put"] = _packed(node.schema, writes.rows)
         if len(writes.deleted):
             arrays["deleted"] = _packed(keys_of(node), writes.deleted)
         self._add(event, arrays, times=writes.times, puts=writes.puts)
@@ -119,7 +119,7 @@ def replay(
             into.again_queued_large(LargeChange.of(event, inputs))
             continue
         node, of_event = inputs[event["input"]], _Arrays(arrays, i)
-        schema: Schema = schema_of(node)
+        schema = node.schema
         if event["kind"] == "queued":
             into.again_queued(node.name, _queued(schema, event, of_event))
         else:
@@ -146,7 +146,7 @@ def _queued(schema: Schema, event: Mapping[str, Any], arrays: _Arrays) -> Queued
 
 
 def _writes(node: Input, event: Mapping[str, Any], arrays: _Arrays) -> Writes:
-    rows: Batch = _unpacked(schema_of(node), 0, arrays["put"]) if "put" in arrays else []
+    rows: Batch = _unpacked(node.schema, 0, arrays["put"]) if "put" in arrays else []
     deleted: Batch = _unpacked(keys_of(node), 0, arrays["deleted"]) if "deleted" in arrays else []
     puts: bool | list[bool] = event["puts"] if "puts" in event else arrays["puts"].astype(np.bool_).tolist()
     return Writes(rows, deleted, puts, _times(event, arrays))

@@ -19,7 +19,6 @@ from tidemill.dataflow.nodes import Input, Node, Output, Retime
 from tidemill.dataflow.passes.pipeline import Passes
 from tidemill.dataflow.progress import Progress
 from tidemill.errors import ClosedRunError, RowError, StepError, TimeError, UnknownNameError, did_you_mean
-from tidemill.expressions.schema import Schema
 from tidemill.renderer.runs.interrupts import Interrupts
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.step_info import Listeners, StepInfo
@@ -32,7 +31,10 @@ __all__ = ["Engine", "PassingEngine", "Queued", "Run"]
 
 
 class Engine(Protocol):
-    """What ``flow.start`` takes: something that makes a run of a graph."""
+    """What ``flow.start`` takes: something that makes a run of a graph.
+
+    Composites are lowered before it gets the graph, but for those whose classes are in its ``takes``, if it has one.
+    """
 
     def start(self, graph: Graph, keep: int) -> Run:
         """Return a run of a frozen graph, before any input; ``keep`` as for ``flow.start``."""
@@ -573,10 +575,3 @@ class Run(abc.ABC):
 
 def _is_diff(value: Any) -> bool:
     return hasattr(value, "__index__") and not isinstance(value, bool) and abs(int(value)) <= COUNT_LIMIT
-
-
-def schema_of(node: Node) -> Schema:
-    """Return a node's schema, typed: to the graph it is just something with names."""
-    schema = node.schema
-    assert isinstance(schema, Schema)
-    return schema

@@ -67,7 +67,7 @@ def given(node: Input, data: Any, by: Names) -> DataFrame:
     if not hasattr(data, "localCheckpoint"):
         msg = f"{node.where}: {type(data).__name__} is not a Spark DataFrame: make one with spark.createDataFrame"
         raise RowError(msg)
-    schema: Schema = node.schema
+    schema = node.schema
     has = list(data.columns)
     extra = [*by.times, by.diff]
     if len(set(has)) < len(has) or sorted(n for n in has if n not in extra) != sorted(schema.names):

@@ -12,7 +12,6 @@ from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import UnknownNameError, did_you_mean
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
-from tidemill.renderer.runs.run import schema_of
 from tidemill.renderer.spark.dataframes import Names, given, taken
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, names
 from tidemill.renderer.spark.retries import attempted, in_our_words
@@ -40,7 +39,7 @@ def render(
     by = Names.of(graph.coordinates, time, diff)
     sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
     for node in (*graph.inputs.values(), *graph.outputs.values()):
-        by.check(schema_of(node), node.where, sensitive=sensitive)
+        by.check(node.schema, node.where, sensitive=sensitive)
     with in_our_words():
         inputs = taken({node: given(node, frames[name], by) for name, node in graph.inputs.items()}, by)
     outputs = _computed(spark, graph, inputs)
@@ -67,7 +66,7 @@ def _step(
 
 
 def _named(spark: SparkSession, node: Output, frame: Frame | None, by: Names) -> DataFrame:
-    schema = schema_of(node)
+    schema = node.schema
     wanted = [*schema.names, *by.times, by.diff]
     if frame is None:
         whole = Schema((*schema, *(Field(name, INT64) for name in (*by.times, by.diff))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import numpy as np
@@ -51,17 +51,16 @@ def row_task(node: Node, users: int) -> Callable[[Batches], Batches]:
 
 
 def _map(node: Map, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    schema: Schema = node.inputs[0].schema
-    bound = cast("tuple[Bound, ...]", node.columns)
-    scalars = [None if isinstance(c, BoundColumn) else compile_scalar(c) for c in bound]
+    schema = node.inputs[0].schema
+    scalars = [None if isinstance(c, BoundColumn) else compile_scalar(c) for c in node.columns]
 
     def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
         given, made = batch.columns, []
         try:
-            for column, scalar in zip(bound, scalars, strict=True):
-                if scalar is None:
-                    made.append(given[cast("BoundColumn", column).index])
-                else:
+            for column, scalar in zip(node.columns, scalars, strict=True):
+                if isinstance(column, BoundColumn):
+                    made.append(given[column.index])
+                elif scalar is not None:
                     made.append(_canonical(scalar(given, batch.num_rows), column))
         except ExpressionError as error:
             raise _failed(node, schema, batch, error) from None
@@ -71,8 +70,8 @@ def _map(node: Map, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
 
 
 def _filter(node: Filter, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    schema: Schema = node.inputs[0].schema
-    predicate = compile_scalar(cast("Bound", node.predicate))
+    schema = node.inputs[0].schema
+    predicate = compile_scalar(node.predicate)
 
     def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Arrange
-from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.spine import Spine
 
@@ -17,7 +16,7 @@ class ArrangeOperator(Operator):
     consolidated = True
 
     def __init__(self, node: Arrange, region: Region) -> None:
-        self.schema: Schema = node.schema
+        self.schema = node.schema
         super().__init__(node, region, (len(self.schema),))
         self.keys = node.keys
         self.spine = Spine(

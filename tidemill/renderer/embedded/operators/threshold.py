@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from tidemill.dataflow.nodes import Input, Node, Threshold
-from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
 from tidemill.renderer.embedded.kernels.updates import Block, Bools, Ints
 from tidemill.renderer.embedded.operators.interesting_times import Active, SingleActive
@@ -24,7 +23,7 @@ class ThresholdOperator(KeyedOperator):
     consolidated = True
 
     def __init__(self, node: Node, region: Region, interner: Interner) -> None:
-        self.schema: Schema = node.schema
+        self.schema = node.schema
         super().__init__(node, region, len(self.schema), tuple(range(len(self.schema))))
         self.interner = interner
         columns = tuple(range(len(self.schema)))

@@ -14,7 +14,6 @@ import numpy as np
 
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
-from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner, float_code, float_codes
 from tidemill.renderer.embedded.kernels.exact_sums import LEAST
 from tidemill.renderer.embedded.kernels.updates import NULL, Block, Ints
@@ -45,7 +44,7 @@ class AggregateLogic:
         self._node = node
         self._interner = interner
         self._aggregates = node.logic.columns
-        schema: Schema = node.inputs[0].schema
+        schema = node.inputs[0].schema
         shape = Shape(len(node.keys), node.scope.coordinates, schedule, since, node)
         self._whole = WholeSums(node.logic, schema, shape, interner)
         columns = {(a.column, a.input) for a in self._aggregates if a.column is not None and a.input is not None}

@@ -9,7 +9,6 @@ import numpy as np
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import Aggregates, UserReduce
 from tidemill.expressions.ordering import TopK
-from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Block, Ints, consolidated, expand
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
@@ -55,7 +54,7 @@ class ReduceOperator(KeyedOperator):
     """Reduce. What is given is what the logic wants less what was given before, at the times where that can change."""
 
     def __init__(self, node: Reduce, region: Region, interner: Interner, arranged: ArrangeOperator | None) -> None:
-        self.schema: Schema = node.inputs[0].schema
+        self.schema = node.inputs[0].schema
         super().__init__(node, region, len(self.schema), node.keys)
         width = len(node.keys)
         self.logic: Logic

@@ -8,7 +8,6 @@ import numpy as np
 
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.ordering import TopK
-from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Block, Ints
 from tidemill.renderer.embedded.operators.interesting_times import Active
@@ -36,7 +35,7 @@ class TopKLogic:
         self._node = node
         self._interner = interner
         self._count = node.logic.count
-        schema: Schema = node.inputs[0].schema
+        schema = node.inputs[0].schema
         self._order = [
             SortColumn(o.column, schema.fields[o.column].dtype, o.descending, o.nulls_first) for o in node.logic.order
         ]

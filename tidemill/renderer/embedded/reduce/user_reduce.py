@@ -35,7 +35,7 @@ class UserLogic:
         self._node = node
         self._arranged = arranged
         self._interner = interner
-        schema: Schema = node.inputs[0].schema
+        schema = node.inputs[0].schema
         rest = [i for i in range(len(schema)) if i not in node.keys]
         self._rest = np.array(rest, np.int64)
         self._rest_schema = Schema(tuple(schema.fields[i] for i in rest))
@@ -83,7 +83,7 @@ class UserLogic:
                     made.append(row)
                     made_at.append(i)
                     made_counts.append(count)
-        schema: Schema = self._node.schema
+        schema = self._node.schema
         return Wanted(
             np.array(made_at, np.int64), encode(schema, made, self._interner), np.array(made_counts, np.int64)
         )

@@ -52,7 +52,7 @@ def written_down(  # noqa: PLR0917 - made in one place
     ``RowError`` where a row does not fit. So the DataFrame is not computed again when a step takes it, and an
     arrangement of the input needs not write it again.
     """
-    schema: Schema = node.schema
+    schema = node.schema
     by = Names(tuple(f"tidemill time {i}" for i in range(len(time))), "tidemill diff")
     fitting, data = _by_key(node, data, diff) if node.key else (node, data)
     updates = given(fitting, data, by)
@@ -73,7 +73,7 @@ def written_down(  # noqa: PLR0917 - made in one place
 
 def _by_key(node: Input, data: Any, diff: int) -> tuple[Input, Any]:
     """Return an input that takes what is written by key, and a DataFrame with all columns."""
-    schema: Schema = node.schema
+    schema = node.schema
     deletes = diff < 0
     fields = [attrs.evolve(f, nullable=i not in node.key and (deletes or f.nullable)) for i, f in enumerate(schema)]
     keys = [schema.names[i] for i in node.key]
@@ -87,7 +87,7 @@ def _by_key(node: Input, data: Any, diff: int) -> tuple[Input, Any]:
 def refuse_several(spark: SparkSession, store: ColdStore, change: LargeChange) -> None:
     """Raise where a key has two rows that differ: which is the last, a DataFrame does not say. Its files go."""
     node, data = change.node, frame_in_files(spark, store, change).data
-    schema: Schema = node.schema
+    schema = node.schema
     key = [f"c{i}" for i in node.key]
     row = columns(len(schema))
     many = data.groupBy(*key).agg(F.count(F.lit(1)).alias("n")).filter("n > 1")

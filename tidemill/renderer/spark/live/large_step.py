@@ -353,7 +353,7 @@ def _origin(node: Node) -> tuple[Node, tuple[int, ...]]:
     picked = tuple(range(len(node.schema)))
     source = node.inputs[0]
     while isinstance(source, Map) and is_projection(source):
-        columns_of = [cast("BoundColumn", c).index for c in source.columns]
-        picked = tuple(columns_of[i] for i in picked)
+        columns = [c.index for c in source.columns if isinstance(c, BoundColumn)]
+        picked = tuple(columns[i] for i in picked)
         (source,) = source.inputs
     return source, picked

@@ -16,7 +16,6 @@ from tidemill.renderer.durable.large_change import LargeChange
 from tidemill.renderer.durable.spilled import ColdStore
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.updates import Block
-from tidemill.renderer.runs.run import schema_of
 from tidemill.renderer.spark.live.exchange import frame_of
 from tidemill.renderer.spark.live.incoming import frame_in_files
 
@@ -35,7 +34,7 @@ def writes_in_files(spark: SparkSession, store: ColdStore, change: LargeChange) 
 
 def writes_here(spark: SparkSession, compiled: Compiled, node: Input, block: Block) -> DataFrame:
     """Return the same of writes in the driver, as `KeyedInputOperator` holds them."""
-    schema, k = schema_of(node), len(schema_of(node))
+    schema, k = node.schema, len(node.schema)
     more = Schema((*schema, Field(_PUTS, INT64), Field(_NUMBER, INT64)))
     data = frame_of(spark, compiled, more, np.concatenate((block, np.ones_like(block[:1])))).data
     row = [f"c{i}" for i in range(k)]

@@ -23,7 +23,6 @@ from tidemill.renderer.durable.spill_files import ColdFile
 from tidemill.renderer.durable.spilled import Cold
 from tidemill.renderer.embedded.operators.input_output import InputOperator
 from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
-from tidemill.renderer.runs.run import schema_of
 from tidemill.renderer.spark.dataframes import Names
 from tidemill.renderer.spark.frames import Frame, united
 from tidemill.renderer.spark.live.exchange import frame_of
@@ -151,7 +150,7 @@ class SparkRun(DurableRun):
         """Return which columns of an input are to be kept of what comes."""
         if node.key and sign < 0:
             return node.key
-        return range(len(schema_of(node))) if node.unique or node.key else columns_read(self.graph, node)
+        return range(len(node.schema)) if node.unique or node.key else columns_read(self.graph, node)
 
     def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
         def take(carefully: bool) -> None:
@@ -198,7 +197,7 @@ class SparkRun(DurableRun):
         store, cold = self._memory.store, self._memory.cold(output)
         assert cold is not None
         kept = self.compiled.outputs[output].kept
-        data = folded(read_cold(self._spark, store, cold.layout, files), len(schema_of(output)), kept)
+        data = folded(read_cold(self._spark, store, cold.layout, files), len(output.schema), kept)
         found = tuple(written(store, f"{output.id}/unread", data, has_lists=cold.layout.has_lists))
         store.pin(f.name for f in found)
         self._unread_files[output] = found
@@ -248,7 +247,7 @@ class SparkRun(DurableRun):
                 if block is None:
                     files[node] = [f for c in changes for f in c.files]
                 elif block.shape[1] > self._in_driver or not isinstance(operator, KeyedInputOperator):
-                    frames.append(frame_of(self._spark, self.compiled, schema_of(node), block))
+                    frames.append(frame_of(self._spark, self.compiled, node.schema, block))
                 else:
                     operator.hand(block)
                 frame = united(frames)
@@ -274,7 +273,7 @@ class SparkRun(DurableRun):
         return found
 
     def _contents_on_disk(self, node: Output, at: Time | None, cold: Cold) -> Rows:
-        schema, operator = schema_of(node), self.compiled.outputs[node]
+        schema, operator = node.schema, self.compiled.outputs[node]
         files = tuple(f for batch in cold.cold_batches for f in batch.files)
         here = cold.layout.decoded(operator.spine.held(), self.compiled.interner)
         parts = Parts(self._spark, self._memory.store, cold, files, here)
@@ -296,7 +295,7 @@ class SparkRun(DurableRun):
         return found
 
     def _unread_on_disk(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
-        schema, store, operator = schema_of(node), self._memory.store, self.compiled.outputs[node]
+        schema, store, operator = node.schema, self._memory.store, self.compiled.outputs[node]
         cold, files = self._memory.cold(node), self._unread_files[node]
         assert cold is not None
         here = cold.layout.decoded(operator.unread_together(), self.compiled.interner)
