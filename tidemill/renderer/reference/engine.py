@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import ClassVar
 
 import attrs
 import numpy as np
 
 from tidemill.boundary.results import Rows, Updates, arrow_table
 from tidemill.boundary.rows import python_rows
+from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time, less_equal
 from tidemill.dataflow.nodes import Arrange, Input, Inspect, Node, Output
 from tidemill.renderer.reference.evaluation import Evaluation
+from tidemill.renderer.reference.rules import RULES
 from tidemill.renderer.reference.traces import Row, Trace, consolidated, contents, triples
 from tidemill.renderer.reference.upserts import Upserts
 from tidemill.renderer.runs import user_functions as functions
@@ -37,6 +40,8 @@ class Reference:
     ...     sorted(run.snapshot("n"))
     [('a', 2), ('b', 1)]
     """
+
+    takes: ClassVar[frozenset[type]] = frozenset(kind for kind in RULES if issubclass(kind, Composite))
 
     def start(self, graph: Graph, keep: int = 0) -> Run:
         return ReferenceRun(graph, keep)
