@@ -5,7 +5,7 @@ import pytest
 import tidemill as tm
 from tidemill.renderer.durable.spilled import Cold, ColdStore
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.reduce.operator import group_rows as grouprows
+from tidemill.renderer.embedded.reduce import group_rows as grouprows
 
 KV = {"k": "int64", "v": "int64"}
 

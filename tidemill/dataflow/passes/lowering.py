@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Arrange, Enter, Node
-from tidemill.dataflow.passes.rebuild import Copy, rebuild
+from tidemill.dataflow.passes.rebuild import Copy, outside, rebuild
 from tidemill.errors import GraphError
 
 __all__ = ["LOWERINGS", "Lowering", "has_composites", "lower"]
@@ -44,7 +44,7 @@ def _lowered(copy: Copy, node: Node, inputs: tuple[Node, ...], taken: Collection
             msg = f"{node.where} has no lowering: a composite needs one, written in tidemill.algorithms.lowering"
             raise GraphError(msg)
         with copy.graph.on_behalf_of(node):
-            made = LOWERINGS[type(node)](copy.graph, node, tuple(map(_outside, inputs)))
+            made = LOWERINGS[type(node)](copy.graph, node, tuple(map(outside, inputs)))
         assert made.scope is node.scope, f"{node.where} is lowered into another scope"
         assert made.schema == node.schema, f"{node.where} is lowered to {made.schema}"
         return made
@@ -54,9 +54,3 @@ def _lowered(copy: Copy, node: Node, inputs: tuple[Node, ...], taken: Collection
     elif isinstance(node, Arrange):
         known = copy.graph.arranged(inputs[0], node.keys)
     return known or copy.put(node, inputs=inputs)
-
-
-def _outside(node: Node) -> Node:
-    while isinstance(node, Enter):
-        (node,) = node.inputs
-    return node
