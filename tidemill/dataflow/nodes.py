@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 import attrs
 
 from tidemill.dataflow.scopes import Scope
-from tidemill.expressions.binding import Bound
+from tidemill.expressions.binding import Bound, BoundColumn
 from tidemill.expressions.schema import Schema
 from tidemill.site import Site
 
@@ -38,6 +38,8 @@ __all__ = [
     "Retime",
     "Threshold",
     "Variable",
+    "arranged_keys",
+    "outside",
 ]
 
 
@@ -116,6 +118,12 @@ class Map(Node):
     """Each row becomes the values of the expressions, at the same time with the same count."""
 
     columns: tuple[Bound, ...]
+
+    @property
+    def picked(self) -> tuple[int, ...] | None:
+        """The columns that it picks, if it does nothing else."""
+        found = tuple(c.index for c in self.columns if isinstance(c, BoundColumn))
+        return found if len(found) == len(self.columns) else None
 
     def describe(self) -> str:
         pairs = zip(self.schema.names, (c.sql() for c in self.columns), strict=True)
@@ -277,8 +285,19 @@ class Output(Node):
     changes: bool | int = True
 
 
-def _key_names(arranged: Node) -> Iterable[str]:
-    while isinstance(arranged, Enter):
-        (arranged,) = arranged.inputs
+def outside(node: Node) -> Node:
+    """Return what a node was before it was brought into loops."""
+    while isinstance(node, Enter):
+        (node,) = node.inputs
+    return node
+
+
+def arranged_keys(node: Node) -> tuple[int, ...]:
+    """Return by which columns an arrangement is, however deep into loops it was brought."""
+    arranged = outside(node)
     assert isinstance(arranged, Arrange)
-    return [arranged.schema.names[i] for i in arranged.keys]
+    return arranged.keys
+
+
+def _key_names(arranged: Node) -> Iterable[str]:
+    return [arranged.schema.names[i] for i in arranged_keys(arranged)]

@@ -31,8 +31,9 @@ from tidemill.dataflow.nodes import (
     Node,
     Retime,
     Threshold,
+    outside,
 )
-from tidemill.dataflow.passes.rebuild import Copy, outside, rebuild
+from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.binding import Bound, BoundColumn, BoundLiteral
 from tidemill.expressions.rewriting import both, can_fail, column, column_uses, conditions, substituted
 

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias
 
 from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.nodes import Arrange, Enter, Node
-from tidemill.dataflow.passes.rebuild import Copy, outside, rebuild
+from tidemill.dataflow.nodes import Arrange, Enter, Node, outside
+from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.errors import GraphError
 
 __all__ = ["LOWERINGS", "Lowering", "has_composites", "lower"]

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias, TypeVar
 import attrs
 
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.nodes import Enter, Feedback, Inspect, Node, Output, Variable
+from tidemill.dataflow.nodes import Feedback, Inspect, Node, Output, Variable
 
-__all__ = ["Copy", "Rewrite", "outside", "rebuild"]
+__all__ = ["Copy", "Rewrite", "rebuild"]
 
 N = TypeVar("N", bound=Node)
 
@@ -80,13 +80,6 @@ def rebuild(graph: Graph, rewrite: Rewrite) -> Graph:
     for node in graph.nodes:
         copy.stands_for(rewrite(copy, node, copy.inputs(node)), node)
     return _without_unread(copy.finished())
-
-
-def outside(node: Node) -> Node:
-    """Return what a node was before it was brought into loops."""
-    while isinstance(node, Enter):
-        (node,) = node.inputs
-    return node
 
 
 def _without_unread(graph: Graph) -> Graph:

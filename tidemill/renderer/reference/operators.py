@@ -25,7 +25,7 @@ from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
 from tidemill.renderer.runs.registry import Registry
 
-__all__ = ["arranged_keys"]
+__all__: list[str] = []
 
 # Linear operators: update by update.
 
@@ -111,7 +111,7 @@ def _feedback(node: nodes.Feedback, source: Trace) -> Updates:
 
 @by_contents(nodes.Join)
 def _join(node: nodes.Join, final: IsFinal, left: Trace, right: Trace) -> Updates:
-    lefts, rights = (by_key(t, arranged_keys(n)) for t, n in zip((left, right), node.inputs, strict=True))
+    lefts, rights = (by_key(t, nodes.arranged_keys(n)) for t, n in zip((left, right), node.inputs, strict=True))
     for key in lefts.keys() & rights.keys():
         if node.nulls_equal or None not in key:
             pairs = at_every_time(lambda a, b: _pairs(node, a, b), lefts[key], rights[key], final=final)
@@ -208,14 +208,3 @@ def _new_count(node: nodes.Threshold, row: Row, rows: Contents) -> int:
     if node.function is None:
         return 1 if count > 0 else 0
     return functions.thresholded(node, row, count) if count else 0
-
-
-# What they share.
-
-
-def arranged_keys(node: Node) -> tuple[int, ...]:
-    """Return by which columns an arrangement is, however deep into loops it was brought."""
-    while isinstance(node, nodes.Enter):
-        (node,) = node.inputs
-    assert isinstance(node, nodes.Arrange)
-    return node.keys

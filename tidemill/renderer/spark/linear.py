@@ -2,45 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from tidemill.dataflow.nodes import Filter, Inspect, Map, Node, Retime
+from tidemill.dataflow.nodes import Filter, FlatMap, Inspect, Map, Negate, Node, Retime
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
 from tidemill.renderer.runs import user_functions as functions
+from tidemill.renderer.runs.registry import Registry
 from tidemill.renderer.spark.failures import in_task
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, consolidated, names, times
 from tidemill.renderer.spark.row_tasks import row_task
 from tidemill.renderer.spark.scalars import native_sql
 from tidemill.renderer.spark.types import struct
 
-if TYPE_CHECKING:
-    pass
+__all__ = ["RULES", "entered", "left", "moved", "negated", "schema_of_updates"]
 
-__all__ = ["entered", "filtered", "left", "mapped", "moved", "negated", "retimed", "schema_of_updates", "worked"]
+RULES: Final = Registry[Callable[[Any, Frame, bool], Frame]]("Spark engine")
+"""For each class of nodes that look at one update at a time, what makes a frame of the node and its input's.
+
+If asked to do it carefully, it does so in Python and of consolidated updates, so that its errors count.
+"""
 
 
-def mapped(node: Map, frame: Frame, *, carefully: bool) -> Frame:
+@RULES(Map)
+def mapped(node: Map, frame: Frame, carefully: bool) -> Frame:
     """Return a Map's output: in Catalyst where all of its expressions are Spark's own."""
     texts = [native_sql(c) for c in node.columns]
     if None in texts or (carefully and not all(t in frame.data.columns for t in texts)):
-        return worked(node, frame, carefully=carefully)
+        return worked(node, frame, carefully)
     new = [F.expr(cast("str", t)).alias(name) for t, name in zip(texts, columns(len(texts)), strict=True)]
     rest = [F.col(name) for name in [*times(frame.coordinates), DIFF]]
     return frame.projected(frame.data.select(*new, *rest), width=len(texts), consolidated=False)
 
 
-def filtered(node: Filter, frame: Frame, *, carefully: bool) -> Frame:
+@RULES(Filter)
+def filtered(node: Filter, frame: Frame, carefully: bool) -> Frame:
     """Return a Filter's output, likewise."""
     text = native_sql(node.predicate)
     if text is None or carefully:
-        return worked(node, frame, carefully=carefully)
+        return worked(node, frame, carefully)
     return frame.of(frame.data.filter(F.expr(text)), cheap=frame.cheap, consolidated=frame.consolidated)
 
 
-def worked(node: Node, frame: Frame, *, carefully: bool) -> Frame:
+@RULES(FlatMap, Inspect)
+def worked(node: Node, frame: Frame, carefully: bool) -> Frame:
     """Return what a node makes of batches of updates in Python; if carefully, of consolidated ones only."""
     if carefully:
         frame = consolidated(frame)
@@ -51,6 +59,11 @@ def worked(node: Node, frame: Frame, *, carefully: bool) -> Frame:
     return Frame(
         data, len(node.schema), frame.coordinates, time, consolidated=isinstance(node, Inspect) and frame.consolidated
     )
+
+
+@RULES(Negate)
+def _negate(_node: Negate, frame: Frame, _carefully: bool) -> Frame:
+    return negated(frame)
 
 
 def negated(frame: Frame) -> Frame:
@@ -78,7 +91,8 @@ def moved(frame: Frame, coordinate: int, by: int) -> Frame:
     return frame.projected(data, time=None if coordinate == 0 else frame.time)
 
 
-def retimed(node: Retime, frame: Frame, *, carefully: bool) -> Frame:
+@RULES(Retime)
+def retimed(node: Retime, frame: Frame, carefully: bool) -> Frame:
     """Return a Retime's output. What is all at one time has its new time worked out here."""
     users = frame.coordinates - _loops(node)
     if frame.time is not None:
@@ -90,7 +104,7 @@ def retimed(node: Retime, frame: Frame, *, carefully: bool) -> Frame:
             data = data.withColumn(f"t{i}", F.lit(c).cast("bigint"))
         return frame.projected(data, time=to)
     if node.steps is None:
-        return worked(node, frame, carefully=carefully)
+        return worked(node, frame, carefully)
     for i, step in enumerate(node.steps):
         frame = moved(frame, i, step)
     return frame

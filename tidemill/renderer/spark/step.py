@@ -8,17 +8,32 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from tidemill.dataflow import nodes
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
-from tidemill.dataflow.nodes import Enter, Feedback, Input, Join, Leave, Node, Reduce, Retime, Threshold, Variable
+from tidemill.dataflow.nodes import (
+    Arrange,
+    Concat,
+    Consolidate,
+    Enter,
+    Feedback,
+    Input,
+    Join,
+    Leave,
+    Node,
+    Output,
+    Reduce,
+    Retime,
+    Threshold,
+    Variable,
+)
 from tidemill.dataflow.scopes import Scope
 from tidemill.renderer.runs import failures
+from tidemill.renderer.runs.registry import Registry
 from tidemill.renderer.spark import linear, native
 from tidemill.renderer.spark.dataframes import constant, rows_of
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, united
@@ -28,6 +43,19 @@ from tidemill.renderer.spark.keyed import KeyedRound, due_line
 from tidemill.renderer.spark.state import Loops, Trace
 
 __all__ = ["Step"]
+
+_RULES: Final = Registry[str]("Spark engine")
+"""For each class of nodes, the name of the method that gives its updates of a round."""
+
+M = TypeVar("M", bound=Callable[..., Frame | None])
+
+
+def _rule(*kinds: type[Node]) -> Callable[[M], M]:
+    def add(method: M) -> M:
+        _RULES(*kinds)(method.__name__)
+        return method
+
+    return add
 
 
 class Step:
@@ -145,7 +173,7 @@ class Step:
 
     def _delta(self, node: Node, now: Loops) -> Frame | None:
         """Return a node's updates of a round; None where it is known that there are none."""
-        made: Frame | None = getattr(self, _RULES[type(node)])(node, now)
+        made: Frame | None = getattr(self, _RULES.of(node))(node, now)
         return united([f for f in (made, *self._later.pop((node, now), ())) if f is not None])
 
     def _shared(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
@@ -161,19 +189,24 @@ class Step:
         """Return what comes to a node in the current round."""
         return [self.deltas.get(source) for source in node.inputs]
 
+    @_rule(Input)
     def of_input(self, node: Input, _now: Loops) -> Frame | None:
         return constant(self._spark, node, self._users) if node.rows is not None else self._given[node]
 
+    @_rule(Enter)
     def of_enter(self, node: Enter, now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         return linear.entered(frame) if frame is not None and now[-1] == 0 else None
 
+    @_rule(Leave)
     def of_leave(self, node: Leave, _now: Loops) -> Frame | None:
         return united(self._left.pop(node, []))
 
+    @_rule(Variable)
     def of_variable(self, _node: Variable, _now: Loops) -> None:
         """Return nothing: what comes is sent from the round before."""
 
+    @_rule(Feedback)
     def of_feedback(self, node: Feedback, now: Loops) -> None:
         """Send a round's changes, consolidated, to the next round, unless that is beyond the limit."""
         (frame,) = self._inputs(node)
@@ -189,9 +222,11 @@ class Step:
         moved = linear.moved(change, node.scope.coordinates - 1, 1)
         self._send_later(node.variable, (*now[:-1], after), moved)
 
+    @_rule(Concat)
     def of_concat(self, node: Node, _now: Loops) -> Frame | None:
         return united([f for f in self._inputs(node) if f is not None])
 
+    @_rule(Join)
     def of_join(self, node: Join, now: Loops) -> Frame | None:
         """Each side's new updates meet the other's, and those that the other had from earlier rounds."""
         came = self._inputs(node)
@@ -224,6 +259,7 @@ class Step:
         found = _rounds_in(whole.data, self._users, whole.coordinates)
         return [(at, whole.of(_at(whole.data, self._users, at), cheap=True)) for at in found]
 
+    @_rule(Threshold)
     def of_threshold(self, node: Threshold, now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         if frame is None and (node, now) not in self._owed:
@@ -244,6 +280,7 @@ class Step:
         trace.append(new, now)
         return change
 
+    @_rule(Reduce)
     def of_reduce(self, node: Reduce, now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         if frame is None and (node, now) not in self._owed:
@@ -276,14 +313,17 @@ class Step:
     def _keep(self, around: KeyedRound, lines: Frame) -> None:
         """Take note of what a keyed operator's arrangements hold more."""
 
+    @_rule(*linear.RULES)
     def of_linear(self, node: Node, _now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
-        return None if frame is None else _LINEAR[type(node)](node, frame, self._carefully)
+        return None if frame is None else linear.RULES.of(node)(node, frame, self._carefully)
 
+    @_rule(Arrange)
     def of_same(self, node: Node, _now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         return frame
 
+    @_rule(Consolidate, Output)
     def of_consolidated(self, node: Node, _now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         return None if frame is None else consolidated(frame)
@@ -311,30 +351,3 @@ def _at(data: DataFrame, users: int, at: Loops) -> DataFrame:
     for i, iteration in enumerate(at):
         here &= F.col(f"t{users + i}") == iteration
     return data.filter(here)
-
-
-_Linear = Callable[[Any, Frame, bool], Frame]
-_LINEAR: Final[dict[type[Node], _Linear]] = {
-    nodes.Map: lambda node, frame, carefully: linear.mapped(node, frame, carefully=carefully),
-    nodes.Filter: lambda node, frame, carefully: linear.filtered(node, frame, carefully=carefully),
-    nodes.FlatMap: lambda node, frame, carefully: linear.worked(node, frame, carefully=carefully),
-    nodes.Inspect: lambda node, frame, carefully: linear.worked(node, frame, carefully=carefully),
-    nodes.Retime: lambda node, frame, carefully: linear.retimed(node, frame, carefully=carefully),
-    nodes.Negate: lambda _node, frame, _carefully: linear.negated(frame),
-}
-
-_RULES: Final[dict[type[Node], str]] = {
-    nodes.Input: "of_input",
-    nodes.Concat: "of_concat",
-    nodes.Join: "of_join",
-    nodes.Reduce: "of_reduce",
-    nodes.Threshold: "of_threshold",
-    nodes.Consolidate: "of_consolidated",
-    nodes.Output: "of_consolidated",
-    nodes.Arrange: "of_same",
-    nodes.Enter: "of_enter",
-    nodes.Leave: "of_leave",
-    nodes.Variable: "of_variable",
-    nodes.Feedback: "of_feedback",
-    **dict.fromkeys(_LINEAR, "of_linear"),
-}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Arrange
+from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.spine import Spine
 
 __all__ = ["ArrangeOperator"]
 
 
+@operator_of(Arrange)
 class ArrangeOperator(Operator):
     """Arrange. Consolidates a round's updates, adds them to its spine and passes them on."""
 

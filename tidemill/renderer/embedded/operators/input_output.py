@@ -9,6 +9,7 @@ from tidemill.dataflow.nodes import Input, Output
 from tidemill.renderer.embedded.kernels.codec import Interner, encode
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Block, consolidated, stacked
+from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs.run import Queued
@@ -58,6 +59,7 @@ class InputOperator(Operator):
             self.emit(block, self.region.now)
 
 
+@operator_of(Output)
 class OutputOperator(Operator):
     """Output: keeps the contents, the updates that were not read yet, and, where told to, those of the current step."""
 

@@ -7,6 +7,7 @@ import numpy as np
 from tidemill.dataflow.nodes import Input, Node, Threshold
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
 from tidemill.renderer.embedded.kernels.updates import Block, Bools, Ints
+from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.operators.interesting_times import Active, SingleActive
 from tidemill.renderer.embedded.operators.keyed import KeyedOperator, Stored, Work
 from tidemill.renderer.embedded.schedule import Region
@@ -17,6 +18,7 @@ from tidemill.renderer.runs import user_functions as functions
 __all__ = ["ThresholdOperator", "UniqueCheck"]
 
 
+@operator_of(Threshold, interner=True)
 class ThresholdOperator(KeyedOperator):
     """Threshold. The row is its own key; the state is what came in and what went out, as two weights of one spine."""
 

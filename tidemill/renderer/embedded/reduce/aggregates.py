@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,13 +21,11 @@ from tidemill.renderer.embedded.operators.interesting_times import Active
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import FloatSums, Groups, Part, Shape, Since, SquareSums
 from tidemill.renderer.embedded.reduce.integer_sums import WholeSums
+from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, Wanted
 from tidemill.renderer.embedded.reduce.ordered_values import OrderedValues
 from tidemill.renderer.embedded.reduce.values import Values
 from tidemill.renderer.embedded.schedule import Schedule
 from tidemill.renderer.embedded.trace.spine import Spine
-
-if TYPE_CHECKING:
-    from tidemill.renderer.embedded.reduce.operator import Wanted
 
 __all__ = ["AggregateLogic"]
 
@@ -90,8 +88,6 @@ class AggregateLogic:
         return [part.gather(keys, owner, new) for part in self._parts]
 
     def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
-        from tidemill.renderer.embedded.reduce.operator import Wanted  # noqa: PLC0415 - a reduce is made of its logic
-
         by_part = dict(zip(map(id, self._parts), seen, strict=True))
         sums = self._whole.sums(active, by_part[id(self._whole)])
         present = np.arange(len(active)) if self._node.scalar else sums[0].nonzero()[0]
@@ -160,3 +156,8 @@ def _variance(total: int, squares: int, count: int, unit: int) -> float:
 
 def _root(variance: float) -> float:
     return math.sqrt(variance) if variance >= 0 else math.nan
+
+
+@LOGICS(Aggregates)
+def _logic(node: Reduce, around: Around) -> AggregateLogic:
+    return AggregateLogic(node, around.schedule, around.since, around.interner)

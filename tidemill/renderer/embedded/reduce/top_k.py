@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from tidemill.dataflow.nodes import Reduce
@@ -14,12 +12,10 @@ from tidemill.renderer.embedded.operators.interesting_times import Active
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape, Since
 from tidemill.renderer.embedded.reduce.group_rows import GroupRows
+from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, Wanted
 from tidemill.renderer.embedded.schedule import Schedule
 from tidemill.renderer.embedded.trace.order_index import SortColumn, sort_order
 from tidemill.renderer.embedded.trace.spine import Spine
-
-if TYPE_CHECKING:
-    from tidemill.renderer.embedded.reduce.operator import Wanted
 
 __all__ = ["TopKLogic"]
 
@@ -53,8 +49,6 @@ class TopKLogic:
         return [self._rows.gather(keys, owner, new)]
 
     def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
-        from tidemill.renderer.embedded.reduce.operator import Wanted  # noqa: PLC0415 - a reduce is made of its logic
-
         group = Groups(self._node, keys, active, np.arange(len(active)), self._interner)
         counted = self._rows.counted(group, active, seen[0])
         at = counted[0]
@@ -85,3 +79,8 @@ class TopKLogic:
         rows = rows.compress(kept, axis=1)
         rows[-1] = np.minimum(rows[-1], self._count - before[kept])
         return at[kept], rows
+
+
+@LOGICS(TopK)
+def _logic(node: Reduce, around: Around) -> TopKLogic:
+    return TopKLogic(node, around.schedule, around.since, around.interner)
