@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import tidemill.algorithms.lowering  # noqa: F401 - lowerings put themselves into the table of the pass
 from tidemill.collections.builder import Builder
 from tidemill.dataflow.explain import explain
 from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
@@ -66,7 +67,8 @@ class Dataflow(Builder):
     def explain(self, *, passes: Passes | None = None, spark: SparkSession | None = None) -> str:
         """Return the graph as text: a line an operator, with what it reads, its schema and the user's line.
 
-        With ``passes`` (True, or the names of some, as for `start`) as it was built and as these passes leave it.
+        With ``passes`` (True, or the names of some, as for `start`) as it was built and as these passes leave it, all
+        made of primitive operators, as engines run it; with ``passes=False`` made of these, and nothing else.
 
         With ``spark``, a session, also Spark's plans of the jobs that `render` runs once it has checked its inputs,
         after these passes, or all if nothing is said. No job is run: inputs are taken to be large and to have several
@@ -88,17 +90,19 @@ class Dataflow(Builder):
           #1 Filter [id > 0 AND delay > 15] <- #0  (id: int64, delay: int64)  [...]
           #2 Output 'late' <- #1  (id: int64, delay: int64)  [...]
         """
-        if passes is None:
-            passes = spark is not None
-        chosen, text = passes_named(passes), explain(self.graph)
-        if chosen:
-            text += f"\nafter {', '.join(p.__name__ for p in chosen)}:\n{explain(optimised(self.graph, passes))}"
+        text = explain(self.graph)
+        if passes is None and spark is None:
+            return text
+        names = [p.__name__ for p in passes_named(True if passes is None else passes)]
+        graph = optimised(self.graph, names)
+        if graph is not self.graph:
+            text += f"\n{'after ' + ', '.join(names) if names else 'lowered'}:\n{explain(graph)}"
         if spark is None:
             return text
         _need_spark()
         from tidemill.renderer.spark.explain import explain as plans  # noqa: PLC0415 - nothing else imports pyspark
 
-        return f"{text}\n{plans(optimised(self.graph, passes), spark)}"
+        return f"{text}\n{plans(graph, spark)}"
 
     def to_networkx(self) -> nx.MultiDiGraph[int]:
         """Return a copy of the graph: nodes by id with the attribute ``node``, edges with ``port`` and ``feedback``."""

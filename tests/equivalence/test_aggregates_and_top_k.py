@@ -5,7 +5,7 @@ from hypothesis import given
 from running import examples
 
 import tidemill as tm
-from tidemill.renderer.embedded.reduce.operator import group_rows as grouprows
+from tidemill.renderer.embedded.reduce import group_rows as grouprows
 from tidemill.renderer.embedded.trace import order_index as ordered
 
 SCHEMA = {

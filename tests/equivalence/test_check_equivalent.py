@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from running import KV, new_flow
 
 import tidemill as tm
-from tidemill.dataflow import nodes
+from tidemill.dataflow import composites, nodes
 from tidemill.dataflow.lattice import join_closure
+from tidemill.dataflow.passes.lowering import lower
 from tidemill.expressions.schema import Schema
-from tidemill.renderer.reference import Reference, operators
+from tidemill.renderer.reference import Reference
 from tidemill.renderer.reference.executor import ReferenceExecutor
+from tidemill.renderer.reference.rules import RULES
 from tidemill.renderer.reference.traces import at_every_time, by_key, consolidated, triples
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.run import Run
@@ -36,15 +38,15 @@ def broken(monkeypatch):
     """A way to replace an operator's rule in the engine ``Broken`` alone."""
 
     def install(kind, rule):
-        right = operators.RULES[kind]
+        right = RULES.of(None, kind)
 
         class BrokenExecutor(ReferenceExecutor):
             def step(self, *args):
-                operators.RULES[kind] = lambda node, final, *sources: consolidated(rule(node, final, *sources))
+                RULES(kind)(lambda node, final, *sources: consolidated(rule(node, final, *sources)))
                 try:
                     super().step(*args)
                 finally:
-                    operators.RULES[kind] = right
+                    RULES(kind)(right)
 
         def start(_self, plan, keep):
             frontiers = Frontiers(plan.graph, keep)
@@ -205,12 +207,14 @@ def test_dataflows_have_all_operators():
     @settings(max_examples=300, database=None, deadline=None, suppress_health_check=list(HealthCheck))
     @given(dataflows(2))
     def collect(case):
-        kinds.update(node.kind for node in case.flow.graph.nodes)
+        for graph in (case.flow.graph, lower(case.flow.graph)):
+            kinds.update(node.kind for node in graph.nodes)
         assert "updates" not in repr(case)
         assert case.flow.graph.outputs
 
     collect()
-    assert kinds == set(nodes.__all__) - {"Limits", "Node", "ReduceLogic", "RowType", "Scalar"}
+    abstract = {"Composite", "Limits", "Node", "PartneredJoin", "ReduceLogic"}
+    assert kinds == {*nodes.__all__, *composites.__all__} - abstract
 
 
 def test_batchings_feed_everything_before_it_is_closed():

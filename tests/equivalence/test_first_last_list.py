@@ -9,7 +9,7 @@ from running import examples, new_flow, start
 
 import tidemill as tm
 from tidemill.boundary.rows import NAN
-from tidemill.renderer.embedded.reduce.operator import group_rows as grouprows
+from tidemill.renderer.embedded.reduce import group_rows as grouprows
 from tidemill.renderer.embedded.trace import order_index as ordered
 from tidemill.renderer.reference.scalar_hash import xxhash64
 

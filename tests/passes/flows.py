@@ -1,5 +1,7 @@
 """Small dataflows, each with something for a pass to do: from two inputs of (k, v) to a collection."""
 
+import tidemill as tm
+
 
 def hop(a, b):
     return a.join(b, on={"v": "k"}).select("k", v="v_right")
@@ -36,6 +38,9 @@ FLOWS = {
         "entered twice": lambda a, b: a.iterate(
             lambda here: here.concat(b.filter("v > 1"), b.filter("v > 1")).distinct(), error_at=9
         ),
+        "composites": lambda a, b: (
+            a.join(b, on="k", how="left").concat(a.join(b, on="k", how="left"), a.join(b, on="k", how="right"))
+        ),
         "other functions stay apart": lambda a, b: (
             a.flat_map(doubled, a.schema).concat(
                 a.flat_map(doubled, a.schema), a.flat_map(tripled, a.schema)
@@ -51,6 +56,32 @@ FLOWS = {
         "not what can fail": lambda a, b: a.join(b, on="k").filter("2 / (v - 9) < 1"),
         "below all that is linear": lambda a, b: (
             a.concat(b.negate()).consolidate().delay(1).distinct().filter("k IS NOT NULL")
+        ),
+        "below a left join, for the left": lambda a, b: (
+            a.join(b, on="k", how="left").filter("v > 1 AND v_right < 2 AND k <> 3 AND (v = 2 OR v_right = 0)")
+        ),
+        "below a right join, for the right": lambda a, b: (
+            a.join(b, on="k", how="right").filter("v > 1 AND v_right < 2 AND k <> 3")
+        ),
+        "not below a full join": lambda a, b: a.join(b, on="k", how="full").filter("v > 1 AND v_right < 2 AND k <> 3"),
+        "below semijoins and antijoins": lambda a, b: (
+            a.semijoin(b, on="k").antijoin(b.select("v"), on="v").filter("k < v")
+        ),
+        "not below joins of what others look up in": lambda a, b: (
+            a.semijoin(b, on="k").filter("v > 1").concat(a.join(b, on="k", how="left").filter("v > 1").select("k", "v"))
+        ),
+        "not below a join if it can fail": lambda a, b: a.semijoin(b, on="k").filter("2 / (v - 9) < 1"),
+        "below set operations": lambda a, b: a.except_all(b).intersect(b).except_distinct(a).filter("v > 1"),
+        "below groups, for their keys": lambda a, b: (
+            a.distinct().group_by("k").top_k(2, order_by="v").filter("k > 1 AND v > 1")
+            .concat(b.group_by("k", x="v + 1").agg(v=tm.sum("v")).filter("k > 1 AND x > 1 AND v > 1").select("k", "v"))
+        ),
+        "not below all rows": lambda a, b: (
+            a.agg(k=tm.count(), v=tm.sum("k")).filter("k > 1").filter("1 > 2")
+            .concat(a.distinct().group_by().top_k(1, order_by="v").filter("v > 1"))
+        ),
+        "not below groups that others read": lambda a, b: (
+            (sums := a.group_by("k").agg(v=tm.sum("v"))).filter("k > 1").concat(sums)
         ),
         "out of a loop": lambda a, b: a.iterate(
             lambda here: hop(here, b).concat(b).filter("k <> v").concat(a).distinct(), error_at=9
@@ -83,6 +114,20 @@ FLOWS = {
         "after": lambda a, b: a.distinct().filter("k > 0").consolidate().select(x="k + v"),
         "before": lambda a, b: a.select("k").consolidate().concat(b.select("k")).distinct(),
         "not before a map": lambda a, b: a.concat(b.negate()).consolidate().select(x="k + v"),
+    },
+    "lower": {
+        "joins": lambda a, b: (
+            a.join(b, on="k", how="full", where="v < v_right").select("k", "v")
+            .concat(a.join(b.rename(v="x"), on="k", how="left").select("k", v="x"))
+        ),
+        "set operations": lambda a, b: a.except_all(b).concat(a.intersect(b), b.except_distinct(a)),
+        "groups": lambda a, b: (
+            a.distinct().group_by("k").top_k(2, order_by=tm.desc("v"))
+            .concat(b.group_by("k").agg(v=tm.count_distinct("v"), s=tm.sum("v"), n=tm.count()).select("k", "v"))
+        ),
+        "in a loop": lambda a, b: a.iterate(
+            lambda here: hop(here, b).concat(a).antijoin(b.filter("v > 3"), on="k").distinct(), error_at=9
+        ),
     },
     "share_arrangements": {
         "out of a loop": with_steady_binding,

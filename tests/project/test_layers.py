@@ -1,4 +1,4 @@
-"""Imports point one way: dataflow <- collections <- algorithms; renderers above; one flow above all."""
+"""Imports point one way: expressions <- dataflow <- boundary, collections <- algorithms; renderers; one flow above all."""
 
 import ast
 import subprocess
@@ -14,12 +14,24 @@ ROOT = Path(tidemill.__file__).parent
 MAY_IMPORT = {
     "site": set(),
     "errors": {"site"},
-    "dataflow": {"errors", "site"},
-    "collections": {"errors", "site", "dataflow"},
-    "algorithms": {"errors", "site", "dataflow", "collections"},
-    "renderer": {"errors", "site", "dataflow", "collections"},
-    "flow": {"errors", "site", "dataflow", "collections", "algorithms", "renderer"},
-    "testing": {"errors", "site", "dataflow", "collections", "algorithms", "renderer", "flow"},
+    "expressions": {"errors", "site"},
+    "dataflow": {"errors", "site", "expressions"},
+    "boundary": {"errors", "site", "expressions", "dataflow"},
+    "collections": {"errors", "site", "expressions", "dataflow", "boundary"},
+    "algorithms": {"errors", "site", "expressions", "dataflow", "boundary", "collections"},
+    "renderer": {"errors", "site", "expressions", "dataflow", "boundary", "collections"},
+    "flow": {"errors", "site", "expressions", "dataflow", "boundary", "collections", "algorithms", "renderer"},
+    "testing": {
+        "errors",
+        "site",
+        "expressions",
+        "dataflow",
+        "boundary",
+        "collections",
+        "algorithms",
+        "renderer",
+        "flow",
+    },
 }
 
 

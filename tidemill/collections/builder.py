@@ -21,17 +21,18 @@ __all__ = ["Builder"]
 
 
 class Builder:
-    """A dataflow being built: its graph, and what has already been entered and arranged in it."""
+    """A dataflow being built: its graph, and which of its blocks are open."""
 
     def __init__(self, name: str = "dataflow", time: str | Sequence[str] = "epoch") -> None:
         coordinates = (time,) if isinstance(time, str) else tuple(time)
         if not coordinates or len(set(coordinates)) < len(coordinates):
             msg = f"time={time!r}: expected one or more different names of coordinates"
             raise GraphError(msg)
-        self.graph = Graph(name, coordinates)
-        self._open: list[Scope] = [self.graph.root]
-        self._entered: dict[tuple[Node, Scope], Node] = {}
-        self._arranged: dict[tuple[Node, tuple[int, ...]], Node] = {}
+        self._build_on(Graph(name, coordinates))
+
+    def _build_on(self, graph: Graph) -> None:
+        self.graph = graph
+        self._open: list[Scope] = [graph.root]
 
     @property
     def name(self) -> str:
@@ -152,12 +153,10 @@ class Builder:
         if node.scope is scope:
             return node
         assert scope.parent is not None, "meeting_scope has found a scope inside the node's own"
-        if (node, scope) not in self._entered:
-            outside = self.enter(node, scope.parent)
-            self._entered[node, scope] = self.graph.add(
-                Enter, scope=scope, inputs=(outside,), name=node.name, schema=node.schema
-            )
-        return self._entered[node, scope]
+        outside = self.enter(node, scope.parent)
+        return self.graph.entered(outside, scope) or self.graph.add(
+            Enter, scope=scope, inputs=(outside,), name=node.name, schema=node.schema
+        )
 
     def arrange(self, node: Node, keys: tuple[int, ...]) -> Node:
         """Return the node arranged by key columns, once for all who ask; what was entered is arranged outside."""
@@ -167,11 +166,9 @@ class Builder:
             return self.arrange(node.inputs[0], keys)
         if isinstance(node, Enter):
             return self.enter(self.arrange(node.inputs[0], keys), node.scope)
-        if (node, keys) not in self._arranged:
-            self._arranged[node, keys] = self.graph.add(
-                Arrange, scope=node.scope, inputs=(node,), name=node.name, schema=node.schema, keys=keys
-            )
-        return self._arranged[node, keys]
+        return self.graph.arranged(node, keys) or self.graph.add(
+            Arrange, scope=node.scope, inputs=(node,), name=node.name, schema=node.schema, keys=keys
+        )
 
     @contextmanager
     def inside(self, scope: Scope) -> Iterator[None]:
@@ -192,8 +189,6 @@ class Builder:
         except BaseException:
             self.graph.truncate(mark)
             del self._open[depth:]
-            self._entered = {key: made for key, made in self._entered.items() if made.id < mark[0]}
-            self._arranged = {key: made for key, made in self._arranged.items() if made.id < mark[0]}
             raise
 
     @property

@@ -18,14 +18,15 @@ from tidemill.dataflow.nodes import (
     Map,
     Negate,
     Node,
+    Reduce,
+    ReduceLogic,
     Retime,
     Threshold,
 )
 from tidemill.errors import GraphError, SchemaError
-from tidemill.expressions.binding import Bound, BoundColumn, bind
+from tidemill.expressions.binding import Bound, BoundColumn, bind, bind_predicate
 from tidemill.expressions.expr import Expr, as_expr, output_name
 from tidemill.expressions.schema import Field, Schema, SchemaLike
-from tidemill.expressions.types import BOOL
 
 if TYPE_CHECKING:
     from tidemill.collections.builder import Builder
@@ -59,9 +60,7 @@ class Collection:
     @property
     def schema(self) -> Schema:
         """The columns of its rows."""
-        schema = self.node.schema
-        assert isinstance(schema, Schema)
-        return schema
+        return self.node.schema
 
     def __repr__(self) -> str:
         return f"Collection{self.schema}"
@@ -122,11 +121,7 @@ class Collection:
         """
         result = self
         for predicate in predicates:
-            bound = bind(as_expr(predicate, self.schema), self.schema)
-            if bound.dtype != BOOL:
-                msg = f"filter: {bound.sql()} is of type {bound.dtype}: expected bool"
-                raise SchemaError(msg)
-            result = result._add(Filter, predicate=bound)
+            result = result.filter_by(bind_predicate(predicate, self.schema, "filter"))
         return result
 
     def rename(self, names: Mapping[str, str] | None = None, /, **renamed: str) -> Collection:
@@ -485,6 +480,16 @@ class Collection:
         """Return each row as the values of these bound expressions."""
         schema = Schema(tuple(Field(name, b.dtype, b.nullable) for name, b in named))
         return self._add(Map, schema=schema, columns=tuple(b for _, b in named))
+
+    def filter_by(self, predicate: Bound) -> Collection:
+        """Return the rows for which a bound predicate is true."""
+        return self._add(Filter, predicate=predicate)
+
+    def reduce_by(
+        self, keys: tuple[int, ...], logic: ReduceLogic, schema: Schema, *, scalar: bool = False
+    ) -> Collection:
+        """Return what a logic makes of the rows that have the same in some columns; with ``scalar``, of all rows."""
+        return self._add(Reduce, schema=schema, keys=keys, logic=logic, scalar=scalar)
 
     def _add(self, kind: type[Node], *, schema: Schema | None = None, **fields: Any) -> Collection:
         node = self.node

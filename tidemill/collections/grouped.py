@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidemill.collections import aggregation
 from tidemill.collections.collection import Collection
+from tidemill.dataflow.composites import Aggregate, TopK
 from tidemill.dataflow.nodes import Reduce
 from tidemill.errors import GraphError, SchemaError
-from tidemill.expressions.aggregates import UserReduce
+from tidemill.expressions.aggregates import UserReduce, bind_aggregate
 from tidemill.expressions.binding import BoundColumn, bind
 from tidemill.expressions.expr import Expr, col
-from tidemill.expressions.ordering import OrderColumn, TopK, bind_order, hash_of_row
-from tidemill.expressions.schema import Schema, SchemaLike
+from tidemill.expressions.ordering import bind_order
+from tidemill.expressions.schema import Field, Schema, SchemaLike
 
 __all__ = ["Grouped"]
 
@@ -44,7 +44,18 @@ class Grouped:
         if not aggregates:
             msg = "agg() without aggregates: name at least one, as in agg(n=tm.count())"
             raise SchemaError(msg)
-        return aggregation.aggregate(self._collection, self._keys, aggregates)
+        whole = self._collection
+        calls = {name: bind_aggregate(one, name, whole.schema) for name, one in aggregates.items()}
+        keys = [Field(name, bound.dtype, bound.nullable) for name, bound in self._keys]
+        made = whole.builder.graph.add(
+            Aggregate,
+            scope=whole.node.scope,
+            inputs=(whole.node,),
+            schema=Schema((*keys, *(Field(name, call.output, call.nullable) for name, call in calls.items()))),
+            keys=tuple(bound for _, bound in self._keys),
+            aggregates=tuple(calls.values()),
+        )
+        return whole.builder.collection(made)
 
     def top_k(self, k: int, *, order_by: Any) -> Collection:
         """Return the first k rows of each group: whole rows, a row that is there n times being n rows.
@@ -68,25 +79,16 @@ class Grouped:
             msg = f"top_k: k={k!r}: expected a number of rows, at least 1"
             raise SchemaError(msg)
         whole = self._collection
-        rows = [(f"row {n}", bind(col(n), whole.schema)) for n in whole.schema.names]
-        order = [(f"order {i}", b, key) for i, (b, key) in enumerate(bind_order(order_by, whole.schema))]
-        tie = ("hash", bind(hash_of_row(whole.schema), whole.schema))
-        keys = [(f"key {n}", b) for n, b in self._keys]
-        wide = whole.map_columns([*keys, *((n, b) for n, b, _ in order), tie, *rows])
-        columns = [
-            *(OrderColumn(wide.schema.index(n), key.descending, key.nulls_first) for n, _, key in order),
-            OrderColumn(wide.schema.index("hash")),
-            *(OrderColumn(wide.schema.index(n)) for n, _ in rows),
-        ]
-        node = whole.builder.graph.add(
-            Reduce,
-            scope=wide.node.scope,
-            inputs=(wide.node,),
-            schema=wide.schema,
-            keys=tuple(range(len(keys))),
-            logic=TopK(k, tuple(columns)),
+        made = whole.builder.graph.add(
+            TopK,
+            scope=whole.node.scope,
+            inputs=(whole.node,),
+            schema=whole.schema,
+            keys=tuple(bound for _, bound in self._keys),
+            order=bind_order(order_by, whole.schema),
+            count=k,
         )
-        return whole.builder.collection(node).select(**{n: col(f"row {n}") for n in whole.schema.names})
+        return whole.builder.collection(made)
 
     def reduce(self, function: Callable[..., Any], schema: SchemaLike) -> Collection:
         """Return for each group the rows a Python function makes of it.

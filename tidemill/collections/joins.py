@@ -1,22 +1,27 @@
-"""The six kinds of join, composed of the one primitive inner join."""
+"""The six kinds of join: inner ones are primitives, the others composites."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from tidemill.dataflow.composites import AntiJoin, OuterJoin, PartneredJoin, SemiJoin
 from tidemill.dataflow.nodes import Join
 from tidemill.errors import SchemaError
-from tidemill.expressions.expr import col, lit
+from tidemill.expressions.binding import bind_predicate
+from tidemill.expressions.expr import col
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import DType
 
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection
 
-__all__ = ["join"]
+__all__ = ["inner_join", "join"]
 
-KINDS = ("inner", "left", "right", "full", "semi", "anti")
+Pairs = Sequence[tuple[str, str]]
+"""Names of key columns, left and right."""
+
+KINDS: Final = ("inner", "left", "right", "full", "semi", "anti")
 
 
 def join(
@@ -27,33 +32,78 @@ def join(
         msg = f"join: how={how!r}: expected one of {', '.join(KINDS)}"
         raise SchemaError(msg)
     pairs = _key_pairs(on, left.schema, right.schema)
+    if how == "inner":
+        joined = inner_join(left, right, pairs, suffix, nulls_equal)
+        return joined if where is None else joined.filter(where)
     if how in ("right", "full"):  # keys may come from the right, so the left's have to hold them
         narrow = [l for l, r in pairs if left.schema.field(l).dtype != right.schema.field(r).dtype]
         left = left.with_columns(**{name: col(name).cast("int64") for name in narrow}) if narrow else left
-    if how in ("semi", "anti"):
-        return _half(left, right, pairs, how, suffix=suffix, where=where, nulls_equal=nulls_equal)
-    inner = _inner(left, right, pairs, suffix, nulls_equal)
-    if where is not None:
-        inner = inner.filter(where)
-    result = inner
-    if how in ("left", "full"):
-        alone = _partnerless(left, right, pairs, inner, where=where, nulls_equal=nulls_equal)
-        result = result.concat(_padded(alone, inner.schema, {}))
-    if how in ("right", "full"):
-        turned = [(r, l) for l, r in pairs]
-        if where is None:
-            alone = _half(right, left, turned, "anti", suffix=suffix, where=None, nulls_equal=nulls_equal)
+    kind: type[PartneredJoin] = {"semi": SemiJoin, "anti": AntiJoin}.get(how, OuterJoin)
+    schema, fields, condition = left.schema, {}, None
+    if kind is OuterJoin or where is not None:
+        paired = _pair_schema(left.schema, right.schema, pairs, suffix)
+        condition = None if where is None else bind_predicate(where, paired, "join: where")
+        if kind is OuterJoin:
+            schema, fields = _outer_schema(paired, left.schema, right.schema, pairs, how), {"how": how}
+    builder = left.builder
+    scope = builder.meeting_scope([left.node, right.node])
+    made = builder.graph.add(
+        kind,
+        scope=scope,
+        inputs=(builder.enter(left.node, scope), builder.enter(right.node, scope)),
+        schema=schema,
+        on=tuple(pairs),
+        condition=condition,
+        nulls_equal=nulls_equal,
+        suffix=suffix,
+        **fields,
+    )
+    return builder.collection(made)
+
+
+def inner_join(left: Collection, right: Collection, pairs: Pairs, suffix: str, nulls_equal: bool) -> Collection:
+    """Return the pairs of rows with equal keys: the left columns, then the right ones that are no keys."""
+    builder = left.builder
+    scope = builder.meeting_scope([left.node, right.node])
+    arranged = tuple(
+        builder.enter(builder.arrange(c.node, tuple(c.schema.index(p[side]) for p in pairs)), scope)
+        for side, c in enumerate((left, right))
+    )
+    kept = _no_keys(right.schema, pairs)
+    node = builder.graph.add(
+        Join,
+        scope=scope,
+        inputs=arranged,
+        schema=_pair_schema(left.schema, right.schema, pairs, suffix),
+        output=(*range(len(left.schema)), *(len(left.schema) + i for i in kept)),
+        nulls_equal=nulls_equal,
+    )
+    return builder.collection(node)
+
+
+def _pair_schema(left: Schema, right: Schema, pairs: Pairs, suffix: str) -> Schema:
+    fields = [right.fields[i] for i in _no_keys(right, pairs)]
+    renamed = (Field(f.name + suffix if f.name in left else f.name, f.dtype, f.nullable) for f in fields)
+    return Schema((*left.fields, *renamed))
+
+
+def _no_keys(right: Schema, pairs: Pairs) -> list[int]:
+    keys = {r for _, r in pairs}
+    return [i for i, f in enumerate(right) if f.name not in keys]
+
+
+def _outer_schema(paired: Schema, left: Schema, right: Schema, pairs: Pairs, how: str) -> Schema:
+    """Return the columns of pairs, with NULL allowed where a row without a partner has it."""
+    keys = {l: right.field(r).nullable for l, r in pairs}
+    fields = []
+    for i, f in enumerate(paired):
+        of_right = i >= len(left)
+        if f.name in keys and not of_right:
+            more = how != "left" and keys[f.name]
         else:
-            # The condition is about (left, right): pair up again to see which right rows it left without a partner.
-            both = _inner(left, _with_copy_of_row(right), pairs, suffix, nulls_equal).filter(where)
-            kept = both.select(**{f.name: col(_copied(f.name)) for f in right.schema})
-            alone = _without(right, kept)
-        # In the result the right columns have their own names or, where those clash, suffixed ones; keys have the
-        # left's.
-        names = {_right_name(f.name, left.schema, suffix): f.name for f in right.schema if f.name not in dict(turned)}
-        names |= dict(pairs)
-        result = result.concat(_padded(alone, inner.schema, names))
-    return result
+            more = how in ("full", "left" if of_right else "right")
+        fields.append(Field(f.name, f.dtype, f.nullable or more))
+    return Schema(tuple(fields))
 
 
 def _key_pairs(on: Any, left: Schema, right: Schema) -> list[tuple[str, str]]:
@@ -76,101 +126,3 @@ def _key_pairs(on: Any, left: Schema, right: Schema) -> list[tuple[str, str]]:
 
 def _comparable(a: DType, b: DType) -> bool:
     return a == b or (a.is_integer and b.is_integer)
-
-
-def _right_name(name: str, left: Schema, suffix: str) -> str:
-    return name + suffix if name in left else name
-
-
-def _inner(
-    left: Collection, right: Collection, pairs: list[tuple[str, str]], suffix: str, nulls_equal: bool
-) -> Collection:
-    builder = left.builder
-    right_keys = {r for _, r in pairs}
-    kept = [i for i, f in enumerate(right.schema) if f.name not in right_keys]
-    fields = [*left.schema.fields]
-    for i in kept:
-        f = right.schema.fields[i]
-        fields.append(Field(_right_name(f.name, left.schema, suffix), f.dtype, f.nullable))
-    scope = builder.meeting_scope([left.node, right.node])
-    arranged = tuple(
-        builder.enter(builder.arrange(c.node, tuple(c.schema.index(p[side]) for p in pairs)), scope)
-        for side, c in enumerate((left, right))
-    )
-    node = builder.graph.add(
-        Join,
-        scope=scope,
-        inputs=arranged,
-        schema=Schema(tuple(fields)),
-        output=(*range(len(left.schema)), *(len(left.schema) + i for i in kept)),
-        nulls_equal=nulls_equal,
-    )
-    return builder.collection(node)
-
-
-def _half(
-    left: Collection,
-    right: Collection,
-    pairs: list[tuple[str, str]],
-    how: str,
-    *,
-    suffix: str,
-    where: Any,
-    nulls_equal: bool,
-) -> Collection:
-    """Semijoin: the join with the distinct keys of the right side. Antijoin: what the semijoin leaves of the left."""
-    if where is not None:
-        matched = _inner(left, right, pairs, suffix, nulls_equal).filter(where).select(*left.schema.names)
-        kept = _inner(left, matched.distinct(), [(n, n) for n in left.schema.names], suffix, nulls_equal=True)
-    else:
-        # Named by position, so that no key can clash with a column of the left.
-        names = {f"{i}{suffix}": r for i, (_, r) in enumerate(pairs)}
-        keys = right.select(**{n: col(r) for n, r in names.items()}).distinct() if names else _presence(right)
-        to = [(l, n) for (l, _), n in zip(pairs, names, strict=True)]
-        kept = _inner(left, keys, to, suffix, nulls_equal)
-        if not names:
-            kept = kept.select(*left.schema.names)
-    return kept if how == "semi" else left.concat(kept.negate())
-
-
-def _presence(right: Collection) -> Collection:
-    return right.select(present=lit(True)).distinct()
-
-
-def _partnerless(
-    left: Collection,
-    right: Collection,
-    pairs: list[tuple[str, str]],
-    inner: Collection,
-    *,
-    where: Any,
-    nulls_equal: bool,
-) -> Collection:
-    if where is None:
-        return _half(left, right, pairs, "anti", suffix="_right", where=None, nulls_equal=nulls_equal)
-    return _without(left, inner.select(*left.schema.names))
-
-
-def _without(side: Collection, matched: Collection) -> Collection:
-    """Return the rows of a side that are not among those matched, with their own counts; NULL is a value here."""
-    on = [(n, n) for n in side.schema.names]
-    return side.concat(_inner(side, matched.distinct(), on, "_right", nulls_equal=True).negate())
-
-
-def _copied(name: str) -> str:
-    return f"{name} of the row"
-
-
-def _with_copy_of_row(right: Collection) -> Collection:
-    """Return the right rows with every column twice, so that the row can be told from the joined pair."""
-    return right.with_columns(**{_copied(f.name): col(f.name) for f in right.schema})
-
-
-def _padded(rows: Collection, schema: Schema, names: dict[str, str]) -> Collection:
-    """Return the rows in a wider schema: each column from the one ``names`` says, or its namesake, or NULL."""
-    taken = {}
-    for f in schema:
-        source = names.get(f.name, None if names else f.name)
-        there = source is not None and source in rows.schema
-        taken[f.name] = (col(source) if there and source is not None else lit(None)).cast(f.dtype)
-    return rows.select(**taken)

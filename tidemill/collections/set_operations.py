@@ -1,10 +1,12 @@
-"""SQL's set operations and small conveniences, composed of other operators."""
+"""SQL's set operations, which are composites, and small conveniences."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tidemill.collections.builder import either_nullable
+from tidemill.dataflow.composites import SetOperation
 from tidemill.errors import SchemaError
 from tidemill.expressions.binding import bind
 from tidemill.expressions.expr import col, lit
@@ -17,23 +19,27 @@ __all__ = ["except_all", "except_distinct", "fill_null", "intersect"]
 
 def except_all(left: Collection, right: Collection) -> Collection:
     """Return the left rows with counts lessened by the right ones, never below 0."""
-    return left.concat(right.aligned_to(left.schema, "except_all").negate()).threshold(_not_below_zero)
-
-
-def _not_below_zero(_row: Any, count: int) -> int:
-    return max(count, 0)
+    return _set_operation("except_all", left, right)
 
 
 def except_distinct(left: Collection, right: Collection) -> Collection:
     """Return once each left row that is not among the right ones; NULL is a value like any other here."""
-    aligned = right.aligned_to(left.schema, "except_distinct")
-    return left.distinct().antijoin(aligned, on=list(left.schema.names), nulls_equal=True)
+    return _set_operation("except_distinct", left, right)
 
 
 def intersect(left: Collection, right: Collection) -> Collection:
     """Return once each left row that is among the right ones too; NULL is a value like any other here."""
-    aligned = right.aligned_to(left.schema, "intersect")
-    return left.distinct().semijoin(aligned, on=list(left.schema.names), nulls_equal=True)
+    return _set_operation("intersect", left, right)
+
+
+def _set_operation(operation: str, left: Collection, right: Collection) -> Collection:
+    right = right.aligned_to(left.schema, operation)
+    schema = either_nullable(left.schema, right.schema) if operation == "except_all" else left.schema
+    builder = left.builder
+    scope = builder.meeting_scope([left.node, right.node])
+    inputs = (builder.enter(left.node, scope), builder.enter(right.node, scope))
+    made = builder.graph.add(SetOperation, scope=scope, inputs=inputs, schema=schema, operation=operation)
+    return builder.collection(made)
 
 
 def fill_null(collection: Collection, value: Any) -> Collection:

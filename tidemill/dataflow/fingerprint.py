@@ -10,6 +10,7 @@ import attrs
 
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Node
+from tidemill.expressions.binding import Bound
 
 __all__ = ["describe", "difference", "fingerprint"]
 
@@ -51,8 +52,8 @@ def _value(value: Any) -> str:
         return f"#{value.id}"
     if isinstance(value, tuple):
         return "(" + ", ".join(map(_value, value)) + ")"
-    if hasattr(value, "sql"):
-        return str(value.sql())
+    if isinstance(value, Bound):
+        return value.sql()
     if attrs.has(type(value)):
         return "(" + ", ".join(_value(getattr(value, f.name)) for f in attrs.fields(type(value))) + ")"
     return getattr(value, "__qualname__", type(value).__qualname__) if callable(value) else repr(value)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tidemill.dataflow.lattice import Time
-from tidemill.dataflow.nodes import Enter, Feedback, Input, Leave, Node, Output, Variable
+from tidemill.dataflow.nodes import Arrange, Enter, Feedback, Input, Leave, Node, Output, Variable
 from tidemill.dataflow.scopes import Scope
 from tidemill.errors import GraphError
 from tidemill.site import Site
@@ -39,6 +40,10 @@ class Graph:
         self._closed: set[Scope] = set()
         self._feedback: dict[Variable, Feedback] = {}
         self._names: dict[tuple[type[Node], str], Node] = {}
+        self._entered: dict[tuple[Node, Scope], Enter] = {}
+        self._arranged: dict[tuple[Node, tuple[int, ...]], Arrange] = {}
+        self._behalf: Node | None = None
+        """Whose name and line nodes get that are added now, where that is not the user's line being run."""
 
     # -- making ---------------------------------------------------------------------------------------------------
 
@@ -64,15 +69,20 @@ class Graph:
     def add(self, kind: type[N], *, scope: Scope, inputs: tuple[Node, ...] = (), name: str = "", **fields: Any) -> N:
         """Return a new node of this kind, checked; without a name it takes the name of its kind."""
         self._check_open(scope)
-        node = kind(
-            id=len(self.nodes),
-            name=name or kind.__name__.lower(),
-            scope=scope,
-            site=Site.here(),
-            inputs=inputs,
-            **fields,
-        )
-        return self.put(node)
+        if self._behalf is None:
+            name, site = name or kind.__name__.lower(), Site.here()
+        else:
+            name, site = name or self._behalf.name, self._behalf.site
+        return self.put(kind(id=len(self.nodes), name=name, scope=scope, site=site, inputs=inputs, **fields))
+
+    @contextmanager
+    def on_behalf_of(self, node: Node) -> Iterator[None]:
+        """Give nodes that are added meanwhile the name and the user's line of a node: they are made for it."""
+        before, self._behalf = self._behalf, node
+        try:
+            yield
+        finally:
+            self._behalf = before
 
     def put(self, node: N) -> N:
         """Add a node that was made elsewhere, checked; its id has to be the next one. For passes, which copy graphs."""
@@ -82,10 +92,14 @@ class Graph:
         return node
 
     def emptied(self) -> Graph:
-        """Return a graph with the same name, times and scopes, and no nodes: for a pass to fill."""
+        """Return a graph with the same name, times and scopes, all of them open, and no nodes: for a pass to fill."""
         made = Graph(self.name, self.coordinates)
-        made.root, made.scopes, made._closed = self.root, list(self.scopes), set(self._closed)
+        made.root, made.scopes = self.root, list(self.scopes)
         return made
+
+    def close_as(self, other: Graph) -> None:
+        """Close the scopes that are closed in a graph of which this is a copy."""
+        self._closed = set(other._closed)
 
     def mark(self) -> tuple[int, int]:
         """Return how much there is, to go back to with `truncate`."""
@@ -98,6 +112,8 @@ class Graph:
             self.digraph.remove_node(node.id)
             self._names = {key: n for key, n in self._names.items() if n is not node}
         self._feedback = {v: f for v, f in self._feedback.items() if f.id < nodes and v.id < nodes}
+        self._entered = {key: n for key, n in self._entered.items() if n.id < nodes}
+        self._arranged = {key: n for key, n in self._arranged.items() if n.id < nodes}
         del self.nodes[nodes:]
         del self.scopes[scopes:]
 
@@ -115,6 +131,10 @@ class Graph:
         if isinstance(node, Feedback):
             self._feedback[node.variable] = node
             self.digraph.add_edge(node.id, node.variable.id, port=0, feedback=True)
+        elif isinstance(node, Enter):
+            self._entered.setdefault((node.inputs[0], node.scope), node)
+        elif isinstance(node, Arrange):
+            self._arranged.setdefault((node.inputs[0], node.keys), node)
         if _is_asked_by_name(node):
             self._names[type(node), node.name] = node
 
@@ -133,6 +153,14 @@ class Graph:
     def feedback_of(self, variable: Variable) -> Feedback:
         """Return the node that defines a loop's variable; ``KeyError`` while the block is still open without one."""
         return self._feedback[variable]
+
+    def entered(self, node: Node, scope: Scope) -> Enter | None:
+        """Return what brings a node into a loop directly inside its scope, if anything does; the first that does."""
+        return self._entered.get((node, scope))
+
+    def arranged(self, node: Node, keys: tuple[int, ...]) -> Arrange | None:
+        """Return a node's arrangement by these columns, if there is one; the first that was made."""
+        return self._arranged.get((node, keys))
 
     def consumers(self, node: Node) -> list[tuple[Node, int]]:
         """Return who reads a node, and at which port, in the order of ids; not counting the way back."""

@@ -1,7 +1,7 @@
 """The closed set of primitive operators. Every dataflow is made of these; each engine knows each of them.
 
 A node is data: what it reads, what its rows look like, where it lives, where the user wrote it. How it works is the
-engines' business. Row types and scalar expressions are known here only by what the graph needs of them.
+engines' business. What is composed of these is in `composites`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Protocol
 import attrs
 
 from tidemill.dataflow.scopes import Scope
+from tidemill.expressions.binding import Bound, BoundColumn
+from tidemill.expressions.schema import Schema
 from tidemill.site import Site
 
 __all__ = [
@@ -34,30 +36,11 @@ __all__ = [
     "Reduce",
     "ReduceLogic",
     "Retime",
-    "RowType",
-    "Scalar",
     "Threshold",
     "Variable",
+    "arranged_keys",
+    "outside",
 ]
-
-
-class RowType(Protocol):
-    """What a graph needs to know of a schema."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns' names, in order."""
-        ...
-
-    def __str__(self) -> str: ...
-
-
-class Scalar(Protocol):
-    """What a graph needs to know of a scalar expression bound to a schema."""
-
-    def sql(self) -> str:
-        """Return the expression as SQL text, for people to read."""
-        ...
 
 
 class ReduceLogic(Protocol):
@@ -84,13 +67,12 @@ class Limits:
 
 @attrs.frozen(eq=False, kw_only=True)
 class Node:
-    """A primitive operator. Nodes are compared by identity; ``id`` is their place in the order of making."""
+    """An operator. Nodes are compared by identity; ``id`` is their place in the order of making."""
 
     id: int
     name: str
     scope: Scope
-    schema: Any
-    """The `RowType` of what it gives; which class that is, the layer above decides."""
+    schema: Schema
     site: Site
     inputs: tuple[Node, ...] = ()
 
@@ -135,7 +117,13 @@ class Input(Node):
 class Map(Node):
     """Each row becomes the values of the expressions, at the same time with the same count."""
 
-    columns: tuple[Scalar, ...]
+    columns: tuple[Bound, ...]
+
+    @property
+    def picked(self) -> tuple[int, ...] | None:
+        """The columns that it picks, if it does nothing else."""
+        found = tuple(c.index for c in self.columns if isinstance(c, BoundColumn))
+        return found if len(found) == len(self.columns) else None
 
     def describe(self) -> str:
         pairs = zip(self.schema.names, (c.sql() for c in self.columns), strict=True)
@@ -146,7 +134,7 @@ class Map(Node):
 class Filter(Node):
     """Keeps the rows for which the predicate is true (not false, not NULL)."""
 
-    predicate: Scalar
+    predicate: Bound
 
     def describe(self) -> str:
         return self.predicate.sql()
@@ -297,8 +285,19 @@ class Output(Node):
     changes: bool | int = True
 
 
-def _key_names(arranged: Node) -> Iterable[str]:
-    while isinstance(arranged, Enter):
-        (arranged,) = arranged.inputs
+def outside(node: Node) -> Node:
+    """Return what a node was before it was brought into loops."""
+    while isinstance(node, Enter):
+        (node,) = node.inputs
+    return node
+
+
+def arranged_keys(node: Node) -> tuple[int, ...]:
+    """Return by which columns an arrangement is, however deep into loops it was brought."""
+    arranged = outside(node)
     assert isinstance(arranged, Arrange)
-    return [arranged.schema.names[i] for i in arranged.keys]
+    return arranged.keys
+
+
+def _key_names(arranged: Node) -> Iterable[str]:
+    return [arranged.schema.names[i] for i in arranged_keys(arranged)]

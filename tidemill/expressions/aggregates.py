@@ -10,13 +10,13 @@ import attrs
 from tidemill.errors import SchemaError
 from tidemill.expressions.binding import Bound, bind
 from tidemill.expressions.expr import Expr, as_expr, lit, when
-from tidemill.expressions.ordering import OrderColumn
-from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.ordering import OrderColumn, OrderKey, bind_order
+from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import BOOL, FLOAT64, INT64, DType, decimal_type, list_type
 
 __all__ = [
-    "ORDERED", "Aggregate", "Aggregates", "BoundAggregate", "UserReduce", "avg", "bool_and", "bool_or", "count",
-    "count_distinct", "first", "last", "list", "max", "min", "stddev", "sum", "variance",
+    "ORDERED", "Aggregate", "AggregateCall", "Aggregates", "BoundAggregate", "UserReduce", "avg", "bool_and",
+    "bool_or", "count", "count_distinct", "first", "last", "list", "max", "min", "stddev", "sum", "variance",
 ]  # fmt: skip
 
 # The public names are SQL's; `from tidemill import *` leaves those that would shadow a builtin out.
@@ -164,6 +164,33 @@ def list(argument: Any, *, order_by: Any = None) -> Aggregate:  # noqa: A001 - S
 
 
 @attrs.frozen
+class AggregateCall:
+    """An aggregate bound to the rows it is of.
+
+    ``condition`` says which rows take part, ``order`` in which order they are, in those that look at rows in an order;
+    without one it is that of the values. The others have the condition in their argument.
+    """
+
+    function: str
+    argument: Bound | None
+    output: DType
+    condition: Bound | None = None
+    order: tuple[OrderKey, ...] = ()
+
+    @property
+    def nullable(self) -> bool:
+        """Whether a group can have NULL here: all but counts and lists can."""
+        return self.function not in ("count", "count_distinct", "list")
+
+    def describe(self) -> str:
+        """Return the aggregate as SQL has it."""
+        of = "*" if self.argument is None else self.argument.sql()
+        by = f" ORDER BY {', '.join(key.describe() for key in self.order)}" if self.order else ""
+        where = "" if self.condition is None else f" FILTER (WHERE {self.condition.sql()})"
+        return f"{self.function}({of}{by}){where}"
+
+
+@attrs.frozen
 class BoundAggregate:
     """An aggregate over a column of a Reduce's input; without a column, over the rows themselves.
 
@@ -179,11 +206,6 @@ class BoundAggregate:
     order: tuple[OrderColumn, ...] = ()
     condition: int | None = None
     tells_apart: tuple[int, ...] = ()
-
-    @property
-    def nullable(self) -> bool:
-        """Whether a group can have NULL here: all but counts and lists can."""
-        return self.function not in ("count", "count_distinct", "list")
 
     def describe(self) -> str:
         """Return the function, and of those of ordered rows the columns and the order."""
@@ -220,16 +242,24 @@ class UserReduce:
         return getattr(self.function, "__qualname__", type(self.function).__name__)
 
 
-def bind_aggregate(aggregate: Any, name: str, schema: Schema, column: int) -> tuple[BoundAggregate, Bound | None]:
-    """Return a bound aggregate that reads ``column``, and the expression which that column has to hold."""
+def bind_aggregate(aggregate: Any, name: str, schema: Schema) -> AggregateCall:
+    """Return an aggregate bound to the rows of a schema; ``name``, its column's, is for errors."""
     if not isinstance(aggregate, Aggregate):
         msg = f"{name}={aggregate!r} is not an aggregate: expected something like tm.count() or tm.sum('x')"
         raise SchemaError(msg)
     expression = aggregate.input_expression(schema)
     if expression is None:
-        return BoundAggregate(aggregate.function, None, None, INT64), None
+        return AggregateCall(aggregate.function, None, INT64)
     bound = bind(expression, schema)
-    return BoundAggregate(aggregate.function, column, bound.dtype, _output(aggregate.function, bound, name)), bound
+    output = _output(aggregate.function, bound, name)
+    if aggregate.function not in ORDERED:
+        return AggregateCall(aggregate.function, bound, output)
+    condition = None
+    if aggregate.condition is not None:
+        condition = bind(as_expr(aggregate.condition, schema), schema, expected=BOOL)
+    by_value = aggregate.function == "list" and aggregate.order_by is None
+    order = () if by_value else bind_order(aggregate.order_by, schema)
+    return AggregateCall(aggregate.function, bound, output, condition, order)
 
 
 def _output(function: str, bound: Bound, name: str) -> DType:  # noqa: PLR0911 - one line a family of functions
@@ -260,9 +290,3 @@ def _output(function: str, bound: Bound, name: str) -> DType:  # noqa: PLR0911 -
 
 def _at_most_38(digits: int) -> int:
     return 38 if digits > 38 else digits  # noqa: PLR2004, FURB136 - `min` is the aggregate here
-
-
-def output_fields(aggregates: Aggregates) -> tuple[Field, ...]:
-    """Return the columns that hold the aggregates, in their order."""
-    pairs = zip(aggregates.names, aggregates.columns, strict=True)
-    return tuple(Field(name, a.output, a.nullable) for name, a in pairs)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from tidemill.errors import SchemaError, UnknownColumnError, did_you_mean
-from tidemill.expressions.expr import INT64_MAX, Call, Cast, Column, Expr, Literal, literal_type, resolve
+from tidemill.expressions.expr import INT64_MAX, Call, Cast, Column, Expr, Literal, as_expr, literal_type, resolve
 from tidemill.expressions.functions import FUNCTIONS, NULL, Function, Signature, can_cast, common_type, widens
 from tidemill.expressions.functions.operators import SIGNS, by_type
 from tidemill.expressions.intervals import INTERVALS, unit_of
@@ -24,7 +24,17 @@ if TYPE_CHECKING:
 
     from tidemill.expressions.schema import Schema
 
-__all__ = ["Bound", "BoundCall", "BoundColumn", "BoundLiteral", "Operand", "bind", "bind_call", "bind_cast"]
+__all__ = [
+    "Bound",
+    "BoundCall",
+    "BoundColumn",
+    "BoundLiteral",
+    "Operand",
+    "bind",
+    "bind_call",
+    "bind_cast",
+    "bind_predicate",
+]
 
 INT32_MAX = 2**31 - 1
 _SPECIAL_FLOATS = {"NaN", "Infinity", "-Infinity"}
@@ -140,6 +150,15 @@ def bind(expression: Expr, schema: Schema, *, expected: DType | None = None) -> 
         return _coerce(bound, expected)
     if bound.dtype == NULL:
         msg = "NULL alone has no type: give it one, as in lit(None).cast('int64') or CAST(NULL AS BIGINT)"
+        raise SchemaError(msg)
+    return bound
+
+
+def bind_predicate(value: Any, schema: Schema, what: str) -> Bound:
+    """Return a condition as the user gives it (an expression or SQL text), bound; ``what`` asks for it, in errors."""
+    bound = bind(as_expr(value, schema), schema)
+    if bound.dtype != BOOL:
+        msg = f"{what}: {bound.sql()} is of type {bound.dtype}: expected bool"
         raise SchemaError(msg)
     return bound
 

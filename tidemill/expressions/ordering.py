@@ -13,7 +13,7 @@ from tidemill.expressions.expr import Expr, as_expr, col
 from tidemill.expressions.functions.hashing import xxhash64
 from tidemill.expressions.schema import Schema
 
-__all__ = ["OrderColumn", "SortKey", "TopK", "asc", "bind_order", "desc", "hash_of_row"]
+__all__ = ["OrderColumn", "OrderKey", "SortKey", "TopK", "asc", "bind_order", "desc", "hash_of_row"]
 
 Nulls = Literal["first", "last"]
 
@@ -45,6 +45,19 @@ def _first(nulls: str) -> bool:
 
 
 @attrs.frozen
+class OrderKey:
+    """An expression to sort by, bound, and how."""
+
+    expression: Bound
+    descending: bool
+    nulls_first: bool
+
+    def describe(self) -> str:
+        """Return it as SQL has it."""
+        return self.expression.sql() + _how(self.descending, self.nulls_first)
+
+
+@attrs.frozen
 class OrderColumn:
     """A column to sort by, and how."""
 
@@ -54,8 +67,12 @@ class OrderColumn:
 
     def describe(self) -> str:
         """Return it as SQL has it, with the column's number."""
-        nulls = "" if self.nulls_first is not self.descending else f" NULLS {'FIRST' if self.nulls_first else 'LAST'}"
-        return f"#{self.column}{' DESC' if self.descending else ''}{nulls}"
+        return f"#{self.column}{_how(self.descending, self.nulls_first)}"
+
+
+def _how(descending: bool, nulls_first: bool) -> str:
+    nulls = "" if nulls_first is not descending else f" NULLS {'FIRST' if nulls_first else 'LAST'}"
+    return f"{' DESC' if descending else ''}{nulls}"
 
 
 @attrs.frozen
@@ -78,11 +95,11 @@ def hash_of_row(schema: Schema) -> Expr:
     return xxhash64(*(col(name) for name in schema.names))
 
 
-def bind_order(order_by: Any, schema: Schema) -> list[tuple[Bound, SortKey]]:
-    """Return the expressions of an ``order_by=``, bound, with their sort keys."""
+def bind_order(order_by: Any, schema: Schema) -> tuple[OrderKey, ...]:
+    """Return the keys of an ``order_by=``, bound."""
     keys = order_by if isinstance(order_by, Sequence) and not isinstance(order_by, str) else [order_by]
     if not keys or order_by is None:
         msg = f"order_by={order_by!r}: expected at least one column or expression to sort by"
         raise SchemaError(msg)
     found = [k if isinstance(k, SortKey) else asc(k) for k in keys]
-    return [(bind(as_expr(k.expression, schema), schema), k) for k in found]
+    return tuple(OrderKey(bind(as_expr(k.expression, schema), schema), k.descending, k.nulls_first) for k in found)

@@ -19,7 +19,7 @@ from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.renderer.reference.upserts import Upserts
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.metrics import Metrics
-from tidemill.renderer.runs.queued import Change, Queued, schema_of
+from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.writes import Writes
 
@@ -34,8 +34,8 @@ class SparkHistories:
 
     def start(self, plan: GraphPlan, keep: int) -> Run:
         """Return a run that renders when all inputs are closed."""
-        frontiers = Frontiers(plan.graph, keep)
-        return Run(_HistoryExecutor(plan.graph), frontiers)
+        graph = plan.without_passes()
+        return Run(_HistoryExecutor(graph), Frontiers(graph, keep))
 
 
 class _HistoryExecutor:
@@ -76,7 +76,7 @@ class _HistoryExecutor:
         frames = {node.name: updates_of(spark, node, *self._listed(node)) for node in self._queued}
         for name, frame in render(self._graph, spark, frames, *self._names).items():
             output = self._graph.outputs[name]
-            self._results[output] = table_of(schema_of(output), frame, self._users + 1)
+            self._results[output] = table_of(output.schema, frame, self._users + 1)
 
     @property
     def _names(self) -> tuple[str | None, str]:
@@ -105,12 +105,12 @@ class _HistoryExecutor:
         for row, diff in zip(python_rows(table), diffs, strict=True):  # type: ignore[call-overload]
             counts[row] = counts.get(row, 0) + int(diff)
         found = {row: count for row, count in counts.items() if count}
-        schema = schema_of(node)
+        schema = node.schema
         return Rows(schema, arrow_table(schema, list(found)), np.array(list(found.values()), np.int64), at)
 
     def take_unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
         table, times, diffs = self._updates(node)
-        return Updates(schema_of(node), self._graph.coordinates, table, times, diffs, lower, upper)  # type: ignore[arg-type]
+        return Updates(node.schema, self._graph.coordinates, table, times, diffs, lower, upper)  # type: ignore[arg-type]
 
     def changed_since(self, node: Output, time: Time, since: Antichain, upper: Antichain) -> Updates:
         raise NotImplementedError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -22,7 +22,6 @@ from tidemill.dataflow.nodes import (
     Node,
     Retime,
 )
-from tidemill.dataflow.passes.fuse import columns_of
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.binding import Bound, BoundColumn
 from tidemill.expressions.rewriting import column, column_uses, substituted
@@ -53,9 +52,9 @@ def columns_read(graph: Graph, node: Node) -> set[int]:
     found: set[int] = set()
     for consumer, _ in graph.consumers(node):
         if isinstance(consumer, Map):
-            found.update(i for bound in columns_of(consumer) for i in column_uses(bound))
+            found.update(i for bound in consumer.columns for i in column_uses(bound))
         elif isinstance(consumer, Filter):
-            found |= {*column_uses(cast("Bound", consumer.predicate)), *columns_read(graph, consumer)}
+            found |= {*column_uses(consumer.predicate), *columns_read(graph, consumer)}
         else:
             found.update(range(len(node.schema)))
     return found
@@ -74,13 +73,13 @@ class _Pruning:
         """Return which columns a node reads of an input."""
         if isinstance(node, (Map, Concat, Arrange)):
             wanted = self._wanted(node)
-            return (i for w in wanted for i in column_uses(columns_of(node)[w])) if isinstance(node, Map) else wanted
+            return (i for w in wanted for i in column_uses(node.columns[w])) if isinstance(node, Map) else wanted
         if isinstance(node, Join):
             width = len(node.inputs[0].schema)
             picked = [node.output[w] for w in self._wanted(node)]
             return [p - width * port for p in picked if (p >= width) == bool(port)]
         if isinstance(node, Filter):
-            return {*self._read[node], *column_uses(cast("Bound", node.predicate))}
+            return {*self._read[node], *column_uses(node.predicate)}
         if isinstance(node, _PASS_ON):
             return self._read[node]
         return range(len(node.inputs[port].schema))
@@ -110,10 +109,10 @@ def _narrowed(node: Node, sources: list[Places], left: Places) -> Node:
     """Return a node that gives these columns, over inputs of which those are left."""
     schema = Schema(tuple(node.schema.fields[i] for i in left))
     if isinstance(node, Map):
-        columns = tuple(_moved(columns_of(node)[i], sources[0]) for i in left)
+        columns = tuple(_moved(node.columns[i], sources[0]) for i in left)
         return attrs.evolve(node, schema=schema, columns=columns)
     if isinstance(node, Filter):
-        return attrs.evolve(node, schema=schema, predicate=_moved(cast("Bound", node.predicate), sources[0]))
+        return attrs.evolve(node, schema=schema, predicate=_moved(node.predicate, sources[0]))
     if isinstance(node, Arrange):
         return attrs.evolve(node, schema=schema, keys=tuple(left.index(k) for k in node.keys))
     if isinstance(node, Join):

@@ -31,7 +31,7 @@ def merged(copy: Copy, node: Node, inputs: tuple[Node, ...], known: dict[Hashabl
     if isinstance(node, _UNLIKE_ALL):
         return copy.put(node, inputs=inputs)
     own = (_key(getattr(node, f.name)) for f in attrs.fields(type(node)) if f.name not in _COMMON)
-    key = (type(node), node.scope, inputs, node.schema, *own)
+    key = (node.kind, node.scope, inputs, node.schema, *own)
     if key not in known:
         known[key] = copy.put(node, inputs=inputs)
     return known[key]

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import functools
-from typing import Final, cast
+from collections.abc import Sequence
+from typing import Final
 
 import attrs
 
+from tidemill.dataflow.composites import (
+    Aggregate,
+    AntiJoin,
+    Composite,
+    OuterJoin,
+    PartneredJoin,
+    SemiJoin,
+    SetOperation,
+    TopK,
+)
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import (
     Arrange,
@@ -20,8 +31,8 @@ from tidemill.dataflow.nodes import (
     Node,
     Retime,
     Threshold,
+    outside,
 )
-from tidemill.dataflow.passes.fuse import columns_of
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.binding import Bound, BoundColumn, BoundLiteral
 from tidemill.expressions.rewriting import both, can_fail, column, column_uses, conditions, substituted
@@ -34,14 +45,15 @@ _PASS_ON: Final = (Consolidate, Enter, Negate, Retime)
 def push_filters(graph: Graph) -> Graph:
     """Return the graph with filters as near to the inputs as they can be.
 
-    They go below maps, for columns which those take as they are; below joins, to the side whose columns they read;
-    below concats and distinct; and out of loops which their rows enter. Only what cannot fail is moved, for it will see
-    rows that it did not see before; and only past operators that nobody else reads.
+    They go below maps, for columns which those take as they are; below joins, to the side whose columns they read,
+    where all rows of that side come through; below groups, for their keys; below concats, set operations and distinct;
+    and out of loops which their rows enter. Only what cannot fail is moved, for it will see rows that it did not see
+    before; and only past operators that nobody else reads.
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-        if isinstance(node, Filter) and not can_fail(cast("Bound", node.predicate)):
-            return _pushed(copy, node, cast("Bound", node.predicate), inputs[0])
+        if isinstance(node, Filter) and not can_fail(node.predicate):
+            return _pushed(copy, node, node.predicate, inputs[0])
         return copy.put(node, inputs=inputs)
 
     return rebuild(graph, rewrite)
@@ -52,14 +64,16 @@ def _pushed(copy: Copy, node: Filter, predicate: Bound, source: Node) -> Node:
     if copy.readers(source) <= 1:
         if isinstance(source, _PASS_ON) or (isinstance(source, Threshold) and source.function is None):
             return copy.put(source, inputs=(_pushed(copy, node, predicate, source.inputs[0]),))
-        if isinstance(source, Concat):
+        if isinstance(source, (Concat, SetOperation)):
             return copy.put(source, inputs=tuple(_pushed(copy, node, predicate, s) for s in source.inputs))
         if isinstance(source, Map):
-            before = _before(predicate, source)
+            before = _before(predicate, source.columns)
             if before is not None:
                 return copy.put(source, inputs=(_pushed(copy, node, before, source.inputs[0]),))
         if isinstance(source, Join):
             return _below_join(copy, node, predicate, source)
+        if isinstance(source, Composite):
+            return _below_composite(copy, node, predicate, source)
     return _filtered(copy, node, predicate, source)
 
 
@@ -69,12 +83,20 @@ def _filtered(copy: Copy, node: Filter, predicate: Bound, source: Node) -> Node:
     return copy.put(made, inputs=(source,), predicate=predicate)
 
 
-def _before(predicate: Bound, source: Map) -> Bound | None:
-    """Return what a predicate asks of the rows before a Map; None where it would work out what the Map works out."""
-    columns = columns_of(source)
-    if not all(isinstance(columns[i], (BoundColumn, BoundLiteral)) for i in column_uses(predicate)):
-        return None
-    return substituted(predicate, lambda c: columns[c.index])
+def _before(predicate: Bound, columns: Sequence[Bound | None]) -> Bound | None:
+    """Return what a predicate asks of the rows of which these columns are worked out.
+
+    None where one it asks for is not theirs, or takes working out, which would be done twice.
+    """
+
+    def taken(asked: BoundColumn) -> Bound:
+        found = columns[asked.index]
+        assert found is not None, "only columns that are there are asked for"
+        return found
+
+    if all(isinstance(columns[i], (BoundColumn, BoundLiteral)) for i in column_uses(predicate)):
+        return substituted(predicate, taken)
+    return None
 
 
 def _below_join(copy: Copy, node: Filter, predicate: Bound, join: Join) -> Node:
@@ -104,9 +126,14 @@ def _of_side(join: Join, side: int, output: BoundColumn) -> BoundColumn:
 
 def _is_private(copy: Copy, arranged: Node) -> bool:
     """Return whether nobody else uses an arrangement."""
-    while isinstance(arranged, Enter) and copy.readers(arranged) <= 1:
-        (arranged,) = arranged.inputs
-    return isinstance(arranged, Arrange) and copy.readers(arranged) <= 1
+    return isinstance(outside(arranged), Arrange) and _is_read_once(copy, arranged)
+
+
+def _is_read_once(copy: Copy, node: Node) -> bool:
+    """Return whether a node has one reader, in the loops that it enters and outside of them."""
+    while isinstance(node, Enter) and copy.readers(node) <= 1:
+        (node,) = node.inputs
+    return copy.readers(node) <= 1
 
 
 def _below_arrangement(copy: Copy, node: Filter, predicate: Bound, arranged: Node) -> Node:
@@ -114,3 +141,51 @@ def _below_arrangement(copy: Copy, node: Filter, predicate: Bound, arranged: Nod
     if isinstance(arranged, Enter):
         return copy.put(arranged, inputs=(_below_arrangement(copy, node, predicate, source),))
     return copy.put(arranged, inputs=(_pushed(copy, node, predicate, source),))
+
+
+def _below_composite(copy: Copy, node: Filter, predicate: Bound, source: Composite) -> Node:
+    """Return a composite with the conditions below it that only look at columns it takes as they are from one input.
+
+    What a join looks up in is left to those who look up in it, too.
+    """
+    side, columns = _taken_as_they_are(source)
+    if isinstance(source, PartneredJoin) and not _is_read_once(copy, source.inputs[side]):
+        return _filtered(copy, node, predicate, source)
+    inputs, above = list(source.inputs), list[Bound]()
+    for condition in conditions(predicate):
+        before = _before(condition, columns) if set(column_uses(condition)) else None
+        if before is None:
+            above.append(condition)
+        else:
+            inputs[side] = _pushed(copy, node, before, inputs[side])
+    made = source if inputs == list(source.inputs) else copy.put(source, inputs=tuple(inputs))
+    return _filtered(copy, node, functools.reduce(both, above), made) if above else made
+
+
+def _taken_as_they_are(source: Composite) -> tuple[int, Sequence[Bound | None]]:
+    """Return of which input the rows that do not pass may be left out, and what it has for each column given.
+
+    Of a join, one side, if each of its rows comes through or not by itself; of groups, their keys.
+    """
+    nothing: list[Bound | None] = [None] * len(source.schema)
+    if isinstance(source, (SemiJoin, AntiJoin)) or (isinstance(source, OuterJoin) and source.how == "left"):
+        left = source.inputs[0].schema
+        return 0, [*(column(left, i) for i in range(len(left))), *nothing[len(left) :]]
+    if isinstance(source, OuterJoin) and source.how == "right":
+        return 1, _of_right(source)
+    if isinstance(source, Aggregate):
+        return 0, [*source.keys, *nothing[len(source.keys) :]]
+    if isinstance(source, TopK):
+        own = [column(source.schema, i) for i in range(len(source.schema))]
+        return 0, [c if c in source.keys else None for c in own]
+    return 0, nothing
+
+
+def _of_right(join: OuterJoin) -> list[Bound | None]:
+    """Return what the right side of a right join has for each column given: for keys too, where the types agree."""
+    left, right = (source.schema for source in join.inputs)
+    keys = dict(join.on)
+    wanted = [keys.get(name) for name in left.names]
+    wanted += [name for name in right.names if name not in keys.values()]
+    found = [None if name is None else column(right, right.index(name)) for name in wanted]
+    return [c if c and c.dtype == f.dtype else None for c, f in zip(found, join.schema, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -16,7 +16,7 @@ from tidemill.expressions.types import FLOAT64
 if TYPE_CHECKING:
     from tidemill.dataflow.graph import Graph
 
-__all__ = ["fuse_linear", "is_projection"]
+__all__ = ["fuse_linear"]
 
 
 def fuse_linear(graph: Graph) -> Graph:
@@ -40,28 +40,18 @@ def _fused(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
     return copy.put(node, inputs=inputs)
 
 
-def columns_of(node: Map) -> tuple[Bound, ...]:
-    """Return a Map's expressions, typed: to the graph they are just something with SQL text."""
-    return cast("tuple[Bound, ...]", node.columns)
-
-
-def is_projection(node: Map) -> bool:
-    """Return whether a Map only picks columns."""
-    return all(isinstance(c, BoundColumn) for c in node.columns)
-
-
 def _map(copy: Copy, node: Map, source: Node) -> Node:
     fused = node
-    while isinstance(source, Map) and (is_projection(source) or copy.readers(source) <= 1):
-        composed = _composed(columns_of(fused), source)
+    while isinstance(source, Map) and (source.picked is not None or copy.readers(source) <= 1):
+        composed = _composed(fused.columns, source)
         if composed is None:
             break
-        origin = source if any(can_fail(c) for c in columns_of(source)) else fused
+        origin = source if any(can_fail(c) for c in source.columns) else fused
         fused = attrs.evolve(fused, columns=composed, name=origin.name, site=origin.site)
         (source,) = source.inputs
-    if is_projection(fused):
-        picked = [c.index for c in columns_of(fused) if isinstance(c, BoundColumn)]
-        if picked == list(range(len(source.schema))) and fused.schema == source.schema:
+    picked = fused.picked
+    if picked is not None:
+        if picked == tuple(range(len(source.schema))) and fused.schema == source.schema:
             return source
         if isinstance(source, Join) and copy.readers(source) <= 1:
             output = tuple(source.output[i] for i in picked)
@@ -76,11 +66,10 @@ def _composed(outer: tuple[Bound, ...], inner: Map) -> tuple[Bound, ...] | None:
     only where it makes no rows equal; and then it has to read the same in an error. A computed float is brought into
     its one form (no -0.0, one NaN) between the two.
     """
-    within = columns_of(inner)
+    within = inner.columns
     if any(can_fail(c) for c in outer):
         sources = inner.inputs[0].schema
-        picked = {c.index for c in within if isinstance(c, BoundColumn)}
-        if len(picked) < len(sources) or not is_projection(inner) or inner.schema.names != _names(within):
+        if inner.picked is None or len(set(inner.picked)) < len(sources) or inner.schema.names != _names(within):
             return None
     uses = Counter(i for c in outer for i in column_uses(c))
     used_inside = {i for c in outer if not isinstance(c, BoundColumn) for i in column_uses(c)}
@@ -99,10 +88,8 @@ def _names(columns: tuple[Bound, ...]) -> tuple[str, ...]:
 
 
 def _filter(copy: Copy, node: Filter, source: Node) -> Node:
-    predicate = cast("Bound", node.predicate)
-    if isinstance(source, Filter) and copy.readers(source) <= 1 and not can_fail(predicate):
-        first = cast("Bound", source.predicate)
-        return copy.put(source, inputs=source.inputs, predicate=both(first, predicate))
+    if isinstance(source, Filter) and copy.readers(source) <= 1 and not can_fail(node.predicate):
+        return copy.put(source, inputs=source.inputs, predicate=both(source.predicate, node.predicate))
     return copy.put(node, inputs=(source,))
 
 

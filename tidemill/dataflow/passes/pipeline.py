@@ -1,10 +1,14 @@
-"""The passes a graph goes through before an engine runs it: functions graph -> graph, in a tuple read top to bottom."""
+"""The passes a graph goes through before an engine runs it: functions graph -> graph, in a tuple read top to bottom.
+
+Composites are lowered on the way, which is no pass to be chosen: first what knows them, then `lower`, then all passes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeAlias
 
+from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.passes.arrangements import share_arrangements
 from tidemill.dataflow.passes.columns import prune_columns
@@ -12,9 +16,10 @@ from tidemill.dataflow.passes.consolidations import drop_consolidations
 from tidemill.dataflow.passes.duplicates import remove_duplicates
 from tidemill.dataflow.passes.filters import push_filters
 from tidemill.dataflow.passes.fuse import fuse_linear
+from tidemill.dataflow.passes.lowering import has_composites, lower
 from tidemill.errors import UnknownNameError, did_you_mean
 
-__all__ = ["PASSES", "Pass", "Passes", "optimised", "passes_named"]
+__all__ = ["KNOW_COMPOSITES", "PASSES", "Pass", "Passes", "optimised", "passes_named"]
 
 Pass: TypeAlias = Callable[[Graph], Graph]
 """Gives a graph that means the same. It may remove errors, never add one, and leaves the graph it is given alone."""
@@ -30,6 +35,8 @@ PASSES: Final[tuple[Pass, ...]] = (
     drop_consolidations,
     share_arrangements,
 )
+
+KNOW_COMPOSITES: Final = frozenset((remove_duplicates, push_filters))
 
 
 def passes_named(passes: Passes) -> tuple[Pass, ...]:
@@ -49,12 +56,20 @@ def passes_named(passes: Passes) -> tuple[Pass, ...]:
     return tuple(p for p in PASSES if p.__name__ in names)
 
 
-def optimised(graph: Graph, passes: Passes = True) -> Graph:
-    """Return the graph after these passes, frozen; the graph itself where there are none."""
+def optimised(graph: Graph, passes: Passes = True, takes: Collection[type[Composite]] = ()) -> Graph:
+    """Return the graph after these passes, frozen, with the composites lowered that the engine does not take itself.
+
+    Passes that know composites are done before they are lowered, too. Where there is nothing to do it is the graph.
+    """
     chosen = passes_named(passes)
     graph.check()
+    made = graph
+    if has_composites(graph):
+        for one in chosen:
+            made = one(made) if one in KNOW_COMPOSITES else made
+        made = lower(made, takes)
     for one in chosen:
-        graph = one(graph)
-    if chosen:
-        graph.freeze()
-    return graph
+        made = one(made)
+    if made is not graph:
+        made.freeze()
+    return made

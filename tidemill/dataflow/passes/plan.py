@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import attrs
 
+from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
 
@@ -30,5 +31,9 @@ class GraphPlan:
         return cls(graph, names, is_default=passes is None)
 
     def after(self, passes: Iterable[str] | None = None) -> Graph:
-        """Return the graph after passes of these names, or after those that were asked for."""
+        """Return the graph after passes of these names, or after those that were asked for; composites lowered."""
         return optimised(self.graph, self.passes if passes is None else list(passes))
+
+    def without_passes(self, takes: Collection[type[Composite]] = ()) -> Graph:
+        """Return the graph as it was built, composites lowered but for those that the engine takes itself."""
+        return optimised(self.graph, passes=False, takes=takes)

@@ -49,6 +49,11 @@ class Copy:
         """Return what stands in the copy for what a node of the old graph reads."""
         return tuple(self._new[source] for source in node.inputs)
 
+    def finished(self) -> Graph:
+        """Return the copy, with the scopes closed that are closed in the old graph."""
+        self.graph.close_as(self.old)
+        return self.graph
+
     def stands_for(self, new: Node, node: Node) -> None:
         """Note what became of a node of the old graph."""
         self._new[node] = new
@@ -74,7 +79,7 @@ def rebuild(graph: Graph, rewrite: Rewrite) -> Graph:
     copy = Copy(graph)
     for node in graph.nodes:
         copy.stands_for(rewrite(copy, node, copy.inputs(node)), node)
-    return _without_unread(copy.graph)
+    return _without_unread(copy.finished())
 
 
 def _without_unread(graph: Graph) -> Graph:
@@ -94,4 +99,4 @@ def _without_unread(graph: Graph) -> Graph:
     for node in graph.nodes:
         if node in wanted:
             copy.stands_for(copy.put(node), node)
-    return copy.graph
+    return copy.finished()

@@ -15,7 +15,7 @@ from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.durable.large_changes import LargeChange
-from tidemill.renderer.runs.queued import Change, Queued, schema_of
+from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.writes import Writes, keys_of
 
 __all__ = ["Journal", "Mark", "replayed"]
@@ -41,14 +41,14 @@ class Journal:
 
     def _updated(self, node: Input, queued: Queued) -> None:
         event: dict[str, Any] = {"kind": "queued", "input": node.name, "rows": len(queued.batch)}
-        arrays = {"batch": _packed(schema_of(node), queued.batch)}
+        arrays = {"batch": _packed(node.schema, queued.batch)}
         self._add(event, arrays, times=queued.times, diffs=queued.diffs)
 
     def _written(self, node: Input, writes: Writes) -> None:
         event: dict[str, Any] = {"kind": "written", "input": node.name, "rows": len(writes)}
         arrays = {}
         if len(writes.rows):
-            arrays["put"] = _packed(schema_of(node), writes.rows)
+            arrays["put"] = _packed(node.schema, writes.rows)
         if len(writes.deleted):
             arrays["deleted"] = _packed(keys_of(node), writes.deleted)
         self._add(event, arrays, times=writes.times, puts=writes.puts)
@@ -108,7 +108,7 @@ def replayed(
         if event["kind"] == "large":
             yield node, LargeChange.of(event, inputs)
         elif event["kind"] == "queued":
-            yield node, _queued(schema_of(node), event, of_event)
+            yield node, _queued(node.schema, event, of_event)
         else:
             yield node, _writes(node, event, of_event)
 
@@ -133,7 +133,7 @@ def _queued(schema: Schema, event: Mapping[str, Any], arrays: _Arrays) -> Queued
 
 
 def _writes(node: Input, event: Mapping[str, Any], arrays: _Arrays) -> Writes:
-    rows: Batch = _unpacked(schema_of(node), 0, arrays["put"]) if "put" in arrays else []
+    rows: Batch = _unpacked(node.schema, 0, arrays["put"]) if "put" in arrays else []
     deleted: Batch = _unpacked(keys_of(node), 0, arrays["deleted"]) if "deleted" in arrays else []
     puts: bool | list[bool] = event["puts"] if "puts" in event else arrays["puts"].astype(np.bool_).tolist()
     return Writes(rows, deleted, puts, _times(event, arrays))

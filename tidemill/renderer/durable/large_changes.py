@@ -15,7 +15,7 @@ from tidemill.errors import StateError
 from tidemill.renderer.durable.spill_files import ColdFile, Layout, read_file
 from tidemill.renderer.durable.spill_store import Memory
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
-from tidemill.renderer.runs.queued import Queued, schema_of
+from tidemill.renderer.runs.queued import Queued
 from tidemill.renderer.runs.writes import Writes
 
 __all__ = ["LargeChange", "LargeChanges"]
@@ -72,7 +72,7 @@ class LargeChange:
     @property
     def layout(self) -> Layout:
         """What updates in the files look like."""
-        types = tuple(f.dtype for f in schema_of(self.node))
+        types = tuple(f.dtype for f in self.node.schema)
         return Layout((), types, len(self.time), len(self.time), 1)
 
     def queued(self, folder: Path) -> Queued:
@@ -88,7 +88,7 @@ class LargeChange:
 
     def _table(self, folder: Path) -> pa.Table:
         table = pa.concat_tables([read_file(folder, self.layout, f) for f in self.files])
-        schema = schema_of(self.node)
+        schema = self.node.schema
         columns = [table.column(f"v{i}").cast(f.dtype.arrow) for i, f in enumerate(schema)]
         return pa.Table.from_arrays(columns, names=list(schema.names))
 

@@ -2,57 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import (
     Arrange,
     Concat,
-    Consolidate,
     Enter,
     Feedback,
-    Filter,
-    FlatMap,
     Input,
-    Inspect,
     Join,
     Leave,
-    Map,
     Negate,
     Node,
     Output,
     Reduce,
-    Retime,
-    Threshold,
     Variable,
+    outside,
 )
 from tidemill.dataflow.progress import Progress
 from tidemill.dataflow.scopes import Scope
 from tidemill.dataflow.summaries import PathSummary
 from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.makers import MAKERS
+from tidemill.renderer.embedded.operators import feedback, join, linear, upsert_input  # noqa: F401 - they fill the table
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
-from tidemill.renderer.embedded.operators.feedback import FeedbackOperator
 from tidemill.renderer.embedded.operators.input_output import InputOperator, OutputOperator
-from tidemill.renderer.embedded.operators.join import JoinOperator
-from tidemill.renderer.embedded.operators.linear import (
-    ConcatWire,
-    ConsolidateOperator,
-    EnterWire,
-    FilterOperator,
-    FlatMapOperator,
-    InspectOperator,
-    LeaveWire,
-    MapOperator,
-    NegateWire,
-    ProjectWire,
-    RetimeOperator,
-    is_projection,
-)
-from tidemill.renderer.embedded.operators.threshold import ThresholdOperator, UniqueCheck
-from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
-from tidemill.renderer.embedded.reduce.operator import ReduceOperator
+from tidemill.renderer.embedded.operators.threshold import UniqueCheck
+from tidemill.renderer.embedded.reduce import operator as reduce_operator  # noqa: F401 - as above
 from tidemill.renderer.embedded.schedule import Frontier, Operator, Region, Schedule
 
 __all__ = ["Compiled"]
@@ -85,9 +64,7 @@ class Compiled:
 
     def arrangement(self, node: Node) -> ArrangeOperator:
         """Return the operator that has the arrangement a node stands for, wherever it was entered from."""
-        while isinstance(node, Enter):
-            (node,) = node.inputs
-        operator = self.operators[node]
+        operator = self.operators[outside(node)]
         assert isinstance(operator, ArrangeOperator)
         return operator
 
@@ -135,7 +112,7 @@ class Compiled:
 
     def _add(self, node: Node) -> None:
         region = self._regions[node.scope]
-        operator = _MAKERS[type(node)](node, region, self)
+        operator = MAKERS.of(node)(node, region, self)
         self.operators[node] = operator
         region.items[operator.place] = operator
         if isinstance(operator, InputOperator):
@@ -162,7 +139,7 @@ class Compiled:
                 port.consolidated = self.operators[source].consolidated
             if isinstance(node, (Join, Reduce)):
                 for source in node.inputs:
-                    if _is_arrangement(source):
+                    if isinstance(outside(source), Arrange):
                         self.arrangement(source).readers.append(operator)
 
 
@@ -172,46 +149,3 @@ _PASSING: Final = (Concat, Enter, Leave, Negate, Variable)
 
 def _user_part(summary: PathSummary, users: int) -> PathSummary:
     return PathSummary(min(summary.kept, users), summary.added[:users])
-
-
-def _is_arrangement(node: Node) -> bool:
-    while isinstance(node, Enter):
-        (node,) = node.inputs
-    return isinstance(node, Arrange)
-
-
-def _make_map(node: Any, region: Region, made: Compiled) -> Operator:
-    return ProjectWire(node, region) if is_projection(node) else MapOperator(node, region, made.interner)
-
-
-def _make_join(node: Any, region: Region, made: Compiled) -> Operator:
-    left, right = node.inputs
-    return JoinOperator(node, region, (made.arrangement(left), made.arrangement(right)))
-
-
-def _make_reduce(node: Any, region: Region, made: Compiled) -> Operator:
-    (source,) = node.inputs
-    arranged = made.arrangement(source) if _is_arrangement(source) else None
-    return ReduceOperator(node, region, made.interner, arranged)
-
-
-_MAKERS: Final[dict[type[Node], Callable[[Any, Region, Compiled], Operator]]] = {
-    Input: lambda n, r, made: (KeyedInputOperator if n.key else InputOperator)(n, r, made.interner),
-    Map: _make_map,
-    Filter: lambda n, r, made: FilterOperator(n, r, made.interner),
-    FlatMap: lambda n, r, made: FlatMapOperator(n, r, made.interner),
-    Negate: lambda n, r, _: NegateWire(n, r),
-    Concat: lambda n, r, _: ConcatWire(n, r),
-    Join: _make_join,
-    Reduce: _make_reduce,
-    Threshold: lambda n, r, made: ThresholdOperator(n, r, made.interner),
-    Consolidate: lambda n, r, _: ConsolidateOperator(n, r),
-    Arrange: lambda n, r, _: ArrangeOperator(n, r),
-    Retime: lambda n, r, made: RetimeOperator(n, r, made.interner),
-    Enter: lambda n, r, _: EnterWire(n, r),
-    Leave: lambda n, r, _: LeaveWire(n, r),
-    Variable: lambda n, r, _: ConcatWire(n, r),
-    Feedback: lambda n, r, made: FeedbackOperator(n, r, made.interner),
-    Inspect: lambda n, r, made: InspectOperator(n, r, made.interner),
-    Output: lambda n, r, _: OutputOperator(n, r),
-}

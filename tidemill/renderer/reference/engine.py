@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
+from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.renderer.reference.executor import ReferenceExecutor
+from tidemill.renderer.reference.rules import RULES
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.run import Run
 
@@ -26,7 +30,11 @@ class Reference:
     [('a', 2), ('b', 1)]
     """
 
+    takes: ClassVar[frozenset[type]] = frozenset(kind for kind in RULES if issubclass(kind, Composite))
+    """The composites whose definitions it knows; others are lowered."""
+
     def start(self, plan: GraphPlan, keep: int = 0) -> Run:
         """Return a run of the graph as it was built."""
-        frontiers = Frontiers(plan.graph, keep)
-        return Run(ReferenceExecutor(plan.graph, frontiers.progress), frontiers)
+        graph = plan.without_passes(self.takes)
+        frontiers = Frontiers(graph, keep)
+        return Run(ReferenceExecutor(graph, frontiers.progress), frontiers)

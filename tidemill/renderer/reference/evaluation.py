@@ -10,8 +10,9 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, join_closure
 from tidemill.dataflow.nodes import Feedback, Input, Node, Variable
 from tidemill.dataflow.scopes import Scope
-from tidemill.renderer.reference.operators import RULES
+from tidemill.renderer.reference import composites, operators  # noqa: F401 - they fill the table of rules
 from tidemill.renderer.reference.ordering import order
+from tidemill.renderer.reference.rules import RULES
 from tidemill.renderer.reference.traces import Trace, complete, consolidated, contents
 from tidemill.renderer.runs import failures
 
@@ -67,7 +68,7 @@ class Evaluation:
         sources = [self.traces[source] for source in node.inputs]
         if len(sources) > 1:  # one input may be further than the other
             sources = [complete(trace, frontier, self._users) for trace in sources]
-        made = RULES[type(node)](node, lambda t: not frontier.beyond(t[: self._users]), *sources)
+        made = RULES.of(node)(node, lambda t: not frontier.beyond(t[: self._users]), *sources)
         return complete(made, frontier, self._users)
 
     def _input(self, node: Input, frontier: Antichain) -> Trace:

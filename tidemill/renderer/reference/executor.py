@@ -22,7 +22,7 @@ from tidemill.renderer.reference.traces import Row, Trace, consolidated, content
 from tidemill.renderer.reference.upserts import Upserts
 from tidemill.renderer.runs import user_functions as functions
 from tidemill.renderer.runs.metrics import Metrics, OperatorMetrics
-from tidemill.renderer.runs.queued import Change, Queued, schema_of
+from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.writes import Writes
 
 __all__ = ["ReferenceExecutor"]
@@ -117,7 +117,7 @@ class ReferenceExecutor:
             found = {row: count for (row, _), count in counts.items()}
         else:
             found = contents(self._traces[node], at)
-        schema = schema_of(node)
+        schema = node.schema
         return Rows(schema, arrow_table(schema, list(found)), np.array(list(found.values()), np.int64), at)
 
     def take_unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
@@ -131,7 +131,7 @@ class ReferenceExecutor:
         return self._updates(node, trace, Antichain.after(time), upper)
 
     def _updates(self, node: Output, trace: Trace, lower: Antichain, upper: Antichain) -> Updates:
-        schema = schema_of(node)
+        schema = node.schema
         rows = [row for row, _ in trace]
         times = np.array([time for _, time in trace], np.int64).reshape(-1, self._users).T
         diffs = np.array(list(trace.values()), np.int64)

@@ -7,60 +7,62 @@ Linear operators say what becomes of one update. All others say what the output 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from tidemill.boundary.rows import canonical
 from tidemill.dataflow import nodes
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Node
-from tidemill.errors import ExpressionError
-from tidemill.expressions.aggregates import Aggregates
+from tidemill.expressions.aggregates import Aggregates, UserReduce
 from tidemill.expressions.ordering import TopK
 from tidemill.renderer.reference.aggregates import aggregate, taking_part
 from tidemill.renderer.reference.ordering import order
-from tidemill.renderer.reference.scalar import evaluate
+from tidemill.renderer.reference.rules import IsFinal, Updates, by_contents, check_counts, evaluated, linear
 from tidemill.renderer.reference.topk import first_rows
-from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, consolidated, triples
+from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, triples
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
+from tidemill.renderer.runs.registry import Registry
 
-__all__ = ["RULES"]
-
-Updates = Iterator[tuple[Row, Time, int]]
-IsFinal = Callable[[Time], bool]
-
+__all__: list[str] = []
 
 # Linear operators: update by update.
 
 
+@linear(nodes.Map)
 def _map(node: nodes.Map, source: Trace) -> Updates:
     for row, time, diff in triples(source):
-        yield tuple(canonical(_evaluated(node, column, row)) for column in node.columns), time, diff
+        yield tuple(canonical(evaluated(node, column, row)) for column in node.columns), time, diff
 
 
+@linear(nodes.Filter)
 def _filter(node: nodes.Filter, source: Trace) -> Updates:
     for row, time, diff in triples(source):
-        if _evaluated(node, node.predicate, row) is True:
+        if evaluated(node, node.predicate, row) is True:
             yield row, time, diff
 
 
+@linear(nodes.FlatMap)
 def _flat_map(node: nodes.FlatMap, source: Trace) -> Updates:
     for row, time, diff in triples(source):
         for made in functions.mapped_rows(node, row):
             yield made, time, diff
 
 
+@linear(nodes.Negate)
 def _negate(_: nodes.Negate, source: Trace) -> Updates:
     for row, time, diff in triples(source):
         yield row, time, -diff
 
 
+@linear(nodes.Concat)
 def _concat(_: nodes.Concat, *sources: Trace) -> Updates:
     for source in sources:
         yield from triples(source)
 
 
+@linear(nodes.Consolidate, nodes.Arrange, nodes.Inspect, nodes.Output)
 def _same(_: Node, source: Trace) -> Updates:
     yield from triples(source)
 
@@ -68,6 +70,7 @@ def _same(_: Node, source: Trace) -> Updates:
 # Operators that move records in time.
 
 
+@linear(nodes.Retime)
 def _retime(node: nodes.Retime, source: Trace) -> Updates:
     """Only user coordinates move; iterations stay."""
     *_, root = node.scope
@@ -81,11 +84,13 @@ def _retime(node: nodes.Retime, source: Trace) -> Updates:
         yield row, moved + time[users:], diff
 
 
+@linear(nodes.Enter)
 def _enter(_: nodes.Enter, source: Trace) -> Updates:
     for row, time, diff in triples(source):
         yield row, (*time, 0), diff
 
 
+@linear(nodes.Leave)
 def _leave(node: nodes.Leave, source: Trace) -> Updates:
     """Add up all iterations, or those before the limit."""
     for row, time, diff in triples(source):
@@ -93,6 +98,7 @@ def _leave(node: nodes.Leave, source: Trace) -> Updates:
             yield row, time[:-1], diff
 
 
+@linear(nodes.Feedback)
 def _feedback(node: nodes.Feedback, source: Trace) -> Updates:
     """Move everything one iteration on; what arrives at or after the limit is cut."""
     for row, time, diff in triples(source):
@@ -103,8 +109,9 @@ def _feedback(node: nodes.Feedback, source: Trace) -> Updates:
 # Operators on whole contents: key by key, at every time.
 
 
+@by_contents(nodes.Join)
 def _join(node: nodes.Join, final: IsFinal, left: Trace, right: Trace) -> Updates:
-    lefts, rights = (by_key(t, arranged_keys(n)) for t, n in zip((left, right), node.inputs, strict=True))
+    lefts, rights = (by_key(t, nodes.arranged_keys(n)) for t, n in zip((left, right), node.inputs, strict=True))
     for key in lefts.keys() & rights.keys():
         if node.nulls_equal or None not in key:
             pairs = at_every_time(lambda a, b: _pairs(node, a, b), lefts[key], rights[key], final=final)
@@ -120,6 +127,7 @@ def _pairs(node: nodes.Join, lefts: Contents, rights: Contents) -> Contents:
     return found
 
 
+@by_contents(nodes.Reduce)
 def _reduce(node: nodes.Reduce, final: IsFinal, source: Trace) -> Updates:
     groups = by_key(source, node.keys)
     always: list[Time] = []
@@ -132,23 +140,34 @@ def _reduce(node: nodes.Reduce, final: IsFinal, source: Trace) -> Updates:
 
 
 def _reduced(node: nodes.Reduce, key: Row, rows: Contents) -> Contents:
-    if isinstance(node.logic, Aggregates):
-        return _aggregated(node, node.logic, key, rows)
+    return _LOGICS.of(node, type(node.logic))(node, node.logic, key, rows)
+
+
+_LOGICS: Final = Registry[Callable[[nodes.Reduce, Any, Row, Contents], Contents]]("reference engine")
+
+
+@_LOGICS(TopK)
+def _first(node: nodes.Reduce, logic: TopK, key: Row, rows: Contents) -> Contents:
+    check_counts(node, key, rows)
+    return first_rows(logic, rows)
+
+
+@_LOGICS(UserReduce)
+def _by_function(node: nodes.Reduce, _logic: UserReduce, key: Row, rows: Contents) -> Contents:
     if not rows:
         return {}
-    _check_counts(node, key, rows)
-    if isinstance(node.logic, TopK):
-        return first_rows(node.logic, rows)
+    check_counts(node, key, rows)
     result: Contents = defaultdict(int)
     for made, count in functions.reduced_rows(node, key, _without_key(node, rows)):
         result[made] += count
     return result
 
 
+@_LOGICS(Aggregates)
 def _aggregated(node: nodes.Reduce, logic: Aggregates, key: Row, rows: Contents) -> Contents:
     for bound in logic.columns:
         if bound.tells_apart:
-            _check_counts(node, key, _projected(taking_part(bound, rows), bound.tells_apart))
+            check_counts(node, key, _projected(taking_part(bound, rows), bound.tells_apart))
     present = rows if logic.present is None else {r: n for r, n in rows.items() if r[logic.present] is not None}
     if not node.scalar and sum(present.values()) == 0:
         return {}
@@ -174,12 +193,7 @@ def _without_key(node: nodes.Reduce, rows: Contents) -> list[tuple[Row, int]]:
     return sorted(pairs, key=lambda pair: order(pair[0]))
 
 
-def _check_counts(node: Node, key: Row, rows: Contents) -> None:
-    for row, count in rows.items():
-        if count < 0:
-            raise failures.negative_count(node, key, row, count)
-
-
+@by_contents(nodes.Threshold)
 def _threshold(node: nodes.Threshold, final: IsFinal, source: Trace) -> Updates:
     every_column = tuple(range(len(node.schema.names)))
     for row, group in by_key(source, every_column).items():
@@ -194,49 +208,3 @@ def _new_count(node: nodes.Threshold, row: Row, rows: Contents) -> int:
     if node.function is None:
         return 1 if count > 0 else 0
     return functions.thresholded(node, row, count) if count else 0
-
-
-# What they share.
-
-
-def _evaluated(node: Node, expression: Any, row: Row) -> Any:
-    try:
-        return evaluate(expression, row)
-    except ExpressionError as error:
-        raise failures.expression_failed(node, row, error) from None
-
-
-def arranged_keys(node: Node) -> tuple[int, ...]:
-    """Return by which columns an arrangement is, however deep into loops it was brought."""
-    while isinstance(node, nodes.Enter):
-        (node,) = node.inputs
-    assert isinstance(node, nodes.Arrange)
-    return node.keys
-
-
-def _linear(rule: Callable[..., Updates]) -> Callable[..., Trace]:
-    return lambda node, _final, *sources: consolidated(rule(node, *sources))
-
-
-def _by_contents(rule: Callable[..., Updates]) -> Callable[..., Trace]:
-    return lambda node, final, *sources: consolidated(rule(node, final, *sources))
-
-
-RULES: Final[dict[type[Node], Callable[..., Trace]]] = {
-    nodes.Map: _linear(_map),
-    nodes.Filter: _linear(_filter),
-    nodes.FlatMap: _linear(_flat_map),
-    nodes.Negate: _linear(_negate),
-    nodes.Concat: _linear(_concat),
-    nodes.Join: _by_contents(_join),
-    nodes.Reduce: _by_contents(_reduce),
-    nodes.Threshold: _by_contents(_threshold),
-    nodes.Consolidate: _linear(_same),
-    nodes.Arrange: _linear(_same),
-    nodes.Retime: _linear(_retime),
-    nodes.Enter: _linear(_enter),
-    nodes.Leave: _linear(_leave),
-    nodes.Feedback: _linear(_feedback),
-    nodes.Inspect: _linear(_same),
-    nodes.Output: _linear(_same),
-}

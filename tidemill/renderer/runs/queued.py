@@ -8,10 +8,8 @@ import attrs
 
 from tidemill.boundary.rows import Batch
 from tidemill.dataflow.lattice import Time
-from tidemill.dataflow.nodes import Node
-from tidemill.expressions.schema import Schema
 
-__all__ = ["Change", "Queued", "schema_of"]
+__all__ = ["Change", "Queued"]
 
 
 class Change(Protocol):
@@ -30,10 +28,3 @@ class Queued:
 
     def __len__(self) -> int:
         return len(self.batch)
-
-
-def schema_of(node: Node) -> Schema:
-    """Return a node's schema, typed: to the graph it is just something with names."""
-    schema = node.schema
-    assert isinstance(schema, Schema)
-    return schema

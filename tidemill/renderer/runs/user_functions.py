@@ -15,7 +15,6 @@ from tidemill.dataflow.lattice import Time, as_time, less_equal, shown
 from tidemill.dataflow.nodes import FlatMap, Inspect, Node, Reduce, Retime, Threshold
 from tidemill.errors import RowError, TimeError, UserFunctionError
 from tidemill.expressions.aggregates import UserReduce
-from tidemill.expressions.schema import Schema
 
 __all__ = ["inspect", "mapped_rows", "moved_time", "reduced_rows", "row_type", "thresholded"]
 
@@ -95,7 +94,7 @@ def _listed(node: Node, subject: str, result: Any) -> list[Any]:
 
 
 def _checked(node: Node, subject: str, rows: list[Any]) -> list[Row]:
-    schema: Schema = node.schema
+    schema = node.schema
     try:
         return checked_rows(schema, rows, "its result")
     except RowError as error:

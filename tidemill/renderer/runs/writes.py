@@ -50,7 +50,7 @@ class Writes:
 
 def keys_of(node: Input) -> Schema:
     """Return the schema of an input's keys."""
-    schema: Schema = node.schema
+    schema = node.schema
     return schema.project([schema.names[i] for i in node.key])
 
 

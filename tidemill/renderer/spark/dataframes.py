@@ -70,7 +70,7 @@ def typed_updates(node: Input, data: Any, named: Names) -> DataFrame:
     if not hasattr(data, "localCheckpoint"):
         msg = f"{node.where}: {type(data).__name__} is not a Spark DataFrame: make one with spark.createDataFrame"
         raise RowError(msg)
-    schema: Schema = node.schema
+    schema = node.schema
     has = list(data.columns)
     extra = [*named.times, named.diff]
     if len(set(has)) < len(has) or sorted(n for n in has if n not in extra) != sorted(schema.names):

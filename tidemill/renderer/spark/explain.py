@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Feedback, Input, Node
-from tidemill.renderer.runs.queued import schema_of
 from tidemill.renderer.spark import linear
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, planning
 from tidemill.renderer.spark.session import check_session
@@ -43,7 +42,7 @@ def explain(graph: Graph, spark: SparkSession) -> str:
     jobs = _Jobs(spark)
     given: dict[Input, Frame | None] = {}
     for node in graph.inputs.values():
-        schema = linear.schema_of_updates(schema_of(node), len(graph.coordinates))
+        schema = linear.schema_of_updates(node.schema, len(graph.coordinates))
         data = _stand_in(spark, f"input_{node.id}", schema)
         given[node] = Frame(data, len(node.schema), len(graph.coordinates), rows=_ROWS, cheap=True)
     with planning(jobs.noted):

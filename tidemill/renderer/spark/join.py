@@ -8,11 +8,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.boundary.rows import COUNT_LIMIT
-from tidemill.dataflow.nodes import Arrange, Enter, Join, Node
+from tidemill.dataflow.nodes import Join, Node, arranged_keys
 from tidemill.renderer.spark.failures import TOO_MANY
 from tidemill.renderer.spark.frames import DIFF, Frame, is_small
 
-__all__ = ["arranged_keys", "checked_count", "joined"]
+__all__ = ["checked_count", "joined"]
 
 _LARGE = 1 << 62
 
@@ -49,11 +49,3 @@ def checked_count(node: Node, name: str) -> Column:
     count = F.col(name)
     fits = count.between(-COUNT_LIMIT, COUNT_LIMIT)
     return F.when(fits, count).otherwise(F.raise_error(F.lit(f"{TOO_MANY}{node.id}")).cast("bigint"))
-
-
-def arranged_keys(node: Node) -> tuple[int, ...]:
-    """Return the key columns of an arrangement, however deep into loops it was entered."""
-    while isinstance(node, Enter):
-        (node,) = node.inputs
-    assert isinstance(node, Arrange)
-    return node.keys

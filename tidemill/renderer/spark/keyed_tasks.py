@@ -90,7 +90,7 @@ class Layout:
 def layout_of(node: Node) -> Layout:
     """Return the columns of a keyed operator's tables."""
     operator, spines = _operator(detached(node), Region(_schedule(1, Antichain()), None, -1), Interner())
-    row: Schema = node.inputs[0].schema if node.inputs else node.schema
+    row = node.inputs[0].schema if node.inputs else node.schema
     keys = node.keys if isinstance(node, Reduce) else tuple(range(len(row)))
     arrangements = []
     for number, (name, spine) in enumerate(spines.items()):
@@ -232,7 +232,7 @@ def _operator(node: Any, region: Region, interner: Interner) -> tuple[KeyedOpera
     spines: dict[str, Spine] = {}
     arranged = None
     if isinstance(node.logic, UserReduce):
-        schema: Schema = node.inputs[0].schema
+        schema = node.inputs[0].schema
         arrange = Arrange(id=node.id, name=node.name, scope=node.scope, schema=schema, site=node.site, keys=node.keys)
         arranged = ArrangeOperator(arrange, region)
         spines[ARRANGED] = arranged.spine

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from tidemill.dataflow.nodes import Filter, Inspect, Map, Node, Retime
+from tidemill.dataflow.nodes import Filter, FlatMap, Inspect, Map, Negate, Node, Retime
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
 from tidemill.renderer.runs import user_functions as functions
+from tidemill.renderer.runs.registry import Registry
 from tidemill.renderer.spark.failures import with_encoded_errors
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, names, times
 from tidemill.renderer.spark.row_tasks import row_task
 from tidemill.renderer.spark.strategy import Strategy
 from tidemill.renderer.spark.types import struct
 
-if TYPE_CHECKING:
-    from tidemill.expressions.binding import Bound
+__all__ = ["RULES", "entered", "left_scope", "moved", "negated", "schema_of_updates"]
 
-__all__ = [
-    "entered", "filtered", "in_python", "left_scope", "mapped", "moved", "negated", "retimed", "schema_of_updates",
-]  # fmt: skip
+RULES: Final = Registry[Callable[[Any, Frame, Strategy], Frame]]("Spark engine")
+"""For each class of nodes that look at one update at a time, what makes a frame of the node and its input's."""
 
 
+@RULES(Map)
 def mapped(node: Map, frame: Frame, strategy: Strategy) -> Frame:
     """Return a Map's output: in Catalyst where it may compute all of its expressions."""
-    texts = [strategy.sql(cast("Bound", c)) for c in node.columns]
+    texts = [strategy.sql(c) for c in node.columns]
     if None in texts:
         return in_python(node, frame, strategy)
     new = [F.expr(cast("str", t)).alias(name) for t, name in zip(texts, columns(len(texts)), strict=True)]
@@ -34,14 +35,16 @@ def mapped(node: Map, frame: Frame, strategy: Strategy) -> Frame:
     return frame.projected(frame.data.select(*new, *rest), width=len(texts), consolidated=False)
 
 
+@RULES(Filter)
 def filtered(node: Filter, frame: Frame, strategy: Strategy) -> Frame:
     """Return a Filter's output, likewise."""
-    text = strategy.sql(cast("Bound", node.predicate))
+    text = strategy.sql(node.predicate)
     if text is None:
         return in_python(node, frame, strategy)
     return frame.of(frame.data.filter(F.expr(text)), cheap=frame.cheap, consolidated=frame.consolidated)
 
 
+@RULES(FlatMap, Inspect)
 def in_python(node: Node, frame: Frame, strategy: Strategy) -> Frame:
     """Return what a node makes of batches of updates in the executors' Python."""
     frame = strategy.prepared(frame)
@@ -52,6 +55,11 @@ def in_python(node: Node, frame: Frame, strategy: Strategy) -> Frame:
     return Frame(
         data, len(node.schema), frame.coordinates, time, consolidated=isinstance(node, Inspect) and frame.consolidated
     )
+
+
+@RULES(Negate)
+def _negate(_node: Negate, frame: Frame, _strategy: Strategy) -> Frame:
+    return negated(frame)
 
 
 def negated(frame: Frame) -> Frame:
@@ -79,6 +87,7 @@ def moved(frame: Frame, coordinate: int, by: int) -> Frame:
     return frame.projected(data, time=None if coordinate == 0 else frame.time)
 
 
+@RULES(Retime)
 def retimed(node: Retime, frame: Frame, strategy: Strategy) -> Frame:
     """Return a Retime's output. Where all updates are at one time, the driver computes the new one."""
     users = frame.coordinates - _loops(node)

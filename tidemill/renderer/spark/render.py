@@ -12,7 +12,6 @@ from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import UnknownNameError, did_you_mean
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
-from tidemill.renderer.runs.queued import schema_of
 from tidemill.renderer.spark.dataframes import Names, checked_inputs, typed_updates
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, names
 from tidemill.renderer.spark.retries import retried, translated_errors
@@ -41,7 +40,7 @@ def render(
     named = Names.of(graph.coordinates, time, diff)
     sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
     for node in (*graph.inputs.values(), *graph.outputs.values()):
-        named.check(schema_of(node), node.where, sensitive=sensitive)
+        named.check(node.schema, node.where, sensitive=sensitive)
     with translated_errors(graph):
         typed = {node: typed_updates(node, frames[name], named) for name, node in graph.inputs.items()}
         inputs = checked_inputs(typed, named)
@@ -65,7 +64,7 @@ def _step(
 
 
 def _named(spark: SparkSession, node: Output, frame: Frame | None, named: Names) -> DataFrame:
-    schema = schema_of(node)
+    schema = node.schema
     wanted = [*schema.names, *named.times, named.diff]
     if frame is None:
         whole = Schema((*schema, *(Field(name, INT64) for name in (*named.times, named.diff))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any, Final
 
 import attrs
 import numpy as np
@@ -18,10 +18,14 @@ from tidemill.expressions.types import FLOAT64
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
+from tidemill.renderer.runs.registry import Registry
 
 __all__ = ["detached", "row_task"]
 
 Batches = Iterator[pa.RecordBatch]
+
+_WORK: Final = Registry[Callable[[Any, int], Callable[[pa.RecordBatch], pa.RecordBatch]]]("Spark engine")
+"""For each class of nodes, what makes a function from batch to batch of the node and the number of user coordinates."""
 
 
 def detached(node: Node) -> Any:
@@ -39,7 +43,7 @@ def _bare(node: Node) -> Any:
 def row_task(node: Node, users: int) -> Callable[[Batches], Batches]:
     """Return the task that does a node's work on batches of updates: the row's columns, the time's, the diff."""
     node = detached(node)
-    work = _WORK[type(node)]
+    work = _WORK.of(node)
 
     def task(batches: Batches) -> Batches:
         apply = work(node, users)
@@ -50,18 +54,18 @@ def row_task(node: Node, users: int) -> Callable[[Batches], Batches]:
     return task
 
 
+@_WORK(Map)
 def _map(node: Map, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    schema: Schema = node.inputs[0].schema
-    bound = cast("tuple[Bound, ...]", node.columns)
-    scalars = [None if isinstance(c, BoundColumn) else compile_scalar(c) for c in bound]
+    schema = node.inputs[0].schema
+    scalars = [None if isinstance(c, BoundColumn) else compile_scalar(c) for c in node.columns]
 
     def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
         given, made = batch.columns, []
         try:
-            for column, scalar in zip(bound, scalars, strict=True):
-                if scalar is None:
-                    made.append(given[cast("BoundColumn", column).index])
-                else:
+            for column, scalar in zip(node.columns, scalars, strict=True):
+                if isinstance(column, BoundColumn):
+                    made.append(given[column.index])
+                elif scalar is not None:
                     made.append(_canonical(scalar(given, batch.num_rows), column))
         except ExpressionError as error:
             raise _failed(node, schema, batch, error) from None
@@ -70,9 +74,10 @@ def _map(node: Map, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     return apply
 
 
+@_WORK(Filter)
 def _filter(node: Filter, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    schema: Schema = node.inputs[0].schema
-    predicate = compile_scalar(cast("Bound", node.predicate))
+    schema = node.inputs[0].schema
+    predicate = compile_scalar(node.predicate)
 
     def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
         try:
@@ -83,6 +88,7 @@ def _filter(node: Filter, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBa
     return apply
 
 
+@_WORK(FlatMap)
 def _flat_map(node: FlatMap, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     width, schema = len(node.inputs[0].schema), node.schema
 
@@ -97,6 +103,7 @@ def _flat_map(node: FlatMap, _users: int) -> Callable[[pa.RecordBatch], pa.Recor
     return apply
 
 
+@_WORK(Inspect)
 def _inspect(node: Inspect, users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     width = len(node.schema)
     del users
@@ -110,6 +117,7 @@ def _inspect(node: Inspect, users: int) -> Callable[[pa.RecordBatch], pa.RecordB
     return apply
 
 
+@_WORK(Retime)
 def _retime(node: Retime, users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     width = len(node.schema)
     known: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -123,15 +131,6 @@ def _retime(node: Retime, users: int) -> Callable[[pa.RecordBatch], pa.RecordBat
         return _batch(batch.columns[:width], [*moved, *batch.columns[width + users :]], batch)
 
     return apply
-
-
-_WORK: dict[type[Node], Callable[[Any, int], Callable[[pa.RecordBatch], pa.RecordBatch]]] = {
-    Map: _map,
-    Filter: _filter,
-    FlatMap: _flat_map,
-    Inspect: _inspect,
-    Retime: _retime,
-}
 
 
 def _canonical(values: pa.Array, column: Bound) -> pa.Array:

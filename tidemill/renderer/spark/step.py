@@ -8,17 +8,32 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from tidemill.dataflow import nodes
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
-from tidemill.dataflow.nodes import Enter, Feedback, Input, Join, Leave, Node, Reduce, Retime, Threshold, Variable
+from tidemill.dataflow.nodes import (
+    Arrange,
+    Concat,
+    Consolidate,
+    Enter,
+    Feedback,
+    Input,
+    Join,
+    Leave,
+    Node,
+    Output,
+    Reduce,
+    Retime,
+    Threshold,
+    Variable,
+)
 from tidemill.dataflow.scopes import Scope
 from tidemill.renderer.runs import failures
+from tidemill.renderer.runs.registry import Registry
 from tidemill.renderer.spark import linear, native
 from tidemill.renderer.spark.dataframes import constant, rows_of
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, united
@@ -29,6 +44,19 @@ from tidemill.renderer.spark.strategy import Strategy
 from tidemill.renderer.spark.usage import Usage
 
 __all__ = ["Step"]
+
+_RULES: Final = Registry[str]("Spark engine")
+"""For each class of nodes, the name of the method that gives its updates of a round."""
+
+M = TypeVar("M", bound=Callable[..., Frame | None])
+
+
+def _rule(*kinds: type[Node]) -> Callable[[M], M]:
+    def add(method: M) -> M:
+        _RULES(*kinds)(method.__name__)
+        return method
+
+    return add
 
 
 class Step:
@@ -137,7 +165,7 @@ class Step:
 
     def _delta(self, node: Node, now: Loops) -> Frame | None:
         """Return a node's updates in a round; None where there are known to be none."""
-        made: Frame | None = getattr(self, _RULES[type(node)])(node, now)
+        made: Frame | None = getattr(self, _RULES.of(node))(node, now)
         return united([f for f in (made, *self._sent.pop((node, now), ())) if f is not None])
 
     def _shared(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
@@ -153,19 +181,24 @@ class Step:
         """Return the updates that come to a node in the current round."""
         return [self.deltas.get(source) for source in node.inputs]
 
+    @_rule(Input)
     def of_input(self, node: Input, _now: Loops) -> Frame | None:
         return constant(self._spark, node, self._users) if node.rows is not None else self._input_frames[node]
 
+    @_rule(Enter)
     def of_enter(self, node: Enter, now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         return linear.entered(frame) if frame is not None and now[-1] == 0 else None
 
+    @_rule(Leave)
     def of_leave(self, node: Leave, _now: Loops) -> Frame | None:
         return united(self._leaving.pop(node, []))
 
+    @_rule(Variable)
     def of_variable(self, _node: Variable, _now: Loops) -> None:
         """Return nothing: a variable's updates are sent to it by the round before."""
 
+    @_rule(Feedback)
     def of_feedback(self, node: Feedback, now: Loops) -> None:
         """Send a round's changes, consolidated, to the next round, unless the limit forbids it."""
         (frame,) = self._inputs(node)
@@ -181,9 +214,11 @@ class Step:
         moved = linear.moved(change, node.scope.coordinates - 1, 1)
         self._send_later(node.variable, (*now[:-1], after), moved)
 
+    @_rule(Concat)
     def of_concat(self, node: Node, _now: Loops) -> Frame | None:
         return united([f for f in self._inputs(node) if f is not None])
 
+    @_rule(Join)
     def of_join(self, node: Join, now: Loops) -> Frame | None:
         """Return each side's new updates joined with the other's, and with those of earlier rounds."""
         inputs = self._inputs(node)
@@ -216,6 +251,7 @@ class Step:
         found = _rounds_in(whole.data, self._users, whole.coordinates)
         return [(at, whole.of(_at(whole.data, self._users, at), cheap=True)) for at in found]
 
+    @_rule(Threshold)
     def of_threshold(self, node: Threshold, now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         if frame is None and (node, now) not in self._pending:
@@ -236,6 +272,7 @@ class Step:
         trace.append(new, now)
         return change
 
+    @_rule(Reduce)
     def of_reduce(self, node: Reduce, now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         if frame is None and (node, now) not in self._pending:
@@ -268,14 +305,17 @@ class Step:
     def _store_lines(self, keyed: KeyedRound, lines: Frame) -> None:
         """Store what a round adds to a keyed operator's arrangements, where state is kept."""
 
+    @_rule(*linear.RULES)
     def of_linear(self, node: Node, _now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
-        return None if frame is None else _LINEAR[type(node)](node, frame, self._strategy)
+        return None if frame is None else linear.RULES.of(node)(node, frame, self._strategy)
 
+    @_rule(Arrange)
     def of_same(self, node: Node, _now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         return frame
 
+    @_rule(Consolidate, Output)
     def of_consolidated(self, node: Node, _now: Loops) -> Frame | None:
         (frame,) = self._inputs(node)
         return None if frame is None else consolidated(frame)
@@ -303,30 +343,3 @@ def _at(data: DataFrame, users: int, at: Loops) -> DataFrame:
     for i, iteration in enumerate(at):
         here &= F.col(f"t{users + i}") == iteration
     return data.filter(here)
-
-
-_Linear = Callable[[Any, Frame, Strategy], Frame]
-_LINEAR: Final[dict[type[Node], _Linear]] = {
-    nodes.Map: linear.mapped,
-    nodes.Filter: linear.filtered,
-    nodes.FlatMap: linear.in_python,
-    nodes.Inspect: linear.in_python,
-    nodes.Retime: linear.retimed,
-    nodes.Negate: lambda _node, frame, _strategy: linear.negated(frame),
-}
-
-_RULES: Final[dict[type[Node], str]] = {
-    nodes.Input: "of_input",
-    nodes.Concat: "of_concat",
-    nodes.Join: "of_join",
-    nodes.Reduce: "of_reduce",
-    nodes.Threshold: "of_threshold",
-    nodes.Consolidate: "of_consolidated",
-    nodes.Output: "of_consolidated",
-    nodes.Arrange: "of_same",
-    nodes.Enter: "of_enter",
-    nodes.Leave: "of_leave",
-    nodes.Variable: "of_variable",
-    nodes.Feedback: "of_feedback",
-    **dict.fromkeys(_LINEAR, "of_linear"),
-}

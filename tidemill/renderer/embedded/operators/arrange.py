@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Arrange
-from tidemill.expressions.schema import Schema
+from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.spine import Spine
 
 __all__ = ["ArrangeOperator"]
 
 
+@operator_of(Arrange)
 class ArrangeOperator(Operator):
     """Arrange. Consolidates a round's updates, adds them to its spine and passes them on."""
 
     consolidated = True
 
     def __init__(self, node: Arrange, region: Region) -> None:
-        self.schema: Schema = node.schema
+        self.schema = node.schema
         super().__init__(node, region, (len(self.schema),))
         self.keys = node.keys
         self.spine = Spine(

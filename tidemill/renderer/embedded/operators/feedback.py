@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from tidemill.dataflow.nodes import Feedback
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
+from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.runs import failures
 
 __all__ = ["FeedbackOperator"]
 
 
+@operator_of(Feedback, interner=True)
 class FeedbackOperator(Operator):
     """Feedback. Consolidates a round's changes and sends what is left to its Variable, one iteration later."""
 

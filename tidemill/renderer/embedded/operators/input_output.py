@@ -6,10 +6,10 @@ import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input, Output
-from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner, encode
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Block, consolidated, stacked
+from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs.queued import Queued
@@ -23,7 +23,7 @@ class InputOperator(Operator):
     consolidated = True
 
     def __init__(self, node: Input, region: Region, interner: Interner) -> None:
-        self.schema: Schema = node.schema
+        self.schema = node.schema
         super().__init__(node, region, (len(self.schema),))
         self._interner = interner
         if node.rows:
@@ -59,11 +59,12 @@ class InputOperator(Operator):
             self.emit(block, self.region.now)
 
 
+@operator_of(Output)
 class OutputOperator(Operator):
     """Output: keeps the contents, the updates that were not read yet, and, where told to, those of the current step."""
 
     def __init__(self, node: Output, region: Region) -> None:
-        self.schema: Schema = node.schema
+        self.schema = node.schema
         super().__init__(node, region, (len(self.schema),))
         self.kept = self.frontier.settled
         """From where on times stay distinguishable for those who read the output."""

@@ -7,6 +7,7 @@ import numpy as np
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Join
 from tidemill.renderer.embedded.kernels.updates import NULL, Block, stacked
+from tidemill.renderer.embedded.makers import MAKERS, Made
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.schedule import Operator, Region, Schedule
 from tidemill.renderer.embedded.trace.spine import Spine, View
@@ -122,3 +123,9 @@ class JoinOperator(Operator):
         loops = block[-1 - len(now) : -1]
         here = loops[0] == now[0] if len(now) == 1 else loops == np.array(now)[:, None]
         return now if here.all() else None
+
+
+@MAKERS(Join)
+def _join(node: Join, region: Region, made: Made) -> Operator:
+    left, right = node.inputs
+    return JoinOperator(node, region, (made.arrangement(left), made.arrangement(right)))

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tidemill.dataflow.nodes import Enter, Filter, FlatMap, Inspect, Leave, Map, Node, Retime
+from tidemill.dataflow.nodes import (
+    Concat,
+    Consolidate,
+    Enter,
+    Filter,
+    FlatMap,
+    Inspect,
+    Leave,
+    Map,
+    Negate,
+    Node,
+    Retime,
+    Variable,
+)
 from tidemill.errors import ExpressionError, UserFunctionError
-from tidemill.expressions.binding import Bound, BoundColumn
+from tidemill.expressions.binding import BoundColumn
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, decode_rows, encode, encode_column
 from tidemill.renderer.embedded.kernels.updates import Block, Bools, consolidated
+from tidemill.renderer.embedded.makers import MAKERS, Made, operator_of
 from tidemill.renderer.embedded.schedule import Loops, Operator, Region
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
@@ -30,7 +44,6 @@ __all__ = [
     "NegateWire",
     "ProjectWire",
     "RetimeOperator",
-    "is_projection",
 ]
 
 
@@ -44,6 +57,7 @@ class Wire(Operator):
         super().__init__(node, region, ())
 
 
+@operator_of(Concat, Variable)
 class ConcatWire(Wire):
     """Concat, Variable: passes updates on as they are."""
 
@@ -53,6 +67,7 @@ class ConcatWire(Wire):
         self.emit(block, at)
 
 
+@operator_of(Negate)
 class NegateWire(Wire):
     """Negate."""
 
@@ -69,9 +84,8 @@ class ProjectWire(Wire):
 
     def __init__(self, node: Map, region: Region) -> None:
         super().__init__(node, region)
-        picked = [c.index for c in node.columns if isinstance(c, BoundColumn)]
         codes = len(node.inputs[0].schema)
-        self._rows = np.array([*picked, *range(codes, codes + node.scope.coordinates + 1)])
+        self._rows = np.array([*(node.picked or ()), *range(codes, codes + node.scope.coordinates + 1)])
 
     def accept(self, port: int, block: Block, at: Loops | None) -> None:
         del port
@@ -79,6 +93,7 @@ class ProjectWire(Wire):
         self.emit(block.take(self._rows, axis=0), at)
 
 
+@operator_of(Enter)
 class EnterWire(Wire):
     """Enter: a coordinate more, at 0."""
 
@@ -97,6 +112,7 @@ class EnterWire(Wire):
         self.emit(entered, None if at is None else (*at, 0))
 
 
+@operator_of(Leave)
 class LeaveWire(Wire):
     """Leave: a coordinate less, and with ``return_at`` nothing from that iteration on."""
 
@@ -115,11 +131,6 @@ class LeaveWire(Wire):
 
 
 # -- expressions ----------------------------------------------------------------------------------------------------
-
-
-def is_projection(node: Map) -> bool:
-    """Return whether a Map only picks columns."""
-    return all(isinstance(c, BoundColumn) for c in node.columns)
 
 
 class _Columns:
@@ -142,7 +153,7 @@ class _ExpressionOperator(Operator):
     """What evaluates expressions: an error counts only if it is still there once updates are consolidated."""
 
     def __init__(self, node: Node, region: Region, interner: Interner) -> None:
-        self.schema: Schema = node.inputs[0].schema
+        self.schema = node.inputs[0].schema
         super().__init__(node, region, (len(self.schema),))
         self.interner = interner
 
@@ -175,7 +186,7 @@ class MapOperator(_ExpressionOperator):
         super().__init__(node, region, interner)
         self._columns = [
             (c.index, None, c.dtype) if isinstance(c, BoundColumn) else (-1, compile_scalar(c), c.dtype)
-            for c in cast("tuple[Bound, ...]", node.columns)
+            for c in node.columns
         ]
 
     def evaluate(self, block: Block) -> Block:
@@ -194,12 +205,18 @@ class MapOperator(_ExpressionOperator):
         return result
 
 
+@MAKERS(Map)
+def _map(node: Map, region: Region, made: Made) -> Operator:
+    return ProjectWire(node, region) if node.picked is not None else MapOperator(node, region, made.interner)
+
+
+@operator_of(Filter, interner=True)
 class FilterOperator(_ExpressionOperator):
     """Filter."""
 
     def __init__(self, node: Filter, region: Region, interner: Interner) -> None:
         super().__init__(node, region, interner)
-        self._predicate = compile_scalar(cast("Bound", node.predicate))
+        self._predicate = compile_scalar(node.predicate)
 
     def evaluate(self, block: Block) -> Block:
         columns = _Columns(self.schema, block, self.interner)
@@ -216,6 +233,7 @@ class FilterOperator(_ExpressionOperator):
 # -- a user's Python functions --------------------------------------------------------------------------------------
 
 
+@operator_of(FlatMap, interner=True)
 class FlatMapOperator(_ExpressionOperator):
     """FlatMap: a user's function, called once for each distinct row."""
 
@@ -236,6 +254,7 @@ class FlatMapOperator(_ExpressionOperator):
         return np.concatenate((codes, block[k:].take(owner, axis=1)))
 
 
+@operator_of(Inspect, interner=True)
 class InspectOperator(_ExpressionOperator):
     """Inspect: shows each update to a user's function and passes it on."""
 
@@ -252,6 +271,7 @@ class InspectOperator(_ExpressionOperator):
         return block
 
 
+@operator_of(Retime, interner=True)
 class RetimeOperator(_ExpressionOperator):
     """Retime: by fixed steps, or as a user's function of the time says."""
 
@@ -271,6 +291,7 @@ class RetimeOperator(_ExpressionOperator):
         return moved
 
 
+@operator_of(Consolidate)
 class ConsolidateOperator(Operator):
     """Consolidate."""
 

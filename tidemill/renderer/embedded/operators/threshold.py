@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tidemill.dataflow.nodes import Input, Node, Threshold
-from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
 from tidemill.renderer.embedded.kernels.updates import Block, Bools, Ints
+from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.operators.interesting_times import Active, SingleActive
 from tidemill.renderer.embedded.operators.keyed import KeyedOperator, Stored, Work
 from tidemill.renderer.embedded.schedule import Region
@@ -18,13 +18,14 @@ from tidemill.renderer.runs import user_functions as functions
 __all__ = ["ThresholdOperator", "UniqueCheck"]
 
 
+@operator_of(Threshold, interner=True)
 class ThresholdOperator(KeyedOperator):
     """Threshold. The row is its own key; the state is what came in and what went out, as two weights of one spine."""
 
     consolidated = True
 
     def __init__(self, node: Node, region: Region, interner: Interner) -> None:
-        self.schema: Schema = node.schema
+        self.schema = node.schema
         super().__init__(node, region, len(self.schema), tuple(range(len(self.schema))))
         self.interner = interner
         columns = tuple(range(len(self.schema)))

@@ -10,6 +10,7 @@ import numpy as np
 from tidemill.dataflow.nodes import Input
 from tidemill.renderer.embedded.kernels.codec import FEW, Interner, encode, encode_row, encoders
 from tidemill.renderer.embedded.kernels.updates import NULL, Block, consolidated, grouped
+from tidemill.renderer.embedded.makers import MAKERS, Made
 from tidemill.renderer.embedded.operators.input_output import InputOperator
 from tidemill.renderer.embedded.schedule import Port, Region
 from tidemill.renderer.embedded.trace.spine import Spine
@@ -190,3 +191,8 @@ class KeyedInputOperator(InputOperator):
     def clear(self) -> None:
         super().clear()
         self._handed = None
+
+
+@MAKERS(Input)
+def _input(node: Input, region: Region, made: Made) -> InputOperator:
+    return (KeyedInputOperator if node.key else InputOperator)(node, region, made.interner)

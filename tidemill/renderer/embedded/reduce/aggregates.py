@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
-from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner, float_code, float_codes
 from tidemill.renderer.embedded.kernels.exact_sums import LEAST
 from tidemill.renderer.embedded.kernels.updates import NULL, Block, Ints
@@ -22,13 +21,11 @@ from tidemill.renderer.embedded.operators.interesting_times import Active
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import FloatSums, Groups, Part, Shape, Since, SquareSums
 from tidemill.renderer.embedded.reduce.integer_sums import WholeSums
+from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, Wanted
 from tidemill.renderer.embedded.reduce.ordered_values import OrderedValues
 from tidemill.renderer.embedded.reduce.values import Values
 from tidemill.renderer.embedded.schedule import Schedule
 from tidemill.renderer.embedded.trace.spine import Spine
-
-if TYPE_CHECKING:
-    from tidemill.renderer.embedded.reduce.operator import Wanted
 
 __all__ = ["AggregateLogic"]
 
@@ -45,7 +42,7 @@ class AggregateLogic:
         self._node = node
         self._interner = interner
         self._aggregates = node.logic.columns
-        schema: Schema = node.inputs[0].schema
+        schema = node.inputs[0].schema
         shape = Shape(len(node.keys), node.scope.coordinates, schedule, since, node)
         self._whole = WholeSums(node.logic, schema, shape, interner)
         columns = {(a.column, a.input) for a in self._aggregates if a.column is not None and a.input is not None}
@@ -91,8 +88,6 @@ class AggregateLogic:
         return [part.gather(keys, owner, new) for part in self._parts]
 
     def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
-        from tidemill.renderer.embedded.reduce.operator import Wanted  # noqa: PLC0415 - a reduce is made of its logic
-
         by_part = dict(zip(map(id, self._parts), seen, strict=True))
         sums = self._whole.sums(active, by_part[id(self._whole)])
         present = np.arange(len(active)) if self._node.scalar else sums[0].nonzero()[0]
@@ -161,3 +156,8 @@ def _variance(total: int, squares: int, count: int, unit: int) -> float:
 
 def _root(variance: float) -> float:
     return math.sqrt(variance) if variance >= 0 else math.nan
+
+
+@LOGICS(Aggregates)
+def _logic(node: Reduce, around: Around) -> AggregateLogic:
+    return AggregateLogic(node, around.schedule, around.since, around.interner)

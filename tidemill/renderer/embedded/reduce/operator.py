@@ -2,71 +2,32 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
-
 import numpy as np
 
-from tidemill.dataflow.nodes import Reduce
-from tidemill.expressions.aggregates import Aggregates, UserReduce
-from tidemill.expressions.ordering import TopK
-from tidemill.expressions.schema import Schema
+from tidemill.dataflow.nodes import Arrange, Reduce, outside
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Block, Ints, consolidated, expand
+from tidemill.renderer.embedded.kernels.updates import Block, consolidated, expand
+from tidemill.renderer.embedded.makers import MAKERS, Made
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.interesting_times import Active, SingleActive
 from tidemill.renderer.embedded.operators.keyed import PENDING, KeyedOperator, Stored
-from tidemill.renderer.embedded.reduce.aggregates import AggregateLogic
-from tidemill.renderer.embedded.reduce.top_k import TopKLogic
-from tidemill.renderer.embedded.reduce.user_reduce import UserLogic
-from tidemill.renderer.embedded.schedule import Region
+from tidemill.renderer.embedded.reduce import aggregates, top_k, user_reduce  # noqa: F401 - they fill the table
+from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, Logic, Wanted
+from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.spine import Spine
 
-__all__ = ["Logic", "ReduceOperator", "Wanted"]
-
-
-class Wanted(NamedTuple):
-    """The rows a Reduce should give: the active time of each (ascending), its codes, its count."""
-
-    active: Ints
-    codes: Block
-    counts: Ints
-
-
-class Logic(Protocol):
-    """What a Reduce computes, and the state it needs of its input."""
-
-    linear: bool
-    """Whether it is a function of sums over the group, so that new updates need not be consolidated first."""
-    keyed_output: bool
-    """Whether its rows begin with the key."""
-
-    def gather(self, keys: Block, owner: Ints, new: Block) -> list[Stored]:
-        """Return all updates of the keys, those stored and the new ones, whose keys' numbers are given; store these."""
-
-    def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
-        """Return the rows that should be there at each active time."""
-
-    def stores(self) -> dict[str, Spine]: ...
-
-    def refilled(self) -> None: ...
+__all__ = ["ReduceOperator"]
 
 
 class ReduceOperator(KeyedOperator):
     """Reduce. What is given is what the logic wants less what was given before, at the times where that can change."""
 
     def __init__(self, node: Reduce, region: Region, interner: Interner, arranged: ArrangeOperator | None) -> None:
-        self.schema: Schema = node.inputs[0].schema
+        self.schema = node.inputs[0].schema
         super().__init__(node, region, len(self.schema), node.keys)
         width = len(node.keys)
-        self.logic: Logic
-        if isinstance(node.logic, Aggregates):
-            self.logic = AggregateLogic(node, self.schedule, self.since, interner)
-        elif isinstance(node.logic, TopK):
-            self.logic = TopKLogic(node, self.schedule, self.since, interner)
-        else:
-            assert isinstance(node.logic, UserReduce)
-            assert arranged is not None
-            self.logic = UserLogic(node, arranged, interner)
+        around = Around(self.schedule, self.since, interner, arranged)
+        self.logic: Logic = LOGICS.of(node, type(node.logic))(node, around)
         self.dropped = 0 if self.logic.keyed_output else width
         self.consolidated = not self.dropped  # without their keys, rows of several groups may be equal
         self._out_codes = self.dropped + len(node.schema)
@@ -130,3 +91,10 @@ class ReduceOperator(KeyedOperator):
 
     def stores(self) -> dict[str, Spine]:
         return {"out": self._out, **self.logic.stores()}
+
+
+@MAKERS(Reduce)
+def _reduce(node: Reduce, region: Region, made: Made) -> Operator:
+    (source,) = node.inputs
+    arranged = made.arrangement(source) if isinstance(outside(source), Arrange) else None
+    return ReduceOperator(node, region, made.interner, arranged)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.ordering import TopK
-from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Block, Ints
 from tidemill.renderer.embedded.operators.interesting_times import Active
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape, Since
 from tidemill.renderer.embedded.reduce.group_rows import GroupRows
+from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, Wanted
 from tidemill.renderer.embedded.schedule import Schedule
 from tidemill.renderer.embedded.trace.order_index import SortColumn, sort_order
 from tidemill.renderer.embedded.trace.spine import Spine
-
-if TYPE_CHECKING:
-    from tidemill.renderer.embedded.reduce.operator import Wanted
 
 __all__ = ["TopKLogic"]
 
@@ -36,7 +31,7 @@ class TopKLogic:
         self._node = node
         self._interner = interner
         self._count = node.logic.count
-        schema: Schema = node.inputs[0].schema
+        schema = node.inputs[0].schema
         self._order = [
             SortColumn(o.column, schema.fields[o.column].dtype, o.descending, o.nulls_first) for o in node.logic.order
         ]
@@ -54,8 +49,6 @@ class TopKLogic:
         return [self._rows.gather(keys, owner, new)]
 
     def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
-        from tidemill.renderer.embedded.reduce.operator import Wanted  # noqa: PLC0415 - a reduce is made of its logic
-
         group = Groups(self._node, keys, active, np.arange(len(active)), self._interner)
         counted = self._rows.counted(group, active, seen[0])
         at = counted[0]
@@ -86,3 +79,8 @@ class TopKLogic:
         rows = rows.compress(kept, axis=1)
         rows[-1] = np.minimum(rows[-1], self._count - before[kept])
         return at[kept], rows
+
+
+@LOGICS(TopK)
+def _logic(node: Reduce, around: Around) -> TopKLogic:
+    return TopKLogic(node, around.schedule, around.since, around.interner)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tidemill.dataflow.nodes import Reduce
+from tidemill.expressions.aggregates import UserReduce
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows, encode, order_ranks
 from tidemill.renderer.embedded.kernels.updates import Block, Ints, consolidated
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.interesting_times import Active
 from tidemill.renderer.embedded.operators.keyed import Stored
+from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, Wanted
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
-
-if TYPE_CHECKING:
-    from tidemill.renderer.embedded.reduce.operator import Wanted
 
 __all__ = ["UserLogic"]
 
@@ -35,7 +34,7 @@ class UserLogic:
         self._node = node
         self._arranged = arranged
         self._interner = interner
-        schema: Schema = node.inputs[0].schema
+        schema = node.inputs[0].schema
         rest = [i for i in range(len(schema)) if i not in node.keys]
         self._rest = np.array(rest, np.int64)
         self._rest_schema = Schema(tuple(schema.fields[i] for i in rest))
@@ -60,8 +59,6 @@ class UserLogic:
         return [Stored(found, block, codes)]
 
     def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
-        from tidemill.renderer.embedded.reduce.operator import Wanted  # noqa: PLC0415 - a reduce is made of its logic
-
         ((owner, block, codes),) = seen
         users = self._arranged.schedule.users
         at, which = active.pairs(owner, block[codes : codes + users])
@@ -83,7 +80,7 @@ class UserLogic:
                     made.append(row)
                     made_at.append(i)
                     made_counts.append(count)
-        schema: Schema = self._node.schema
+        schema = self._node.schema
         return Wanted(
             np.array(made_at, np.int64), encode(schema, made, self._interner), np.array(made_counts, np.int64)
         )
@@ -98,3 +95,9 @@ class UserLogic:
             if count < 0:
                 raise failures.negative_count(self._node, key, row, count)
         return functions.reduced_rows(self._node, key, group)
+
+
+@LOGICS(UserReduce)
+def _logic(node: Reduce, around: Around) -> UserLogic:
+    assert around.arranged is not None, "what a user's function looks at is arranged"
+    return UserLogic(node, around.arranged, around.interner)

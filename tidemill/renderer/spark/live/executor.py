@@ -16,7 +16,7 @@ from tidemill.renderer.durable.start import State
 from tidemill.renderer.embedded.operators.input_output import InputOperator
 from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
 from tidemill.renderer.runs.metrics import Metrics
-from tidemill.renderer.runs.queued import Change, schema_of
+from tidemill.renderer.runs.queued import Change
 from tidemill.renderer.spark.frames import Frame, united
 from tidemill.renderer.spark.live.executor_step import ExecutorStep
 from tidemill.renderer.spark.live.incoming import frame_of_change
@@ -151,7 +151,7 @@ class SparkExecutor:
                 if block is None:
                     files[node] = [f for c in changes for f in c.files]
                 elif block.shape[1] > self._in_driver or not isinstance(operator, KeyedInputOperator):
-                    frames.append(frame_of(self._spark, compiled, schema_of(node), block))
+                    frames.append(frame_of(self._spark, compiled, node.schema, block))
                 else:
                     operator.hand(block)
                 frame = united(frames)

@@ -21,14 +21,12 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Arrange, Enter, Input, Join, Leave, Map, Node, Output, Reduce, Threshold, Variable
 from tidemill.dataflow.scopes import Scope
-from tidemill.expressions.binding import BoundColumn
 from tidemill.expressions.types import INT64
 from tidemill.renderer.durable.spill_files import ColdFile
 from tidemill.renderer.embedded.kernels.updates import Block, stacked
 from tidemill.renderer.embedded.kernels.updates import consolidated as consolidated_block
 from tidemill.renderer.embedded.operators.keyed import NEW as NEW_PORT
 from tidemill.renderer.embedded.operators.keyed import PENDING, KeyedOperator
-from tidemill.renderer.embedded.operators.linear import is_projection
 from tidemill.renderer.embedded.reduce.aggregates import AggregateLogic
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Operator, Port
@@ -356,8 +354,7 @@ def _origin(node: Node) -> tuple[Node, tuple[int, ...]]:
     """Return the node of which another one, through projections alone, shows columns, and which these are."""
     picked = tuple(range(len(node.schema)))
     source = node.inputs[0]
-    while isinstance(source, Map) and is_projection(source):
-        columns_of = [cast("BoundColumn", c).index for c in source.columns]
-        picked = tuple(columns_of[i] for i in picked)
+    while isinstance(source, Map) and source.picked is not None:
+        picked = tuple(source.picked[i] for i in picked)
         (source,) = source.inputs
     return source, picked

@@ -51,7 +51,7 @@ def written_to_files(  # noqa: PLR0917 - made in one place
     ``RowError`` where a row is invalid. So the DataFrame is not computed again when a step takes it, and an arrangement
     of the input need not write it again.
     """
-    schema: Schema = node.schema
+    schema = node.schema
     named = Names(tuple(f"tidemill time {i}" for i in range(len(time))), "tidemill diff")
     fitting, data = _by_key(node, data, diff) if node.key else (node, data)
     updates = typed_updates(fitting, data, named)
@@ -71,7 +71,7 @@ def written_to_files(  # noqa: PLR0917 - made in one place
 
 def _by_key(node: Input, data: Any, diff: int) -> tuple[Input, Any]:
     """Return the input as it takes writes by key, and the DataFrame with all of its columns."""
-    schema: Schema = node.schema
+    schema = node.schema
     deletes = diff < 0
     fields = [attrs.evolve(f, nullable=i not in node.key and (deletes or f.nullable)) for i, f in enumerate(schema)]
     keys = [schema.names[i] for i in node.key]
@@ -85,7 +85,7 @@ def _by_key(node: Input, data: Any, diff: int) -> tuple[Input, Any]:
 def refuse_ambiguous_keys(spark: SparkSession, store: ColdStore, change: LargeChange) -> None:
     """Raise where a key has two different rows, since a DataFrame does not say which is the last; its files go."""
     node, data = change.node, frame_of_change(spark, store, change).data
-    schema: Schema = node.schema
+    schema = node.schema
     key = [f"c{i}" for i in node.key]
     row = columns(len(schema))
     many = data.groupBy(*key).agg(F.count(F.lit(1)).alias("n")).filter("n > 1")

@@ -11,7 +11,7 @@ from tidemill.dataflow.passes.columns import columns_read
 from tidemill.errors import EngineError
 from tidemill.renderer.durable.start import State
 from tidemill.renderer.runs.intake import checked_change, checked_updates, require_order
-from tidemill.renderer.runs.queued import Change, Queued, schema_of
+from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.run import Run
 from tidemill.renderer.spark.live.incoming import collected_if_few, refuse_ambiguous_keys, written_to_files
 from tidemill.renderer.spark.live.state_files import remove_files
@@ -66,7 +66,7 @@ class SparkDataFrames:
         """Return which columns of an input are to be kept of what comes."""
         if node.key and sign < 0:
             return node.key
-        return range(len(schema_of(node))) if node.unique or node.key else columns_read(self._graph, node)
+        return range(len(node.schema)) if node.unique or node.key else columns_read(self._graph, node)
 
     def foreach_batch(self, run: Run, name: str, source: str, op: str | None) -> Callable[[DataFrame, int], None]:
         if is_connected(self._spark):

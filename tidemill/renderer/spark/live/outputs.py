@@ -15,7 +15,6 @@ from tidemill.renderer.durable.spill_files import ColdFile
 from tidemill.renderer.durable.spill_store import Memory
 from tidemill.renderer.durable.spilled import Cold
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
-from tidemill.renderer.runs.queued import schema_of
 from tidemill.renderer.spark.dataframes import Names
 from tidemill.renderer.spark.live.spilled_results import (
     SpilledOutput,
@@ -73,7 +72,7 @@ class Outputs:
         store, cold = self._spill_store.store, self._spill_store.cold(output)
         assert cold is not None
         kept = self._embedded.compiled.outputs[output].kept
-        data = compacted(read_files(self._spark, store, cold.layout, files), len(schema_of(output)), kept)
+        data = compacted(read_files(self._spark, store, cold.layout, files), len(output.schema), kept)
         found = tuple(write_files(store, f"{output.id}/unread", data, has_lists=cold.layout.has_lists))
         store.pin(f.name for f in found)
         self._unread[output] = found
@@ -92,7 +91,7 @@ class Outputs:
         return found
 
     def _contents_on_disk(self, node: Output, at: Time | None, cold: Cold) -> Rows:
-        schema, operator = schema_of(node), self._embedded.compiled.outputs[node]
+        schema, operator = node.schema, self._embedded.compiled.outputs[node]
         files = tuple(f for batch in cold.cold_batches for f in batch.files)
         here = cold.layout.decoded(operator.spine.held(), self._embedded.compiled.interner)
         parts = SpilledOutput(self._spark, self._spill_store.store, cold, files, here)
@@ -116,7 +115,7 @@ class Outputs:
 
     def _take_unread_on_disk(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
         embedded, store = self._embedded, self._spill_store.store
-        schema, operator, coordinates = schema_of(node), embedded.compiled.outputs[node], embedded.graph.coordinates
+        schema, operator, coordinates = node.schema, embedded.compiled.outputs[node], embedded.graph.coordinates
         cold, files = self._spill_store.cold(node), self._unread[node]
         assert cold is not None
         here = cold.layout.decoded(operator.unread_together(), embedded.compiled.interner)

@@ -16,7 +16,6 @@ from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.durable.spill_files import ColdFile
 from tidemill.renderer.embedded.kernels.updates import Block
 from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
-from tidemill.renderer.runs.queued import schema_of
 from tidemill.renderer.spark.frames import Frame
 from tidemill.renderer.spark.live.incoming import frame_of_change
 from tidemill.renderer.spark.live.spilled_state import SpilledState
@@ -68,7 +67,7 @@ def _writes_in_files(state: SpilledState, change: LargeChange) -> DataFrame:
 
 def _writes_in_driver(state: SpilledState, node: Input, block: Block) -> DataFrame:
     """Return writes in the driver, as `KeyedInputOperator` holds them, with the same columns."""
-    schema, k = schema_of(node), len(schema_of(node))
+    schema, k = node.schema, len(node.schema)
     more = Schema((*schema, Field(_IS_PUT, INT64), Field(_NUMBER, INT64)))
     data = frame_of(state.spark, state.compiled, more, np.concatenate((block, np.ones_like(block[:1])))).data
     row = [f"c{i}" for i in range(k)]

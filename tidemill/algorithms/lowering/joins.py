@@ -1,0 +1,104 @@
+"""Joins that ask whether a row has a partner: by inner joins with what has one, each once.
+
+Without a condition that is a distinct key of the other side. With one, it is the row itself, among those that are left
+of the pairs: then the counts of both sides say whether there are any.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from tidemill.algorithms.lowering.registry import lowering
+from tidemill.collections.collection import Collection
+from tidemill.collections.joins import Pairs, inner_join
+from tidemill.dataflow.composites import AntiJoin, OuterJoin, PartneredJoin, SemiJoin
+from tidemill.expressions.binding import bind
+from tidemill.expressions.expr import col, lit
+from tidemill.expressions.schema import Schema
+
+__all__ = ["anti_join", "outer_join", "semi_join"]
+
+
+@lowering(SemiJoin)
+def semi_join(node: SemiJoin, left: Collection, right: Collection) -> Collection:
+    """Return the left rows with a partner."""
+    return _partnered(node, left, right)
+
+
+@lowering(AntiJoin)
+def anti_join(node: AntiJoin, left: Collection, right: Collection) -> Collection:
+    """Return the left rows, less those with a partner."""
+    return left.concat(_partnered(node, left, right).negate())
+
+
+@lowering(OuterJoin)
+def outer_join(node: OuterJoin, left: Collection, right: Collection) -> Collection:
+    """Return the pairs, and of one side or both what has no partner, padded with NULL."""
+    pairs = _pairs(node, left, right)
+    result = pairs
+    if node.how in ("left", "full"):
+        if node.condition is None:
+            partnered = _with_key_among(left, right, node.on, node)
+        else:
+            partnered = _among(left, pairs.select(*left.schema.names))
+        result = result.concat(_padded(_without(left, partnered), pairs.schema, left.schema.names))
+    if node.how in ("right", "full"):
+        turned = [(r, l) for l, r in node.on]
+        if node.condition is None:
+            partnered = _with_key_among(right, left, turned, node)
+        else:
+            partnered = _among(right, _rights_of_pairs(node, left, right))
+        of_left = dict(node.on)
+        sources = [of_left.get(name) for name in left.schema.names]
+        sources += [name for name in right.schema.names if name not in dict(turned)]
+        result = result.concat(_padded(_without(right, partnered), pairs.schema, sources))
+    return result
+
+
+def _pairs(node: PartneredJoin, left: Collection, right: Collection) -> Collection:
+    pairs = inner_join(left, right, node.on, node.suffix, node.nulls_equal)
+    return pairs if node.condition is None else pairs.filter_by(node.condition)
+
+
+def _partnered(node: PartneredJoin, left: Collection, right: Collection) -> Collection:
+    if node.condition is None:
+        return _with_key_among(left, right, node.on, node)
+    return _among(left, _pairs(node, left, right).select(*left.schema.names))
+
+
+def _with_key_among(left: Collection, right: Collection, on: Pairs, node: PartneredJoin) -> Collection:
+    """Return the left rows whose key a right row has, with their own counts."""
+    if not on:
+        some = right.select(present=lit(True)).distinct()
+        return inner_join(left, some, (), node.suffix, node.nulls_equal).select(*left.schema.names)
+    # Named by position, so that no key can clash with a column of the left.
+    names = [f"{i}{node.suffix}" for i in range(len(on))]
+    keys = right.select(**{name: col(r) for name, (_, r) in zip(names, on, strict=True)}).distinct()
+    return inner_join(left, keys, [(l, n) for (l, _), n in zip(on, names, strict=True)], node.suffix, node.nulls_equal)
+
+
+def _among(side: Collection, rows: Collection) -> Collection:
+    """Return the rows of a side that are among others, with their own counts; NULL is a value here."""
+    return inner_join(side, rows.distinct(), [(n, n) for n in side.schema.names], "_right", nulls_equal=True)
+
+
+def _without(side: Collection, partnered: Collection) -> Collection:
+    return side.concat(partnered.negate())
+
+
+def _rights_of_pairs(node: OuterJoin, left: Collection, right: Collection) -> Collection:
+    """Return the right rows of the pairs: paired up again, with copies of all of their columns, keys too."""
+    copies = {f"{name} of the row": col(name) for name in right.schema.names}
+    pairs = _pairs(node, left, right.with_columns(**copies))
+    kept = pairs.schema.names[-len(copies) :]
+    return pairs.select(**{name: col(copy) for name, copy in zip(right.schema.names, kept, strict=True)})
+
+
+def _padded(rows: Collection, schema: Schema, sources: Sequence[str | None]) -> Collection:
+    """Return the rows in a wider schema: its columns from these of theirs, in order; NULL where it is none."""
+    columns = [
+        (field.name, bind((lit(None) if source is None else col(source)).cast(field.dtype), rows.schema))
+        for field, source in itertools.zip_longest(schema, sources)
+    ]
+    return rows.map_columns(columns)

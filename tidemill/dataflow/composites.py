@@ -1,0 +1,112 @@
+"""Composites: operators that can be made of primitives, and are until an engine says that it takes them itself.
+
+Passes see them whole: a filter goes below a left join more easily than below the seven operators that one comes to.
+`algorithms.lowering` says what each is made of; see there how to add one.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import attrs
+
+from tidemill.dataflow.nodes import Node
+from tidemill.expressions.aggregates import AggregateCall
+from tidemill.expressions.binding import Bound
+from tidemill.expressions.ordering import OrderKey
+
+__all__ = ["Aggregate", "AntiJoin", "Composite", "OuterJoin", "PartneredJoin", "SemiJoin", "SetOperation", "TopK"]
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Composite(Node):
+    """An operator that stands for several. What it is made of is found by its class."""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class PartneredJoin(Composite):
+    """What joins have in common in which it matters whether a row has a partner.
+
+    ``on`` has the names of the key columns, left and right. A pair has the left columns followed by the right ones that
+    are no keys; those among them whose names clash have ``suffix``. ``condition`` is of such pairs. A row has a partner
+    if those on the other side that fit come to more than none.
+    """
+
+    on: tuple[tuple[str, str], ...]
+    condition: Bound | None = None
+    nulls_equal: bool = False
+    suffix: str = "_right"
+    arity: ClassVar[int | None] = 2
+
+    def describe(self) -> str:
+        keys = ", ".join(a if a == b else f"{a} = {b}" for a, b in self.on)
+        where = f" where {self.condition.sql()}" if self.condition is not None else ""
+        return f"on {keys}{where}" + (", nulls equal" if self.nulls_equal else "")
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class OuterJoin(PartneredJoin):
+    """All pairs, and of the left side, the right one or both also the rows without a partner, NULL beside them.
+
+    The keys' columns hold the key of whichever row there is.
+    """
+
+    how: Literal["left", "right", "full"]
+
+    def describe(self) -> str:
+        return f"{self.how} {super().describe()}"
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class SemiJoin(PartneredJoin):
+    """The left rows that have a partner, each with its own count."""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class AntiJoin(PartneredJoin):
+    """The left rows that have no partner, each with its own count."""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class SetOperation(Composite):
+    """SQL's set operations of two collections with the same columns; NULL is a value like any other.
+
+    ``except_all``: the left counts lessened by the right ones, never below 0. ``except_distinct`` and ``intersect``:
+    once each left row whose count is positive and that has none, or has one, on the right.
+    """
+
+    operation: Literal["except_all", "except_distinct", "intersect"]
+    arity: ClassVar[int | None] = 2
+
+    def describe(self) -> str:
+        return self.operation
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class TopK(Composite):
+    """The first rows of each group in an order, as many as make ``count`` copies.
+
+    Ties are broken by a fixed hash of the row, then by the row.
+    """
+
+    keys: tuple[Bound, ...]
+    order: tuple[OrderKey, ...]
+    count: int
+
+    def describe(self) -> str:
+        by = ", ".join(key.sql() for key in self.keys)
+        first = f"first {self.count} by {', '.join(key.describe() for key in self.order)}"
+        return f"{first} of each {by}" if by else first
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Aggregate(Composite):
+    """For each group one row: the keys, then the aggregates. Without keys there is one group, and always its row."""
+
+    keys: tuple[Bound, ...]
+    aggregates: tuple[AggregateCall, ...]
+
+    def describe(self) -> str:
+        names = self.schema.names[len(self.keys) :]
+        made = ", ".join(f"{a.describe()} AS {n}" for a, n in zip(self.aggregates, names, strict=True))
+        return f"by {', '.join(key.sql() for key in self.keys)}: {made}" if self.keys else made

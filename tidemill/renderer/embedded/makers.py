@@ -1,0 +1,47 @@
+"""The table of the embedded engine's operators: each file of operators puts its own into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
+
+from tidemill.dataflow.nodes import Node
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.schedule import Operator, Region
+from tidemill.renderer.runs.registry import Registry
+
+if TYPE_CHECKING:
+    from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
+
+__all__ = ["MAKERS", "Made", "operator_of"]
+
+
+class Made(Protocol):
+    """What a new operator may ask of what is made so far."""
+
+    interner: Interner
+
+    def arrangement(self, node: Node) -> ArrangeOperator:
+        """Return the operator that has the arrangement a node stands for, wherever it was entered from."""
+        ...
+
+
+Maker: TypeAlias = Callable[[Any, Region, Made], Operator]
+
+MAKERS: Final = Registry[Maker]("embedded engine")
+"""For each class of nodes a function that makes an operator of the node, its region and what is made so far."""
+
+C = TypeVar("C", bound=Callable[..., Operator])
+
+
+def operator_of(*kinds: type[Node], interner: bool = False) -> Callable[[C], C]:
+    """Return the decorator of an operator's class, made of a node and its region and, if it asks, of the interner."""
+
+    def add(operator: C) -> C:
+        if interner:
+            MAKERS(*kinds)(lambda node, region, made: operator(node, region, made.interner))
+        else:
+            MAKERS(*kinds)(lambda node, region, _: operator(node, region))
+        return operator
+
+    return add

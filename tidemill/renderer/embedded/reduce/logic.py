@@ -1,0 +1,62 @@
+"""What a Reduce computes: what its operator asks of it, and the table in which it is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Reduce
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.updates import Block, Ints
+from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
+from tidemill.renderer.embedded.operators.interesting_times import Active
+from tidemill.renderer.embedded.operators.keyed import Stored
+from tidemill.renderer.embedded.schedule import Schedule
+from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.runs.registry import Registry
+
+__all__ = ["LOGICS", "Around", "Logic", "Wanted"]
+
+
+class Wanted(NamedTuple):
+    """The rows a Reduce should give: the active time of each (ascending), its codes, its count."""
+
+    active: Ints
+    codes: Block
+    counts: Ints
+
+
+class Logic(Protocol):
+    """What a Reduce computes, and the state it needs of its input."""
+
+    linear: bool
+    """Whether it is a function of sums over the group, so that new updates need not be consolidated first."""
+    keyed_output: bool
+    """Whether its rows begin with the key."""
+
+    def gather(self, keys: Block, owner: Ints, new: Block) -> list[Stored]:
+        """Return all updates of the keys, those stored and the new ones, whose keys' numbers are given; store these."""
+
+    def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
+        """Return the rows that should be there at each active time."""
+
+    def stores(self) -> dict[str, Spine]: ...
+
+    def refilled(self) -> None: ...
+
+
+class Around(NamedTuple):
+    """What is around a logic: when and on what it works."""
+
+    schedule: Schedule
+    since: Callable[[], Antichain]
+    interner: Interner
+    arranged: ArrangeOperator | None
+    """The arrangement that the Reduce reads, if it reads one."""
+
+
+LogicMaker: TypeAlias = Callable[[Reduce, Around], Logic]
+
+LOGICS: Final = Registry[LogicMaker]("embedded engine")
+"""For each class of what a Reduce can compute, a function that makes the logic of the node."""

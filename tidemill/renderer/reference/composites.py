@@ -1,0 +1,142 @@
+"""The definitions of composites, from SQL's: what the primitives that they are lowered to have to come to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, Final
+
+from tidemill.boundary.rows import canonical
+from tidemill.dataflow import composites
+from tidemill.dataflow.composites import AntiJoin, OuterJoin, PartneredJoin, SemiJoin, SetOperation
+from tidemill.expressions.binding import bind
+from tidemill.expressions.ordering import OrderColumn, TopK, hash_of_row
+from tidemill.renderer.reference.rules import IsFinal, Updates, by_contents, check_counts, evaluated
+from tidemill.renderer.reference.scalar import evaluate
+from tidemill.renderer.reference.topk import first_rows
+from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, triples
+
+__all__: list[str] = []
+
+Pairs = dict[tuple[Row, Row], int]
+
+
+@by_contents(OuterJoin, SemiJoin, AntiJoin)
+def _joined(node: PartneredJoin, final: IsFinal, left: Trace, right: Trace) -> Updates:
+    """Look at the rows of each key, of which those with NULL in it have partners only if nulls are equal."""
+    lefts, rights = (
+        by_key(trace, tuple(source.schema.index(pair[side]) for pair in node.on))
+        for side, (trace, source) in enumerate(zip((left, right), node.inputs, strict=True))
+    )
+    for key in {**lefts, **rights}:
+        meet = node.nulls_equal or None not in key
+
+        def joined(a: Contents, b: Contents, *, meet: bool = meet) -> Contents:
+            return _JOINS[type(node)](node, a, b, meet)
+
+        yield from triples(at_every_time(joined, lefts.get(key, {}), rights.get(key, {}), final=final))
+
+
+def _outer(node: OuterJoin, lefts: Contents, rights: Contents, meet: bool) -> Contents:
+    left, right = (source.schema for source in node.inputs)
+    rest = _no_keys(node)
+    found: Contents = defaultdict(int)
+    for (l, r), count in _pairs(node, lefts, rights, meet).items():
+        found[l + tuple(r[i] for i in rest)] += count
+    if node.how in ("left", "full"):
+        for l in lefts.keys() - _partnered(node, 0, lefts, rights, meet):
+            found[l + (None,) * len(rest)] += lefts[l]
+    if node.how in ("right", "full"):
+        keys = dict(node.on)
+        for r in rights.keys() - _partnered(node, 1, lefts, rights, meet):
+            own = tuple(r[right.index(keys[name])] if name in keys else None for name in left.names)
+            found[own + tuple(r[i] for i in rest)] += rights[r]
+    return found
+
+
+def _semi(node: PartneredJoin, lefts: Contents, rights: Contents, meet: bool) -> Contents:
+    return {l: lefts[l] for l in _partnered(node, 0, lefts, rights, meet)}
+
+
+def _anti(node: PartneredJoin, lefts: Contents, rights: Contents, meet: bool) -> Contents:
+    return {l: lefts[l] for l in lefts.keys() - _partnered(node, 0, lefts, rights, meet)}
+
+
+_JOINS: Final[dict[type, Callable[[Any, Contents, Contents, bool], Contents]]] = {
+    OuterJoin: _outer,
+    SemiJoin: _semi,
+    AntiJoin: _anti,
+}
+
+
+def _pairs(node: PartneredJoin, lefts: Contents, rights: Contents, meet: bool) -> Pairs:
+    """Return the pairs that fit, of rows with the same key, counts multiplied."""
+    found = {(l, r): m * n for l, m in lefts.items() for r, n in rights.items() if meet}
+    if node.condition is None:
+        return found
+    rest = _no_keys(node)
+    return {
+        (l, r): count
+        for (l, r), count in found.items()
+        if evaluated(node, node.condition, l + tuple(r[i] for i in rest)) is True
+    }
+
+
+def _partnered(node: PartneredJoin, side: int, lefts: Contents, rights: Contents, meet: bool) -> set[Row]:
+    """Return the rows of a side that have a partner: by the counts of the others, or of the pairs for a condition."""
+    own, others = (lefts, rights) if side == 0 else (rights, lefts)
+    if node.condition is None:
+        return set(own) if meet and sum(others.values()) > 0 else set()
+    counts: Contents = defaultdict(int)
+    for pair, count in _pairs(node, lefts, rights, meet).items():
+        counts[pair[side]] += count
+    return {row for row, count in counts.items() if count > 0}
+
+
+def _no_keys(node: PartneredJoin) -> list[int]:
+    keys = {r for _, r in node.on}
+    return [i for i, name in enumerate(node.inputs[1].schema.names) if name not in keys]
+
+
+_COUNTS: Final[dict[str, Callable[[int, int], int]]] = {
+    "except_all": lambda m, n: max(m - n, 0),
+    "except_distinct": lambda m, n: int(m > 0 >= n),
+    "intersect": lambda m, n: int(m > 0 and n > 0),
+}
+
+
+@by_contents(SetOperation)
+def _set_operation(node: SetOperation, final: IsFinal, left: Trace, right: Trace) -> Updates:
+    whole = tuple(range(len(node.schema)))
+    lefts, rights = by_key(left, whole), by_key(right, whole)
+    for row in {**lefts, **rights}:
+
+        def counted(a: Contents, b: Contents, *, row: Row = row) -> Contents:
+            return {row: _COUNTS[node.operation](a.get(row, 0), b.get(row, 0))}
+
+        yield from triples(at_every_time(counted, lefts.get(row, {}), rights.get(row, {}), final=final))
+
+
+@by_contents(composites.TopK)
+def _top_k(node: composites.TopK, final: IsFinal, source: Trace) -> Updates:
+    groups: dict[Row, Trace] = defaultdict(dict)
+    for (row, time), diff in source.items():
+        groups[_values(node, node.keys, row)][row, time] = diff
+    for key, group in groups.items():
+        yield from triples(at_every_time(lambda rows, key=key: _first(node, key, rows), group, final=final))
+
+
+def _first(node: composites.TopK, key: Row, rows: Contents) -> Contents:
+    """Return the first rows: sorted by what is asked for, their hash, and themselves."""
+    check_counts(node, key, rows)
+    schema = node.schema
+    tie, asked = bind(hash_of_row(schema), schema), tuple(by.expression for by in node.order)
+    wide = {(*_values(node, asked, row), evaluate(tie, row), *row): count for row, count in rows.items()}
+    order = [OrderColumn(i, by.descending, by.nulls_first) for i, by in enumerate(node.order)]
+    order += [OrderColumn(len(asked) + i) for i in range(1 + len(schema))]
+    found = first_rows(TopK(node.count, tuple(order)), wide)
+    return {row[len(asked) + 1 :]: count for row, count in found.items()}
+
+
+def _values(node: composites.TopK, expressions: tuple[Any, ...], row: Row) -> Row:
+    return tuple(canonical(evaluated(node, expression, row)) for expression in expressions)

@@ -1,0 +1,59 @@
+"""The table of the reference engine's rules, and the two shapes that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias
+
+from tidemill.dataflow.lattice import Time
+from tidemill.dataflow.nodes import Node
+from tidemill.errors import ExpressionError
+from tidemill.expressions.binding import Bound
+from tidemill.renderer.reference.scalar import evaluate
+from tidemill.renderer.reference.traces import Contents, Row, Trace, consolidated
+from tidemill.renderer.runs import failures
+from tidemill.renderer.runs.registry import Registry
+
+__all__ = ["RULES", "IsFinal", "Updates", "by_contents", "check_counts", "evaluated", "linear"]
+
+Updates: TypeAlias = Iterator[tuple[Row, Time, int]]
+IsFinal: TypeAlias = Callable[[Time], bool]
+Rule: TypeAlias = Callable[..., Trace]
+
+RULES: Final = Registry[Rule]("reference engine")
+"""For each class of nodes, what makes its trace of the node, which times are final, and its inputs' traces."""
+
+
+def linear(*kinds: type[Node]) -> Callable[[Callable[..., Updates]], Callable[..., Updates]]:
+    """Return the decorator of a rule ``(node, *sources)`` that says what becomes of one update."""
+
+    def add(rule: Callable[..., Updates]) -> Callable[..., Updates]:
+        RULES(*kinds)(lambda node, _final, *sources: consolidated(rule(node, *sources)))
+        return rule
+
+    return add
+
+
+def by_contents(*kinds: type[Node]) -> Callable[[Callable[..., Updates]], Callable[..., Updates]]:
+    """Return the decorator of a rule ``(node, final, *sources)`` that looks at whole contents at every final time."""
+
+    def add(rule: Callable[..., Updates]) -> Callable[..., Updates]:
+        RULES(*kinds)(lambda node, final, *sources: consolidated(rule(node, final, *sources)))
+        return rule
+
+    return add
+
+
+def evaluated(node: Node, expression: Bound, row: Row) -> Any:
+    """Return an expression's value for a row; where it has none, the error names the node."""
+    try:
+        return evaluate(expression, row)
+    except ExpressionError as error:
+        raise failures.expression_failed(node, row, error) from None
+
+
+def check_counts(node: Node, key: Row, rows: Contents) -> None:
+    """Refuse a group that holds a row less than no times."""
+    for row, count in rows.items():
+        if count < 0:
+            raise failures.negative_count(node, key, row, count)
