@@ -9,9 +9,9 @@ from running import examples, new_flow, start
 
 import tidemill as tm
 from tidemill.boundary.rows import NAN
+from tidemill.expressions.functions.xxhash import xxhash64_of
 from tidemill.renderer.embedded.reduce.operator import group_rows as grouprows
 from tidemill.renderer.embedded.trace import order_index as ordered
-from tidemill.renderer.reference.scalar_hash import xxhash64
 
 SCHEMA = {"k": "int64", "t": "int64", "x": "string", "f": "float64", "b": "bool"}
 ROWS = [
@@ -79,7 +79,7 @@ def test_without_keys_there_is_always_one_row(engine):
 
 def test_ties_are_broken_by_the_hash_of_the_whole_row(engine):
     rows = [(1, i, chr(97 + i), None, None) for i in range(8)]
-    by_hash = sorted(rows, key=lambda row: xxhash64(row, [tm.DType(t) for t in SCHEMA.values()]))
+    by_hash = sorted(rows, key=lambda row: xxhash64_of(row, [tm.DType(t) for t in SCHEMA.values()]))
 
     def build(x):
         same = {"order_by": "k"}

@@ -15,14 +15,18 @@ import pytest
 
 from tidemill.errors import ExpressionError, SchemaError, UnknownColumnError
 from tidemill.expressions import expr as ex
-from tidemill.expressions.binding import Bound, BoundCall, BoundColumn, BoundLiteral, bind
-from tidemill.expressions.expr import as_expr, col, expr, identical, lit, output_name, when
+from tidemill.expressions.binding import bind
+from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
+from tidemill.expressions.expr import col, lit
 from tidemill.expressions.functions import numbers as nu
 from tidemill.expressions.functions import text as tx
+from tidemill.expressions.functions.choice import when
 from tidemill.expressions.schema import Schema
+from tidemill.expressions.sql_text import as_expr, expr, to_sql
+from tidemill.expressions.structure import identical, output_name
 from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, STRING, dtype
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
-from tidemill.renderer.reference.scalar import evaluate
+from tidemill.renderer.reference.expressions import evaluate
 
 SCHEMA = Schema.of(
     {
@@ -94,7 +98,7 @@ OPERATORS = [
 @pytest.mark.parametrize(("expression", "text"), OPERATORS, ids=[t for _, t in OPERATORS])
 def test_operators_and_functions_print_as_sql_and_read_back(expression: ex.Expr, text: str) -> None:
     tree = bind(expression, SCHEMA)
-    assert tree.sql() == str(tree) == text
+    assert to_sql(tree) == text
     assert bound(text) == tree
     assert hash(bound(text)) == hash(tree)
 
@@ -162,7 +166,7 @@ def test_sql_text(text: str, printed: str | None, of_type: str | None) -> None:
             bound(text)
         return
     tree = bound(text)
-    assert (tree.sql(), tree.dtype) == (printed, dtype(of_type))
+    assert (to_sql(tree), tree.dtype) == (printed, dtype(of_type))
     assert bound(printed) == tree
 
 
@@ -294,8 +298,8 @@ def test_bound_trees() -> None:
         BOOL,
     )
     assert pickle.loads(pickle.dumps(tree)) == tree  # noqa: S301 - our own
-    assert tree.sql() == "a + 1 > n"
-    assert tree.sql(explicit=True) == "a + CAST(1 AS BIGINT) > CAST(n AS BIGINT)"
+    assert to_sql(tree) == "a + 1 > n"
+    assert to_sql(tree, explicit=True) == "a + CAST(1 AS BIGINT) > CAST(n AS BIGINT)"
     assert BoundLiteral(0.0, FLOAT64) != BoundLiteral(-0.0, FLOAT64)
     assert BoundLiteral(float("nan"), FLOAT64) == BoundLiteral(float("nan"), FLOAT64)
 
@@ -309,7 +313,7 @@ VALUES = [True, 5, -5, 2**62, 1.5, -1.5, -0.0, 0.0, 1e300, 1e-300, float("nan"),
 @pytest.mark.parametrize("explicit", [False, True])
 def test_literals_print_and_read_back(value: object, explicit: bool) -> None:
     tree = bind(lit(value), SCHEMA)
-    assert bound(tree.sql(explicit=explicit)) == tree
+    assert bound(to_sql(tree, explicit=explicit)) == tree
 
 
 def test_sqlglot_is_not_imported_without_sql() -> None:

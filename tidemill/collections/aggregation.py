@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tidemill.dataflow.nodes import Reduce
-from tidemill.expressions.aggregates import (
-    ORDERED,
-    Aggregate,
-    Aggregates,
-    BoundAggregate,
-    bind_aggregate,
-    output_fields,
-)
-from tidemill.expressions.binding import Bound, bind
-from tidemill.expressions.expr import as_expr, col, lit
+from tidemill.expressions.aggregate_functions import Aggregate
+from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate, bind_aggregate, output_fields
+from tidemill.expressions.binding import bind
+from tidemill.expressions.bound import Bound
+from tidemill.expressions.expr import col, lit
 from tidemill.expressions.ordering import OrderColumn, bind_order, hash_of_row
 from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.sql_text import as_expr
 from tidemill.expressions.types import BOOL
 
 if TYPE_CHECKING:

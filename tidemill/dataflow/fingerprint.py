@@ -10,6 +10,8 @@ import attrs
 
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Node
+from tidemill.expressions.bound import BoundCall, BoundColumn, BoundLiteral
+from tidemill.expressions.sql_text import to_sql
 
 __all__ = ["describe", "difference", "fingerprint"]
 
@@ -51,8 +53,8 @@ def _value(value: Any) -> str:
         return f"#{value.id}"
     if isinstance(value, tuple):
         return "(" + ", ".join(map(_value, value)) + ")"
-    if hasattr(value, "sql"):
-        return str(value.sql())
+    if isinstance(value, (BoundColumn, BoundLiteral, BoundCall)):
+        return to_sql(value)
     if attrs.has(type(value)):
         return "(" + ", ".join(_value(getattr(value, f.name)) for f in attrs.fields(type(value))) + ")"
     return getattr(value, "__qualname__", type(value).__qualname__) if callable(value) else repr(value)

@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Protocol
 import attrs
 
 from tidemill.dataflow.scopes import Scope
+from tidemill.expressions.bound import Bound
+from tidemill.expressions.sql_text import to_sql
 from tidemill.site import Site
 
 __all__ = [
@@ -35,7 +37,6 @@ __all__ = [
     "ReduceLogic",
     "Retime",
     "RowType",
-    "Scalar",
     "Threshold",
     "Variable",
 ]
@@ -50,14 +51,6 @@ class RowType(Protocol):
         ...
 
     def __str__(self) -> str: ...
-
-
-class Scalar(Protocol):
-    """What a graph needs to know of a scalar expression bound to a schema."""
-
-    def sql(self) -> str:
-        """Return the expression as SQL text, for people to read."""
-        ...
 
 
 class ReduceLogic(Protocol):
@@ -135,10 +128,10 @@ class Input(Node):
 class Map(Node):
     """Each row becomes the values of the expressions, at the same time with the same count."""
 
-    columns: tuple[Scalar, ...]
+    columns: tuple[Bound, ...]
 
     def describe(self) -> str:
-        pairs = zip(self.schema.names, (c.sql() for c in self.columns), strict=True)
+        pairs = zip(self.schema.names, map(to_sql, self.columns), strict=True)
         return ", ".join(name if name == sql.strip("`") else f"{sql} AS {name}" for name, sql in pairs)
 
 
@@ -146,10 +139,10 @@ class Map(Node):
 class Filter(Node):
     """Keeps the rows for which the predicate is true (not false, not NULL)."""
 
-    predicate: Scalar
+    predicate: Bound
 
     def describe(self) -> str:
-        return self.predicate.sql()
+        return to_sql(self.predicate)
 
 
 @attrs.frozen(eq=False, kw_only=True)

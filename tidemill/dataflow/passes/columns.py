@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -24,7 +24,7 @@ from tidemill.dataflow.nodes import (
 )
 from tidemill.dataflow.passes.fuse import columns_of
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
-from tidemill.expressions.binding import Bound, BoundColumn
+from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.rewriting import column, column_uses, substituted
 from tidemill.expressions.schema import Schema
 
@@ -55,7 +55,7 @@ def columns_read(graph: Graph, node: Node) -> set[int]:
         if isinstance(consumer, Map):
             found.update(i for bound in columns_of(consumer) for i in column_uses(bound))
         elif isinstance(consumer, Filter):
-            found |= {*column_uses(cast("Bound", consumer.predicate)), *columns_read(graph, consumer)}
+            found |= {*column_uses(consumer.predicate), *columns_read(graph, consumer)}
         else:
             found.update(range(len(node.schema)))
     return found
@@ -80,7 +80,7 @@ class _Pruning:
             picked = [node.output[w] for w in self._wanted(node)]
             return [p - width * port for p in picked if (p >= width) == bool(port)]
         if isinstance(node, Filter):
-            return {*self._read[node], *column_uses(cast("Bound", node.predicate))}
+            return {*self._read[node], *column_uses(node.predicate)}
         if isinstance(node, _PASS_ON):
             return self._read[node]
         return range(len(node.inputs[port].schema))
@@ -113,7 +113,7 @@ def _narrowed(node: Node, sources: list[Places], left: Places) -> Node:
         columns = tuple(_moved(columns_of(node)[i], sources[0]) for i in left)
         return attrs.evolve(node, schema=schema, columns=columns)
     if isinstance(node, Filter):
-        return attrs.evolve(node, schema=schema, predicate=_moved(cast("Bound", node.predicate), sources[0]))
+        return attrs.evolve(node, schema=schema, predicate=_moved(node.predicate, sources[0]))
     if isinstance(node, Arrange):
         return attrs.evolve(node, schema=schema, keys=tuple(left.index(k) for k in node.keys))
     if isinstance(node, Join):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Final, cast
+from typing import Final
 
 import attrs
 
@@ -23,7 +23,7 @@ from tidemill.dataflow.nodes import (
 )
 from tidemill.dataflow.passes.fuse import columns_of
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
-from tidemill.expressions.binding import Bound, BoundColumn, BoundLiteral
+from tidemill.expressions.bound import Bound, BoundColumn, BoundLiteral
 from tidemill.expressions.rewriting import both, can_fail, column, column_uses, conditions, substituted
 
 __all__ = ["push_filters"]
@@ -40,8 +40,8 @@ def push_filters(graph: Graph) -> Graph:
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-        if isinstance(node, Filter) and not can_fail(cast("Bound", node.predicate)):
-            return _pushed(copy, node, cast("Bound", node.predicate), inputs[0])
+        if isinstance(node, Filter) and not can_fail(node.predicate):
+            return _pushed(copy, node, node.predicate, inputs[0])
         return copy.put(node, inputs=inputs)
 
     return rebuild(graph, rewrite)

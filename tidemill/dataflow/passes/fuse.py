@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import attrs
 
 from tidemill.dataflow.nodes import Concat, Filter, Join, Map, Negate, Node
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
-from tidemill.expressions.binding import Bound, BoundColumn, BoundLiteral
+from tidemill.expressions.bound import Bound, BoundColumn, BoundLiteral
 from tidemill.expressions.rewriting import both, can_fail, column_uses, substituted
 from tidemill.expressions.types import FLOAT64
 
@@ -42,7 +42,7 @@ def _fused(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
 
 def columns_of(node: Map) -> tuple[Bound, ...]:
     """Return a Map's expressions, typed: to the graph they are just something with SQL text."""
-    return cast("tuple[Bound, ...]", node.columns)
+    return node.columns
 
 
 def is_projection(node: Map) -> bool:
@@ -99,9 +99,9 @@ def _names(columns: tuple[Bound, ...]) -> tuple[str, ...]:
 
 
 def _filter(copy: Copy, node: Filter, source: Node) -> Node:
-    predicate = cast("Bound", node.predicate)
+    predicate = node.predicate
     if isinstance(source, Filter) and copy.readers(source) <= 1 and not can_fail(predicate):
-        first = cast("Bound", source.predicate)
+        first = source.predicate
         return copy.put(source, inputs=source.inputs, predicate=both(first, predicate))
     return copy.put(node, inputs=(source,))
 

@@ -16,10 +16,10 @@ from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Node
 from tidemill.errors import ExpressionError
 from tidemill.expressions.aggregates import Aggregates
+from tidemill.expressions.functions.values import row_order
 from tidemill.expressions.ordering import TopK
 from tidemill.renderer.reference.aggregates import aggregate, taking_part
-from tidemill.renderer.reference.ordering import order
-from tidemill.renderer.reference.scalar import evaluate
+from tidemill.renderer.reference.expressions import evaluate
 from tidemill.renderer.reference.topk import first_rows
 from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, consolidated, triples
 from tidemill.renderer.runs import failures
@@ -171,7 +171,7 @@ def _projected(rows: Contents, columns: tuple[int, ...]) -> Contents:
 def _without_key(node: nodes.Reduce, rows: Contents) -> list[tuple[Row, int]]:
     rest = [i for i in range(len(node.inputs[0].schema.names)) if i not in node.keys]
     pairs = [(tuple(row[i] for i in rest), count) for row, count in rows.items()]
-    return sorted(pairs, key=lambda pair: order(pair[0]))
+    return sorted(pairs, key=lambda pair: row_order(pair[0]))
 
 
 def _check_counts(node: Node, key: Row, rows: Contents) -> None:

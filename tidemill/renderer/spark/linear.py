@@ -17,14 +17,14 @@ from tidemill.renderer.spark.scalars import native_sql
 from tidemill.renderer.spark.types import struct
 
 if TYPE_CHECKING:
-    from tidemill.expressions.binding import Bound
+    pass
 
 __all__ = ["entered", "filtered", "left", "mapped", "moved", "negated", "retimed", "schema_of_updates", "worked"]
 
 
 def mapped(node: Map, frame: Frame, *, carefully: bool) -> Frame:
     """Return a Map's output: in Catalyst where all of its expressions are Spark's own."""
-    texts = [native_sql(cast("Bound", c)) for c in node.columns]
+    texts = [native_sql(c) for c in node.columns]
     if None in texts or (carefully and not all(t in frame.data.columns for t in texts)):
         return worked(node, frame, carefully=carefully)
     new = [F.expr(cast("str", t)).alias(name) for t, name in zip(texts, columns(len(texts)), strict=True)]
@@ -34,7 +34,7 @@ def mapped(node: Map, frame: Frame, *, carefully: bool) -> Frame:
 
 def filtered(node: Filter, frame: Frame, *, carefully: bool) -> Frame:
     """Return a Filter's output, likewise."""
-    text = native_sql(cast("Bound", node.predicate))
+    text = native_sql(node.predicate)
     if text is None or carefully:
         return worked(node, frame, carefully=carefully)
     return frame.of(frame.data.filter(F.expr(text)), cheap=frame.cheap, consolidated=frame.consolidated)

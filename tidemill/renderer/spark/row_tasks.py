@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidemill.boundary.rows import python_rows
 from tidemill.dataflow.nodes import Filter, FlatMap, Input, Inspect, Map, Node, Retime
 from tidemill.errors import ExpressionError
-from tidemill.expressions.binding import Bound, BoundColumn
+from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import FLOAT64
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
@@ -52,7 +52,7 @@ def row_task(node: Node, users: int) -> Callable[[Batches], Batches]:
 
 def _map(node: Map, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     schema: Schema = node.inputs[0].schema
-    bound = cast("tuple[Bound, ...]", node.columns)
+    bound = node.columns
     scalars = [None if isinstance(c, BoundColumn) else compile_scalar(c) for c in bound]
 
     def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -72,7 +72,7 @@ def _map(node: Map, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
 
 def _filter(node: Filter, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     schema: Schema = node.inputs[0].schema
-    predicate = compile_scalar(cast("Bound", node.predicate))
+    predicate = compile_scalar(node.predicate)
 
     def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
         try:

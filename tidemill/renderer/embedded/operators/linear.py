@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tidemill.dataflow.nodes import Enter, Filter, FlatMap, Inspect, Leave, Map, Node, Retime
 from tidemill.errors import ExpressionError, UserFunctionError
-from tidemill.expressions.binding import Bound, BoundColumn
+from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, decode_rows, encode, encode_column
@@ -175,7 +175,7 @@ class MapOperator(_ExpressionOperator):
         super().__init__(node, region, interner)
         self._columns = [
             (c.index, None, c.dtype) if isinstance(c, BoundColumn) else (-1, compile_scalar(c), c.dtype)
-            for c in cast("tuple[Bound, ...]", node.columns)
+            for c in node.columns
         ]
 
     def evaluate(self, block: Block) -> Block:
@@ -199,7 +199,7 @@ class FilterOperator(_ExpressionOperator):
 
     def __init__(self, node: Filter, region: Region, interner: Interner) -> None:
         super().__init__(node, region, interner)
-        self._predicate = compile_scalar(cast("Bound", node.predicate))
+        self._predicate = compile_scalar(node.predicate)
 
     def evaluate(self, block: Block) -> Block:
         columns = _Columns(self.schema, block, self.interner)

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Arrange, Enter, Input, Join, Leave, Map, Node, Output, Reduce, Threshold, Variable
 from tidemill.dataflow.scopes import Scope
-from tidemill.expressions.binding import BoundColumn
+from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.types import INT64
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.updates import Block, stacked
