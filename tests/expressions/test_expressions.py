@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import ExpressionError, SchemaError, UnknownColumnError
-from tidemill.expressions import expr as ex
 from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
-from tidemill.expressions.expr import col, lit
+from tidemill.expressions.expr import Expr, col, lit
+from tidemill.expressions.functions import choice
 from tidemill.expressions.functions import numbers as nu
 from tidemill.expressions.functions import text as tx
 from tidemill.expressions.functions.choice import when
@@ -80,10 +80,10 @@ OPERATORS = [
     (col("a").alias("x"), "a"),
     (when(col("p"), 1).when(col("a") > 1, 2), "CASE WHEN p THEN 1 WHEN a > 1 THEN 2 END"),
     (when(col("p"), 1).otherwise(0), "CASE WHEN p THEN 1 ELSE 0 END"),
-    (ex.coalesce(col("a"), col("n")), "COALESCE(a, n)"),
-    (ex.nullif(col("a"), 0), "CASE WHEN a = 0 THEN NULL ELSE a END"),
-    (ex.least(col("a"), 1), "LEAST(a, 1)"),
-    (ex.greatest(col("a"), 1), "GREATEST(a, 1)"),
+    (choice.coalesce(col("a"), col("n")), "COALESCE(a, n)"),
+    (choice.nullif(col("a"), 0), "CASE WHEN a = 0 THEN NULL ELSE a END"),
+    (choice.least(col("a"), 1), "LEAST(a, 1)"),
+    (choice.greatest(col("a"), 1), "GREATEST(a, 1)"),
     (nu.abs(col("a")), "ABS(a)"),
     (tx.upper(col("s")), "UPPER(s)"),
     (tx.lower(col("s")), "LOWER(s)"),
@@ -96,7 +96,7 @@ OPERATORS = [
 
 
 @pytest.mark.parametrize(("expression", "text"), OPERATORS, ids=[t for _, t in OPERATORS])
-def test_operators_and_functions_print_as_sql_and_read_back(expression: ex.Expr, text: str) -> None:
+def test_operators_and_functions_print_as_sql_and_read_back(expression: Expr, text: str) -> None:
     tree = bind(expression, SCHEMA)
     assert to_sql(tree) == text
     assert bound(text) == tree
@@ -196,7 +196,7 @@ ERRORS = [
     ("s like 'a\\\\b'", r"LIKE pattern 'a\\b' has a \ that escapes neither % nor _ nor \: double it"),
     ("substring(s, a, 1)", "`a` in `SUBSTRING(s, a, 1)` has to be a literal"),
     ("x + 1", "no column `x` in (a: int64, b: int64"),
-    ("sum(a)", "SUM(a) in `sum(a)` is not supported in a scalar expression"),
+    ("sum(a)", "`SUM(a)` is not supported in a scalar expression: an aggregate is no function of one row"),
     ("foo(a)", "FOO(a) in `foo(a)` is not supported in a scalar expression"),
     ("(select 1)", "(SELECT 1) in `(select 1)` is not supported in a scalar expression"),
     ("t.a", "t.a in `t.a` is not supported in a scalar expression"),

@@ -70,8 +70,8 @@ def _bind(expression: Expr, schema: Schema) -> Operand:
         return Operand(bind_cast(_bind(expression.arg, schema), expression.dtype))
     if isinstance(expression, Aggregate):
         msg = (
-            f"`{expression!r}`: an aggregate is no function of one row: it stands in group_by(...).agg(...) or in "
-            "agg(...), and not inside of another one"
+            f"`{expression!r}` is not supported in a scalar expression: an aggregate is no function of one row; use it "
+            "in group_by(...).agg(...) or agg(...), and not inside another aggregate"
         )
         raise SchemaError(msg)
     assert isinstance(expression, Call)
