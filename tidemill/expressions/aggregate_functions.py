@@ -39,17 +39,16 @@ class Aggregate(Expr):
         return attrs.evolve(self, condition=_as_given(condition))
 
     @property
-    def operands(self) -> tuple[Expr | str | None, ...]:
-        """What it is made of: the argument, the condition, and what it sorts by."""
+    def _operands(self) -> tuple[Expr | str | None, ...]:
         return self.argument, self.condition, *(_as_given(k.expression) for k in self.order_by or ())
 
     @property
     def parts(self) -> tuple[Expr, ...]:
-        return tuple(o for o in self.operands if isinstance(o, Expr))
+        return tuple(o for o in self._operands if isinstance(o, Expr))
 
     @property
     def label(self) -> Hashable:
-        texts = tuple("" if isinstance(o, Expr) else o for o in self.operands)
+        texts = tuple("" if isinstance(o, Expr) else o for o in self._operands)
         return self.function, texts, tuple((k.descending, k.nulls_first) for k in self.order_by or ())
 
     def __repr__(self) -> str:

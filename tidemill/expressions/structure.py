@@ -1,14 +1,14 @@
-"""The structure of expressions: their meaning without wrappers, their names, their identity, and trees made of them."""
+"""The structure of expressions: without wrappers, their names and identity, and with some parts replaced."""
 
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 
 from tidemill.expressions.expr import Alias, Call, Column, Expr, Literal, When
 from tidemill.expressions.intervals import Interval
 
-__all__ = ["identical", "key", "output_name", "replaced", "resolve", "walk"]
+__all__ = ["identical", "key", "output_name", "replaced", "resolve"]
 
 
 def resolve(expression: Expr) -> Expr:
@@ -44,13 +44,6 @@ def identical(a: Expr, b: Expr) -> bool:
     (True, False)
     """
     return key(a) == key(b)
-
-
-def walk(expression: Expr) -> Iterator[Expr]:
-    """Iterate over an expression and all that it is made of."""
-    yield expression
-    for part in expression.parts:
-        yield from walk(part)
 
 
 def replaced(expression: Expr, replacement: Callable[[Expr], Expr | None]) -> Expr:

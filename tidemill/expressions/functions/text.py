@@ -90,8 +90,8 @@ def _locate(part: str, text: str, start: int) -> int:
 
 def _split_part(text: str, delimiter: str, number: int) -> str:
     parts = text.split(delimiter) if delimiter else [text]
-    parts = ["", *(parts if number > 0 else parts[::-1])]
-    return parts[abs(number)] if abs(number) < len(parts) else ""
+    index = number - 1 if number > 0 else number
+    return parts[index] if -len(parts) <= index < len(parts) else ""
 
 
 def _translate(text: str, characters: str, replacements: str) -> str:
@@ -106,7 +106,7 @@ def _like(text: str, pattern: str) -> bool:
 
 
 def _initcap(text: str) -> str:
-    return re.sub(r"(^| )([^ ])", lambda m: m[1] + m[2].title(), text.lower())
+    return " ".join(word[:1].title() + word[1:] for word in text.lower().split(" "))
 
 
 def _regexp_replace(text: str, pattern: str, replacement: str) -> str:
