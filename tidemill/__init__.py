@@ -8,7 +8,7 @@ from tidemill.boundary.results import Rows, Updates
 from tidemill.collections.collection import Collection
 from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import TidemillError
-from tidemill.expressions.aggregates import (
+from tidemill.expressions.aggregate_functions import (
     avg,
     bool_and,
     bool_or,
@@ -23,7 +23,8 @@ from tidemill.expressions.aggregates import (
     sum,
     variance,
 )
-from tidemill.expressions.expr import coalesce, col, expr, greatest, least, lit, nullif, when
+from tidemill.expressions.expr import col, lit
+from tidemill.expressions.functions.choice import coalesce, greatest, least, nullif, when
 from tidemill.expressions.functions.dates import (
     add_months,
     date_add,
@@ -109,8 +110,9 @@ from tidemill.expressions.functions.text import (
     trim,
     upper,
 )
-from tidemill.expressions.ordering import asc, desc
 from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.sort_keys import asc, desc
+from tidemill.expressions.sql_text import expr
 from tidemill.expressions.types import DType
 from tidemill.flow import Dataflow, load, local_spark, render
 from tidemill.renderer.engines import Embedded

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import ExpressionError, SchemaError
-from tidemill.expressions.binding import Bound, bind
-from tidemill.expressions.expr import Expr, col, expr, lit
+from tidemill.expressions.binding import bind
+from tidemill.expressions.bound import Bound
+from tidemill.expressions.expr import Expr, col, lit
 from tidemill.expressions.functions import dates as da
 from tidemill.expressions.functions import hashing as ha
 from tidemill.expressions.functions import numbers as nu
@@ -20,9 +21,10 @@ from tidemill.expressions.functions import text as tx
 from tidemill.expressions.functions.patterns import read_pattern
 from tidemill.expressions.intervals import DAYS, MICROSECONDS, MONTHS, Interval, interval_of
 from tidemill.expressions.schema import Schema
+from tidemill.expressions.sql_text import expr, to_sql
 from tidemill.expressions.types import dtype
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
-from tidemill.renderer.reference.scalar import evaluate
+from tidemill.renderer.reference.expressions import evaluate
 
 D = decimal.Decimal
 SCHEMA = Schema.of(
@@ -77,9 +79,9 @@ BUILDERS = [
 @pytest.mark.parametrize(("expression", "text"), BUILDERS, ids=[x for _, x in BUILDERS])
 def test_builders_print_as_sql_and_read_back(expression: Expr, text: str) -> None:
     tree = bound(expression)
-    assert tree.sql() == text
+    assert to_sql(tree) == text
     assert bound(text) == tree
-    again = bound(tree.sql(explicit=True))
+    again = bound(to_sql(tree, explicit=True))
     assert again == tree or text.startswith(("DATE_TRUNC", "TIMESTAMP_"))
     assert again.dtype == tree.dtype
 
@@ -110,7 +112,7 @@ def test_sql_text(text: str, printed: str | None, of_type: str | None) -> None:
             bound(text)
         return
     tree = bound(text)
-    assert (tree.sql(), tree.dtype) == (printed, dtype(of_type))
+    assert (to_sql(tree), tree.dtype) == (printed, dtype(of_type))
     assert bound(printed) == tree
 
 
@@ -121,7 +123,7 @@ def test_sql_text(text: str, printed: str | None, of_type: str | None) -> None:
      ("timestamp_seconds(a)", "TIMESTAMPADD(SECOND, a, CAST('1970-01-01 00:00:00' AS TIMESTAMP_NTZ))"), ("hour(day)", "HOUR(CAST(day AS TIMESTAMP_NTZ))")],
 )  # fmt: skip
 def test_text_for_spark_does_not_depend_on_its_time_zone(text: str, for_spark: str) -> None:
-    assert bound(text).sql(explicit=True) == for_spark
+    assert to_sql(bound(text), explicit=True) == for_spark
     assert evaluate(bound(for_spark), ROW) == evaluate(bound(text), ROW)
 
 

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidemill.expressions.functions.xxhash import xxh64, xxhash64_of
 from tidemill.expressions.types import dtype
 from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
-from tidemill.renderer.reference.scalar_hash import xxh64, xxhash64
 
 D = decimal.Decimal
 LONG = D("12345678901234567890.123456789012345678")
@@ -39,25 +39,25 @@ SPARK: list[tuple[str, Any, int]] = [
 
 @pytest.mark.parametrize(("of_type", "value", "expected"), SPARK)
 def test_values_are_sparks(of_type: str, value: Any, expected: int) -> None:
-    assert xxhash64([value], [dtype(of_type)]) == expected
+    assert xxhash64_of([value], [dtype(of_type)]) == expected
     assert xxhash64_columns([pa.array([value], dtype(of_type).arrow)]).tolist() == [expected]
 
 
 def test_a_row_is_hashed_column_by_column_and_nulls_are_left_out() -> None:
     row, types = [1, "a", None, 2.5], [dtype(t) for t in ("int64", "string", "int32", "float64")]
-    assert xxhash64(row, types) == -5487148875980390079
+    assert xxhash64_of(row, types) == -5487148875980390079
     assert xxhash64_columns([pa.array([v], t.arrow) for v, t in zip(row, types, strict=True)]).tolist() == [
         -5487148875980390079
     ]
-    assert xxhash64(["a", "b"], [dtype("string")] * 2) == -7357372313250070212
+    assert xxhash64_of(["a", "b"], [dtype("string")] * 2) == -7357372313250070212
 
 
 def test_a_list_is_hashed_as_its_values_would_be_as_columns() -> None:
     """What Spark says of an array: each value with the hash so far as its seed, and nothing for NULL or no value."""
     for values in ((1, None, 2), (), (None,)):
-        expected = xxhash64(["a", *values], [dtype("string"), *[dtype("int64")] * len(values)])
+        expected = xxhash64_of(["a", *values], [dtype("string"), *[dtype("int64")] * len(values)])
         row, types = ["a", values], [dtype("string"), dtype("list<int64>")]
-        assert xxhash64(row, types) == expected
+        assert xxhash64_of(row, types) == expected
         assert xxhash64_columns([pa.array([v], t.arrow) for v, t in zip(row, types, strict=True)]).tolist() == [
             expected
         ]
@@ -82,7 +82,7 @@ VALUES = {
 def test_columns_agree_with_rows(rows: list[tuple[Any, ...]], cut: int) -> None:
     types = [dtype(t) for t in VALUES]
     columns = [pa.array([r[i] for r in rows], t.arrow) for i, t in enumerate(types)]
-    expected = [xxhash64(r, types) for r in rows]
+    expected = [xxhash64_of(r, types) for r in rows]
     assert xxhash64_columns(columns).tolist() == expected
     assert xxhash64_columns([c.slice(cut) for c in columns]).tolist() == expected[cut:]
 
@@ -100,7 +100,7 @@ def test_bytes_agree_with_the_xxhash_package(pieces: list[bytes]) -> None:
 
 def test_long_strings_and_no_rows() -> None:
     texts = ["x" * n for n in (100_000, 31, 32, 33, 5)] + [c * 3000 for c in "abcdefghijklmnopqrstu"]
-    assert xxhash64_columns([pa.array(texts)]).tolist() == [xxhash64([t], [dtype("string")]) for t in texts]
+    assert xxhash64_columns([pa.array(texts)]).tolist() == [xxhash64_of([t], [dtype("string")]) for t in texts]
     assert xxhash64_columns([pa.array([], pa.string())]).tolist() == []
     with pytest.raises(TypeError, match="no hash for columns of struct"):
         xxhash64_columns([pa.array([{"a": 1}])])

@@ -12,10 +12,11 @@ from pyspark.sql import functions as F
 
 import tidemill as tm
 from tidemill.errors import ExpressionError
-from tidemill.expressions.binding import BoundColumn, bind
-from tidemill.expressions.expr import expr
+from tidemill.expressions.binding import bind
+from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.functions import FUNCTIONS
 from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.sql_text import expr
 from tidemill.expressions.types import BOOL
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.spark.dataframes import frame_of_rows, rows_of

@@ -92,6 +92,12 @@ AGGREGATES = {
     "sums of decimals": lambda a, b, w: w.group_by("k").agg(s=tm.sum("d"), n=tm.count("d"), xx=tm.sum("n")),
     "sums of long decimals": lambda a, b, w: w.group_by("k").agg(s=tm.sum("e"), xx=tm.avg("e"), yy=tm.avg("d")),
     "bools": lambda a, b, w: w.group_by("k").agg(any=tm.bool_or("b"), every=tm.bool_and("b")),
+    "expressions of sums": lambda a, b, w: (
+        a.concat(b.negate()).group_by("k").agg(v="sum(v) / count(*) + k", n=tm.count("v") * 2, w="count(*)")
+    ),
+    "expressions of many": lambda a, b, w: w.group_by("k").agg(
+        e="count(distinct s) + count(*) filter (where b)", x="max(f) > min(f) and count(*) > k"
+    ),
     "filtered": lambda a, b, w: a.group_by("k").agg(n=tm.count().filter("v > 1"), s=tm.sum("v").filter("v < 3")),
     "count distinct": lambda a, b, w: a.distinct().group_by("k").agg(n=tm.count_distinct("v"), m=tm.count()),
     "extremes": lambda a, b, w: a.distinct().concat(b.distinct()).group_by("k").agg(l=tm.min("v"), h=tm.max("v")),

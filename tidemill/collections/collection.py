@@ -24,9 +24,13 @@ from tidemill.dataflow.nodes import (
     Threshold,
 )
 from tidemill.errors import GraphError, SchemaError
-from tidemill.expressions.binding import Bound, BoundColumn, bind, bind_predicate
-from tidemill.expressions.expr import Expr, as_expr, output_name
+from tidemill.expressions import aggregate_functions
+from tidemill.expressions.binding import bind, bind_predicate
+from tidemill.expressions.bound import Bound, BoundColumn
+from tidemill.expressions.expr import Expr
 from tidemill.expressions.schema import Field, Schema, SchemaLike
+from tidemill.expressions.sql_text import as_expr, to_sql
+from tidemill.expressions.structure import output_name
 
 if TYPE_CHECKING:
     from tidemill.collections.builder import Builder
@@ -379,9 +383,7 @@ class Collection:
         >>> list(flow.start().snapshot("counts"))
         [(1, 1), (2, 2)]
         """
-        from tidemill.expressions.aggregates import count  # noqa: PLC0415 - aggregates stand beside collections
-
-        return self.group_by(*self.schema.names).agg(**{name: count()})
+        return self.group_by(*self.schema.names).agg(**{name: aggregate_functions.count()})
 
     def group_by(self, *keys: Any, **expressions: Any) -> Grouped:
         """Return the rows grouped by columns or expressions; continue with ``agg`` or ``reduce``.
@@ -505,7 +507,7 @@ def _named_expression(value: Any, schema: Schema) -> tuple[str, Expr]:
     name = output_name(expression)
     if name is not None:
         return name, expression
-    return (value if isinstance(value, str) else bind(expression, schema).sql()), expression
+    return (value if isinstance(value, str) else to_sql(bind(expression, schema))), expression
 
 
 def _callable(function: Any, what: str) -> Any:

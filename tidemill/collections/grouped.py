@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tidemill.collections.aggregate_expressions import aggregate_expressions
 from tidemill.collections.collection import Collection
-from tidemill.dataflow.composites import Aggregate, TopK
+from tidemill.dataflow.composites import TopK
 from tidemill.dataflow.nodes import Reduce
 from tidemill.errors import GraphError, SchemaError
-from tidemill.expressions.aggregates import UserReduce, bind_aggregate
-from tidemill.expressions.binding import BoundColumn, bind
+from tidemill.expressions.aggregates import UserReduce
+from tidemill.expressions.binding import bind
+from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.expr import Expr, col
 from tidemill.expressions.ordering import bind_order
-from tidemill.expressions.schema import Field, Schema, SchemaLike
+from tidemill.expressions.schema import Schema, SchemaLike
 
 __all__ = ["Grouped"]
 
@@ -28,34 +30,26 @@ class Grouped:
     def agg(self, **aggregates: Any) -> Collection:
         """Return for each group one row: the keys, then the aggregates, by name.
 
-        A group has a row where its total count is not zero. Aggregates skip NULL, but for ``tm.first``, ``tm.last`` and
-        ``tm.list``, to which it is a value; each takes ``.filter(condition)``.
+        Aggregates may stand in expressions, with keys and with each other, and in SQL text: ``"sum(x) / count(*)"`` is
+        ``tm.sum("x") / tm.count()``. A group has a row where its total count is not zero. Aggregates skip
+        NULL, but for ``tm.first``, ``tm.last`` and ``tm.list``, to which it is a value; each takes
+        ``.filter(condition)``, in SQL ``FILTER (WHERE condition)``.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
         >>> c = flow.constant({"k": "string", "x": "int64"}, [("a", 1), ("a", 5), ("b", None)])
-        >>> flow.output("sums", c.group_by("k").agg(n=tm.count(), total=tm.sum("x"), big=tm.count().filter("x > 2")))
+        >>> sums = c.group_by("k").agg(n=tm.count(), mean=tm.sum("x") / tm.count(), big="count(*) filter (where x > 2)")
+        >>> flow.output("sums", sums)
         >>> flow.start().snapshot("sums")
-        k  n  total  big
-        -  -  -----  ---
-        a  2  6      1
-        b  1  NULL   0
+        k  n  mean  big
+        -  -  ----  ---
+        a  2  3.0   1
+        b  1  NULL  0
         """
         if not aggregates:
             msg = "agg() without aggregates: name at least one, as in agg(n=tm.count())"
             raise SchemaError(msg)
-        whole = self._collection
-        calls = {name: bind_aggregate(one, name, whole.schema) for name, one in aggregates.items()}
-        keys = [Field(name, bound.dtype, bound.nullable) for name, bound in self._keys]
-        made = whole.builder.graph.add(
-            Aggregate,
-            scope=whole.node.scope,
-            inputs=(whole.node,),
-            schema=Schema((*keys, *(Field(name, call.output, call.nullable) for name, call in calls.items()))),
-            keys=tuple(bound for _, bound in self._keys),
-            aggregates=tuple(calls.values()),
-        )
-        return whole.builder.collection(made)
+        return aggregate_expressions(self._collection, self._keys, aggregates)
 
     def top_k(self, k: int, *, order_by: Any) -> Collection:
         """Return the first k rows of each group: whole rows, a row that is there n times being n rows.

@@ -12,8 +12,9 @@ import attrs
 
 from tidemill.dataflow.nodes import Node
 from tidemill.expressions.aggregates import AggregateCall
-from tidemill.expressions.binding import Bound
+from tidemill.expressions.bound import Bound
 from tidemill.expressions.ordering import OrderKey
+from tidemill.expressions.sql_text import to_sql
 
 __all__ = ["Aggregate", "AntiJoin", "Composite", "OuterJoin", "PartneredJoin", "SemiJoin", "SetOperation", "TopK"]
 
@@ -40,7 +41,7 @@ class PartneredJoin(Composite):
 
     def describe(self) -> str:
         keys = ", ".join(a if a == b else f"{a} = {b}" for a, b in self.on)
-        where = f" where {self.condition.sql()}" if self.condition is not None else ""
+        where = f" where {to_sql(self.condition)}" if self.condition is not None else ""
         return f"on {keys}{where}" + (", nulls equal" if self.nulls_equal else "")
 
 
@@ -94,7 +95,7 @@ class TopK(Composite):
     count: int
 
     def describe(self) -> str:
-        by = ", ".join(key.sql() for key in self.keys)
+        by = ", ".join(to_sql(key) for key in self.keys)
         first = f"first {self.count} by {', '.join(key.describe() for key in self.order)}"
         return f"{first} of each {by}" if by else first
 
@@ -109,4 +110,4 @@ class Aggregate(Composite):
     def describe(self) -> str:
         names = self.schema.names[len(self.keys) :]
         made = ", ".join(f"{a.describe()} AS {n}" for a, n in zip(self.aggregates, names, strict=True))
-        return f"by {', '.join(key.sql() for key in self.keys)}: {made}" if self.keys else made
+        return f"by {', '.join(to_sql(key) for key in self.keys)}: {made}" if self.keys else made

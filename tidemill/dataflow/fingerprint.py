@@ -10,7 +10,8 @@ import attrs
 
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Node
-from tidemill.expressions.binding import Bound
+from tidemill.expressions.bound import Bound
+from tidemill.expressions.sql_text import to_sql
 
 __all__ = ["describe", "difference", "fingerprint"]
 
@@ -53,7 +54,7 @@ def _value(value: Any) -> str:
     if isinstance(value, tuple):
         return "(" + ", ".join(map(_value, value)) + ")"
     if isinstance(value, Bound):
-        return value.sql()
+        return to_sql(value)
     if attrs.has(type(value)):
         return "(" + ", ".join(_value(getattr(value, f.name)) for f in attrs.fields(type(value))) + ")"
     return getattr(value, "__qualname__", type(value).__qualname__) if callable(value) else repr(value)

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Protocol
 import attrs
 
 from tidemill.dataflow.scopes import Scope
-from tidemill.expressions.binding import Bound, BoundColumn
+from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.schema import Schema
+from tidemill.expressions.sql_text import to_sql
 from tidemill.site import Site
 
 __all__ = [
@@ -126,7 +127,7 @@ class Map(Node):
         return found if len(found) == len(self.columns) else None
 
     def describe(self) -> str:
-        pairs = zip(self.schema.names, (c.sql() for c in self.columns), strict=True)
+        pairs = zip(self.schema.names, map(to_sql, self.columns), strict=True)
         return ", ".join(name if name == sql.strip("`") else f"{sql} AS {name}" for name, sql in pairs)
 
 
@@ -137,7 +138,7 @@ class Filter(Node):
     predicate: Bound
 
     def describe(self) -> str:
-        return self.predicate.sql()
+        return to_sql(self.predicate)
 
 
 @attrs.frozen(eq=False, kw_only=True)

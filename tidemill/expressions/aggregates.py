@@ -1,4 +1,4 @@
-"""Aggregate functions, as the user writes them and as a Reduce node carries them."""
+"""Bound aggregates: what a Reduce node computes for each group."""
 
 from __future__ import annotations
 
@@ -8,159 +8,25 @@ from typing import Any, Final
 import attrs
 
 from tidemill.errors import SchemaError
-from tidemill.expressions.binding import Bound, bind
-from tidemill.expressions.expr import Expr, as_expr, lit, when
+from tidemill.expressions.aggregate_functions import Aggregate
+from tidemill.expressions.binding import bind
+from tidemill.expressions.bound import Bound
+from tidemill.expressions.expr import Expr, lit
+from tidemill.expressions.functions.choice import when
 from tidemill.expressions.ordering import OrderColumn, OrderKey, bind_order
 from tidemill.expressions.schema import Schema
+from tidemill.expressions.sql_text import as_expr, to_sql
 from tidemill.expressions.types import BOOL, FLOAT64, INT64, DType, decimal_type, list_type
 
 __all__ = [
-    "ORDERED", "Aggregate", "AggregateCall", "Aggregates", "BoundAggregate", "UserReduce", "avg", "bool_and",
-    "bool_or", "count", "count_distinct", "first", "last", "list", "max", "min", "stddev", "sum", "variance",
+    "ORDERED", "AggregateCall", "Aggregates", "BoundAggregate", "UserReduce", "bind_aggregate", "with_expressions",
 ]  # fmt: skip
-
-# The public names are SQL's; `from tidemill import *` leaves those that would shadow a builtin out.
-
-_DECIMAL_HEADROOM: Final = 10
-_AVG_DIGITS: Final = 4
 
 ORDERED: Final = frozenset(("first", "last", "list"))
 """Aggregates of the rows in an order, to which NULL is a value as any other."""
 
-
-@attrs.frozen(eq=False)
-class Aggregate:
-    """An aggregate function of a group, not yet bound to a schema. Made by ``tm.count()``, ``tm.sum("x")`` and others.
-
-    >>> sum("delay").filter("delay > 0")
-    Aggregate(function='sum', argument='delay', condition='delay > 0', order_by=None)
-    """
-
-    function: str
-    argument: Any = None
-    condition: Any = None
-    order_by: Any = None
-
-    def filter(self, condition: Any) -> Aggregate:
-        """Return the same aggregate over those rows of the group for which the condition is true (SQL's FILTER)."""
-        return attrs.evolve(self, condition=condition)
-
-    def input_expression(self, schema: Schema) -> Expr | None:
-        """Return what is aggregated: NULL where the condition does not hold, if the aggregate skips NULL."""
-        argument = None if self.argument is None else as_expr(self.argument, schema)
-        if self.condition is None or self.function in ORDERED:
-            return argument
-        taken = lit(1) if argument is None else argument
-        return when(as_expr(self.condition, schema), taken).otherwise(None)
-
-
-def count(argument: Any = None) -> Aggregate:
-    """Return the aggregate that counts a group's rows, or those in which the argument is not NULL. Type int64."""
-    return Aggregate("count", argument)
-
-
-def sum(argument: Any) -> Aggregate:  # noqa: A001 - SQL's name
-    """Return the aggregate that adds up the values that are not NULL; NULL where there are none.
-
-    int32 and int64 give int64, float64 gives float64 (exact, rounded once, as ``math.fsum``), decimal(p,s) gives
-    decimal(p+10,s). Overflow is judged on the value at a time, never on partial sums.
-    """
-    return Aggregate("sum", argument)
-
-
-def avg(argument: Any) -> Aggregate:
-    """Return the aggregate for the mean of the values that are not NULL; NULL where there are none.
-
-    Integers: the exact sum over the count, rounded once to float64. Floats: the correctly rounded sum over the count.
-    decimal(p,s) gives decimal(p+4,s+4), halves rounded away from zero.
-    """
-    return Aggregate("avg", argument)
-
-
-def min(argument: Any) -> Aggregate:  # noqa: A001 - SQL's name
-    """Return the aggregate for the least value that is not NULL; NULL where there is none.
-
-    NaN is the greatest float, False is less than True, strings go by code point, lists by their values. The type is
-    the argument's.
-    """
-    return Aggregate("min", argument)
-
-
-def max(argument: Any) -> Aggregate:  # noqa: A001 - SQL's name
-    """Return the aggregate for the greatest value that is not NULL; NULL where there is none. Order as for `min`."""
-    return Aggregate("max", argument)
-
-
-def count_distinct(argument: Any) -> Aggregate:
-    """Return the aggregate that counts the different values that are not NULL. Type int64.
-
-    As `distinct` has it, a value counts where its own count is positive. Cost: a change of a row is a change of one
-    value, whatever the size of the group.
-    """
-    return Aggregate("count_distinct", argument)
-
-
-def bool_or(argument: Any) -> Aggregate:
-    """Return the aggregate that is true where any value is; NULL where there are none that are not NULL."""
-    return Aggregate("bool_or", argument)
-
-
-def bool_and(argument: Any) -> Aggregate:
-    """Return the aggregate that is true where no value is false; NULL where there are none that are not NULL."""
-    return Aggregate("bool_and", argument)
-
-
-def variance(argument: Any) -> Aggregate:
-    """Return the aggregate for the sample variance, a float64: worked out exactly and rounded once.
-
-    NULL for fewer than two values that are not NULL, NaN where a value is NaN or infinite.
-    """
-    return Aggregate("variance", argument)
-
-
-def stddev(argument: Any) -> Aggregate:
-    """Return the aggregate for the sample standard deviation, the root of the `variance`."""
-    return Aggregate("stddev", argument)
-
-
-def first(argument: Any, *, order_by: Any) -> Aggregate:
-    """Return the aggregate for the value in the first row of the group, in an order. The type is the argument's.
-
-    ``order_by`` is a column, an expression, ``tm.asc(...)`` or ``tm.desc(...)``, or a list of them; ties are broken by
-    a fixed hash of the row, then by the row. NULL is a value as any other: where the first row has NULL, that is the
-    result; to pass over such rows, ``.filter("x IS NOT NULL")``. Rows for which a filter's condition is not true take
-    no part; where none is left, the result is NULL. A row with a negative count is an error. Cost: at top level a
-    change costs the logarithm of the group's size.
-    """
-    return Aggregate("first", argument, order_by=order_by)
-
-
-def last(argument: Any, *, order_by: Any) -> Aggregate:
-    """Return the aggregate for the value in the last row of the group, in an order. All else is as for `first`."""
-    return Aggregate("last", argument, order_by=order_by)
-
-
-def list(argument: Any, *, order_by: Any = None) -> Aggregate:  # noqa: A001 - SQL's name
-    """Return the aggregate for the list of the values of all rows, NULLs among them: type ``list<T>``, never NULL.
-
-    A row that is there n times is in it n times. The list is sorted by value, NULL first, unless ``order_by`` is given,
-    which is as for `first`. Rows for which a filter's condition is not true take no part; where none is left, the list
-    is empty, as Spark's ``collect_list`` has it (which leaves NULLs out, as ``.filter("x IS NOT NULL")`` does here;
-    DuckDB's ``list`` keeps NULLs, and is NULL where no row is left). In rows lists are tuples, in Arrow lists. A value
-    (with ``order_by`` a row) with a negative count is an error. Cost: a change makes the lists of the groups it is in
-    anew; lists that were there before are held until ``run.compact()``.
-
-    >>> import tidemill as tm
-    >>> flow = tm.Dataflow()
-    >>> c = flow.constant({"k": "string", "t": "int64", "x": "int64"}, [("a", 1, 5), ("a", 3, 2), ("a", 2, None)])
-    >>> found = c.group_by("k").agg(l=tm.list("x"), m=tm.list("x", order_by="t"), last=tm.last("x", order_by="t"))
-    >>> flow.output("lists", found)
-    >>> flow.start().snapshot("lists")
-    k  l             m             last
-    -  ------------  ------------  ----
-    a  [NULL, 2, 5]  [5, NULL, 2]  2
-    """
-    return Aggregate("list", argument, order_by=order_by)
+_DECIMAL_HEADROOM: Final = 10
+_AVG_DIGITS: Final = 4
 
 
 @attrs.frozen
@@ -184,9 +50,9 @@ class AggregateCall:
 
     def describe(self) -> str:
         """Return the aggregate as SQL has it."""
-        of = "*" if self.argument is None else self.argument.sql()
+        of = "*" if self.argument is None else to_sql(self.argument)
         by = f" ORDER BY {', '.join(key.describe() for key in self.order)}" if self.order else ""
-        where = "" if self.condition is None else f" FILTER (WHERE {self.condition.sql()})"
+        where = "" if self.condition is None else f" FILTER (WHERE {to_sql(self.condition)})"
         return f"{self.function}({of}{by}){where}"
 
 
@@ -242,12 +108,24 @@ class UserReduce:
         return getattr(self.function, "__qualname__", type(self.function).__name__)
 
 
-def bind_aggregate(aggregate: Any, name: str, schema: Schema) -> AggregateCall:
+def with_expressions(aggregate: Aggregate, schema: Schema) -> Aggregate:
+    """Return an aggregate with the texts in it as the expressions that they stand for over a schema."""
+    return attrs.evolve(
+        aggregate,
+        argument=_expression(aggregate.argument, schema),
+        condition=_expression(aggregate.condition, schema),
+        order_by=aggregate.order_by
+        and tuple(attrs.evolve(k, expression=as_expr(k.expression, schema)) for k in aggregate.order_by),
+    )
+
+
+def _expression(operand: Expr | str | None, schema: Schema) -> Expr | None:
+    return None if operand is None else as_expr(operand, schema)
+
+
+def bind_aggregate(aggregate: Aggregate, name: str, schema: Schema) -> AggregateCall:
     """Return an aggregate bound to the rows of a schema; ``name``, its column's, is for errors."""
-    if not isinstance(aggregate, Aggregate):
-        msg = f"{name}={aggregate!r} is not an aggregate: expected something like tm.count() or tm.sum('x')"
-        raise SchemaError(msg)
-    expression = aggregate.input_expression(schema)
+    expression = _input(aggregate, schema)
     if expression is None:
         return AggregateCall(aggregate.function, None, INT64)
     bound = bind(expression, schema)
@@ -262,6 +140,15 @@ def bind_aggregate(aggregate: Any, name: str, schema: Schema) -> AggregateCall:
     return AggregateCall(aggregate.function, bound, output, condition, order)
 
 
+def _input(aggregate: Aggregate, schema: Schema) -> Expr | None:
+    """Return what is aggregated: NULL where the condition does not hold, if the aggregate skips NULL."""
+    argument = _expression(aggregate.argument, schema)
+    if aggregate.condition is None or aggregate.function in ORDERED:
+        return argument
+    taken = lit(1) if argument is None else argument
+    return when(as_expr(aggregate.condition, schema), taken).otherwise(None)
+
+
 def _output(function: str, bound: Bound, name: str) -> DType:  # noqa: PLR0911 - one line a family of functions
     given = bound.dtype
     if function in ("count", "count_distinct"):
@@ -272,11 +159,11 @@ def _output(function: str, bound: Bound, name: str) -> DType:  # noqa: PLR0911 -
         return list_type(given)
     if function in ("bool_or", "bool_and"):
         if given != BOOL:
-            msg = f"{name}: {function} of {bound.sql()} is of type {given}: expected bool"
+            msg = f"{name}: {function} of {to_sql(bound)} is of type {given}: expected bool"
             raise SchemaError(msg)
         return BOOL
     if not given.is_numeric:
-        msg = f"{name}: {function} of {bound.sql()} is of type {given}: expected a number"
+        msg = f"{name}: {function} of {to_sql(bound)} is of type {given}: expected a number"
         raise SchemaError(msg)
     if function in ("variance", "stddev"):
         return FLOAT64

@@ -6,38 +6,17 @@ Nothing here knows a schema. ``binding.bind`` turns such a tree into a typed one
 from __future__ import annotations
 
 import datetime as dt
-import decimal
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NoReturn
 
 import attrs
 
 from tidemill.errors import SchemaError
-from tidemill.expressions.intervals import Interval, of_timedelta
-from tidemill.expressions.types import (
-    BINARY,
-    BOOL,
-    DATE,
-    FLOAT64,
-    INT64,
-    MAX_DECIMAL_PRECISION,
-    STRING,
-    TIMESTAMP,
-    DType,
-    decimal_type,
-    dtype,
-)
+from tidemill.expressions.intervals import of_timedelta
+from tidemill.expressions.literals import literal_type
+from tidemill.expressions.types import DType, dtype
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
-
-    from tidemill.expressions.schema import Schema
-
-__all__ = [
-    "Alias", "Call", "Cast", "Column", "Expr", "Literal", "SqlText", "When", "as_expr", "call", "coalesce", "col",
-    "expr", "greatest", "identical", "key", "least", "lit", "literal_type", "nullif", "output_name", "resolve", "when",
-]  # fmt: skip
-
-INT64_MAX = 2**63 - 1
+__all__ = ["Alias", "Call", "Cast", "Column", "Expr", "Literal", "When", "call", "col", "lit"]
 
 
 class Expr:
@@ -50,12 +29,28 @@ class Expr:
 
     >>> from tidemill.expressions.binding import bind
     >>> from tidemill.expressions.schema import Schema
+    >>> from tidemill.expressions.sql_text import to_sql
     >>> schema = Schema.of({"origin": "string", "delay": "int64"})
-    >>> print(bind((col("delay") / 60 > 1.5) & col("origin").isin(["JFK", "LAX"]), schema))
+    >>> print(to_sql(bind((col("delay") / 60 > 1.5) & col("origin").isin(["JFK", "LAX"]), schema)))
     delay / 60 > 1.5 AND origin IN ('JFK', 'LAX')
     """
 
     __slots__ = ()
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        """The expressions that this one is made of."""
+        return ()
+
+    @property
+    def label(self) -> Hashable:
+        """What the node says besides its parts; nodes of one class are alike where labels and parts are."""
+        raise NotImplementedError
+
+    def with_parts(self, parts: Sequence[Expr]) -> Expr:
+        """Return the same node made of other expressions, as many as it has parts."""
+        assert not parts, "a node without parts"
+        return self
 
     def __add__(self, other: Any) -> Expr:
         return call("add", self, other)
@@ -189,7 +184,7 @@ class Expr:
 
     def fill_null(self, value: Any) -> Expr:
         """Return the other value where this is NULL."""
-        return coalesce(self, value)
+        return call("coalesce", self, value)
 
     def like(self, pattern: str) -> Expr:
         r"""Return whether the whole string matches: ``%`` any characters, ``_`` one, ``\`` escapes those and itself."""
@@ -222,12 +217,20 @@ class Column(Expr):
 
     name: str
 
+    @property
+    def label(self) -> Hashable:
+        return self.name
+
 
 @attrs.frozen(eq=False)
 class Literal(Expr):
     """A Python value. Its type may still adapt to what stands beside it: ``1`` beside an int32 is an int32."""
 
     value: Any
+
+    @property
+    def label(self) -> Hashable:
+        return type(self.value).__name__, repr(self.value)
 
 
 @attrs.frozen(eq=False)
@@ -237,6 +240,17 @@ class Call(Expr):
     function: str
     args: tuple[Expr, ...]
 
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return self.args
+
+    @property
+    def label(self) -> Hashable:
+        return self.function
+
+    def with_parts(self, parts: Sequence[Expr]) -> Expr:
+        return Call(self.function, tuple(parts))
+
 
 @attrs.frozen(eq=False)
 class Cast(Expr):
@@ -244,6 +258,18 @@ class Cast(Expr):
 
     arg: Expr
     dtype: DType
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return (self.arg,)
+
+    @property
+    def label(self) -> Hashable:
+        return self.dtype
+
+    def with_parts(self, parts: Sequence[Expr]) -> Expr:
+        (arg,) = parts
+        return Cast(arg, self.dtype)
 
 
 @attrs.frozen(eq=False)
@@ -253,12 +279,17 @@ class Alias(Expr):
     arg: Expr
     name: str
 
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return (self.arg,)
 
-@attrs.frozen(eq=False)
-class SqlText(Expr):
-    """SQL text that is parsed when it is bound, so that sqlglot is imported only where SQL is used."""
+    @property
+    def label(self) -> Hashable:
+        return self.name
 
-    text: str
+    def with_parts(self, parts: Sequence[Expr]) -> Expr:
+        (arg,) = parts
+        return Alias(arg, self.name)
 
 
 @attrs.frozen(eq=False)
@@ -266,6 +297,17 @@ class When(Expr):
     """A CASE that may still grow: conditions and values in turn; NULL where no condition holds."""
 
     branches: tuple[Expr, ...]
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return self.branches
+
+    @property
+    def label(self) -> Hashable:
+        return None
+
+    def with_parts(self, parts: Sequence[Expr]) -> Expr:
+        return When(tuple(parts))
 
     def when(self, condition: Any, value: Any) -> When:
         """Return the CASE with a further branch."""
@@ -298,161 +340,6 @@ def lit(value: Any) -> Expr:
         value = of_timedelta(value)
     literal_type(value)
     return Literal(value)
-
-
-def expr(sql: str) -> Expr:
-    """Return the expression that SQL text stands for (Spark's dialect; strings in quotes, names with blanks in ``).
-
-    >>> identical(expr("a + 1"), col("a") + 1)
-    True
-    """
-    if not isinstance(sql, str):
-        msg = f"{sql!r} is not SQL text: expected a string; tm.lit(value) makes a literal"
-        raise SchemaError(msg)
-    return SqlText(sql)
-
-
-def as_expr(value: Any, schema: Schema) -> Expr:
-    """Return what a value in an expression's place means: a column's name that column, any other string SQL text.
-
-    >>> from tidemill.expressions.schema import Schema
-    >>> schema = Schema.of({"a b": "int64"})
-    >>> as_expr("a b", schema), as_expr("`a b` + 1", schema), as_expr(5, schema)
-    (Column(name='a b'), SqlText(text='`a b` + 1'), Literal(value=5))
-    """
-    if isinstance(value, str):
-        return Column(value) if value in schema else SqlText(value)
-    return lit(value)
-
-
-def when(condition: Any, value: Any) -> When:
-    """Return a CASE: ``when(c, v).when(c2, v2).otherwise(w)``; branches are evaluated only for the rows they are for.
-
-    >>> identical(when(col("a") > 0, 1).otherwise(0), expr("CASE WHEN a > 0 THEN 1 ELSE 0 END"))
-    True
-    """
-    return When(()).when(condition, value)
-
-
-# What chooses between values. Other functions have their builders beside their entries in ``functions``.
-
-
-def coalesce(*values: Any) -> Expr:
-    """Return the first value that is not NULL; later ones are evaluated only where all before are NULL."""
-    return call("coalesce", *values)
-
-
-def nullif(value: Any, other: Any) -> Expr:
-    """Return the value, or NULL where it equals the other."""
-    return Call("case", (lit(value) == lit(other), lit(None), lit(value)))
-
-
-def least(*values: Any) -> Expr:
-    """Return the least value that is not NULL."""
-    return call("least", *values)
-
-
-def greatest(*values: Any) -> Expr:
-    """Return the greatest value that is not NULL; NaN is greater than any number."""
-    return call("greatest", *values)
-
-
-# Structure.
-
-
-def resolve(expression: Expr) -> Expr:
-    """Return the expression without the wrappers that carry no meaning: aliases, SQL text, a negated literal."""
-    if isinstance(expression, Alias):
-        return resolve(expression.arg)
-    if isinstance(expression, SqlText):
-        from tidemill.expressions.sql_in import parse  # noqa: PLC0415 - sqlglot is imported only where SQL is used
-
-        return resolve(parse(expression.text))
-    if isinstance(expression, When):
-        return Call("case", (*expression.branches, Literal(None)))
-    if isinstance(expression, Call) and expression.function == "negate":
-        arg = resolve(expression.args[0])
-        numbers = (int, float, decimal.Decimal, Interval)
-        if isinstance(arg, Literal) and isinstance(arg.value, numbers) and not isinstance(arg.value, bool):
-            return Literal(arg.value.copy_negate() if isinstance(arg.value, decimal.Decimal) else -arg.value)
-    return expression
-
-
-def output_name(expression: Expr) -> str | None:
-    """Return the column name that an expression brings along: its alias or, for a plain column, the column's."""
-    if isinstance(expression, Alias):
-        return expression.name
-    if isinstance(expression, Column):
-        return expression.name
-    if isinstance(expression, SqlText):
-        from tidemill.expressions.sql_in import parse  # noqa: PLC0415 - see resolve
-
-        return output_name(parse(expression.text))
-    return None
-
-
-def key(expression: Expr) -> Hashable:
-    """Return a hashable key, the same for two expressions of the same structure."""
-    expression = resolve(expression)
-    if isinstance(expression, Column):
-        return ("column", expression.name)
-    if isinstance(expression, Literal):
-        return ("literal", type(expression.value).__name__, repr(expression.value))
-    if isinstance(expression, Cast):
-        return ("cast", expression.dtype, key(expression.arg))
-    assert isinstance(expression, Call)
-    return (expression.function, *map(key, expression.args))
-
-
-def identical(a: Expr, b: Expr) -> bool:
-    """Return whether two expressions have the same structure (``==`` builds an expression instead).
-
-    >>> identical(col("a") + 1, col("a") + 1), identical(col("a") + 1, col("a") + 1.0)
-    (True, False)
-    """
-    return key(a) == key(b)
-
-
-def literal_type(value: Any) -> DType | None:  # noqa: PLR0911 - one line a type
-    """Return the type of a Python value where nothing beside it says otherwise; None for NULL, which has none.
-
-    >>> literal_type(1), literal_type(decimal.Decimal("0.05"))
-    (int64, decimal(2,2))
-    """
-    if value is None:
-        return None
-    if isinstance(value, Interval):
-        return value.dtype
-    if isinstance(value, bool):
-        return BOOL
-    if isinstance(value, int):
-        # -2**63 is left out: the engines keep it for NULL.
-        return INT64 if -INT64_MAX <= value <= INT64_MAX else _decimal_type(decimal.Decimal(value))
-    if isinstance(value, decimal.Decimal) and value.is_finite():
-        return _decimal_type(value)
-    if isinstance(value, dt.datetime) and value.tzinfo is None:
-        return TIMESTAMP
-    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
-        return DATE
-    for python, found in ((float, FLOAT64), (str, STRING), (bytes, BINARY)):
-        if isinstance(value, python):
-            return found
-    msg = (
-        f"{value!r} of type {type(value).__name__} cannot be a literal: expected bool, int, float, str, bytes, date, a "
-        "datetime without a zone, a timedelta, a finite Decimal or None"
-    )
-    raise SchemaError(msg)
-
-
-def _decimal_type(value: decimal.Decimal) -> DType:
-    _, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)
-    scale = max(0, -exponent)
-    precision = max(len(digits) + max(0, exponent), scale, 1)
-    if precision > MAX_DECIMAL_PRECISION:
-        msg = f"{value} has more than {MAX_DECIMAL_PRECISION} digits: no decimal type holds it"
-        raise SchemaError(msg)
-    return decimal_type(precision, scale)
 
 
 def call(function: str, *args: Any) -> Expr:

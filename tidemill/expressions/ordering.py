@@ -1,47 +1,20 @@
-"""Orders of rows: by columns or expressions, up or down, nulls first or last; ties by a fixed hash, then by the row."""
+"""Orders of rows as nodes carry them; ties are broken by a fixed hash, then by the row."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 
-from tidemill.errors import SchemaError
-from tidemill.expressions.binding import Bound, bind
-from tidemill.expressions.expr import Expr, as_expr, col
+from tidemill.expressions.binding import bind
+from tidemill.expressions.bound import Bound
+from tidemill.expressions.expr import Expr, col
 from tidemill.expressions.functions.hashing import xxhash64
 from tidemill.expressions.schema import Schema
+from tidemill.expressions.sort_keys import sort_keys
+from tidemill.expressions.sql_text import as_expr, to_sql
 
-__all__ = ["OrderColumn", "OrderKey", "SortKey", "TopK", "asc", "bind_order", "desc", "hash_of_row"]
-
-Nulls = Literal["first", "last"]
-
-
-@attrs.frozen(eq=False)
-class SortKey:
-    """Something to sort by, and how. Made by ``tm.asc`` and ``tm.desc``."""
-
-    expression: Any
-    descending: bool
-    nulls_first: bool
-
-
-def asc(expression: Any, *, nulls: Nulls = "first") -> SortKey:
-    """Return an ascending sort key; nulls come first unless told otherwise, NaN is the greatest float."""
-    return SortKey(expression, descending=False, nulls_first=_first(nulls))
-
-
-def desc(expression: Any, *, nulls: Nulls = "last") -> SortKey:
-    """Return a descending sort key; nulls come last unless told otherwise, NaN is the greatest float."""
-    return SortKey(expression, descending=True, nulls_first=_first(nulls))
-
-
-def _first(nulls: str) -> bool:
-    if nulls not in ("first", "last"):
-        msg = f"nulls={nulls!r}: expected 'first' or 'last'"
-        raise SchemaError(msg)
-    return nulls == "first"
+__all__ = ["OrderColumn", "OrderKey", "TopK", "bind_order", "hash_of_row"]
 
 
 @attrs.frozen
@@ -54,7 +27,7 @@ class OrderKey:
 
     def describe(self) -> str:
         """Return it as SQL has it."""
-        return self.expression.sql() + _how(self.descending, self.nulls_first)
+        return to_sql(self.expression) + _how(self.descending, self.nulls_first)
 
 
 @attrs.frozen
@@ -97,9 +70,5 @@ def hash_of_row(schema: Schema) -> Expr:
 
 def bind_order(order_by: Any, schema: Schema) -> tuple[OrderKey, ...]:
     """Return the keys of an ``order_by=``, bound."""
-    keys = order_by if isinstance(order_by, Sequence) and not isinstance(order_by, str) else [order_by]
-    if not keys or order_by is None:
-        msg = f"order_by={order_by!r}: expected at least one column or expression to sort by"
-        raise SchemaError(msg)
-    found = [k if isinstance(k, SortKey) else asc(k) for k in keys]
-    return tuple(OrderKey(bind(as_expr(k.expression, schema), schema), k.descending, k.nulls_first) for k in found)
+    keys = sort_keys(order_by)
+    return tuple(OrderKey(bind(as_expr(k.expression, schema), schema), k.descending, k.nulls_first) for k in keys)

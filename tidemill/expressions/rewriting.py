@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from tidemill.expressions.binding import Bound, BoundCall, BoundColumn, BoundLiteral
+from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
 from tidemill.expressions.functions import FUNCTIONS, widens
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import BOOL, FLOAT64
@@ -18,7 +18,7 @@ def can_fail(bound: Bound) -> bool:
     """Return whether some row may be an error.
 
     >>> from tidemill.expressions.binding import bind
-    >>> from tidemill.expressions.expr import expr
+    >>> from tidemill.expressions.sql_text import expr
     >>> schema = Schema.of({"a": "int64", "f": "float64"})
     >>> [can_fail(bind(expr(text), schema)) for text in ("a + 1", "a = 1", "f + 1", "1 / f")]
     [True, False, False, True]

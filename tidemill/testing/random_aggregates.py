@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tidemill.expressions import aggregates as agg
-from tidemill.expressions.aggregates import Aggregate
-from tidemill.expressions.ordering import asc, desc
+from tidemill.expressions import aggregate_functions as agg
+from tidemill.expressions.aggregate_functions import Aggregate
+from tidemill.expressions.sort_keys import asc, desc
 
 __all__ = ["ORDERS", "some_aggregates"]
 

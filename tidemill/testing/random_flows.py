@@ -15,10 +15,11 @@ import attrs
 from hypothesis import strategies as st
 
 from tidemill.collections.collection import Collection
-from tidemill.expressions import aggregates as agg
-from tidemill.expressions.expr import col, expr, lit
+from tidemill.expressions import aggregate_functions as agg
+from tidemill.expressions.expr import col, lit
 from tidemill.expressions.functions.lists import size
-from tidemill.expressions.ordering import desc
+from tidemill.expressions.sort_keys import desc
+from tidemill.expressions.sql_text import expr
 from tidemill.flow import Dataflow
 from tidemill.testing.random_aggregates import ORDERS, some_aggregates
 

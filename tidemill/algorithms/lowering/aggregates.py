@@ -11,7 +11,8 @@ from tidemill.algorithms.lowering.registry import lowering
 from tidemill.collections.collection import Collection
 from tidemill.dataflow.composites import Aggregate
 from tidemill.expressions.aggregates import ORDERED, AggregateCall, Aggregates, BoundAggregate
-from tidemill.expressions.binding import Bound, bind
+from tidemill.expressions.binding import bind
+from tidemill.expressions.bound import Bound
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.ordering import OrderColumn, OrderKey, hash_of_row
 from tidemill.expressions.schema import Schema

@@ -23,7 +23,7 @@ from tidemill.dataflow.nodes import (
     Retime,
 )
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
-from tidemill.expressions.binding import Bound, BoundColumn
+from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.rewriting import column, column_uses, substituted
 from tidemill.expressions.schema import Schema
 

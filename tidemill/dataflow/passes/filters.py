@@ -34,7 +34,7 @@ from tidemill.dataflow.nodes import (
     outside,
 )
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
-from tidemill.expressions.binding import Bound, BoundColumn, BoundLiteral
+from tidemill.expressions.bound import Bound, BoundColumn, BoundLiteral
 from tidemill.expressions.rewriting import both, can_fail, column, column_uses, conditions, substituted
 
 __all__ = ["push_filters"]

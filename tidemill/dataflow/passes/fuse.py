@@ -9,7 +9,7 @@ import attrs
 
 from tidemill.dataflow.nodes import Concat, Filter, Join, Map, Negate, Node
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
-from tidemill.expressions.binding import Bound, BoundColumn, BoundLiteral
+from tidemill.expressions.bound import Bound, BoundColumn, BoundLiteral
 from tidemill.expressions.rewriting import both, can_fail, column_uses, substituted
 from tidemill.expressions.types import FLOAT64
 

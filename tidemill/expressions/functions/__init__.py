@@ -1,7 +1,6 @@
 """The registry of scalar functions: what each takes, what it gives, its name in SQL, and its builder in Python.
 
-To add a function: an entry and a builder in the module of its family; a rule in ``renderer/embedded`` and one in
-``renderer/reference`` (the ``scalar`` modules of that family). Parsing, printing, binding and errors follow.
+How to add a function is said in ``registry``.
 
 The meaning is Spark's with ``spark.sql.ansi.enabled``, but for this:
 
@@ -26,6 +25,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tidemill.expressions.functions.choice import CHOICE
 from tidemill.expressions.functions.dates import DATES
 from tidemill.expressions.functions.hashing import HASHING
 from tidemill.expressions.functions.lists import LISTS
@@ -36,7 +36,9 @@ from tidemill.expressions.functions.text import TEXT
 
 __all__ = ["BY_NAME", "FUNCTIONS", "NULL", "Function", "Signature", "can_cast", "common_type", "widens"]
 
-FUNCTIONS: Final[dict[str, Function]] = {f.name: f for f in (*OPERATORS, *NUMBERS, *TEXT, *DATES, *HASHING, *LISTS)}
+FUNCTIONS: Final[dict[str, Function]] = {
+    f.name: f for f in (*OPERATORS, *CHOICE, *NUMBERS, *TEXT, *DATES, *HASHING, *LISTS)
+}
 
 BY_NAME: Final[dict[str, Function]] = {
     name: f for f in FUNCTIONS.values() for name in (f.sql.lower(), *f.aliases) if name.isidentifier()

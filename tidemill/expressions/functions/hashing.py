@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tidemill.expressions.expr import Expr, call
 from tidemill.expressions.functions.registry import NULL, Function, Signature, never
+from tidemill.expressions.functions.xxhash import xxhash64_of
 from tidemill.expressions.types import INT64, DType
 
 __all__ = ["HASHING", "hash64", "xxhash64"]
@@ -16,7 +17,14 @@ def _any(types: Sequence[DType]) -> Signature | None:
     return Signature(tuple(types), INT64) if types and NULL not in types else None
 
 
-HASHING: Final = (Function("xxhash64", _any, "values of known types", "XXHASH64", nullable=never, aliases=("hash64",)),)
+def _hash(types: Sequence[DType], *values: Any) -> int:
+    return max(xxhash64_of(values, types), -(2**63) + 1)  # -2**63 is the engines' NULL
+
+
+HASHING: Final = (
+    Function("xxhash64", _any, "values of known types", "XXHASH64", nullable=never, aliases=("hash64",),
+             python=_hash, sees_null=True, by_types=True),
+)  # fmt: skip
 
 
 def xxhash64(*values: Any) -> Expr:
@@ -28,7 +36,8 @@ def xxhash64(*values: Any) -> Expr:
     >>> from tidemill.expressions.binding import bind
     >>> from tidemill.expressions.expr import col
     >>> from tidemill.expressions.schema import Schema
-    >>> print(bind(xxhash64(col("a"), "x"), Schema.of({"a": "int64"})))
+    >>> from tidemill.expressions.sql_text import to_sql
+    >>> print(to_sql(bind(xxhash64(col("a"), "x"), Schema.of({"a": "int64"}))))
     XXHASH64(a, 'x')
     """
     return call("xxhash64", *values)

@@ -26,10 +26,15 @@ def _always(_nullable: Sequence[bool]) -> bool:
     return True
 
 
+def _value_at(values: tuple[Any, ...], place: int) -> Any:
+    return values[place] if 0 <= place < len(values) else None
+
+
 LISTS: Final = (
-    Function("size", _size, "a list", "SIZE", aliases=("cardinality", "array_size")),
-    Function("get", _get, "a list and a place in it (int32), counted from 0", "GET", nullable=_always),
-)
+    Function("size", _size, "a list", "SIZE", aliases=("cardinality", "array_size"), python=len),
+    Function("get", _get, "a list and a place in it (int32), counted from 0", "GET", nullable=_always,
+             python=_value_at),
+)  # fmt: skip
 
 
 def size(values: Any) -> Expr:

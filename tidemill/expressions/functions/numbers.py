@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
+import decimal
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidemill.expressions.expr import Expr, call
-from tidemill.expressions.functions.operators import number, remainder
+from tidemill.expressions.functions.operators import modulo, number, remainder
 from tidemill.expressions.functions.registry import NULL, Function, Signature, bounded, fixed, never
+from tidemill.expressions.functions.values import OVERFLOW, FailureError, exact
 from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, DType
 
 __all__ = [
@@ -54,21 +58,89 @@ def _always(_nullable: Sequence[bool]) -> bool:
     return True
 
 
+# What they mean.
+
+
+def _absolute(value: Any) -> Any:
+    return value.copy_abs() if isinstance(value, decimal.Decimal) else builtins.abs(value)
+
+
+def _pmod(a: Any, b: Any) -> Any:
+    rest = modulo(a, b)
+    return modulo(rest + b, b) if rest < 0 else rest
+
+
+def _rounded_to(value: Any, places: int) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return value
+    digits = decimal.Decimal(repr(value) if isinstance(value, float) else value)
+    _, _, exponent = digits.as_tuple()
+    if isinstance(exponent, int) and places < -exponent:
+        with decimal.localcontext(prec=1000):
+            unit = decimal.Decimal(1).scaleb(min(-places, 500))
+            digits = digits.quantize(unit, decimal.ROUND_HALF_UP)
+    if isinstance(value, decimal.Decimal):
+        return digits
+    return int(digits) if isinstance(value, int) else float(digits) + 0.0  # never -0.0
+
+
+def _whole_number(towards: Callable[[Any], int]) -> Callable[[Any], Any]:
+    def whole(value: Any) -> Any:
+        if isinstance(value, float):
+            if math.isnan(value):
+                return 0  # Java's cast
+            if math.isinf(value):
+                raise FailureError(OVERFLOW)
+        found = towards(value)
+        return decimal.Decimal(found) if isinstance(value, decimal.Decimal) else found
+
+    return whole
+
+
+def _sign(value: float) -> float:
+    return value if value == 0 or math.isnan(value) else math.copysign(1.0, value)
+
+
+def _logarithm(compute: Callable[[float], float]) -> Callable[[float], float | None]:
+    return lambda value: None if value <= 0 else compute(value)
+
+
+def _exp(value: float) -> float:
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
+def _power(base: float, exponent: float) -> float:
+    if math.isnan(exponent) or (builtins.abs(base) == 1 and math.isinf(exponent)):
+        return math.nan
+    odd = math.isfinite(exponent) and exponent % 2 == 1
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return -math.inf if base < 0 and odd else math.inf
+    except ValueError:  # a zero to a negative power, or a negative number to a broken one
+        return math.copysign(math.inf, base if odd else 1.0) if base == 0 else math.nan
+
+
 NUMBERS: Final = (
-    Function("abs", number, "a number", "ABS", can_fail=True),
-    Function("round", _round, "a number and a number of places", "ROUND", can_fail=True, literals=(1,), optional=(0,),
-             refine=_rounded),
-    Function("floor", _whole, "a number", "FLOOR", can_fail=True),
-    Function("ceil", _whole, "a number", "CEIL", can_fail=True, aliases=("ceiling",)),
-    Function("sign", _floats(1), "a number", "SIGN", aliases=("signum",)),
-    Function("sqrt", _floats(1), "a number", "SQRT"),
-    Function("exp", _floats(1), "a number", "EXP"),
-    Function("ln", _floats(1), "a number", "LN", nullable=_always),
-    Function("log10", _floats(1), "a number", "LOG10", nullable=_always),
-    Function("log2", _floats(1), "a number", "LOG2", nullable=_always),
-    Function("power", _floats(2), "two numbers", "POWER", aliases=("pow",)),
-    Function("pmod", remainder, "two numbers", "PMOD", can_fail=True),
-    Function("isnan", fixed(FLOAT64, result=BOOL), "a float64", "ISNAN", nullable=never),
+    Function("abs", number, "a number", "ABS", can_fail=True, python=_absolute),
+    Function("round", _round, "a number and a number of places", "ROUND", can_fail=True, literals=(1,),
+             optional=(0,), refine=_rounded, python=_rounded_to),
+    Function("floor", _whole, "a number", "FLOOR", can_fail=True, python=_whole_number(math.floor)),
+    Function("ceil", _whole, "a number", "CEIL", can_fail=True, aliases=("ceiling",),
+             python=_whole_number(math.ceil)),
+    Function("sign", _floats(1), "a number", "SIGN", aliases=("signum",), python=_sign),
+    Function("sqrt", _floats(1), "a number", "SQRT", python=lambda a: math.nan if a < 0 else math.sqrt(a)),
+    Function("exp", _floats(1), "a number", "EXP", python=_exp),
+    Function("ln", _floats(1), "a number", "LN", nullable=_always, python=_logarithm(math.log)),
+    Function("log10", _floats(1), "a number", "LOG10", nullable=_always, python=_logarithm(math.log10)),
+    Function("log2", _floats(1), "a number", "LOG2", nullable=_always, python=_logarithm(math.log2)),
+    Function("power", _floats(2), "two numbers", "POWER", aliases=("pow",), python=_power),
+    Function("pmod", remainder, "two numbers", "PMOD", can_fail=True, python=exact(_pmod)),
+    Function("isnan", fixed(FLOAT64, result=BOOL), "a float64", "ISNAN", nullable=never,
+             python=lambda a: a is not None and math.isnan(a), sees_null=True),
 )  # fmt: skip
 
 

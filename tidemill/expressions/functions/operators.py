@@ -1,10 +1,15 @@
-"""Operators and what chooses between values: arithmetic, comparison, logic, bits, CASE and its like."""
+"""Operators: arithmetic, comparison, logic, bits."""
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
+import math
+import operator
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
+from tidemill.expressions.functions.date_values import moved
 from tidemill.expressions.functions.registry import (
     COMPARABLE,
     NULL,
@@ -20,10 +25,11 @@ from tidemill.expressions.functions.registry import (
     same,
     two_numbers,
 )
-from tidemill.expressions.intervals import INTERVALS, MICROSECONDS
+from tidemill.expressions.functions.values import ZERO, FailureError, exact, is_equal, is_less
+from tidemill.expressions.intervals import DAYS, INTERVALS, MICROSECONDS, Interval
 from tidemill.expressions.types import BOOL, DATE, FLOAT64, INT32, INT64, TIMESTAMP, DType
 
-__all__ = ["OPERATORS", "SIGNS", "by_type", "number", "remainder"]
+__all__ = ["OPERATORS", "SIGNS", "by_type", "modulo", "number", "remainder"]
 
 _PAIR: Final = 2
 
@@ -112,19 +118,6 @@ def _is_null(types: Sequence[DType]) -> Signature | None:
     return Signature((types[0],), BOOL) if len(types) == 1 else None
 
 
-def _case(types: Sequence[DType]) -> Signature | None:
-    """Conditions and values in turn, and a value at the end."""
-    conditions, values = types[:-1:2], [*types[1:-1:2], types[-1]]
-    common = common_type(values)
-    if common is None or any(t not in (BOOL, NULL) for t in conditions):
-        return None
-    return Signature((*(BOOL if i % 2 == 0 else common for i in range(len(types) - 1)), common), common)
-
-
-def _case_nullable(nullable: Sequence[bool]) -> bool:
-    return any(nullable[1:-1:2]) or nullable[-1]
-
-
 def _whole(count: int) -> TypeRule:
     """So many whole numbers, of the wider one's type."""
 
@@ -151,6 +144,100 @@ def by_type(sign: str, types: Sequence[DType]) -> str:
     return bits if any(t.is_integer for t in types) else logic
 
 
+# What they mean.
+
+
+def _moved_by(moment: dt.date, by: Any, sign: int) -> Any:
+    kind, amount = (by.dtype, by.amount) if isinstance(by, Interval) else (DAYS, by)
+    return moved(moment, kind, sign * amount)
+
+
+def _add(a: Any, b: Any) -> Any:
+    if isinstance(a, dt.date):
+        return _moved_by(a, b, 1)
+    return _moved_by(b, a, 1) if isinstance(b, dt.date) else a + b
+
+
+def _subtract(a: Any, b: Any) -> Any:
+    return _moved_by(a, b, -1) if isinstance(a, dt.date) else a - b
+
+
+def _quotient_of(a: Any, b: Any) -> Any:
+    if b == 0:
+        raise FailureError(ZERO)
+    if isinstance(a, decimal.Decimal):
+        return (a / b).quantize(decimal.Decimal("1e-39"), decimal.ROUND_HALF_UP)  # as Spark does, before it rounds
+    return a / b
+
+
+def _int_quotient(a: Any, b: Any) -> int:
+    if b == 0:
+        raise FailureError(ZERO)
+    if isinstance(a, decimal.Decimal):
+        return int(a / b)
+    quotient: int = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def modulo(a: Any, b: Any) -> Any:
+    """Return what is left of a division, with the sign of the dividend."""
+    if b == 0:
+        raise FailureError(ZERO)
+    if isinstance(a, float):
+        return math.nan if math.isinf(a) or math.isnan(b) else math.fmod(a, b)
+    return a % b if isinstance(a, decimal.Decimal) else a - b * _int_quotient(a, b)
+
+
+def _negated(a: Any) -> Any:
+    return a.copy_negate() if isinstance(a, decimal.Decimal) else -a
+
+
+def _and(a: bool | None, b: bool | None) -> bool | None:
+    if a is False or b is False:
+        return False
+    return None if a is None or b is None else True
+
+
+def _or(a: bool | None, b: bool | None) -> bool | None:
+    if a is True or b is True:
+        return True
+    return None if a is None or b is None else False
+
+
+def _in(value: Any, *options: Any) -> bool | None:
+    if value is None:
+        return None
+    found = any(o is not None and is_equal(value, o) for o in options)
+    return True if found else (None if None in options else False)
+
+
+def _equal_null_safe(a: Any, b: Any) -> bool:
+    return a is b is None or (a is not None and b is not None and is_equal(a, b))
+
+
+def _bits(types: tuple[DType, ...]) -> int:
+    return 32 if types[0] == INT32 else 64
+
+
+def _shift_left(types: tuple[DType, ...], value: int, count: int) -> int:
+    whole = 1 << _bits(types)
+    return _signed((value << (count & (_bits(types) - 1))) % whole, whole)
+
+
+def _shift_right(types: tuple[DType, ...], value: int, count: int) -> int:
+    return value >> (count & (_bits(types) - 1))
+
+
+def _shift_right_unsigned(types: tuple[DType, ...], value: int, count: int) -> int:
+    whole = 1 << _bits(types)
+    return _signed(value % whole >> (count & (_bits(types) - 1)), whole)
+
+
+def _signed(pattern: int, whole: int) -> int:
+    """Return the number that a pattern of bits stands for in Java."""
+    return pattern - whole if pattern >= whole // 2 else pattern
+
+
 SIGNS: Final = frozenset("&|~")
 
 _NUMBERS: Final = "two numbers"
@@ -162,35 +249,39 @@ _comparison = same(least=2, most=2, result=BOOL)
 _sum, _difference, _product = _arithmetic(_sum_type), _arithmetic(_sum_type), _arithmetic(_product_type)
 
 OPERATORS: Final = (
-    Function("add", either(_sum, _moved(back=False)), _MOVED, "+", "Add", can_fail=True),
-    Function("subtract", either(_difference, _moved(back=True)), _MOVED, "-", "Sub", can_fail=True),
-    Function("multiply", _product, _NUMBERS, "*", "Mul", can_fail=True),
-    Function("divide", _divide, _NUMBERS, "/", "Div", can_fail=True),
-    Function("int_divide", _int_divide, _EXACT, "DIV", "IntDiv", can_fail=True, aliases=("div",)),
-    Function("modulo", remainder, _NUMBERS, "%", "Mod", can_fail=True, aliases=("mod",)),
-    Function("negate", number, "a number", "-", "Neg", can_fail=True, aliases=("negative",)),
-    Function("eq", _comparison, COMPARABLE, "=", "EQ"),
-    Function("ne", _comparison, COMPARABLE, "<>", "NEQ"),
-    Function("lt", _comparison, COMPARABLE, "<", "LT"),
-    Function("le", _comparison, COMPARABLE, "<=", "LTE"),
-    Function("gt", _comparison, COMPARABLE, ">", "GT"),
-    Function("ge", _comparison, COMPARABLE, ">=", "GTE"),
-    Function("eq_null_safe", _comparison, COMPARABLE, "<=>", "NullSafeEQ", never),
-    Function("in", same(least=1, result=BOOL), COMPARABLE, "IN"),
-    Function("and", fixed(BOOL, BOOL, result=BOOL), "two conditions (bool)", "AND", "And"),
-    Function("or", fixed(BOOL, BOOL, result=BOOL), "two conditions (bool)", "OR", "Or"),
-    Function("not", fixed(BOOL, result=BOOL), "a condition (bool)", "NOT", "Not"),
-    Function("is_null", _is_null, "a value", "IS NULL", nullable=never, aliases=("isnull",)),
-    Function("case", _case, "conditions (bool) and " + COMPARABLE, "CASE", nullable=_case_nullable),
-    Function("coalesce", same(least=1), COMPARABLE, "COALESCE", nullable=all, aliases=("ifnull", "nvl")),
-    Function("least", same(least=2), "two or more " + COMPARABLE, "LEAST", nullable=all),
-    Function("greatest", same(least=2), "two or more " + COMPARABLE, "GREATEST", nullable=all),
+    Function("add", either(_sum, _moved(back=False)), _MOVED, "+", "Add", can_fail=True, python=exact(_add)),
+    Function("subtract", either(_difference, _moved(back=True)), _MOVED, "-", "Sub", can_fail=True,
+             python=exact(_subtract)),
+    Function("multiply", _product, _NUMBERS, "*", "Mul", can_fail=True, python=exact(operator.mul)),
+    Function("divide", _divide, _NUMBERS, "/", "Div", can_fail=True, python=exact(_quotient_of)),
+    Function("int_divide", _int_divide, _EXACT, "DIV", "IntDiv", can_fail=True, aliases=("div",),
+             python=exact(_int_quotient)),
+    Function("modulo", remainder, _NUMBERS, "%", "Mod", can_fail=True, aliases=("mod",), python=exact(modulo)),
+    Function("negate", number, "a number", "-", "Neg", can_fail=True, aliases=("negative",), python=_negated),
+    Function("eq", _comparison, COMPARABLE, "=", "EQ", python=is_equal),
+    Function("ne", _comparison, COMPARABLE, "<>", "NEQ", python=lambda a, b: not is_equal(a, b)),
+    Function("lt", _comparison, COMPARABLE, "<", "LT", python=is_less),
+    Function("le", _comparison, COMPARABLE, "<=", "LTE", python=lambda a, b: not is_less(b, a)),
+    Function("gt", _comparison, COMPARABLE, ">", "GT", python=lambda a, b: is_less(b, a)),
+    Function("ge", _comparison, COMPARABLE, ">=", "GTE", python=lambda a, b: not is_less(a, b)),
+    Function("eq_null_safe", _comparison, COMPARABLE, "<=>", "NullSafeEQ", never, python=_equal_null_safe,
+             sees_null=True),
+    Function("in", same(least=1, result=BOOL), COMPARABLE, "IN", python=_in, sees_null=True),
+    Function("and", fixed(BOOL, BOOL, result=BOOL), "two conditions (bool)", "AND", "And", python=_and,
+             sees_null=True),
+    Function("or", fixed(BOOL, BOOL, result=BOOL), "two conditions (bool)", "OR", "Or", python=_or, sees_null=True),
+    Function("not", fixed(BOOL, result=BOOL), "a condition (bool)", "NOT", "Not", python=operator.not_),
+    Function("is_null", _is_null, "a value", "IS NULL", nullable=never, aliases=("isnull",),
+             python=lambda a: a is None, sees_null=True),
     # The engines keep -2**63 for NULL: where bits make it, that is an overflow.
-    Function("bit_and", _whole(2), _WHOLE, "&", "BitwiseAnd", can_fail=True),
-    Function("bit_or", _whole(2), _WHOLE, "|", "BitwiseOr"),
-    Function("bit_xor", _whole(2), _WHOLE, "^", "BitwiseXor", can_fail=True),
-    Function("bit_not", _whole(1), "a whole number (int32, int64)", "~", "BitwiseNot", can_fail=True),
-    Function("shift_left", _shift, _SHIFT, "SHIFTLEFT", "BitwiseLeftShift", can_fail=True),
-    Function("shift_right", _shift, _SHIFT, "SHIFTRIGHT", "BitwiseRightShift"),
-    Function("shift_right_unsigned", _shift, _SHIFT, "SHIFTRIGHTUNSIGNED"),
-)
+    Function("bit_and", _whole(2), _WHOLE, "&", "BitwiseAnd", can_fail=True, python=operator.and_),
+    Function("bit_or", _whole(2), _WHOLE, "|", "BitwiseOr", python=operator.or_),
+    Function("bit_xor", _whole(2), _WHOLE, "^", "BitwiseXor", can_fail=True, python=operator.xor),
+    Function("bit_not", _whole(1), "a whole number (int32, int64)", "~", "BitwiseNot", can_fail=True,
+             python=operator.invert),
+    Function("shift_left", _shift, _SHIFT, "SHIFTLEFT", "BitwiseLeftShift", can_fail=True, python=_shift_left,
+             by_types=True),
+    Function("shift_right", _shift, _SHIFT, "SHIFTRIGHT", "BitwiseRightShift", python=_shift_right, by_types=True),
+    Function("shift_right_unsigned", _shift, _SHIFT, "SHIFTRIGHTUNSIGNED", python=_shift_right_unsigned,
+             by_types=True),
+)  # fmt: skip

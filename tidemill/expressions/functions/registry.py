@@ -1,4 +1,24 @@
-"""What an entry of the registry of scalar functions says, and the rules of types that entries share."""
+"""What an entry of the registry of scalar functions says, and the rules of types that entries share.
+
+**To add a function**, write its entry and its builder in the module of its family beside this one (a new family's
+entries go into ``FUNCTIONS`` in ``functions/__init__.py``). The entry is all that is needed::
+
+    Function("initcap", string, "a string", "INITCAP", python=_initcap)
+
+- a name, the rule of its types, what it expects (for errors), its name in SQL;
+- ``python``: what it means, of one row's values. The reference engine evaluates exactly that, and so does every engine
+  that has nothing faster. Results are exact: ``python`` may return an int or a Decimal of any size, and what does not
+  fit the type is an overflow. Where there is no value it raises ``FailureError`` with the reason, and the entry says
+  ``can_fail``.
+
+Parsing, printing, binding, errors and evaluation by every engine follow. The builder is for Python; its docstring is
+the function's documentation, and ``tidemill/__init__.py`` makes it public.
+
+**To make it fast**, give the embedded engine a kernel over Arrow columns: a rule under the function's name in a module
+of ``renderer/embedded/expressions``. Where Spark's function of that name means the same, add the name to ``NATIVE`` in
+``renderer/spark/scalars.py``. Tests compare all of them value by value: add the function to those of
+``tests/expressions`` and ``tests/spark/test_expressions.py``.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +27,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from tidemill.expressions.functions.values import fitted
 from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.types import (
     BOOL,
@@ -61,6 +82,10 @@ class Function:
     changes the signature according to them. ``optional`` are literals for arguments at the end that were left out.
     With ``by_day`` a timestamp may stand where a date is expected. ``unit`` is the position of a unit of time's name,
     which is put in full and in capitals.
+
+    ``python`` is the meaning: the value for the arguments of a row. A call with a NULL among them is NULL, unless the
+    function ``sees_null``. One that is ``lazy`` gets functions that give the arguments, and calls those it needs; one
+    that goes ``by_types`` gets the tuple of the arguments' types first.
     """
 
     name: str
@@ -77,6 +102,16 @@ class Function:
     refine: Callable[[Signature, Sequence[Any]], Signature] | None = None
     by_day: bool = False
     unit: int | None = None
+    python: Callable[..., Any] = attrs.field(kw_only=True)
+    sees_null: bool = False
+    lazy: bool = False
+    by_types: bool = False
+
+    def value(self, values: Sequence[Any], types: tuple[DType, ...], result: DType) -> Any:
+        """Return the value for the arguments of one row; ``FailureError`` where there is none."""
+        if not self.sees_null and any(v is None for v in values):
+            return None
+        return fitted(self.python(types, *values) if self.by_types else self.python(*values), result)
 
 
 def common_type(types: Sequence[DType]) -> DType | None:  # noqa: PLR0911 - one line a family of types

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import builtins
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tidemill.expressions.expr import Expr, Literal, call, resolve
+from tidemill.expressions.expr import Expr, Literal, call
 from tidemill.expressions.functions.patterns import (
     like_complaint,
     pattern_complaint,
     read_pattern,
+    read_replacement,
     replacement_complaint,
 )
 from tidemill.expressions.functions.registry import Function, all_of, either, fixed
+from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import BINARY, BOOL, INT32, INT64, STRING
 
 __all__ = [
@@ -60,46 +64,116 @@ def _first_only(nullable: Sequence[bool]) -> bool:
     return nullable[0]
 
 
+# What they mean.
+
+
+def _substring(text: str, start: int, length: int) -> str:
+    first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
+    return text[max(first, 0) : max(first + length, 0)]
+
+
+def _padded(text: str, length: int, filling: str, *, left: bool) -> str:
+    if length <= len(text):
+        return text[: max(length, 0)]
+    more = ""
+    while filling and len(more) < length - len(text):
+        more += filling
+    more = more[: length - len(text)]
+    return more + text if left else text + more
+
+
+def _locate(part: str, text: str, start: int) -> int:
+    if start <= 0:
+        return 0
+    return next((i + 1 for i in range(start - 1, len(text)) if text.startswith(part, i)), 0) if part else 1
+
+
+def _split_part(text: str, delimiter: str, number: int) -> str:
+    parts = text.split(delimiter) if delimiter else [text]
+    index = number - 1 if number > 0 else number
+    return parts[index] if -len(parts) <= index < len(parts) else ""
+
+
+def _translate(text: str, characters: str, replacements: str) -> str:
+    places = [(c, characters.find(c)) for c in text]
+    return "".join(c if i < 0 else replacements[i : i + 1] for c, i in places)
+
+
+def _like(text: str, pattern: str) -> bool:
+    tokens = re.findall(r"\\.|.", pattern, re.DOTALL)
+    regex = "".join({"%": ".*", "_": "."}.get(t) or re.escape(t[-1]) for t in tokens)
+    return re.fullmatch(regex, text, re.DOTALL) is not None
+
+
+def _initcap(text: str) -> str:
+    return " ".join(word[:1].title() + word[1:] for word in text.lower().split(" "))
+
+
+def _regexp_replace(text: str, pattern: str, replacement: str) -> str:
+    compiled = read_pattern(pattern).python
+    parts = read_replacement(replacement, compiled.groups)
+    return compiled.sub(lambda m: "".join(p if isinstance(p, str) else m[p] or "" for p in parts), text)
+
+
+def _regexp_extract(text: str, pattern: str, group: int) -> str:
+    match = read_pattern(pattern).python.search(text)
+    return "" if match is None or match[group] is None else match[group]
+
+
+def _concat_ws(separator: str | None, *parts: str | None) -> str | None:
+    return None if separator is None else separator.join(p for p in parts if p is not None)
+
+
 TEXT: Final = (
-    Function("upper", _string, "a string", "UPPER", aliases=("ucase",)),
-    Function("lower", _string, "a string", "LOWER", aliases=("lcase",)),
-    Function("trim", _string, "a string", "TRIM", aliases=("btrim",)),
-    Function("ltrim", _string, "a string", "LTRIM"),
-    Function("rtrim", _string, "a string", "RTRIM"),
-    Function("initcap", _string, "a string", "INITCAP"),
-    Function("reverse", _string, "a string", "REVERSE"),
+    Function("upper", _string, "a string", "UPPER", aliases=("ucase",), python=str.upper),
+    Function("lower", _string, "a string", "LOWER", aliases=("lcase",), python=str.lower),
+    Function("trim", _string, "a string", "TRIM", aliases=("btrim",), python=lambda a: a.strip(" ")),
+    Function("ltrim", _string, "a string", "LTRIM", python=lambda a: a.lstrip(" ")),
+    Function("rtrim", _string, "a string", "RTRIM", python=lambda a: a.rstrip(" ")),
+    Function("initcap", _string, "a string", "INITCAP", python=_initcap),
+    Function("reverse", _string, "a string", "REVERSE", python=lambda a: a[::-1]),
     Function("length", either(_string_length := fixed(STRING, result=INT32), fixed(BINARY, result=INT32)),
-             "a string or a binary", "LENGTH", aliases=("char_length", "character_length", "len")),
-    Function("ascii", _string_length, "a string", "ASCII"),
-    Function("chr", fixed(INT64, result=STRING), "a whole number", "CHR", aliases=("char",)),
-    Function("concat", all_of(STRING, STRING), "strings", "CONCAT"),
+             "a string or a binary", "LENGTH", aliases=("char_length", "character_length", "len"), python=len),
+    Function("ascii", _string_length, "a string", "ASCII", python=lambda a: ord(a[0]) if a else 0),
+    Function("chr", fixed(INT64, result=STRING), "a whole number", "CHR", aliases=("char",),
+             python=lambda n: "" if n < 0 else builtins.chr(n % 256)),
+    Function("concat", all_of(STRING, STRING), "strings", "CONCAT", python=lambda *parts: "".join(parts)),
     Function("concat_ws", all_of(STRING, STRING, least=2), "a separator and strings", "CONCAT_WS",
-             nullable=_first_only),
+             nullable=_first_only, python=_concat_ws, sees_null=True),
     Function("substring", fixed(STRING, INT32, INT32, result=STRING), "a string, a start and a length", "SUBSTRING",
-             literals=(1, 2), optional=(_to_the_end,), aliases=("substr",)),
-    Function("left", _part, "a string and a number of characters", "LEFT", literals=(1,)),
-    Function("right", _part, "a string and a number of characters", "RIGHT", literals=(1,)),
-    Function("repeat", _part, "a string and a number of times", "REPEAT", literals=(1,)),
-    Function("lpad", _pad, "a string, a length and a filling", "LPAD", literals=(1, 2), optional=(" ",)),
-    Function("rpad", _pad, "a string, a length and a filling", "RPAD", literals=(1, 2), optional=(" ",)),
+             literals=(1, 2), optional=(_to_the_end,), aliases=("substr",), python=_substring),
+    Function("left", _part, "a string and a number of characters", "LEFT", literals=(1,), python=lambda a,
+             n: a[: max(n, 0)]),
+    Function("right", _part, "a string and a number of characters", "RIGHT", literals=(1,), python=lambda a,
+             n: a[max(len(a) - n, 0) :] if n > 0 else ""),
+    Function("repeat", _part, "a string and a number of times", "REPEAT", literals=(1,), python=lambda a, n: a * n),
+    Function("lpad", _pad, "a string, a length and a filling", "LPAD", literals=(1, 2), optional=(" ",),
+             python=lambda a, n, filling: _padded(a, n, filling, left=True)),
+    Function("rpad", _pad, "a string, a length and a filling", "RPAD", literals=(1, 2), optional=(" ",),
+             python=lambda a, n, filling: _padded(a, n, filling, left=False)),
     Function("replace", fixed(STRING, STRING, STRING, result=STRING), "a string, a part of it and a replacement",
-             "REPLACE", literals=(1, 2), optional=("",)),
+             "REPLACE", literals=(1, 2), optional=("",), python=lambda a, part,
+             other: other.join(a.split(part)) if part else a),
     Function("translate", fixed(STRING, STRING, STRING, result=STRING), "a string, characters and replacements",
-             "TRANSLATE", literals=(1, 2)),
+             "TRANSLATE", literals=(1, 2), python=_translate),
     Function("locate", fixed(STRING, STRING, INT32, result=INT32), "a part, a string and a start", "LOCATE",
-             literals=(0, 2), optional=(1,), aliases=("position",)),
+             literals=(0, 2), optional=(1,), aliases=("position",), python=_locate),
     Function("split_part", fixed(STRING, STRING, INT32, result=STRING), "a string, a delimiter and a number",
-             "SPLIT_PART", literals=(1, 2), check=_check_part),
-    Function("like", _string_test, "a string and a pattern", "LIKE", "Like", literals=(1,), check=_check_like),
-    Function("starts_with", _string_test, "a string and a prefix", "STARTSWITH", literals=(1,)),
-    Function("ends_with", _string_test, "a string and a suffix", "ENDSWITH", literals=(1,)),
-    Function("contains", _string_test, "a string and a part of it", "CONTAINS", literals=(1,)),
+             "SPLIT_PART", literals=(1, 2), check=_check_part, python=_split_part),
+    Function("like", _string_test, "a string and a pattern", "LIKE", "Like", literals=(1,), check=_check_like,
+             python=_like),
+    Function("starts_with", _string_test, "a string and a prefix", "STARTSWITH", literals=(1,),
+             python=str.startswith),
+    Function("ends_with", _string_test, "a string and a suffix", "ENDSWITH", literals=(1,), python=str.endswith),
+    Function("contains", _string_test, "a string and a part of it", "CONTAINS", literals=(1,), python=lambda a,
+             b: b in a),
     Function("regexp_like", _string_test, "a string and a pattern", "REGEXP_LIKE", "RegexpLike", literals=(1,),
-             check=_check_pattern, aliases=("rlike", "regexp")),
+             check=_check_pattern, aliases=("rlike", "regexp"), python=lambda a,
+             pattern: read_pattern(pattern).python.search(a) is not None),
     Function("regexp_replace", fixed(STRING, STRING, STRING, result=STRING), "a string, a pattern and a replacement",
-             "REGEXP_REPLACE", literals=(1, 2), check=_check_replace),
+             "REGEXP_REPLACE", literals=(1, 2), check=_check_replace, python=_regexp_replace),
     Function("regexp_extract", fixed(STRING, STRING, INT32, result=STRING), "a string, a pattern and a group",
-             "REGEXP_EXTRACT", literals=(1, 2), optional=(1,), check=_check_extract),
+             "REGEXP_EXTRACT", literals=(1, 2), optional=(1,), check=_check_extract, python=_regexp_extract),
 )  # fmt: skip
 
 

@@ -11,8 +11,9 @@ from typing import Any
 from tidemill.boundary.list_columns import MOST_VALUES
 from tidemill.boundary.rows import INT64_LIMIT, NAN, canonical_float
 from tidemill.expressions.aggregates import ORDERED, BoundAggregate
+from tidemill.expressions.functions.values import value_order
 from tidemill.expressions.types import DType
-from tidemill.renderer.reference.ordering import in_order, value_order
+from tidemill.renderer.reference.ordering import in_order
 from tidemill.renderer.reference.traces import Contents
 
 __all__ = ["aggregate", "taking_part"]

@@ -11,8 +11,8 @@ from tidemill.dataflow import composites
 from tidemill.dataflow.composites import AntiJoin, OuterJoin, PartneredJoin, SemiJoin, SetOperation
 from tidemill.expressions.binding import bind
 from tidemill.expressions.ordering import OrderColumn, TopK, hash_of_row
+from tidemill.renderer.reference.expressions import evaluate
 from tidemill.renderer.reference.rules import IsFinal, Updates, by_contents, check_counts, evaluated
-from tidemill.renderer.reference.scalar import evaluate
 from tidemill.renderer.reference.topk import first_rows
 from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, triples
 

@@ -10,8 +10,8 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, join_closure
 from tidemill.dataflow.nodes import Feedback, Input, Node, Variable
 from tidemill.dataflow.scopes import Scope
+from tidemill.expressions.functions.values import row_order
 from tidemill.renderer.reference import composites, operators  # noqa: F401 - they fill the table of rules
-from tidemill.renderer.reference.ordering import order
 from tidemill.renderer.reference.rules import RULES
 from tidemill.renderer.reference.traces import Trace, complete, consolidated, contents
 from tidemill.renderer.runs import failures
@@ -85,7 +85,7 @@ def _check_limit(node: Feedback, trace: Trace) -> None:
     limit = node.limits.error_at
     late = [row for row, time in trace if limit is not None and time[-1] >= limit]
     if late:
-        raise failures.iteration_limit(node, min(late, key=order))
+        raise failures.iteration_limit(node, min(late, key=row_order))
 
 
 def _check_unique(node: Input, trace: Trace, frontier: Antichain) -> None:

@@ -15,9 +15,9 @@ from tidemill.dataflow import nodes
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Node
 from tidemill.expressions.aggregates import Aggregates, UserReduce
+from tidemill.expressions.functions.values import row_order
 from tidemill.expressions.ordering import TopK
 from tidemill.renderer.reference.aggregates import aggregate, taking_part
-from tidemill.renderer.reference.ordering import order
 from tidemill.renderer.reference.rules import IsFinal, Updates, by_contents, check_counts, evaluated, linear
 from tidemill.renderer.reference.topk import first_rows
 from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, triples
@@ -190,7 +190,7 @@ def _projected(rows: Contents, columns: tuple[int, ...]) -> Contents:
 def _without_key(node: nodes.Reduce, rows: Contents) -> list[tuple[Row, int]]:
     rest = [i for i in range(len(node.inputs[0].schema.names)) if i not in node.keys]
     pairs = [(tuple(row[i] for i in rest), count) for row, count in rows.items()]
-    return sorted(pairs, key=lambda pair: order(pair[0]))
+    return sorted(pairs, key=lambda pair: row_order(pair[0]))
 
 
 @by_contents(nodes.Threshold)

@@ -8,8 +8,8 @@ from typing import Any, Final, TypeAlias
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Node
 from tidemill.errors import ExpressionError
-from tidemill.expressions.binding import Bound
-from tidemill.renderer.reference.scalar import evaluate
+from tidemill.expressions.bound import Bound
+from tidemill.renderer.reference.expressions import evaluate
 from tidemill.renderer.reference.traces import Contents, Row, Trace, consolidated
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.registry import Registry

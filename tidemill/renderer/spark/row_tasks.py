@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidemill.boundary.rows import python_rows
 from tidemill.dataflow.nodes import Filter, FlatMap, Input, Inspect, Map, Node, Retime
 from tidemill.errors import ExpressionError
-from tidemill.expressions.binding import Bound, BoundColumn
+from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import FLOAT64
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar

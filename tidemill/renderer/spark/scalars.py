@@ -11,8 +11,9 @@ from typing import Final
 
 import attrs
 
-from tidemill.expressions.binding import Bound, BoundCall, BoundColumn, BoundLiteral
+from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
 from tidemill.expressions.intervals import INTERVALS
+from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.types import FLOAT64, INT64, STRING
 from tidemill.renderer.spark.frames import columns
 from tidemill.renderer.spark.types import sql_type
@@ -139,7 +140,7 @@ def native_sql(bound: Bound) -> str | None:
         return columns(bound.index + 1)[-1]
     if not _is_native(bound):
         return None
-    text = _guarded(bound).sql(explicit=True)
+    text = to_sql(_guarded(bound), explicit=True)
     if bound.dtype == FLOAT64:
         text = f"({text}) + 0D"  # 0.0 for -0.0
     return f"CAST({text} AS {sql_type(bound.dtype)})"

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from pyspark.sql import DataFrame
 
 from tidemill.dataflow.nodes import Node, Reduce, Threshold
-from tidemill.expressions.binding import Bound, BoundColumn
+from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.renderer.spark import native
 from tidemill.renderer.spark.frames import Frame, consolidated
 from tidemill.renderer.spark.keyed_tasks import Layout

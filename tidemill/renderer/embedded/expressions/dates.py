@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.expressions.binding import BoundCall
+from tidemill.expressions.bound import BoundCall
 from tidemill.expressions.intervals import DAYS, MICROSECONDS, MONTHS, UNITS
 from tidemill.expressions.types import DATE, TIMESTAMP, DType
 from tidemill.renderer.embedded.expressions.kernels import (

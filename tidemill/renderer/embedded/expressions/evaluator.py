@@ -1,7 +1,7 @@
 """Scalar expressions over Arrow columns: a bound tree becomes closures over ``pyarrow.compute`` kernels.
 
 All that can be decided once is decided when compiling; running costs one kernel call or a few per node, on one row as
-on a million. The meaning is that of ``renderer/reference/scalar.py``, against which this is tested.
+on a million. The meaning is that of ``renderer/reference/expressions.py``, against which this is tested.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import ExpressionError
-from tidemill.expressions.binding import Bound, BoundCall, BoundColumn, BoundLiteral
+from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
 from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.rewriting import can_fail
+from tidemill.expressions.sql_text import to_sql
 from tidemill.renderer.embedded.expressions.casts import cast_rule
 from tidemill.renderer.embedded.expressions.dates import DATE_RULES
 from tidemill.renderer.embedded.expressions.kernels import FALSE, Apply, FailureError, Rule, spread
 from tidemill.renderer.embedded.expressions.lists import LIST_RULES
 from tidemill.renderer.embedded.expressions.numbers import NUMBER_RULES
 from tidemill.renderer.embedded.expressions.operators import OPERATOR_RULES
+from tidemill.renderer.embedded.expressions.python_rule import python_rule
 from tidemill.renderer.embedded.expressions.text import TEXT_RULES
 from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
 
@@ -72,7 +74,7 @@ def _first_error(node: _Node, columns: Columns, n: int) -> ExpressionError:
         low, high = (low, middle) if _failure(node, columns, low, middle) else (middle, high)
     failure = _failure(node, columns, low, high)
     assert failure is not None
-    return ExpressionError(failure.reason, failure.bound.sql(), low)
+    return ExpressionError(failure.reason, to_sql(failure.bound), low)
 
 
 def _failure(node: _Node, columns: Columns, low: int, high: int) -> FailureError | None:
@@ -123,7 +125,7 @@ def _call(bound: BoundCall, args: list[_Node]) -> _Node:
     lazy = _LAZY.get(bound.function)
     if lazy is not None and any(can_fail(a) for a in bound.args[1:]):
         return lazy(args)
-    apply = _cast(bound) if bound.function == "cast" else RULES[bound.function](bound)
+    apply = _cast(bound) if bound.function == "cast" else RULES.get(bound.function, python_rule)(bound)
     if len(args) == 1:
         (x,) = args
         return lambda columns, n: apply(x(columns, n))
@@ -218,7 +220,8 @@ def _xxhash64(_bound: BoundCall) -> Apply:
     return apply
 
 
-# What each function of the registry does; a rule takes the bound call, for its types, and returns the function.
+# The functions that have kernels; the others are what they mean in Python. A rule takes the bound call, for its types,
+# and returns the function.
 RULES: Final[dict[str, Rule]] = {
     **OPERATOR_RULES, **NUMBER_RULES, **TEXT_RULES, **DATE_RULES, **LIST_RULES, "xxhash64": _xxhash64,
 }  # fmt: skip

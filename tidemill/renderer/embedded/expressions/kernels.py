@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.expressions.binding import BoundCall, BoundLiteral
+from tidemill.expressions.bound import BoundCall, BoundLiteral
 
 __all__ = ["Apply", "FailureError", "Rule", "checked", "kernel", "literal", "numbers", "plain", "spread", "with_nulls"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.boundary.list_columns import list_key, list_parts
-from tidemill.expressions.binding import BoundCall
+from tidemill.expressions.bound import BoundCall
 from tidemill.renderer.embedded.expressions.kernels import Apply, Rule, kernel, numbers, spread
 
 __all__ = ["LIST_COMPARISON", "LIST_RULES"]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.expressions.binding import BoundCall
+from tidemill.expressions.bound import BoundCall
 from tidemill.expressions.types import FLOAT64
 from tidemill.renderer.embedded.expressions.casts import by_distinct, round_decimal
 from tidemill.renderer.embedded.expressions.kernels import Apply, Rule, checked, kernel, literal, numbers, plain, spread

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.expressions.binding import BoundCall, BoundLiteral
+from tidemill.expressions.bound import BoundCall, BoundLiteral
 from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.types import DATE, FLOAT64, INT64, TIMESTAMP, DType
 from tidemill.renderer.embedded.expressions.casts import round_decimal

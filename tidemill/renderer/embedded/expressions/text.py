@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.expressions.binding import BoundCall
+from tidemill.expressions.bound import BoundCall
 from tidemill.expressions.functions.patterns import read_pattern, read_replacement
 from tidemill.expressions.types import STRING
 from tidemill.renderer.embedded.expressions.casts import by_distinct
@@ -36,14 +36,6 @@ def _letter_case(ascii_kernel: str, change: Callable[[str], str]) -> Rule:
         return by_distinct(value, change, pa.string())
 
     return lambda _bound: apply
-
-
-def _initcap(text: str) -> str:
-    return " ".join(word[:1].title() + word[1:] for word in text.lower().split(" "))
-
-
-def _chr(code: int) -> str:
-    return chr(code & 0xFF) if code >= 0 else ""
 
 
 def _length(bound: BoundCall) -> Apply:
@@ -130,17 +122,6 @@ def _translate(bound: BoundCall) -> Apply:
     return _once(str.translate, pa.string(), table)
 
 
-def _split_part(bound: BoundCall) -> Apply:
-    delimiter, number = literal(bound, 1), literal(bound, 2)
-
-    def part(text: str) -> str:
-        parts = text.split(delimiter) if delimiter else [text]
-        index = number - 1 if number > 0 else number
-        return parts[index] if -len(parts) <= index < len(parts) else ""
-
-    return _once(part, pa.string())
-
-
 def _locate(bound: BoundCall) -> Apply:
     part, start = literal(bound, 0), literal(bound, 2)
 
@@ -211,11 +192,8 @@ _BLANK: Final = pc.TrimOptions(" ")
 TEXT_RULES: Final[dict[str, Rule]] = {
     "upper": _letter_case("ascii_upper", str.upper),
     "lower": _letter_case("ascii_lower", str.lower),
-    "initcap": lambda _bound: _once(_initcap, pa.string()),
     "reverse": plain("utf8_reverse"),
     "length": _length,
-    "ascii": lambda _bound: _once(lambda text: ord(text[0]) if text else 0, pa.int32()),
-    "chr": lambda _bound: _once(_chr, pa.string()),
     "trim": plain("utf8_trim", _BLANK),
     "ltrim": plain("utf8_ltrim", _BLANK),
     "rtrim": plain("utf8_rtrim", _BLANK),
@@ -229,7 +207,6 @@ TEXT_RULES: Final[dict[str, Rule]] = {
     "rpad": _pad,
     "replace": _replace,
     "translate": _translate,
-    "split_part": _split_part,
     "locate": _locate,
     "like": _pattern_test("match_like"),
     "starts_with": _pattern_test("starts_with"),

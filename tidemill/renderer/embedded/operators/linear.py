@@ -22,7 +22,7 @@ from tidemill.dataflow.nodes import (
     Variable,
 )
 from tidemill.errors import ExpressionError, UserFunctionError
-from tidemill.expressions.binding import BoundColumn
+from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, decode_rows, encode, encode_column

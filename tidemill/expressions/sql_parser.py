@@ -1,7 +1,8 @@
 """SQL text to expressions, by sqlglot in Spark's dialect.
 
 sqlglot reads the syntax. Functions are looked up by their names in our registry: what sqlglot takes a call for differs
-from version to version. It is imported here and in ``sql_text`` alone, and these where SQL text is met.
+from version to version. It is imported here and in ``sql_aggregates`` and ``sql_printer`` alone, and these where SQL
+text is met.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
 from tidemill.errors import SchemaError, did_you_mean
-from tidemill.expressions.expr import Alias, Call, Cast, Column, Expr, Literal, nullif, resolve, when
+from tidemill.expressions.aggregate_functions import Aggregate, bool_or
+from tidemill.expressions.expr import Alias, Call, Cast, Column, Expr, Literal
 from tidemill.expressions.functions import BY_NAME, FUNCTIONS
+from tidemill.expressions.functions.choice import nullif, when
 from tidemill.expressions.functions.dates import WITH_UNIT, extract, to_date, to_timestamp
 from tidemill.expressions.functions.text import ilike, instr
 from tidemill.expressions.intervals import Interval, interval_of, sum_of, unit_of
+from tidemill.expressions.sql_aggregates import AGGREGATES, aggregate
+from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import (
     BINARY,
     BOOL,
@@ -116,8 +121,8 @@ class _Parser:
         name, given = node.name.lower(), node.expressions
         if name in _UNSTEADY:
             raise self.unsteady(node)
-        if name in _AGGREGATES:
-            raise self.unsupported(node, ": an aggregate is no function of one row")
+        if name in AGGREGATES:
+            return aggregate(name, node, self)
         if name in _WITH_UNIT and len(given) == _WITH_UNIT_ARGUMENTS:
             unit = unit_of(given[0].name)
             if unit is None:
@@ -130,7 +135,7 @@ class _Parser:
             return Cast(args[0], _CAST_NAMES[name])
         found = BY_NAME.get(name)
         if found is None:
-            others = {*BY_NAME, *(n for n, _ in _BUILDERS)}
+            others = {*BY_NAME, *(n for n, _ in _BUILDERS), *AGGREGATES}
             hint = "; " + did_you_mean(name, sorted(others - {name}))
             why = f": `{name}` does not take {len(args)} arguments" if name in others else f": no function `{name}`"
             raise self.unsupported(node, why + hint * hint.startswith("; did"))
@@ -142,6 +147,15 @@ class _Parser:
             ": it is no function of the row, and a result that changes while its input does not cannot be kept up to "
             "date; bring the value in as a column or an input",
         )
+
+    def any(self, node: exp.Any) -> Expr:
+        """Return the aggregate, which is a keyword too and so no call to sqlglot."""
+        return bool_or(self.expression(node.this))
+
+    def filter(self, node: exp.Filter) -> Expr | None:
+        """Return an aggregate with FILTER (WHERE ...)."""
+        filtered = self.expression(node.this)
+        return filtered.filter(self.expression(node.expression.this)) if isinstance(filtered, Aggregate) else None
 
     def position(self, node: exp.StrPosition) -> Expr:
         start = node.args.get("position")
@@ -277,6 +291,8 @@ _SPECIAL: Final[dict[type, Callable[[_Parser, Any], Expr | None]]] = {
     exp.Trim: _Parser.trim,
     exp.Substring: _Parser.substring,
     exp.Anonymous: _Parser.function,
+    exp.Any: _Parser.any,
+    exp.Filter: _Parser.filter,
     exp.Add: _Parser.sum,
     exp.Concat: _Parser.quoted,
     exp.StrPosition: _Parser.position,
@@ -317,11 +333,6 @@ _WITH_UNIT_ARGUMENTS: Final = 3
 _CAST_NAMES: Final = {
     "bigint": INT64, "int": INT32, "double": FLOAT64, "string": STRING, "boolean": BOOL, "binary": BINARY, "date": DATE,
     "timestamp": TIMESTAMP,
-}  # fmt: skip
-
-_AGGREGATES: Final = {
-    "sum", "count", "avg", "mean", "min", "max", "stddev", "variance", "first", "last", "list", "bool_or", "bool_and",
-    "any_value", "array_agg", "collect_list", "count_distinct",
 }  # fmt: skip
 
 _UNSTEADY: Final = {

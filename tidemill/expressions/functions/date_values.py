@@ -1,4 +1,4 @@
-"""What functions of dates and timestamps mean, of values that are not NULL, in plain Python."""
+"""The arithmetic of dates and timestamps, of Python values."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import datetime as dt
 from collections.abc import Callable
 from typing import Any, Final
 
+from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.intervals import DAYS, MONTHS, UNITS
 from tidemill.expressions.types import DType
-from tidemill.renderer.reference.scalar_functions import FailureError
 
-__all__ = ["DATES", "moved"]
+__all__ = [
+    "EPOCH", "after_epoch", "date_of", "end_of_month", "moved", "plus_days", "plus_units", "since_epoch", "truncated",
+    "whole_units",
+]  # fmt: skip
 
-_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
+EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _BEYOND: Final = "the result is not in the years 1 to 9999"
 _MICRO: Final = dt.timedelta(microseconds=1)
 
@@ -35,16 +38,19 @@ def _plus_months(moment: dt.date, count: int) -> dt.date:
     return moment.replace(year=year, month=month + 1, day=min(moment.day, calendar.monthrange(year, month + 1)[1]))
 
 
-def _days(date: dt.date, count: int) -> Any:
+def plus_days(date: dt.date, count: int) -> Any:
+    """Return a date so many days later."""
     return moved(date, DAYS, count)
 
 
-def _timestampadd(unit: str, count: int, moment: dt.datetime) -> Any:
+def plus_units(unit: str, count: int, moment: dt.datetime) -> Any:
+    """Return a timestamp so many units later."""
     kind, size = UNITS[unit]
     return moved(moment, kind, count * size)
 
 
-def _timestampdiff(unit: str, start: dt.datetime, end: dt.datetime) -> int:
+def whole_units(unit: str, start: dt.datetime, end: dt.datetime) -> int:
+    """Return the number of whole units from start to end, negative where the end is before."""
     kind, size = UNITS[unit]
     if kind == MONTHS:
         return _towards_zero(_months_between(start, end), size)
@@ -67,7 +73,7 @@ def _months_between(start: dt.datetime, end: dt.datetime) -> int:
     return _towards_zero(apart, 32)
 
 
-def _truncated(moment: dt.date, name: str) -> Any:
+def truncated(moment: dt.date, name: str) -> Any:
     """Return the beginning of a unit, for a date as a date."""
     if isinstance(moment, dt.datetime) and name not in _OF_DATES:
         midnight = dt.datetime.combine(moment, dt.time())
@@ -85,7 +91,8 @@ def _truncated(moment: dt.date, name: str) -> Any:
 _OF_DATES: Final = {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY"}
 
 
-def _make_date(year: int, month: int, day: int) -> dt.date:
+def date_of(year: int, month: int, day: int) -> dt.date:
+    """Return a date; where there is no such day, fail."""
     try:
         return dt.date(year, month, day)
     except (ValueError, OverflowError):
@@ -93,48 +100,23 @@ def _make_date(year: int, month: int, day: int) -> dt.date:
         raise FailureError(reason) from None
 
 
-def _until(micros: int) -> Callable[[int], dt.datetime]:
+def after_epoch(micros: int) -> Callable[[int], dt.datetime]:
+    """Return the function from a count of so many microseconds since 1970 to the timestamp."""
+
     def moment(count: int) -> dt.datetime:
         try:
-            return _EPOCH + count * micros * _MICRO
+            return EPOCH + count * micros * _MICRO
         except OverflowError:
             raise FailureError(_BEYOND) from None
 
     return moment
 
 
-def _since(micros: int) -> Callable[[dt.datetime], int]:
-    return lambda moment: (moment - _EPOCH) // (micros * _MICRO)
+def since_epoch(micros: int) -> Callable[[dt.datetime], int]:
+    """Return the function from a timestamp to the whole number of so many microseconds since 1970."""
+    return lambda moment: (moment - EPOCH) // (micros * _MICRO)
 
 
-DATES: Final[dict[str, Callable[..., Any]]] = {
-    "year": lambda d: d.year,
-    "quarter": lambda d: (d.month + 2) // 3,
-    "month": lambda d: d.month,
-    "day": lambda d: d.day,
-    "dayofweek": lambda d: d.isoweekday() % 7 + 1,
-    "weekday": lambda d: d.weekday(),
-    "dayofyear": lambda d: d.timetuple().tm_yday,
-    "weekofyear": lambda d: d.isocalendar().week,
-    "hour": lambda t: t.hour,
-    "minute": lambda t: t.minute,
-    "second": lambda t: t.second,
-    "date_trunc": lambda unit, t: _truncated(t, unit),
-    "trunc": _truncated,
-    "date_add": _days,
-    "date_sub": lambda d, n: _days(d, -n),
-    "datediff": lambda end, start: (end - start).days,
-    "add_months": lambda d, n: moved(d, MONTHS, n),
-    "last_day": lambda d: d.replace(day=calendar.monthrange(d.year, d.month)[1]),
-    "make_date": _make_date,
-    "timestampadd": _timestampadd,
-    "timestampdiff": _timestampdiff,
-    "unix_date": lambda d: (d - _EPOCH.date()).days,
-    "unix_seconds": _since(1_000_000),
-    "unix_millis": _since(1000),
-    "unix_micros": _since(1),
-    "date_from_unix_date": lambda n: _days(_EPOCH.date(), n),
-    "timestamp_seconds": _until(1_000_000),
-    "timestamp_millis": _until(1000),
-    "timestamp_micros": _until(1),
-}
+def end_of_month(date: dt.date) -> dt.date:
+    """Return the last day of a date's month."""
+    return date.replace(day=calendar.monthrange(date.year, date.month)[1])

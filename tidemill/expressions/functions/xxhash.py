@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tidemill.expressions.types import DType
 
-__all__ = ["xxhash64"]
+__all__ = ["xxh64", "xxhash64_of"]
 
 _MASK: Final = 2**64 - 1
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
@@ -19,18 +19,18 @@ _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 _LONG_DECIMAL: Final = 18
 
 
-def xxhash64(values: Sequence[Any], types: Sequence[DType], seed: int = 42) -> int:
+def xxhash64_of(values: Sequence[Any], types: Sequence[DType], seed: int = 42) -> int:
     """Return the hash of the values in order, each with the hash so far as its seed; NULL leaves it as it is.
 
     A list is hashed as its values are, one after another.
 
     >>> from tidemill.expressions.types import STRING
-    >>> xxhash64(["Spark"], [STRING])
+    >>> xxhash64_of(["Spark"], [STRING])
     -4294468057691064905
     """
     for value, dtype in zip(values, types, strict=True):
         if dtype.element is not None and value is not None:
-            seed = xxhash64(value, [dtype.element] * len(value), seed) % 2**64
+            seed = xxhash64_of(value, [dtype.element] * len(value), seed) % 2**64
         elif value is not None:
             seed = xxh64(_form(value, dtype), seed)
     return seed - 2**64 if seed >= 2**63 else seed

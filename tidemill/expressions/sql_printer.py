@@ -11,25 +11,22 @@ from typing import Final
 from sqlglot import exp
 
 from tidemill.errors import SchemaError
-from tidemill.expressions.binding import Bound, BoundCall, BoundColumn, BoundLiteral, Operand, bind_call, bind_cast
-from tidemill.expressions.expr import literal_type
+from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
+from tidemill.expressions.calls import MisfitError, bind_call, bind_cast
+from tidemill.expressions.conversions import Operand
 from tidemill.expressions.functions import FUNCTIONS, NULL, widens
 from tidemill.expressions.functions.dates import DAY_UNITS, WITH_UNIT
 from tidemill.expressions.intervals import Interval, interval_text
+from tidemill.expressions.literals import literal_type
 from tidemill.expressions.types import DATE, STRING, TIMESTAMP, DType
 
-__all__ = ["to_sql"]
+__all__ = ["print_sql"]
 
 DIALECT: Final = "spark"
 
 
-def to_sql(bound: Bound, *, explicit: bool = False) -> str:
-    """Return a bound tree as Spark SQL text.
-
-    >>> from tidemill.expressions.types import INT32, INT64
-    >>> to_sql(BoundCall("cast", (BoundColumn(0, "a b", INT32),), INT64), explicit=True)
-    'CAST(`a b` AS BIGINT)'
-    """
+def print_sql(bound: Bound, *, explicit: bool) -> str:
+    """Return a bound tree as Spark SQL text; what is meant by ``explicit`` is said at ``sql_text.to_sql``."""
     return _print(bound, explicit=explicit).sql(dialect=DIALECT)
 
 
@@ -115,7 +112,7 @@ def _shortest(call: BoundCall) -> Sequence[Operand]:
         try:
             if bind_call(call.function, short) == call:
                 return short
-        except SchemaError:
+        except (MisfitError, SchemaError):
             continue
     return whole
 

@@ -1,0 +1,184 @@
+"""Aggregate functions as the user writes them: expressions of a group's rows, to be used in ``agg``."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import attrs
+
+from tidemill.expressions.display import display
+from tidemill.expressions.expr import Expr, lit
+from tidemill.expressions.sort_keys import SortKey, sort_keys
+
+__all__ = [
+    "Aggregate", "avg", "bool_and", "bool_or", "count", "count_distinct", "first", "last", "list", "max", "min",
+    "stddev", "sum", "variance",
+]  # fmt: skip
+
+# The public names are SQL's; `from tidemill import *` leaves those that would shadow a builtin out.
+
+
+@attrs.frozen(eq=False, repr=False)
+class Aggregate(Expr):
+    """An aggregate function of a group's rows, by itself or in an expression. Made by ``tm.count()``, ``tm.sum("x")``.
+
+    A string in it is a column or SQL text: which of them, the schema says to which it is bound.
+
+    >>> sum("delay").filter("delay > 0") / count()
+    Call(function='divide', args=(SUM(delay) FILTER (WHERE delay > 0), COUNT(*)))
+    """
+
+    function: str
+    argument: Expr | str | None = None
+    condition: Expr | str | None = None
+    order_by: tuple[SortKey, ...] | None = None
+
+    def filter(self, condition: Any) -> Aggregate:
+        """Return the same aggregate over those rows of the group for which the condition is true (SQL's FILTER)."""
+        return attrs.evolve(self, condition=_as_given(condition))
+
+    @property
+    def _operands(self) -> tuple[Expr | str | None, ...]:
+        return self.argument, self.condition, *(_as_given(k.expression) for k in self.order_by or ())
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return tuple(o for o in self._operands if isinstance(o, Expr))
+
+    @property
+    def label(self) -> Hashable:
+        texts = tuple("" if isinstance(o, Expr) else o for o in self._operands)
+        return self.function, texts, tuple((k.descending, k.nulls_first) for k in self.order_by or ())
+
+    def __repr__(self) -> str:
+        argument = "*" if self.argument is None else display(self.argument)
+        if self.function == "count_distinct":
+            text = f"COUNT(DISTINCT {argument})"
+        elif self.order_by is None:
+            text = f"{self.function.upper()}({argument})"
+        else:
+            keys = ", ".join(f"{display(_as_given(k.expression))}{k.direction}" for k in self.order_by)
+            text = f"{self.function.upper()}({argument} ORDER BY {keys})"
+        return text if self.condition is None else f"{text} FILTER (WHERE {display(self.condition)})"
+
+
+def _as_given(value: Any) -> Expr | str:
+    return value if isinstance(value, str) else lit(value)
+
+
+def _aggregate(function: str, argument: Any) -> Aggregate:
+    return Aggregate(function, _as_given(argument))
+
+
+def _ordered(function: str, argument: Any, order_by: Any) -> Aggregate:
+    return Aggregate(function, _as_given(argument), order_by=tuple(sort_keys(order_by)))
+
+
+def count(argument: Any = None) -> Aggregate:
+    """Return the aggregate that counts a group's rows, or those in which the argument is not NULL. Type int64."""
+    return Aggregate("count") if argument is None else _aggregate("count", argument)
+
+
+def sum(argument: Any) -> Aggregate:  # noqa: A001 - SQL's name
+    """Return the aggregate that adds up the values that are not NULL; NULL where there are none.
+
+    int32 and int64 give int64, float64 gives float64 (exact, rounded once, as ``math.fsum``), decimal(p,s) gives
+    decimal(p+10,s). Overflow is judged on the value at a time, never on partial sums.
+    """
+    return _aggregate("sum", argument)
+
+
+def avg(argument: Any) -> Aggregate:
+    """Return the aggregate for the mean of the values that are not NULL; NULL where there are none.
+
+    Integers: the exact sum over the count, rounded once to float64. Floats: the correctly rounded sum over the count.
+    decimal(p,s) gives decimal(p+4,s+4), halves rounded away from zero.
+    """
+    return _aggregate("avg", argument)
+
+
+def min(argument: Any) -> Aggregate:  # noqa: A001 - SQL's name
+    """Return the aggregate for the least value that is not NULL; NULL where there is none.
+
+    NaN is the greatest float, False is less than True, strings go by code point, lists by their values. The type is
+    the argument's.
+    """
+    return _aggregate("min", argument)
+
+
+def max(argument: Any) -> Aggregate:  # noqa: A001 - SQL's name
+    """Return the aggregate for the greatest value that is not NULL; NULL where there is none. Order as for `min`."""
+    return _aggregate("max", argument)
+
+
+def count_distinct(argument: Any) -> Aggregate:
+    """Return the aggregate that counts the different values that are not NULL. Type int64.
+
+    As `distinct` has it, a value counts where its own count is positive. Cost: a change of a row is a change of one
+    value, whatever the size of the group.
+    """
+    return _aggregate("count_distinct", argument)
+
+
+def bool_or(argument: Any) -> Aggregate:
+    """Return the aggregate that is true where any value is; NULL where there are none that are not NULL."""
+    return _aggregate("bool_or", argument)
+
+
+def bool_and(argument: Any) -> Aggregate:
+    """Return the aggregate that is true where no value is false; NULL where there are none that are not NULL."""
+    return _aggregate("bool_and", argument)
+
+
+def variance(argument: Any) -> Aggregate:
+    """Return the aggregate for the sample variance, a float64: worked out exactly and rounded once.
+
+    NULL for fewer than two values that are not NULL, NaN where a value is NaN or infinite.
+    """
+    return _aggregate("variance", argument)
+
+
+def stddev(argument: Any) -> Aggregate:
+    """Return the aggregate for the sample standard deviation, the root of the `variance`."""
+    return _aggregate("stddev", argument)
+
+
+def first(argument: Any, *, order_by: Any) -> Aggregate:
+    """Return the aggregate for the value in the first row of the group, in an order. The type is the argument's.
+
+    ``order_by`` is a column, an expression, ``tm.asc(...)`` or ``tm.desc(...)``, or a list of them; ties are broken by
+    a fixed hash of the row, then by the row. NULL is a value as any other: where the first row has NULL, that is the
+    result; to pass over such rows, ``.filter("x IS NOT NULL")``. Rows for which a filter's condition is not true take
+    no part; where none is left, the result is NULL. A row with a negative count is an error. Cost: at top level a
+    change costs the logarithm of the group's size.
+    """
+    return _ordered("first", argument, order_by)
+
+
+def last(argument: Any, *, order_by: Any) -> Aggregate:
+    """Return the aggregate for the value in the last row of the group, in an order. All else is as for `first`."""
+    return _ordered("last", argument, order_by)
+
+
+def list(argument: Any, *, order_by: Any = None) -> Aggregate:  # noqa: A001 - SQL's name
+    """Return the aggregate for the list of the values of all rows, NULLs among them: type ``list<T>``, never NULL.
+
+    A row that is there n times is in it n times. The list is sorted by value, NULL first, unless ``order_by`` is given,
+    which is as for `first`. Rows for which a filter's condition is not true take no part; where none is left, the list
+    is empty, as Spark's ``collect_list`` has it (which leaves NULLs out, as ``.filter("x IS NOT NULL")`` does here;
+    DuckDB's ``list`` keeps NULLs, and is NULL where no row is left). In rows lists are tuples, in Arrow lists. A value
+    (with ``order_by`` a row) with a negative count is an error. Cost: a change makes the lists of the groups it is in
+    anew; lists that were there before are held until ``run.compact()``.
+
+    >>> import tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> c = flow.constant({"k": "string", "t": "int64", "x": "int64"}, [("a", 1, 5), ("a", 3, 2), ("a", 2, None)])
+    >>> found = c.group_by("k").agg(l=tm.list("x"), m=tm.list("x", order_by="t"), last=tm.last("x", order_by="t"))
+    >>> flow.output("lists", found)
+    >>> flow.start().snapshot("lists")
+    k  l             m             last
+    -  ------------  ------------  ----
+    a  [NULL, 2, 5]  [5, NULL, 2]  2
+    """
+    return _aggregate("list", argument) if order_by is None else _ordered("list", argument, order_by)

@@ -1,0 +1,106 @@
+"""Typed calls: a function of the registry, or a cast, over arguments that are bound already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidemill.errors import SchemaError, did_you_mean
+from tidemill.expressions.bound import Bound, BoundCall, BoundLiteral
+from tidemill.expressions.conversions import INT32_MAX, Operand, adapt, coerce, fits, literal, reaches, typed
+from tidemill.expressions.functions import FUNCTIONS, NULL, Function, Signature, can_cast, common_type
+from tidemill.expressions.functions.operators import SIGNS, by_type
+from tidemill.expressions.intervals import unit_of
+from tidemill.expressions.types import BOOL, DATE, STRING, TIMESTAMP, DType
+
+__all__ = ["MisfitError", "bind_call", "bind_cast"]
+
+
+class MisfitError(Exception):
+    """Why arguments do not fit a call: text with bound trees in it, which are yet to be printed.
+
+    Printing stands on the rules of this module: a tree's shortest text is the one that is bound to the tree again.
+    """
+
+    def __init__(self, parts: Sequence[str | Bound]) -> None:
+        super().__init__(parts)
+        self.parts = parts
+
+
+def bind_call(function: str, operands: tuple[Operand, ...]) -> Bound:
+    """Return the typed call: literals adapted to their neighbours, arguments widened, types checked."""
+    if function in SIGNS:
+        function = by_type(function, [o.bound.dtype for o in operands])
+    spec = FUNCTIONS.get(function)
+    if spec is None:
+        msg = f"no function {function!r}: {did_you_mean(function, FUNCTIONS)}"
+        raise SchemaError(msg)
+    args = adapt(operands, spec.literals)
+    _check_literals(spec, args)
+    args, signature = _signature(spec, args)
+    if function == "in" and len(args) == 1:
+        return BoundLiteral(value=False, dtype=BOOL)
+    literals = [a.value if isinstance(a, BoundLiteral) else None for a in args]
+    if any(literals[i] is None for i in spec.literals):
+        return BoundLiteral(None, signature.result)
+    if spec.check and (wrong := spec.check(literals)):
+        raise MisfitError(["`", _untyped(function, args), f"`: {wrong}"])
+    if spec.unit is not None:
+        args[spec.unit] = BoundLiteral(unit_of(str(literals[spec.unit])), STRING)
+    if spec.refine:
+        signature = spec.refine(signature, literals)
+    coerced = tuple(coerce(a, p) for a, p in zip(args, signature.params, strict=True))
+    if function == "negate" and (negative := _negative(coerced[0])) is not None:
+        return negative
+    return BoundCall(function, coerced, signature.result, spec.nullable([a.nullable for a in coerced]))
+
+
+def _negative(literal: Bound) -> BoundLiteral | None:
+    """Return a number with its sign changed, since that is how its text will be read."""
+    if not isinstance(literal, BoundLiteral) or literal.value is None or literal.value == -INT32_MAX - 1:
+        return None
+    return typed(-literal.value, literal.dtype)
+
+
+def _signature(spec: Function, args: list[Bound]) -> tuple[list[Bound], Signature]:
+    """Return the arguments, with what was left out at the end, and the types they are brought to."""
+    for given in (args, *([*args, *(literal(v).bound for v in spec.optional[i:])] for i in range(len(spec.optional)))):
+        signature = spec.rule([a.dtype for a in given])
+        if signature is None or len(signature.params) != len(given):
+            continue
+        if all(reaches(a, p, by_day=spec.by_day) for a, p in zip(given, signature.params, strict=True)):
+            if NULL in signature.params:
+                give = "`: give it one, as in CAST(NULL AS BIGINT)"
+                raise MisfitError(["NULL has no type in `", _untyped(spec.name, args), give])
+            return given, signature
+    types = " and ".join(str(a.dtype) for a in args) or "nothing"
+    why = f"` gets {types}: {spec.sql} expects {spec.expects}; {_hint(spec, args)}"
+    raise MisfitError(["`", _untyped(spec.name, args), why])
+
+
+def _check_literals(spec: Function, args: Sequence[Bound]) -> None:
+    for i in spec.literals:
+        if i < len(args) and not isinstance(args[i], BoundLiteral):
+            raise MisfitError(["`", args[i], "` in `", _untyped(spec.name, args), "` has to be a literal"])
+
+
+def bind_cast(operand: Operand, to: DType) -> Bound:
+    """Return a value as another type; literals that have one at once become literals of that type."""
+    arg = operand.bound
+    if isinstance(arg, BoundLiteral) and (arg.dtype == NULL or fits(arg, to)):
+        return coerce(arg, to)
+    if arg.dtype == to:
+        return arg
+    if not can_cast(arg.dtype, to):
+        raise MisfitError(["`", arg, f"` is of type {arg.dtype}: there is no cast from {arg.dtype} to {to}"])
+    return BoundCall("cast", (arg,), to, arg.nullable)
+
+
+def _hint(spec: Function, args: Sequence[Bound]) -> str:
+    known = {a.dtype for a in args} - {NULL}
+    if spec.name == "subtract" and known and known <= {DATE, TIMESTAMP}:
+        return "datediff(end, start) gives days, timestampdiff('second', start, end) whole units"
+    return "cast one of them" if len(known) > 1 and common_type(list(known)) is None else "cast the argument"
+
+
+def _untyped(function: str, args: Sequence[Bound]) -> BoundCall:
+    return BoundCall(function, tuple(args), NULL)

@@ -1,0 +1,67 @@
+"""Expressions that no schema is known for yet, as text like SQL: for people to read, in errors and at prompts."""
+
+from __future__ import annotations
+
+import decimal
+from typing import Any, Final
+
+from tidemill.expressions.expr import Call, Cast, Column, Expr, Literal
+from tidemill.expressions.functions import FUNCTIONS
+from tidemill.expressions.structure import resolve
+
+__all__ = ["display"]
+
+_WORDS: Final = frozenset(("and", "or", "int_divide", "like"))
+"""Operators that are words."""
+
+
+def display(expression: Expr | str) -> str:
+    """Return an expression as text; what a user gave as text as it is.
+
+    >>> from tidemill.expressions.expr import col
+    >>> display((col("x") + 1) * col("two words")), display("x + 1")
+    ('(x + 1) * `two words`', 'x + 1')
+    """
+    if isinstance(expression, str):
+        return expression
+    expression = resolve(expression)
+    if isinstance(expression, Column):
+        return expression.name if expression.name.isidentifier() else f"`{expression.name}`"
+    if isinstance(expression, Literal):
+        return _literal(expression.value)
+    if isinstance(expression, Cast):
+        return f"CAST({display(expression.arg)} AS {expression.dtype})"
+    return _call(expression) if isinstance(expression, Call) else repr(expression)
+
+
+def _literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, (int, float, decimal.Decimal)):
+        return str(value).upper() if isinstance(value, bool) else str(value)
+    return "'" + str(value).replace("'", "\\'") + "'"
+
+
+def _call(call: Call) -> str:
+    args = list(map(display, call.args))
+    if call.function == "case":
+        pairs = zip(args[:-1:2], args[1:-1:2], strict=True)
+        return "CASE " + "".join(f"WHEN {c} THEN {v} " for c, v in pairs) + f"ELSE {args[-1]} END"
+    name = FUNCTIONS[call.function].sql if call.function in FUNCTIONS else call.function
+    if not _is_operator(call):
+        return f"{name}({', '.join(args)})"
+    args = [f"({a})" if _is_operator(resolve(e)) else a for a, e in zip(args, call.args, strict=True)]
+    if call.function == "in":
+        return f"{args[0]} IN ({', '.join(args[1:])})"
+    if call.function == "is_null":
+        return f"{args[0]} IS NULL"
+    if len(args) == 1:
+        return f"{name} {args[0]}" if name.isidentifier() else f"{name}{args[0]}"
+    return f" {name} ".join(args)
+
+
+def _is_operator(expression: Expr) -> bool:
+    if not isinstance(expression, Call):
+        return False
+    sign = FUNCTIONS[expression.function].sql if expression.function in FUNCTIONS else expression.function
+    return not sign.isidentifier() or expression.function in _WORDS or expression.function in ("in", "not")

@@ -1,0 +1,94 @@
+"""What chooses between values, CASE and COALESCE, least and greatest: entries in the registry, and builders."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tidemill.expressions.expr import Call, Expr, When, call, lit
+from tidemill.expressions.functions.registry import COMPARABLE, NULL, Function, Signature, common_type, same
+from tidemill.expressions.functions.values import is_less
+from tidemill.expressions.types import BOOL, DType
+
+__all__ = ["CHOICE", "coalesce", "greatest", "least", "nullif", "when"]
+
+_Later = Callable[[], Any]
+
+
+def _case_types(types: Sequence[DType]) -> Signature | None:
+    """Conditions and values in turn, and a value at the end."""
+    conditions, values = types[:-1:2], [*types[1:-1:2], types[-1]]
+    common = common_type(values)
+    if common is None or any(t not in (BOOL, NULL) for t in conditions):
+        return None
+    return Signature((*(BOOL if i % 2 == 0 else common for i in range(len(types) - 1)), common), common)
+
+
+def _case_nullable(nullable: Sequence[bool]) -> bool:
+    return any(nullable[1:-1:2]) or nullable[-1]
+
+
+def _case(*args: _Later) -> Any:
+    *branches, default = args
+    chosen = (v for c, v in zip(branches[::2], branches[1::2], strict=True) if c() is True)
+    return next(chosen, default)()
+
+
+def _coalesce(*args: _Later) -> Any:
+    return next((v for a in args if (v := a()) is not None), None)
+
+
+def _least(*values: Any) -> Any:
+    known = [v for v in values if v is not None]
+    return functools.reduce(lambda a, b: b if is_less(b, a) else a, known) if known else None
+
+
+def _greatest(*values: Any) -> Any:
+    known = [v for v in values if v is not None]
+    return functools.reduce(lambda a, b: b if is_less(a, b) else a, known) if known else None
+
+
+CHOICE: Final = (
+    Function("case", _case_types, "conditions (bool) and " + COMPARABLE, "CASE", nullable=_case_nullable,
+             python=_case, lazy=True),
+    Function("coalesce", same(least=1), COMPARABLE, "COALESCE", nullable=all, aliases=("ifnull", "nvl"),
+             python=_coalesce, lazy=True),
+    Function("least", same(least=2), "two or more " + COMPARABLE, "LEAST", nullable=all, python=_least,
+             sees_null=True),
+    Function("greatest", same(least=2), "two or more " + COMPARABLE, "GREATEST", nullable=all, python=_greatest,
+             sees_null=True),
+)  # fmt: skip
+
+
+# Builders.
+
+
+def when(condition: Any, value: Any) -> When:
+    """Return a CASE: ``when(c, v).when(c2, v2).otherwise(w)``; branches are evaluated only for the rows they are for.
+
+    >>> from tidemill.expressions.expr import col
+    >>> when(col("a") > 0, 1).otherwise(0).function
+    'case'
+    """
+    return When(()).when(condition, value)
+
+
+def coalesce(*values: Any) -> Expr:
+    """Return the first value that is not NULL; later ones are evaluated only where all before are NULL."""
+    return call("coalesce", *values)
+
+
+def nullif(value: Any, other: Any) -> Expr:
+    """Return the value, or NULL where it equals the other."""
+    return Call("case", (lit(value) == lit(other), lit(None), lit(value)))
+
+
+def least(*values: Any) -> Expr:
+    """Return the least value that is not NULL."""
+    return call("least", *values)
+
+
+def greatest(*values: Any) -> Expr:
+    """Return the greatest value that is not NULL; NaN is greater than any number."""
+    return call("greatest", *values)

@@ -1,0 +1,87 @@
+"""What the Python meanings of functions share: failures, exact results brought to their type, the order of values.
+
+Values are Python's: int, float, bool, str, bytes, date, naive datetime, Decimal, tuples for lists, and None for NULL.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from tidemill.expressions.types import INT32, DType
+
+__all__ = [
+    "OVERFLOW",
+    "ZERO",
+    "FailureError",
+    "exact",
+    "fitted",
+    "is_equal",
+    "is_less",
+    "rounded",
+    "row_order",
+    "value_order",
+]  # fmt: skip
+
+OVERFLOW: Final = "overflow"
+ZERO: Final = "division by zero"
+
+
+class FailureError(Exception):
+    """Why a function has no value for its arguments."""
+
+
+def exact(operate: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the operation with room for every digit of two decimals."""
+
+    def run(*values: Any) -> Any:
+        with decimal.localcontext(prec=300):
+            return operate(*values)
+
+    return run
+
+
+def fitted(value: Any, to: DType) -> Any:
+    """Return an exact result as a value of its type; -2**63 is none of int64's, the engines keep it for NULL."""
+    if value is None:
+        return None
+    if to.is_integer and not (-(2**31) <= value < 2**31 if to == INT32 else -(2**63) < value < 2**63):
+        raise FailureError(OVERFLOW)
+    return rounded(value, to) if to.is_decimal else value
+
+
+def rounded(value: decimal.Decimal, to: DType) -> decimal.Decimal:
+    """Return a decimal with the places of its type, halves rounded away from zero."""
+    with decimal.localcontext(prec=1000):
+        found = value.quantize(decimal.Decimal(1).scaleb(-to.scale), decimal.ROUND_HALF_UP)
+        if abs(found.scaleb(to.scale)) >= 10**to.precision:
+            raise FailureError(OVERFLOW)
+        return found + 0  # a decimal has no -0
+
+
+# Order: NaN equals itself and is greater than every number; lists go by their values.
+
+
+def row_order(row: Iterable[Any]) -> list[tuple[bool, bool, Any]]:
+    """Return the key by which rows are sorted: column by column, nulls first, NaN greatest."""
+    return [(False, False, False) if v is None else (True, *value_order(v)) for v in row]
+
+
+def value_order(value: Any) -> tuple[bool, Any]:
+    """Return the key by which values are sorted that are not NULL: NaN greatest, lists as rows are."""
+    if isinstance(value, tuple):
+        return False, row_order(value)
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return is_nan, 0.0 if is_nan else value
+
+
+def is_equal(a: Any, b: Any) -> bool:
+    """Return whether two values that are not NULL are equal."""
+    return value_order(a) == value_order(b)
+
+
+def is_less(a: Any, b: Any) -> bool:
+    """Return whether a value that is not NULL comes before another."""
+    return value_order(a) < value_order(b)

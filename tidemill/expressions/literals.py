@@ -1,0 +1,68 @@
+"""Python values as literals: which type a value has where nothing beside it says otherwise."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from typing import Any
+
+from tidemill.errors import SchemaError
+from tidemill.expressions.intervals import Interval
+from tidemill.expressions.types import (
+    BINARY,
+    BOOL,
+    DATE,
+    FLOAT64,
+    INT64,
+    MAX_DECIMAL_PRECISION,
+    STRING,
+    TIMESTAMP,
+    DType,
+    decimal_type,
+)
+
+__all__ = ["INT64_MAX", "literal_type"]
+
+INT64_MAX = 2**63 - 1
+
+
+def literal_type(value: Any) -> DType | None:  # noqa: PLR0911 - one line a type
+    """Return the type of a Python value where nothing beside it says otherwise; None for NULL, which has none.
+
+    >>> literal_type(1), literal_type(decimal.Decimal("0.05"))
+    (int64, decimal(2,2))
+    """
+    if value is None:
+        return None
+    if isinstance(value, Interval):
+        return value.dtype
+    if isinstance(value, bool):
+        return BOOL
+    if isinstance(value, int):
+        # -2**63 is left out: the engines keep it for NULL.
+        return INT64 if -INT64_MAX <= value <= INT64_MAX else _decimal_type(decimal.Decimal(value))
+    if isinstance(value, decimal.Decimal) and value.is_finite():
+        return _decimal_type(value)
+    if isinstance(value, dt.datetime) and value.tzinfo is None:
+        return TIMESTAMP
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return DATE
+    for python, found in ((float, FLOAT64), (str, STRING), (bytes, BINARY)):
+        if isinstance(value, python):
+            return found
+    msg = (
+        f"{value!r} of type {type(value).__name__} cannot be a literal: expected bool, int, float, str, bytes, date, a "
+        "datetime without a zone, a timedelta, a finite Decimal or None"
+    )
+    raise SchemaError(msg)
+
+
+def _decimal_type(value: decimal.Decimal) -> DType:
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(0, -exponent)
+    precision = max(len(digits) + max(0, exponent), scale, 1)
+    if precision > MAX_DECIMAL_PRECISION:
+        msg = f"{value} has more than {MAX_DECIMAL_PRECISION} digits: no decimal type holds it"
+        raise SchemaError(msg)
+    return decimal_type(precision, scale)

@@ -1,0 +1,56 @@
+"""SQL text in and out: here and at once is where it is parsed, and sqlglot is imported when the first is met."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidemill.errors import SchemaError
+from tidemill.expressions.bound import Bound
+from tidemill.expressions.expr import Column, Expr, lit
+from tidemill.expressions.schema import Schema
+
+__all__ = ["as_expr", "expr", "to_sql"]
+
+
+def expr(sql: str) -> Expr:
+    """Return the expression that SQL text stands for (Spark's dialect; strings in quotes, names with blanks in ``).
+
+    >>> from tidemill.expressions.expr import col
+    >>> from tidemill.expressions.structure import identical
+    >>> identical(expr("a + 1"), col("a") + 1)
+    True
+    """
+    from tidemill.expressions.sql_parser import parse  # noqa: PLC0415 - sqlglot is imported only where SQL is used
+
+    if not isinstance(sql, str):
+        msg = f"{sql!r} is not SQL text: expected a string; tm.lit(value) makes a literal"
+        raise SchemaError(msg)
+    return parse(sql)
+
+
+def as_expr(value: Any, schema: Schema) -> Expr:
+    """Return what a value in an expression's place means: a column's name that column, any other string SQL text.
+
+    >>> schema = Schema.of({"a b": "int64"})
+    >>> as_expr("a b", schema), as_expr("`a b` + 1", schema), as_expr(5, schema)
+    (Column(name='a b'), Call(function='add', args=(Column(name='a b'), Literal(value=1))), Literal(value=5))
+    """
+    if isinstance(value, str):
+        return Column(value) if value in schema else expr(value)
+    return lit(value)
+
+
+def to_sql(bound: Bound, *, explicit: bool = False) -> str:
+    """Return a bound tree as Spark SQL text, short: binding the text again gives an equal tree.
+
+    ``explicit=True`` writes the type of every literal and every widening out, so that nothing is left to the rules of
+    whoever reads the text.
+
+    >>> from tidemill.expressions.bound import BoundCall, BoundColumn
+    >>> from tidemill.expressions.types import INT32, INT64
+    >>> to_sql(BoundCall("cast", (BoundColumn(0, "a b", INT32),), INT64), explicit=True)
+    'CAST(`a b` AS BIGINT)'
+    """
+    from tidemill.expressions.sql_printer import print_sql  # noqa: PLC0415 - see expr
+
+    return print_sql(bound, explicit=explicit)
