@@ -436,7 +436,7 @@ class DurableRun(EmbeddedRun):
     def _put_back(self, waiting: tuple[Any, ...]) -> None:
         ports, mark, self._waiting_large = waiting
         for port, state in ports.items():
-            port.go_back(state)
+            port.rollback(state)
         self._journal.put_back(mark)
 
     def _need_log(self, what: str) -> StepLog:

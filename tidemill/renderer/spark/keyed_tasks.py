@@ -30,6 +30,7 @@ from tidemill.renderer.embedded.reduce.aggregates import AggregateLogic
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Frontier, Loops, Region, Schedule
 from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.spark.row_tasks import detached
 
 __all__ = ["ARRANGED", "DUE", "KIND", "NEW", "STORE", "Kept", "KeyedTask", "Layout", "fed_sums", "layout_of"]
@@ -94,9 +95,10 @@ def layout_of(node: Node) -> Layout:
     keys = node.keys if isinstance(node, Reduce) else tuple(range(len(given)))
     kept = []
     for number, (name, spine) in enumerate(stores.items()):
-        at = dict(zip(spine.keys, keys, strict=True)) if name != ARRANGED else {k: k for k in range(len(given))}
-        columns = tuple(f"c{at[i]}" if i in at else f"x{number}_{i}" for i in range(len(spine.types)))
-        kept.append(Kept(name, columns, tuple(t or INT64 for t in spine.types), spine.keys, spine.weights))
+        of = spine.layout
+        at = dict(zip(of.keys, keys, strict=True)) if name != ARRANGED else {k: k for k in range(len(given))}
+        columns = tuple(f"c{at[i]}" if i in at else f"x{number}_{i}" for i in range(len(of.types)))
+        kept.append(Kept(name, columns, tuple(t or INT64 for t in of.types), of.keys, of.weights))
     made = kept[-1].columns[operator.dropped if isinstance(operator, ReduceOperator) else 0 :]
     logic = operator.logic if isinstance(operator, ReduceOperator) else None
     sums = logic.sums.described if isinstance(logic, AggregateLogic) and logic.sums is not None else None
@@ -153,8 +155,8 @@ class _Round:
         for number, (kept, spine) in enumerate(zip(layout.stores, self._stores.values(), strict=True)):
             held = self._block(STORE + number, kept.columns, kept.weights)
             if held.shape[1]:
-                spine.below = _like(spine)
-                spine.below.append(held)
+                spine.spilled = _like(spine)
+                spine.spilled.append(held)
         self._put(keys)
         self._operator.run()
         for owed in self._operator.ports[1].outstanding():
@@ -162,7 +164,7 @@ class _Round:
         for number, (kept, spine) in enumerate(zip(layout.stores, self._stores.values(), strict=True)):
             if self._task.keeps or number == len(layout.stores) - 1:
                 yield from self._lines(
-                    STORE + number, consolidated(spine.held(), kept.weights), kept.columns, kept.weights
+                    STORE + number, consolidated(spine.updates_in_memory(), kept.weights), kept.columns, kept.weights
                 )
 
     def _put(self, keys: list[str]) -> None:
@@ -242,8 +244,7 @@ def _operator(node: Any, region: Region, interner: Interner) -> tuple[KeyedOpera
 
 def _like(spine: Spine) -> Spine:
     """Return an empty spine for updates of the same shape."""
-    schedule = _schedule(spine.users, spine.since())
-    return Spine(spine.keys, spine.types, spine.coordinates, spine.weights, schedule, spine.since)
+    return Spine(spine.layout, spine.since, Transaction())
 
 
 def _schedule(users: int, lower: Antichain) -> Schedule:

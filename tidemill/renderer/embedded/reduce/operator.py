@@ -19,6 +19,7 @@ from tidemill.renderer.embedded.reduce.aggregates import AggregateLogic
 from tidemill.renderer.embedded.reduce.top_k import TopKLogic
 from tidemill.renderer.embedded.reduce.user_reduce import UserLogic
 from tidemill.renderer.embedded.schedule import Region
+from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 
 __all__ = ["Logic", "ReduceOperator", "Wanted"]
@@ -73,7 +74,8 @@ class ReduceOperator(KeyedOperator):
         coordinates = node.scope.coordinates
         keys = [self.schema.fields[k] for k in node.keys[: self.dropped]]
         types = [f.dtype for f in (*keys, *node.schema)]
-        self._out = Spine(tuple(range(width)), types, coordinates, 1, self.schedule, self.since)
+        layout = UpdateLayout(tuple(range(width)), types, coordinates, self.schedule.users)
+        self._out = Spine(layout, self.since, self.schedule.transaction)
         if node.scalar:  # its row is there from the least time on, so that is a time to look at
             self.ports[PENDING].defer(np.zeros((coordinates, 1), np.int64))
 

@@ -37,7 +37,7 @@ class Held:
     def met(self, node: Join, side: int) -> list[Frame]:
         """Return what the other side of a join has met: what is arranged less what it was not given yet."""
         port = self._compiled.operators[node].ports[side]
-        waiting = [] if port.index is None else [port.index.everything()]
+        waiting = [] if port.index is None else [port.index.all_updates()]
         unmet = [*waiting, *(block for blocks in port.rounds.values() for block in blocks)]
         source = node.inputs[side]
         return [*self._arranged(source), *(linear.negated(self.frame(source, b)) for b in unmet if b.shape[1])]

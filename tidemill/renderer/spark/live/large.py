@@ -56,7 +56,7 @@ class LargeWork:
         step.run()
         added = {name: self._written(name, frames) for name, frames in step.added.items()}
         for name, (source, picked) in step.same.items():
-            self._store.below(name, self._spines[name])
+            self._store.spilled(name, self._spines[name])
             added[name] = [attrs.evolve(f, columns=picked) for f in files[source]]
         for name, of_name in added.items():
             if of_name:
@@ -109,14 +109,14 @@ class LargeWork:
 
     def _written(self, name: str, frames: Sequence[DataFrame]) -> list[ColdFile]:
         """Write what an arrangement holds more, and return the files."""
-        cold = self._store.below(name, self._spines[name])
+        cold = self._store.spilled(name, self._spines[name])
         wanted = [name for name, _ in cold.layout.fields]
         data = functools.reduce(DataFrame.union, frames).select(*wanted)
         return written(self._store, name, data, has_lists=cold.layout.has_lists)
 
     def _add(self, name: str, batch: ColdBatch) -> None:
         cold = self._store.colds[name]
-        self._compiled.schedule.touched.append(_Added(cold, list(cold.cold_batches)))
+        self._compiled.schedule.transaction.join(_Added(cold), list(cold.cold_batches))
         cold.add(batch)
 
     def _show(self, output: Output, files: Sequence[ColdFile]) -> None:
@@ -139,14 +139,13 @@ class LargeWork:
 class _Added:
     """A batch that was added below a spine, which the step may have to take away again."""
 
-    def __init__(self, cold: Cold, before: list[ColdBatch]) -> None:
+    def __init__(self, cold: Cold) -> None:
         self._cold = cold
-        self._before = before
 
     def commit(self) -> None:
         """Keep it. Merging comes when the step is taken: it takes long, and may fail."""
 
-    def rollback(self) -> None:
+    def rollback(self, state: list[ColdBatch]) -> None:
         """Have there what was there before."""
         self._cold.forget()
-        self._cold.cold_batches = self._before
+        self._cold.cold_batches = state

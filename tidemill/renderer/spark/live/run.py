@@ -276,7 +276,7 @@ class SparkRun(DurableRun):
     def _contents_on_disk(self, node: Output, at: Time | None, cold: Cold) -> Rows:
         schema, operator = schema_of(node), self.compiled.outputs[node]
         files = tuple(f for batch in cold.cold_batches for f in batch.files)
-        here = cold.layout.decoded(operator.spine.held(), self.compiled.interner)
+        here = cold.layout.decoded(operator.spine.updates_in_memory(), self.compiled.interner)
         parts = Parts(self._spark, self._memory.store, cold, files, here)
         names = list(schema.names)
         found = DiskRows(
