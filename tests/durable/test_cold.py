@@ -342,7 +342,7 @@ def test_a_spill_that_is_interrupted_leaves_nothing_twice(tmp_path, monkeypatch)
         run.insert("x", [(1, 1)])
         run.advance()
         with monkeypatch.context() as patch:
-            patch.setattr(Spine, "let_go", interrupting)
+            patch.setattr(Spine, "evict", interrupting)
             with pytest.raises(KeyboardInterrupt):
                 run.spill()
         run.insert("x", [(1, 5)])

@@ -51,7 +51,7 @@ def test_what_waited_comes_consolidated():
         port.operator.frontier.upper = Antichain([(1,)])
         port.release()
         assert port.take_consolidated().tolist() == [[7], [8], [0], [4]]
-        run.executor.compiled.schedule.touched.clear()
+        run.executor.compiled.schedule.transaction.commit()
 
 
 def test_what_waited_and_came_to_nothing():
@@ -64,4 +64,4 @@ def test_what_waited_and_came_to_nothing():
         port.release()
         assert not port.waiting
         assert not port.rounds
-        run.executor.compiled.schedule.touched.clear()
+        run.executor.compiled.schedule.transaction.commit()

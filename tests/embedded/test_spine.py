@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded.schedule import Schedule
+from tidemill.renderer.embedded.trace import merging
 from tidemill.renderer.embedded.trace import spine as spine_module
+from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.embedded.trace.transaction import Transaction
 
 # An update: key, value, time, diff
 updates = st.lists(
@@ -27,11 +29,6 @@ actions = st.lists(
 )
 
 
-def no_frontier(_node):
-    """A store alone asks for the frontier of no operator."""
-    raise AssertionError
-
-
 def accumulated(found, at):
     counts = Counter()
     for key, value, time, diff in found:
@@ -42,11 +39,11 @@ def accumulated(found, at):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Short tails and little fuel, so that a few updates go through all that thousands would."""
+    """Short tails and little effort, so that a few updates go through all that thousands would."""
     monkeypatch.setattr(spine_module, "TAIL", 4)
-    monkeypatch.setattr(spine_module, "RATIO", 2)
-    monkeypatch.setattr(spine_module, "IDLE_FUEL", 2)
-    monkeypatch.setattr(spine_module, "PUSH_FUEL", 1)
+    monkeypatch.setattr(merging, "RATIO", 2)
+    monkeypatch.setattr(spine_module, "IDLE_EFFORT", 2)
+    monkeypatch.setattr(spine_module, "PUSH_EFFORT", 1)
     monkeypatch.setattr(spine_module, "SCAN", 8)
 
 
@@ -56,17 +53,18 @@ def test_a_spine_is_the_list_of_its_updates(small, keys):
     @given(actions)
     def check(script):
         since = [0]
-        s = Spine(keys, [None] * 2, 1, 1, Schedule(1, no_frontier), lambda: Antichain([since[0]]))
+        transaction = Transaction()
+        s = Spine(UpdateLayout(keys, [None] * 2, 1, 1), lambda: Antichain([since[0]]), transaction)
         committed, model = [], []
         for action, what in script:
             if action == "append" and what:
                 s.append(np.array(what, np.int64).T)
                 model = model + what
             elif action == "commit":
-                s.commit()
+                transaction.commit()
                 committed, since[0] = model, max(since[0], what)
             elif action == "rollback":
-                s.rollback()
+                transaction.rollback()
                 model = committed
             elif action == "exert" and model is committed:
                 s.exert()
@@ -83,34 +81,37 @@ def test_a_spine_is_the_list_of_its_updates(small, keys):
 
 
 def test_a_view_stays_what_it_was(small):
-    s = Spine((0,), [None] * 2, 1, 1, Schedule(1, no_frontier), lambda: Antichain([0]))
+    transaction = Transaction()
+    s = Spine(UpdateLayout((0,), [None] * 2, 1, 1), lambda: Antichain([0]), transaction)
     s.append(np.array([(1, 1, 0, 1)], np.int64).T)
     before = s.append(np.array([(1, 2, 0, 1)], np.int64).T)
     for i in range(40):
         s.append(np.array([(i % 3, i, 0, 1)], np.int64).T)
-        s.commit()
+        transaction.commit()
     assert s.find(np.array([[1]]), before)[1].T.tolist() == [[1, 1, 0, 1]]
 
 
 def test_what_cancels_is_given_up():
     now = [0]
-    s = Spine((0,), [None] * 2, 1, 1, Schedule(1, no_frontier), lambda: Antichain([now[0]]))
+    transaction = Transaction()
+    s = Spine(UpdateLayout((0,), [None] * 2, 1, 1), lambda: Antichain([now[0]]), transaction)
     s.append(np.array([(k, 0, 0, 1) for k in range(1000)], np.int64).T)
     sizes = []
     for epoch in range(5000):
         now[0] = epoch
         s.append(np.array([(7, 1, epoch, 1 if epoch % 2 == 0 else -1)], np.int64).T)
-        s.commit()
+        transaction.commit()
         sizes.append(s.size)
     assert max(sizes) < 1000 + 2 * spine_module.TAIL
     assert s.batches <= 4
 
 
 def test_batches_stay_few():
-    s = Spine((0,), [None], 1, 1, Schedule(1, no_frontier), lambda: Antichain([0]))
+    transaction = Transaction()
+    s = Spine(UpdateLayout((0,), [None] * 1, 1, 1), lambda: Antichain([0]), transaction)
     for i in range(20_000):
         s.append(np.array([(i * 7919 % 20_011, 0, 1)], np.int64).T)
-        s.commit()
+        transaction.commit()
     assert s.batches <= 12
     assert s.size == 20_000
 
@@ -118,12 +119,13 @@ def test_batches_stay_few():
 def test_batches_stay_few_while_large_ones_merge():
     """A merge that takes many steps does not keep those of smaller batches waiting. (It did: 54 batches.)"""
     rng = np.random.default_rng(1)
-    s = Spine((0, 1), [None] * 2, 1, 1, Schedule(1, no_frontier), lambda: Antichain([0]))
+    transaction = Transaction()
+    s = Spine(UpdateLayout((0, 1), [None] * 2, 1, 1), lambda: Antichain([0]), transaction)
     most = 0
     for size in (100_000, *[300] * 200):
         rows = rng.integers(0, 1 << 40, (2, size))
         s.append(np.concatenate((rows, np.zeros((1, size), np.int64), np.ones((1, size), np.int64))))
-        s.commit()
+        transaction.commit()
         most = max(most, s.batches)
     assert most <= 12
     assert s.size == 100_000 + 200 * 300

@@ -6,7 +6,7 @@ from running import examples
 
 import tidemill as tm
 from tidemill.renderer.embedded.reduce import group_rows
-from tidemill.renderer.embedded.trace import order_index as ordered
+from tidemill.renderer.embedded.trace import sorted_rows
 
 SCHEMA = {
     "k": "int64", "f": "float64", "i": "int64", "d": "decimal(6,2)", "D": "decimal(30,2)", "b": "bool",
@@ -18,7 +18,7 @@ TIMES = {1: "epoch", 2: ("event", "correction")}
 @pytest.fixture(params=[0, 3, 2048])
 def large(request, monkeypatch):
     monkeypatch.setattr(group_rows, "LARGE", request.param)
-    monkeypatch.setattr(ordered, "CHUNK", 2)
+    monkeypatch.setattr(sorted_rows, "CHUNK", 2)
 
 
 def aggregates():

@@ -11,7 +11,7 @@ import tidemill as tm
 from tidemill.boundary.rows import NAN
 from tidemill.expressions.functions.xxhash import xxhash64_of
 from tidemill.renderer.embedded.reduce import group_rows
-from tidemill.renderer.embedded.trace import order_index as ordered
+from tidemill.renderer.embedded.trace import sorted_rows
 
 SCHEMA = {"k": "int64", "t": "int64", "x": "string", "f": "float64", "b": "bool"}
 ROWS = [
@@ -105,7 +105,7 @@ def test_types():
 @pytest.fixture(params=[0, 3, 2048])
 def large(request, monkeypatch):
     monkeypatch.setattr(group_rows, "LARGE", request.param)
-    monkeypatch.setattr(ordered, "CHUNK", 2)
+    monkeypatch.setattr(sorted_rows, "CHUNK", 2)
 
 
 @pytest.mark.parametrize("non_negative", [True, False])

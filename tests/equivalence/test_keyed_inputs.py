@@ -233,4 +233,4 @@ def test_a_hundred_thousand_rows_are_not_a_dict_of_tuples():
         assert list(run.snapshot("n")) == [(count - 1,)]
         (operator,) = run.executor.compiled.inputs.values()
         assert operator.rows.size == run.metrics()[0].state_rows == count - 1
-        assert sum(batch.keys.nbytes + batch.block.nbytes for batch in operator.rows.view.batches) <= 5 * 8 * count
+        assert sum(batch.hashes.nbytes + batch.array.nbytes for batch in operator.rows.view.batches) <= 5 * 8 * count

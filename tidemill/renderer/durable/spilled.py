@@ -36,8 +36,9 @@ from tidemill.renderer.durable.spill_files import (
 from tidemill.renderer.embedded.array_file import sync_folder
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column
 from tidemill.renderer.embedded.kernels.updates import Block, Ints, stacked
-from tidemill.renderer.embedded.schedule import Frontier, Schedule
+from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.embedded.trace.transaction import Transaction
 
 __all__ = ["Cold", "ColdStore"]
 
@@ -80,23 +81,23 @@ class ColdStore:
         self._owner = uuid.uuid4().hex[:8]
         self._numbers = itertools.count()
 
-    def below(self, name: str, spine: Spine) -> Cold:
+    def spilled(self, name: str, spine: Spine) -> Cold:
         """Return what is below a spine."""
         if name not in self.colds:
-            self.colds[name] = spine.below = Cold(self, name, spine)
+            self.colds[name] = spine.spilled = Cold(self, name, spine)
         return self.colds[name]
 
     def spill(self, name: str, spine: Spine) -> None:
         """Write what a spine holds in memory below it, and let go of it."""
         spine.exert()
-        block = spine.held()
+        block = spine.updates_in_memory()
         if block.shape[1]:
-            cold = self.below(name, spine)
+            cold = self.spilled(name, spine)
             file = write_block(self.new_path(name), cold.layout, block, self.interner)
             before = cold.cold_batches
             try:
                 cold.add(ColdBatch((file,)))
-                spine.let_go()
+                spine.evict()
             except BaseException:  # interrupted: it must not be there twice
                 if spine.view.size:
                     cold.cold_batches = before
@@ -128,7 +129,7 @@ class ColdStore:
         """Have below the spines what was written down."""
         for name, batches in listing.items():
             found = [ColdBatch(tuple(_cold_file(*file) for file in files)) for files in batches]
-            self.below(name, spines[name]).cold_batches = found
+            self.spilled(name, spines[name]).cold_batches = found
         self.base = self.names
 
     def flush_later(self, names: Iterable[str]) -> None:
@@ -218,23 +219,24 @@ def _cold_file(
 
 
 class Cold:
-    """What is below one spine. See `Below`."""
+    """What is below one spine. See `Spilled`."""
 
     def __init__(self, store: ColdStore, name: str, spine: Spine) -> None:
         self.cold_batches: list[ColdBatch] = []
         """Oldest first."""
-        self.layout = Layout(spine.keys, spine.types, store.users, spine.coordinates, spine.weights)
+        of = spine.layout
+        self.layout = Layout(of.keys, of.types, of.users, of.coordinates, of.weights)
         self._store = store
         self._name = name
         self._since = spine.since
         self._pages: dict[str, Pages] = {}
-        self._schedule = Schedule(store.users, lambda _: Frontier(spine.since()))
+        self._transaction = Transaction()
         self._read = self._empty()
         self._loaded: set[Page] = set()
         self._known: set[Any] = set()
         """The keys of which every page is loaded."""
 
-    # -- see Below --------------------------------------------------------------------------------------------------
+    # -- see Spilled --------------------------------------------------------------------------------------------------
 
     @property
     def size(self) -> int:
@@ -252,14 +254,14 @@ class Cold:
         self._load(keys)
         return self._read.count(keys)
 
-    def everything(self) -> Block:
+    def all_updates(self) -> Block:
         folder = self._store.folder
         tables = [read_file(folder, self.layout, f) for b in self.cold_batches for f in b.files]
         blocks = [self.layout.encoded(table, self._store.interner) for table in tables]
-        return stacked(blocks) if blocks else self._read.held()[:, :0]
+        return stacked(blocks) if blocks else self._read.updates_in_memory()[:, :0]
 
-    def held(self) -> Block:
-        return self._read.held()
+    def updates_in_memory(self) -> Block:
+        return self._read.updates_in_memory()
 
     def clear(self) -> None:
         self.cold_batches = []
@@ -308,8 +310,9 @@ class Cold:
         self._store.replaced += len(files)
 
     def _empty(self) -> Spine:
-        layout = self.layout
-        return Spine(layout.keys, layout.types, layout.coordinates, layout.weights, self._schedule, self._since)
+        of = self.layout
+        layout = UpdateLayout(of.keys, of.types, of.coordinates, of.users, of.weights)
+        return Spine(layout, self._since, self._transaction)
 
     def _load(self, keys: Block) -> None:
         """Have all pages in memory that may have one of these keys."""
@@ -336,13 +339,12 @@ class Cold:
             block = self.layout.encoded(pages.read(missing), self._store.interner)
             try:
                 self._read.append(block)
-                self._read.commit()
+                self._transaction.commit()
                 self._loaded.update((name, p) for p in missing)
             except BaseException:  # interrupted: it must not be there twice
+                self._transaction = Transaction()
                 self.forget()
                 raise
-            finally:
-                self._schedule.touched.clear()
 
     def _sort(self) -> None:
         """Sort what large loads left unsorted, now that it is asked for by key: two files at a time."""

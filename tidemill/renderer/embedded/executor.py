@@ -71,7 +71,7 @@ class EmbeddedExecutor:
 
     def requeue(self, queued: Any) -> None:
         for port, state in queued.items():
-            port.go_back(state)
+            port.rollback(state)
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -93,11 +93,9 @@ class EmbeddedExecutor:
         for frontier in self.compiled.frontiers.values():
             ended |= frontier.settled != frontier.upper and not frontier.upper.elements
             frontier.settled = frontier.upper
-        touched, schedule.touched[:] = schedule.touched[:], []
         for output, operator in self.compiled.outputs.items():
             operator.kept = since[output]
-        for stateful in touched:
-            stateful.commit()
+        schedule.transaction.commit()
         if ended:
             self._drop_ended()
 
@@ -106,9 +104,7 @@ class EmbeddedExecutor:
         for frontier in self.compiled.frontiers.values():
             frontier.upper = frontier.settled
         self.compiled.root.clear()
-        for stateful in schedule.touched:
-            stateful.rollback()
-        schedule.touched.clear()
+        schedule.transaction.rollback()
 
     def tidy(self) -> None:
         """Nothing: steps merge spines little by little."""
@@ -133,7 +129,7 @@ class EmbeddedExecutor:
 
     def contents(self, node: Output, at: Time | None) -> Rows:
         operator = self.compiled.outputs[node]
-        return self.rows(operator.schema, operator.spine.everything(), at)
+        return self.rows(operator.schema, operator.spine.all_updates(), at)
 
     def rows(self, schema: Schema, block: Block, at: Time | None) -> Rows:
         """Return what updates come to at a time, or after all times."""
@@ -151,7 +147,7 @@ class EmbeddedExecutor:
 
     def changed_since(self, node: Output, time: Time, since: Antichain, upper: Antichain) -> Updates:
         operator = self.compiled.outputs[node]
-        block = operator.spine.everything()
+        block = operator.spine.all_updates()
         k, users = len(operator.schema), len(self.graph.coordinates)
         # However much of it was compacted so far, times are told apart as far as was promised, and no further.
         block = advance(block, k, users, since)
@@ -188,9 +184,9 @@ class EmbeddedExecutor:
         for operator in operators_of(self.compiled.root):
             for store in operator.stores().values():
                 store.exert()
-                yield store.held()
-                if store.below is not None:
-                    yield store.below.held()
+                yield store.updates_in_memory()
+                if store.spilled is not None:
+                    yield store.spilled.updates_in_memory()
             for port in operator.ports:
                 yield from port.waiting.blocks()
                 if port.index is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.kernels.times import beyond
 from tidemill.renderer.embedded.kernels.updates import Block, consolidated, grouped, stacked
 from tidemill.renderer.embedded.trace.pending import State, Waiting
+from tidemill.renderer.embedded.trace.transaction import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,18 +26,10 @@ if TYPE_CHECKING:
     from tidemill.dataflow.nodes import Node
     from tidemill.renderer.embedded.trace.spine import Spine
 
-__all__ = ["Frontier", "Loops", "Operator", "Port", "Region", "Schedule", "Stateful"]
+__all__ = ["Frontier", "Loops", "Operator", "Port", "Region", "Schedule"]
 
 Loops: TypeAlias = tuple[int, ...]
 """The iteration of each loop around an operator, outermost first."""
-
-
-class Stateful(Protocol):
-    """What a step changes, and can put back."""
-
-    def commit(self) -> None: ...
-
-    def rollback(self) -> None: ...
 
 
 class Schedule:
@@ -49,7 +42,8 @@ class Schedule:
         """Whether updates may come to an operator that are beyond its frontier, so that each has to be looked at."""
         self.mixed = False
         """Whether operators differ in their frontiers, before or after the current step."""
-        self.touched: list[Stateful] = []
+        self.transaction = Transaction()
+        """What the current step has changed."""
         self.waiting: dict[Port, None] = {}
 
 
@@ -154,7 +148,7 @@ class Region:
 class Port:
     """Where updates to an operator wait: for its turn, for a later round, for a later step."""
 
-    __slots__ = ("_later", "_mark", "_now", "codes", "consolidated", "index", "operator", "waiting")
+    __slots__ = ("_later", "_now", "codes", "consolidated", "index", "operator", "waiting")
 
     def __init__(self, operator: Operator, codes: int, weights: int = 1) -> None:
         self.operator = operator
@@ -168,7 +162,6 @@ class Port:
         """Updates for later steps."""
         self.index: Spine | None = None
         """The same by key, where the operator looks them up."""
-        self._mark: State | None = None
 
     def put(self, block: Block, at: Loops | None) -> None:
         """Take updates that are all at one iteration of each loop, or (None) at any."""
@@ -251,7 +244,7 @@ class Port:
 
     def hold(self, block: Block) -> None:
         """Keep updates of the current step for a later one."""
-        self._touch()
+        self.operator.schedule.transaction.join(self, self.waiting.state)
         self.defer(block)
         if self.index is not None:
             self.index.append(block)
@@ -277,7 +270,7 @@ class Port:
 
     def release(self) -> None:
         """Move into the current step what is no longer beyond the operator's frontier."""
-        self._touch()
+        self.operator.schedule.transaction.join(self, self.waiting.state)
         due = self.waiting.take_due(self.operator.frontier.upper)
         if not self.waiting:
             self.operator.schedule.waiting.pop(self, None)
@@ -293,11 +286,6 @@ class Port:
             self.index.append(gone)
         self._enter_step(due)
 
-    def _touch(self) -> None:
-        if self._mark is None:
-            self._mark = self.waiting.state
-            self.operator.schedule.touched.append(self)
-
     def _enter_step(self, block: Block) -> None:
         if self.operator.region.depth:
             self._sort_out(block)
@@ -306,14 +294,9 @@ class Port:
             self.operator.region.wake(self.operator)
 
     def commit(self) -> None:
-        self._mark = None
+        """Nothing is left to do."""
 
-    def rollback(self) -> None:
-        if self._mark is not None:
-            self.go_back(self._mark)
-            self._mark = None
-
-    def go_back(self, state: State) -> None:
+    def rollback(self, state: State) -> None:
         """Have wait for a later step what did when this was the state."""
         self.waiting.state = state
         if self.waiting:

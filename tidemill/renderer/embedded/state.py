@@ -94,7 +94,7 @@ def operators_of(region: Region) -> Iterator[Operator]:
 
 
 def _dump(operator: Operator, *, whole: bool) -> dict[str, Block]:
-    found = {name: s.everything() if whole else s.held() for name, s in operator.stores().items()}
+    found = {name: s.all_updates() if whole else s.updates_in_memory() for name, s in operator.stores().items()}
     for i, port in enumerate(operator.ports):
         if port.waiting:
             found[f"port{i}"] = stacked(port.waiting.blocks())
@@ -106,7 +106,7 @@ def _load(operator: Operator, saved: dict[str, Block]) -> None:
         if name in saved:
             store.refill(saved[name])
         else:  # what constants came to when the run was started is below, or was nothing
-            store.let_go()
+            store.evict()
     for i, port in enumerate(operator.ports):
         port.refill(saved.get(f"port{i}"))
     operator.refilled()
@@ -116,7 +116,7 @@ def _dump_interned(interner: Interner) -> dict[str, Any]:
     """Return the interned values: a letter for the kind of each, and its text or bytes, end to end."""
     kinds = bytearray()
     pieces: list[bytes] = []
-    for value in interner.everything():  # what was released keeps its number
+    for value in interner.values():  # what was released keeps its number
         letter = next(letter for letter, kind in _KINDS.items() if isinstance(value, kind))
         kinds += letter.encode()
         pieces.append(_piece(value))

@@ -30,6 +30,7 @@ from tidemill.renderer.embedded.reduce.aggregates import AggregateLogic
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Frontier, Loops, Region, Schedule
 from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.spark.row_tasks import detached
 
 __all__ = [
@@ -94,10 +95,11 @@ def layout_of(node: Node) -> Layout:
     keys = node.keys if isinstance(node, Reduce) else tuple(range(len(row)))
     arrangements = []
     for number, (name, spine) in enumerate(spines.items()):
-        at = dict(zip(spine.keys, keys, strict=True)) if name != ARRANGED else {k: k for k in range(len(row))}
-        columns = tuple(f"c{at[i]}" if i in at else f"x{number}_{i}" for i in range(len(spine.types)))
-        types = tuple(t or INT64 for t in spine.types)
-        arrangements.append(ArrangementColumns(name, columns, types, spine.weights))
+        of = spine.layout
+        at = dict(zip(of.keys, keys, strict=True)) if name != ARRANGED else {k: k for k in range(len(row))}
+        columns = tuple(f"c{at[i]}" if i in at else f"x{number}_{i}" for i in range(len(of.types)))
+        types = tuple(t or INT64 for t in of.types)
+        arrangements.append(ArrangementColumns(name, columns, types, of.weights))
     output_columns = arrangements[-1].columns[operator.dropped if isinstance(operator, ReduceOperator) else 0 :]
     logic = operator.logic if isinstance(operator, ReduceOperator) else None
     sums = logic.sums.described if isinstance(logic, AggregateLogic) and logic.sums is not None else None
@@ -155,8 +157,8 @@ class _Round:
         for number, (arrangement, spine) in enumerate(zip(layout.arrangements, self._spines.values(), strict=True)):
             stored = self._block(STORE + number, arrangement.columns, arrangement.weights)
             if stored.shape[1]:
-                spine.below = _like(spine)
-                spine.below.append(stored)
+                spine.spilled = _like(spine)
+                spine.spilled.append(stored)
         self._feed(keys)
         self._operator.run()
         for pending in self._operator.ports[1].outstanding():
@@ -165,7 +167,7 @@ class _Round:
             weights = arrangement.weights
             if self._task.keeps_state or number == len(layout.arrangements) - 1:
                 yield from self._lines(
-                    STORE + number, consolidated(spine.held(), weights), arrangement.columns, weights
+                    STORE + number, consolidated(spine.updates_in_memory(), weights), arrangement.columns, weights
                 )
 
     def _feed(self, keys: list[str]) -> None:
@@ -245,8 +247,7 @@ def _operator(node: Any, region: Region, interner: Interner) -> tuple[KeyedOpera
 
 def _like(spine: Spine) -> Spine:
     """Return an empty spine for updates of the same shape."""
-    schedule = _schedule(spine.users, spine.since())
-    return Spine(spine.keys, spine.types, spine.coordinates, spine.weights, schedule, spine.since)
+    return Spine(spine.layout, spine.since, Transaction())
 
 
 def _schedule(users: int, lower: Antichain) -> Schedule:

@@ -75,7 +75,7 @@ class Interner:
             self._filled = size
         return self._array.take(numbers)
 
-    def everything(self) -> list[Any]:
+    def values(self) -> list[Any]:
         """Return all objects, in the order of their numbers."""
         return self._objects
 

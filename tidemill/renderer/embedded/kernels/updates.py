@@ -23,6 +23,7 @@ __all__ = [
     "expand",
     "grouped",
     "hashed",
+    "indices",
     "same",
     "stacked",
 ]
@@ -166,6 +167,19 @@ def _in_one(keys: Ints, minor: Ints) -> Ints:
 
 
 _EXACT: Final = 40
+
+
+def indices(keys: Block, sought: Block) -> Ints:
+    """Return for each column of codes sought which of the keys, all different, it is; -1 where it is none."""
+    count = keys.shape[1]
+    order, starts = grouped(np.concatenate((keys, sought), axis=1))
+    number = np.zeros(len(order), np.int64)
+    number[starts[1:]] = 1
+    group = np.empty_like(number)
+    group[order] = number.cumsum()
+    of_group = np.full(len(starts), -1)
+    of_group[group[:count]] = np.arange(count)
+    return of_group.take(group[count:])
 
 
 def stacked(blocks: list[Block]) -> Block:

@@ -6,6 +6,7 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Arrange
 from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.schedule import Operator, Region
+from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 
 __all__ = ["ArrangeOperator"]
@@ -21,14 +22,9 @@ class ArrangeOperator(Operator):
         self.schema = node.schema
         super().__init__(node, region, (len(self.schema),))
         self.keys = node.keys
-        self.spine = Spine(
-            node.keys,
-            [f.dtype for f in self.schema],
-            node.scope.coordinates,
-            1,
-            region.schedule,
-            self.since,
-        )
+        types = [f.dtype for f in self.schema]
+        layout = UpdateLayout(node.keys, types, node.scope.coordinates, self.schedule.users)
+        self.spine = Spine(layout, self.since, self.schedule.transaction)
         self.before = self.spine.view
         """What the spine held before the latest updates."""
         self.readers: list[Operator] = []

@@ -11,6 +11,7 @@ from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Block, consolidated, stacked
 from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.schedule import Operator, Region
+from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs.queued import Queued
 
@@ -70,12 +71,13 @@ class OutputOperator(Operator):
         """From where on times stay distinguishable for those who read the output."""
         types = [f.dtype for f in self.schema]
         columns = tuple(range(len(types)))
-        self.spine = Spine(columns, types, self.schedule.users, 1, self.schedule, lambda: self.kept)
+        users = self.schedule.users
+        layout = UpdateLayout(columns, types, users, users)
+        self.spine = Spine(layout, lambda: self.kept, self.schedule.transaction)
         self._changes = node.changes
         self.unread: list[Block] = []
         self.followed = False
         self._fresh: list[Block] = []
-        self._mark: int | None = None
         self._room = int(node.changes)
 
     def run(self) -> None:
@@ -88,9 +90,8 @@ class OutputOperator(Operator):
     def show(self, block: Block) -> None:
         """Have these updates of the current step read by those who follow the output."""
         self.records_out += block.shape[1]
-        if self._mark is None and (self.followed or self._changes is not False):
-            self._mark = len(self.unread)
-            self.schedule.touched.append(self)
+        if self.followed or self._changes is not False:
+            self.schedule.transaction.join(self, len(self.unread))
         if self._changes is not False:
             self.unread.append(block)
         if self.followed:
@@ -110,17 +111,14 @@ class OutputOperator(Operator):
         return blocks[0] if len(blocks) == 1 else consolidated(stacked(blocks))
 
     def commit(self) -> None:
-        self._mark = None
         self._fresh = []
         if self._changes is not True and sum(b.shape[1] for b in self.unread) > self._room:
             self.unread = [self._folded(stacked(self.unread))]
             self._room = max(int(self._changes), 2 * self.unread[0].shape[1])  # what did not fold is not tried again
 
-    def rollback(self) -> None:
+    def rollback(self, state: int) -> None:
         self._fresh = []
-        if self._mark is not None:
-            del self.unread[self._mark :]
-            self._mark = None
+        del self.unread[state:]
 
     def _folded(self, block: Block) -> Block:
         return consolidated(advance(block, len(self.schema), self.schedule.users, self.kept))

@@ -9,8 +9,10 @@ from tidemill.dataflow.nodes import Join
 from tidemill.renderer.embedded.kernels.updates import NULL, Block, stacked
 from tidemill.renderer.embedded.makers import MAKERS, Made
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
-from tidemill.renderer.embedded.schedule import Operator, Region, Schedule
+from tidemill.renderer.embedded.schedule import Operator, Region
+from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine, View
+from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.runs import failures
 
 __all__ = ["JoinOperator"]
@@ -39,7 +41,7 @@ class JoinOperator(Operator):
         self._order = None if list(node.output) == order else np.array([order.index(i) for i in node.output])
         self._coordinates = node.scope.coordinates
         for side, port in enumerate(self.ports):
-            port.index = self._index(side, self.schedule)
+            port.index = self._index(side, self.schedule.transaction)
 
     def run(self) -> None:
         new = [port.take() for port in self.ports]
@@ -73,17 +75,18 @@ class JoinOperator(Operator):
             if block is not None and held is not None and held.size:
                 self._meet(block, side, held, None, unmet)
         if new[0] is not None and new[1] is not None:
-            both = self._index(0, Schedule(self.schedule.users, self.schedule.frontier_of))
+            both = self._index(0, Transaction())
             both.append(new[0])
             self._meet(new[1], 1, both, None, unmet)
         for block in unmet:
             np.negative(block[-1], out=block[-1])
         found += unmet
 
-    def _index(self, side: int, schedule: Schedule) -> Spine:
+    def _index(self, side: int, transaction: Transaction) -> Spine:
         """Return a spine for updates of one side."""
         of = self._sides[side]
-        return Spine(of.keys, [f.dtype for f in of.schema], self._coordinates, 1, schedule, self.since)
+        layout = UpdateLayout(of.keys, [f.dtype for f in of.schema], self._coordinates, self.schedule.users)
+        return Spine(layout, self.since, transaction)
 
     def _meet(self, new: Block, side: int, spine: Spine, view: View | None, found: list[Block]) -> None:
         """Add what new updates of one side make with the other side's."""

@@ -11,6 +11,7 @@ from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.operators.interesting_times import Active, SingleActive
 from tidemill.renderer.embedded.operators.keyed import KeyedOperator, Stored, Work
 from tidemill.renderer.embedded.schedule import Region
+from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
@@ -29,7 +30,9 @@ class ThresholdOperator(KeyedOperator):
         super().__init__(node, region, len(self.schema), tuple(range(len(self.schema))))
         self.interner = interner
         columns = tuple(range(len(self.schema)))
-        self._spine = Spine(columns, [f.dtype for f in self.schema], self._coordinates, 2, self.schedule, self.since)
+        types = [f.dtype for f in self.schema]
+        layout = UpdateLayout(columns, types, self._coordinates, self.schedule.users, weights=2)
+        self._spine = Spine(layout, self.since, self.schedule.transaction)
         self._went = np.array([*range(len(columns) + self._coordinates), -1])
         """The rows of what is stored that make up what went out."""
         self._user = node if isinstance(node, Threshold) and node.function is not None else None

@@ -13,6 +13,7 @@ from tidemill.renderer.embedded.kernels.updates import NULL, Block, consolidated
 from tidemill.renderer.embedded.makers import MAKERS, Made
 from tidemill.renderer.embedded.operators.input_output import InputOperator
 from tidemill.renderer.embedded.schedule import Port, Region
+from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs.writes import Writes, keys_of
 
@@ -38,9 +39,11 @@ class KeyedInputOperator(InputOperator):
         self._keys = keys_of(node)
         types = [f.dtype for f in self.schema]
         self.ports = [Port(self, self._width + 2, 0)]
-        self.rows = Spine(node.key, types, self.schedule.users, 1, self.schedule, self.since)
+        users = self.schedule.users
+        layout = UpdateLayout(node.key, types, users, users)
+        self.rows = Spine(layout, self.since, self.schedule.transaction)
         """The current row of each key."""
-        self._key = self.rows.key_rows
+        self._key = layout.key_rows
         self._encoders = encoders(self.schema, interner)
         self._next = 0
         self._handed: Block | None = None
@@ -71,7 +74,7 @@ class KeyedInputOperator(InputOperator):
             puts = np.zeros(n, np.bool_) if writes.puts is False else np.array(writes.puts)
             block[:k] = NULL
             block[:k, puts] = encode(self.schema, writes.rows, self._interner)
-            block[np.ix_(np.array(self.rows.keys), ~puts)] = encode(self._keys, writes.deleted, self._interner)
+            block[np.ix_(np.array(self.rows.layout.keys), ~puts)] = encode(self._keys, writes.deleted, self._interner)
             block[k] = puts
         if number is not None:
             block[k + 1] = number
@@ -102,7 +105,7 @@ class KeyedInputOperator(InputOperator):
 
     def _few_differences(self, writes: Block) -> Block:
         """Return what `_differences` does: of few writes, in Python, where NumPy's calls cost more than their work."""
-        k, places = self._width, self.rows.keys
+        k, places = self._width, self.rows.layout.keys
         _, found = self.rows.find(writes[self._key])
         if found.shape[1] > _FEW_FOUND:
             found = consolidated(np.concatenate((found[:k], found[-1:])))

@@ -17,14 +17,15 @@ from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows, is_interned
 from tidemill.renderer.embedded.kernels.exact_sums import exact_sums, float_sums, limbs_of_floats, limbs_of_squares
-from tidemill.renderer.embedded.kernels.updates import NULL, Block, Ints, consolidated, grouped
+from tidemill.renderer.embedded.kernels.updates import NULL, Block, Ints, consolidated, indices
 from tidemill.renderer.embedded.operators.interesting_times import Active
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.schedule import Schedule
+from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
 
-__all__ = ["FloatSums", "Groups", "Part", "Shape", "Since", "SquareSums", "numbers", "unscaled"]
+__all__ = ["FloatSums", "Groups", "Part", "Shape", "Since", "SquareSums", "unscaled"]
 
 Since: TypeAlias = Callable[[], Antichain]
 
@@ -91,8 +92,9 @@ class Part:
         self.codes = shape.width + len(more)
         self.users = shape.schedule.users
         self.weights = weights
-        keys = tuple(range(shape.width))
-        self.spine = Spine(keys, (*shape.key_types, *more), shape.coordinates, weights, shape.schedule, shape.since)
+        keys, types = tuple(range(shape.width)), (*shape.key_types, *more)
+        layout = UpdateLayout(keys, types, shape.coordinates, self.users, weights)
+        self.spine = Spine(layout, shape.since, shape.schedule.transaction)
 
     def project(self, owner: Ints, new: Block) -> tuple[Ints, Block]:
         """Return what of new updates is kept, and the numbers of their keys."""
@@ -117,7 +119,7 @@ class Part:
         times = kept[self.codes : -self.weights]
         if self.codes > self.width or (times != times[:, :1]).any():
             kept = consolidated(kept, self.weights)
-            return numbers(keys, kept[: self.width]), kept
+            return indices(keys, kept[: self.width]), kept
         summed = np.zeros((len(kept), keys.shape[1]), np.int64)
         summed[: self.width] = keys
         summed[self.codes : -self.weights] = times[:, :1]
@@ -128,19 +130,6 @@ class Part:
 
     def refilled(self) -> None:
         """Drop what was worked out of the spine, which was given other updates."""
-
-
-def numbers(keys: Block, others: Block) -> Ints:
-    """Return for each column of codes which of the keys, all different, it is; -1 where it is none."""
-    both = np.concatenate((keys, others), axis=1)
-    order, starts = grouped(both)
-    number = np.zeros(both.shape[1], np.int64)
-    number[starts[1:]] = 1
-    group = np.empty_like(number)
-    group[order] = number.cumsum()
-    of_group = np.full(len(starts), -1)
-    of_group[group[: keys.shape[1]]] = np.arange(keys.shape[1])
-    return of_group.take(group[keys.shape[1] :])
 
 
 class LimbSums(Part):

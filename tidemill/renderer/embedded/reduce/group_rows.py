@@ -9,11 +9,12 @@ import numpy as np
 
 from tidemill.errors import StepError
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Block, Bools, Ints, consolidated
+from tidemill.renderer.embedded.kernels.updates import Block, Ints, consolidated
 from tidemill.renderer.embedded.operators.interesting_times import Active
 from tidemill.renderer.embedded.operators.keyed import Stored
-from tidemill.renderer.embedded.reduce.accumulators import Groups, Part, Shape, numbers
-from tidemill.renderer.embedded.trace.order_index import OrderedRows, SortColumn
+from tidemill.renderer.embedded.reduce.accumulators import Groups, Part, Shape
+from tidemill.renderer.embedded.trace.order_index import OrderIndex
+from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.spine import View
 
 __all__ = ["GroupRows"]
@@ -51,12 +52,8 @@ class GroupRows(Part):
         self._shown = [self.columns.index(c) for c in (self.columns if shown is None else shown)]
         """Which of the columns are told of a row that cannot be."""
         self._orders = shape.schedule.users == 1 and shape.coordinates == 1
-        self.rows = OrderedRows(shape.width, self.codes, order, shape.schedule, interner)
+        self.index = OrderIndex(shape.width, RowOrder(order, interner), shape.schedule.transaction)
         """The large groups in order, up to the last time that was looked at."""
-        self._touched = shape.schedule.touched
-        self._large = np.empty((shape.width, 0), np.int64)
-        """The keys of the groups that are held in order."""
-        self._mark: Block | None = None
         self._new = np.empty((self.codes + 2, 0), np.int64)
         self._is_large = np.empty(0, np.bool_)
 
@@ -76,7 +73,7 @@ class GroupRows(Part):
         before = self.spine.view
         if new.shape[1]:
             before = self.spine.append(consolidated(new))
-        self._is_large |= self._known(keys)
+        self._is_large |= self.index.has(keys)
         grown = (self.spine.count(keys) > LARGE) & ~self._is_large
         if grown.any():
             self._promote(keys.compress(grown, axis=1), before)
@@ -108,25 +105,16 @@ class GroupRows(Part):
         times = active.times[0]
         for time in np.unique(times[large]).tolist():
             change = self._new.compress(self._new[self.codes] == time, axis=1)
-            negative = self.rows.apply(np.concatenate((change[: self.codes], change[-1:])))
+            negative = self.index.apply(np.concatenate((change[: self.codes], change[-1:])))
             here = (large & (times == time)).nonzero()[0]
             if negative.shape[1]:
                 self._refuse(group, negative[:, 0].tolist(), here)
             yield here
 
-    def _known(self, keys: Block) -> Bools:
-        if not self._large.shape[1]:
-            return np.zeros(keys.shape[1], np.bool_)
-        return numbers(self._large, keys) >= 0
-
     def _promote(self, keys: Block, before: View) -> None:
         """Hold these groups in order from now on, as they were before the new updates."""
-        if self._mark is None:
-            self._mark = self._large
-            self._touched.append(self)
-        self._large = np.concatenate((self._large, keys), axis=1)
         _, block = self.spine.find(keys, before)
-        self.rows.apply(np.concatenate((block[: self.codes], block[-1:])))
+        self.index.add(keys, np.concatenate((block[: self.codes], block[-1:])))
 
     def _refuse(self, group: Groups, row: list[int], here: Ints) -> None:
         keys = group.codes(here)
@@ -136,14 +124,6 @@ class GroupRows(Part):
     def _negative(self, group: Groups, at: int, row: list[int], count: int) -> StepError:
         return group.negative(at, [self.columns[i] for i in self._shown], [row[i] for i in self._shown], count)
 
-    def commit(self) -> None:
-        self._mark = None
-
-    def rollback(self) -> None:
-        if self._mark is not None:
-            self._large, self._mark = self._mark, None
-
     def refilled(self) -> None:
         """Begin anew: the spine was given other updates."""
-        self._large = self._large[:, :0]
-        self.rows.clear()
+        self.index.clear()

@@ -14,6 +14,7 @@ from tidemill.renderer.embedded.operators.keyed import PENDING, KeyedOperator, S
 from tidemill.renderer.embedded.reduce import aggregates, top_k, user_reduce  # noqa: F401 - they fill the table
 from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, Logic, Wanted
 from tidemill.renderer.embedded.schedule import Operator, Region
+from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 
 __all__ = ["ReduceOperator"]
@@ -34,7 +35,8 @@ class ReduceOperator(KeyedOperator):
         coordinates = node.scope.coordinates
         keys = [self.schema.fields[k] for k in node.keys[: self.dropped]]
         types = [f.dtype for f in (*keys, *node.schema)]
-        self._out = Spine(tuple(range(width)), types, coordinates, 1, self.schedule, self.since)
+        layout = UpdateLayout(tuple(range(width)), types, coordinates, self.schedule.users)
+        self._out = Spine(layout, self.since, self.schedule.transaction)
         if node.scalar:  # its row is there from the least time on, so that is a time to look at
             self.ports[PENDING].defer(np.zeros((coordinates, 1), np.int64))
 

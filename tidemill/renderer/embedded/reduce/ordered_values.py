@@ -16,7 +16,7 @@ from tidemill.renderer.embedded.operators.interesting_times import Active
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape
 from tidemill.renderer.embedded.reduce.group_rows import GroupRows
-from tidemill.renderer.embedded.trace.order_index import SortColumn, sort_order
+from tidemill.renderer.embedded.trace.row_order import SortColumn, sort_order
 
 __all__ = ["OrderedValues"]
 
@@ -32,7 +32,7 @@ class OrderedValues(GroupRows):
         self._rows_of = {c: i for i, c in enumerate(columns)}
         """Where in a row of ours each column of the input is, after the key or the active time."""
         by = [(self._rows_of[o.column], schema.fields[o.column].dtype, o) for o in first.order]
-        large = [SortColumn(shape.width + i, t, o.descending, o.nulls_first) for i, t, o in by]
+        large = [SortColumn(i, t, o.descending, o.nulls_first) for i, t, o in by]
         super().__init__(
             columns, large, len(schema), shape, interner, condition=first.condition, shown=first.tells_apart
         )
@@ -76,14 +76,14 @@ class OrderedValues(GroupRows):
 
     def _read_large(self, found: dict[BoundAggregate, Ints], group: Groups, at: int) -> None:
         """Put in what a large group gives at an active time, to which it was brought."""
-        key = tuple(group.codes(at).tolist())
+        in_order = self.index[tuple(group.codes(at).tolist())]
         for a, result in found.items():
             assert a.column is not None
-            place = self.width + self._rows_of[a.column]
+            place = self._rows_of[a.column]
             if a.function == "list":
-                rows = self.rows.head(key, MOST_VALUES + 1)
+                rows = in_order.between(0, MOST_VALUES + 1)
                 bounds = np.array([0, rows.shape[1]])
                 result[at] = self._lists(a, rows[place], rows[-1], bounds, group, np.array([at]))[0]
             else:
-                end = self.rows.first(key) if a.function == "first" else self.rows.last(key)
+                end = in_order.first() if a.function == "first" else in_order.last()
                 result[at] = NULL if end is None else end[place]

@@ -14,7 +14,7 @@ from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape, Since
 from tidemill.renderer.embedded.reduce.group_rows import GroupRows
 from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, Wanted
 from tidemill.renderer.embedded.schedule import Schedule
-from tidemill.renderer.embedded.trace.order_index import SortColumn, sort_order
+from tidemill.renderer.embedded.trace.row_order import SortColumn, sort_order
 from tidemill.renderer.embedded.trace.spine import Spine
 
 __all__ = ["TopKLogic"]
@@ -37,7 +37,8 @@ class TopKLogic:
         ]
         width = len(node.keys)
         shape = Shape(width, node.scope.coordinates, schedule, since, node)
-        self._rows = GroupRows(range(width, len(schema)), self._order, len(schema), shape, interner)
+        inside = [c._replace(row=c.row - width) for c in self._order if c.row >= width]
+        self._rows = GroupRows(range(width, len(schema)), inside, len(schema), shape, interner)
 
     def stores(self) -> dict[str, Spine]:
         return {"rows": self._rows.spine}
@@ -58,10 +59,10 @@ class TopKLogic:
         ats, found = [at], [rows]
         for here in self._rows.move_large(group, active):
             for a in here.tolist():
-                head = self._rows.rows.head(tuple(group.codes(a).tolist()), self._count)
-                at, rows = self._first(np.full(head.shape[1], a), head)
-                ats.append(at)
-                found.append(rows)
+                key = group.codes(a)
+                head = self._rows.index[tuple(key.tolist())].between(0, self._count)
+                ats.append(np.full(head.shape[1], a))
+                found.append(np.concatenate((key[:, None].repeat(head.shape[1], axis=1), head)))
         at, rows = np.concatenate(ats), np.concatenate(found, axis=1)
         order = at.argsort(kind="stable")
         rows = rows.take(order, axis=1)

@@ -11,7 +11,8 @@ from tidemill.renderer.embedded.operators.interesting_times import Active
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape
 from tidemill.renderer.embedded.reduce.group_rows import GroupRows
-from tidemill.renderer.embedded.trace.order_index import SortColumn
+from tidemill.renderer.embedded.trace.row_order import SortColumn
+from tidemill.renderer.embedded.trace.sorted_rows import SortedRows
 
 __all__ = ["Values"]
 
@@ -20,7 +21,7 @@ class Values(GroupRows):
     """The values of a column with their counts."""
 
     def __init__(self, column: int, dtype: DType, given: int, shape: Shape, interner: Interner) -> None:
-        super().__init__([column], [SortColumn(shape.width, dtype)], given, shape, interner)
+        super().__init__([column], [SortColumn(0, dtype)], given, shape, interner)
         self._dtype = dtype
         self._interner = interner
 
@@ -39,15 +40,15 @@ class Values(GroupRows):
             high[at[last]] = codes[last]
         for here in self.move_large(group, active):
             for a in here.tolist():
-                low[a], high[a] = self._ends(tuple(group.codes(a).tolist()))
+                low[a], high[a] = _ends(self.index[tuple(group.codes(a).tolist())])
         return low, high
 
-    def _ends(self, key: tuple[int, ...]) -> tuple[int, int]:
-        """Return the codes of a group's least and greatest value; NULL sorts first, and is neither."""
-        last = self.rows.last(key)
-        first = self.rows.first(key)
-        if first is None or last is None or last[-2] == NULL:
-            return NULL, NULL
-        if first[-2] == NULL:
-            return int(self.rows.head(key, first[-1] + 1)[-2, -1]), last[-2]
-        return first[-2], last[-2]
+
+def _ends(rows: SortedRows) -> tuple[int, int]:
+    """Return the codes of the least and the greatest value; NULL sorts first, and is neither."""
+    first, last = rows.first(), rows.last()
+    if first is None or last is None or last[0] == NULL:
+        return NULL, NULL
+    if first[0] == NULL:
+        return int(rows.select(np.array([first[-1]]))[0, 0]), last[0]
+    return first[0], last[0]

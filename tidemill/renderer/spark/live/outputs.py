@@ -93,7 +93,7 @@ class Outputs:
     def _contents_on_disk(self, node: Output, at: Time | None, cold: Cold) -> Rows:
         schema, operator = node.schema, self._embedded.compiled.outputs[node]
         files = tuple(f for batch in cold.cold_batches for f in batch.files)
-        here = cold.layout.decoded(operator.spine.held(), self._embedded.compiled.interner)
+        here = cold.layout.decoded(operator.spine.updates_in_memory(), self._embedded.compiled.interner)
         parts = SpilledOutput(self._spark, self._spill_store.store, cold, files, here)
         names = list(schema.names)
         found = SpilledRows(

@@ -32,7 +32,7 @@ class SpilledState:
 
     def cold(self, name: str) -> Cold:
         """Return what is below a spine."""
-        return self.store.below(name, self.spines[name])
+        return self.store.spilled(name, self.spines[name])
 
     def read(self, name: str) -> DataFrame | None:
         """Return what an arrangement holds, all of it spilled before: values ``v0``, times ``t0``, weights ``w0``."""
@@ -61,21 +61,20 @@ class SpilledState:
     def add(self, name: str, files: Sequence[ColdFile]) -> None:
         """Have an arrangement hold what files hold."""
         cold = self.cold(name)
-        self.compiled.schedule.touched.append(_Addition(cold, list(cold.cold_batches)))
+        self.compiled.schedule.transaction.join(_Addition(cold), list(cold.cold_batches))
         cold.add(ColdBatch(tuple(files)))
 
 
 class _Addition:
     """A batch that was added below a spine, which the step may have to take away again."""
 
-    def __init__(self, cold: Cold, before: list[ColdBatch]) -> None:
+    def __init__(self, cold: Cold) -> None:
         self._cold = cold
-        self._before = before
 
     def commit(self) -> None:
         """Keep it. Merging comes when the step is taken: it takes long, and may fail."""
 
-    def rollback(self) -> None:
+    def rollback(self, state: list[ColdBatch]) -> None:
         """Have there what was there before."""
         self._cold.forget()
-        self._cold.cold_batches = self._before
+        self._cold.cold_batches = state

@@ -41,7 +41,7 @@ class OperatorState:
     def joined(self, node: Join, side: int) -> list[Frame]:
         """Return what a join has joined of one side: what is arranged less what is still pending at its port."""
         port = self._compiled.operators[node].ports[side]
-        later = [] if port.index is None else [port.index.everything()]
+        later = [] if port.index is None else [port.index.all_updates()]
         pending = [*later, *(block for blocks in port.rounds.values() for block in blocks)]
         source = node.inputs[side]
         return [*self._arranged(source), *(linear.negated(self.frame(source, b)) for b in pending if b.shape[1])]

@@ -1,0 +1,86 @@
+"""Batches: immutable arrays of updates sorted by the hash of their keys, and how such updates are laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import NamedTuple
+
+import attrs
+
+from tidemill.dataflow.lattice import Antichain
+from tidemill.expressions.types import DType
+from tidemill.renderer.embedded.kernels.times import advance_times
+from tidemill.renderer.embedded.kernels.updates import Block, Ints, consolidated_by, hashed
+
+__all__ = ["Batch", "UpdateLayout"]
+
+
+class Batch(NamedTuple):
+    """Updates sorted by the hash of their key columns.
+
+    The array may have more columns than there are hashes, with nothing in them: a part of it would not be contiguous,
+    and ``take`` copies the whole of what is not.
+    """
+
+    hashes: Ints
+    array: Block
+
+    @property
+    def updates(self) -> Block:
+        """The array, less the columns with nothing in them."""
+        return self.array[:, : len(self.hashes)]
+
+
+def _as_tuple(types: Iterable[DType | None]) -> tuple[DType | None, ...]:
+    return tuple(types)
+
+
+@attrs.frozen
+class UpdateLayout:
+    """How the updates of one trace are laid out: codes of values, coordinates of the time, weights."""
+
+    keys: tuple[int, ...]
+    """Which of the codes are the key."""
+    types: tuple[DType | None, ...] = attrs.field(converter=_as_tuple)
+    """What the codes stand for; None for plain numbers."""
+    coordinates: int
+    users: int
+    """How many of the coordinates, the first ones, are of user time: those are compacted."""
+    weights: int = 1
+
+    @cached_property
+    def rows(self) -> int:
+        """How many rows an array of updates has."""
+        return len(self.types) + self.coordinates + self.weights
+
+    @cached_property
+    def key_rows(self) -> slice | list[int]:
+        """The key, for arrays to be indexed by."""
+        first = self.keys[0] if self.keys else 0
+        adjacent = self.keys == tuple(range(first, first + len(self.keys)))
+        return slice(first, first + len(self.keys)) if adjacent else list(self.keys)
+
+    @cached_property
+    def _other_rows(self) -> slice | list[int]:
+        """The rows, weights aside, that tell updates of one key apart."""
+        others = [row for row in range(len(self.types) + self.coordinates) if row not in self.keys]
+        return slice(others[0], others[-1] + 1) if others[-1] - others[0] < len(others) else others
+
+    def sorted_batch(self, block: Block) -> Batch:
+        """Return updates as a batch."""
+        hashes = hashed(block[self.key_rows])
+        order = hashes.argsort()
+        return Batch(hashes.take(order), block.take(order, axis=1))
+
+    def compacted(self, block: Block, since: Antichain, hashes: Ints | None = None) -> Batch:
+        """Return updates as a batch, consolidated at times compacted to ``since``.
+
+        ``hashes`` are those of the keys, if the updates are a few sorted batches side by side. The array is the
+        caller's to give: its times are overwritten.
+        """
+        first = len(self.types)
+        advance_times(block[first : first + self.users], since)
+        runs = hashes is not None
+        hashes = hashed(block[self.key_rows]) if hashes is None else hashes
+        return Batch(*consolidated_by(hashes, block, self._other_rows, self.weights, runs=runs))

@@ -1,0 +1,120 @@
+"""Merging the batches of a spine: a bounded amount of work at a time, several merges side by side.
+
+Merging is where times are compacted and updates cancel. Neighbours of similar size are merged, so there are O(log n)
+batches, and an update is copied O(log n) times.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from tidemill.dataflow.lattice import Antichain
+from tidemill.renderer.embedded.kernels.updates import Block, Ints
+from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
+
+__all__ = ["Merge", "Merger"]
+
+RATIO: Final = 4
+"""Neighbouring batches are merged when the older is less than this many times the size of the newer."""
+
+
+class Merger:
+    """Merges batches of one layout, compacting times to the frontier that readers have reached by then."""
+
+    __slots__ = ("_layout", "_since")
+
+    def __init__(self, layout: UpdateLayout, since: Callable[[], Antichain]) -> None:
+        self._layout = layout
+        self._since = since
+
+    def work(
+        self, batches: Sequence[Batch], merges: Sequence[Merge], effort: int
+    ) -> tuple[tuple[Batch, ...], tuple[Merge, ...]]:
+        """Return the batches and merges after each merge has got on with as many updates as ``effort`` says.
+
+        The merges are those under way, and those of neighbours that have become similar in size.
+        """
+        batches, merges = list(batches), list(merges)
+        merges += self._begun(batches, merges)
+        working = tuple(merges)
+        while working:
+            for merge in working:
+                merge.work(effort)
+                if merge.result is not None:
+                    merges.remove(merge)
+                    place = next(i for i, batch in enumerate(batches) if batch is merge.older)
+                    batches[place : place + 2] = [merge.result] if len(merge.result.hashes) else []
+            working = self._begun(batches, merges)
+            merges += working
+        return tuple(batches), tuple(merges)
+
+    def _begun(self, batches: Sequence[Batch], merges: Sequence[Merge]) -> tuple[Merge, ...]:
+        """Return merges of neighbours of similar size that are in no merge yet, oldest first."""
+        taken = {id(batch) for merge in merges for batch in (merge.older, merge.newer)}
+        found: list[Merge] = []
+        for older, newer in itertools.pairwise(batches):
+            if len(older.hashes) < RATIO * len(newer.hashes) and id(older) not in taken and id(newer) not in taken:
+                found.append(Merge(older, newer, self._layout, self._since))
+                taken |= {id(older), id(newer)}
+        return tuple(found)
+
+
+class Merge:
+    """Two neighbouring batches being merged, a run of keys at a time, into arrays of their own."""
+
+    __slots__ = ("_array", "_at", "_filled", "_hashes", "_layout", "_since", "newer", "older", "result")
+
+    def __init__(self, older: Batch, newer: Batch, layout: UpdateLayout, since: Callable[[], Antichain]) -> None:
+        self.older = older
+        self.newer = newer
+        self.result: Batch | None = None
+        self._layout = layout
+        self._since = since
+        self._at = (0, 0)
+        self._filled = 0
+        self._hashes: Ints | None = None
+        self._array: Block | None = None
+
+    def work(self, effort: int) -> None:
+        """Merge about so many updates; with the last of them there is a result."""
+        if self.result is not None:  # what finished it has been rolled back, but it is the same merge
+            return
+        i, j = self._at
+        older, newer = self.older, self.newer
+        total = len(older.hashes) + len(newer.hashes)
+        if effort >= total - i - j:
+            end_i, end_j = len(older.hashes), len(newer.hashes)
+        else:  # up to a key, whose updates are not to be parted: only together can they cancel
+            big, at = (older, i) if len(older.hashes) - i >= len(newer.hashes) - j else (newer, j)
+            last = big.hashes[min(at + max(effort, 1), len(big.hashes)) - 1]
+            end_i, end_j = int(older.hashes.searchsorted(last, "right")), int(newer.hashes.searchsorted(last, "right"))
+        both = np.concatenate((older.array[:, i:end_i], newer.array[:, j:end_j]), axis=1)
+        hashes = np.concatenate((older.hashes[i:end_i], newer.hashes[j:end_j]))
+        merged = self._layout.compacted(both, self._since(), hashes)
+        self._at = (end_i, end_j)
+        if self._hashes is None and end_i + end_j == total:
+            self.result = merged
+            return
+        self._append(merged, total)
+        if end_i + end_j == total:
+            self._finish()
+
+    def _append(self, merged: Batch, total: int) -> None:
+        if self._hashes is None or self._array is None:
+            self._hashes = np.empty(total, np.int64)
+            self._array = np.empty((len(merged.array), total), np.int64)
+        start, self._filled = self._filled, self._filled + len(merged.hashes)
+        self._hashes[start : self._filled] = merged.hashes
+        self._array[:, start : self._filled] = merged.array
+
+    def _finish(self) -> None:
+        assert self._hashes is not None
+        assert self._array is not None
+        hashes, array = self._hashes[: self._filled], self._array
+        if self._filled < len(self._hashes) * 3 // 4:  # much has cancelled: do not hold on to the room it took
+            hashes, array = hashes.copy(), array[:, : self._filled].copy()
+        self.result = Batch(hashes, array)
