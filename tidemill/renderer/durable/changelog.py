@@ -119,7 +119,7 @@ class Changelogs:
     def _follow(self) -> None:
         followed = {name for c in self._changelogs.values() for name in c.outputs}
         for output, operator in self._executor.compiled.outputs.items():
-            operator.followed = output.name in followed
+            operator.has_followers = output.name in followed
 
     def listing(self) -> dict[str, list[str]]:
         """Return what a manifest names."""

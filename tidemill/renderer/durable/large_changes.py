@@ -165,7 +165,7 @@ class LargeChanges:
             change = LargeChange.of(one, inputs)
             self._hold(change)
             if change.node.key:
-                self._executor.keyed_input(change.node).keep_after(change.number)
+                self._executor.keyed_input(change.node).number_after(change.number)
 
     def require_flushed(self) -> None:
         """Return when all files of the run are on the disk; `StateError` where those of a pending change may not be."""

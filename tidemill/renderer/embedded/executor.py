@@ -17,9 +17,9 @@ from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.codec import decode
 from tidemill.renderer.embedded.kernels.times import advance
-from tidemill.renderer.embedded.kernels.updates import Block, Bools, consolidated
+from tidemill.renderer.embedded.kernels.updates import Bools, Times, UpdateArray, consolidated
 from tidemill.renderer.embedded.operators.input_output import OutputOperator
-from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
+from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
 from tidemill.renderer.embedded.schedule import Frontier
 from tidemill.renderer.embedded.state import operators_of, save
 from tidemill.renderer.runs.metrics import Metrics, OperatorMetrics
@@ -49,16 +49,16 @@ class EmbeddedExecutor:
     def queue(self, node: Input, change: Change) -> None:
         operator = self.compiled.inputs[node]
         if isinstance(change, Writes):
-            assert isinstance(operator, KeyedInputOperator)
+            assert isinstance(operator, UpsertInputOperator)
             operator.write(change)
         else:
             assert isinstance(change, Queued)
             operator.queue(change)
 
-    def keyed_input(self, node: Input) -> KeyedInputOperator:
+    def keyed_input(self, node: Input) -> UpsertInputOperator:
         """Return the operator of an input with a key."""
         operator = self.compiled.inputs[node]
-        assert isinstance(operator, KeyedInputOperator)
+        assert isinstance(operator, UpsertInputOperator)
         return operator
 
     def discard(self) -> None:
@@ -67,7 +67,7 @@ class EmbeddedExecutor:
                 operator.discard()
 
     def queued(self) -> Any:
-        return {o.ports[0]: o.ports[0].waiting.state for o in self.compiled.inputs.values()}
+        return {o.ports[0]: o.ports[0].pending.state for o in self.compiled.inputs.values()}
 
     def requeue(self, queued: Any) -> None:
         for port, state in queued.items():
@@ -82,7 +82,7 @@ class EmbeddedExecutor:
     def release(self, frontiers: Mapping[Input, Antichain]) -> None:
         """Begin a step: let go what is queued at times that are not beyond these frontiers."""
         self._set_uppers(self.compiled.uppers(dict(frontiers)))
-        for port in list(self.compiled.schedule.waiting):
+        for port in list(self.compiled.schedule.pending):
             port.release()
 
     def commit(self, since: Mapping[Output, Antichain]) -> None:
@@ -91,10 +91,10 @@ class EmbeddedExecutor:
         self._began = True
         ended = False
         for frontier in self.compiled.frontiers.values():
-            ended |= frontier.settled != frontier.upper and not frontier.upper.elements
-            frontier.settled = frontier.upper
+            ended |= frontier.lower != frontier.upper and not frontier.upper.elements
+            frontier.lower = frontier.upper
         for output, operator in self.compiled.outputs.items():
-            operator.kept = since[output]
+            operator.readers_since = since[output]
         schedule.transaction.commit()
         if ended:
             self._drop_ended()
@@ -102,7 +102,7 @@ class EmbeddedExecutor:
     def rollback(self) -> None:
         schedule = self.compiled.schedule
         for frontier in self.compiled.frontiers.values():
-            frontier.upper = frontier.settled
+            frontier.upper = frontier.lower
         self.compiled.root.clear()
         schedule.transaction.rollback()
 
@@ -122,8 +122,8 @@ class EmbeddedExecutor:
         # Where frontiers differed before, updates held back since then come in this step. What hangs on constants alone
         # is done for good once the first step after it has been.
         live = self.compiled.live(uppers) if self._constants_done else list(uppers)
-        schedule.mixed = len({uppers[f] for f in live}) > 1 or len({f.settled for f in live}) > 1
-        schedule.watched = schedule.mixed or schedule.users > 1 or self._retimes
+        schedule.frontiers_differ = len({uppers[f] for f in live}) > 1 or len({f.lower for f in live}) > 1
+        schedule.checks_frontiers = schedule.frontiers_differ or schedule.users > 1 or self._retimes
 
     # -- outputs ------------------------------------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ class EmbeddedExecutor:
         operator = self.compiled.outputs[node]
         return self.rows(operator.schema, operator.spine.all_updates(), at)
 
-    def rows(self, schema: Schema, block: Block, at: Time | None) -> Rows:
+    def rows(self, schema: Schema, block: UpdateArray, at: Time | None) -> Rows:
         """Return what updates come to at a time, or after all times."""
         k, users = len(schema), len(self.graph.coordinates)
         if at is not None:
@@ -141,7 +141,7 @@ class EmbeddedExecutor:
 
     def take_unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
         operator = self.compiled.outputs[node]
-        found = self.updates(operator.schema, operator.unread_together(), lower, upper)
+        found = self.updates(operator.schema, operator.unread_updates(), lower, upper)
         operator.unread = []
         return found
 
@@ -157,9 +157,9 @@ class EmbeddedExecutor:
     def step_updates(self, node: Output) -> Updates:
         """Return the updates of an output in the step at hand, where it is followed."""
         operator = self.compiled.outputs[node]
-        return self.updates(operator.schema, operator.fresh(), operator.frontier.settled, operator.frontier.upper)
+        return self.updates(operator.schema, operator.fresh(), operator.frontier.lower, operator.frontier.upper)
 
-    def updates(self, schema: Schema, block: Block, lower: Antichain, upper: Antichain) -> Updates:
+    def updates(self, schema: Schema, block: UpdateArray, lower: Antichain, upper: Antichain) -> Updates:
         """Return updates by value."""
         k = len(schema)
         table = decode(schema, block[:k], self.compiled.interner)
@@ -179,16 +179,16 @@ class EmbeddedExecutor:
         self.compiled.interner.release(used)
         return before - self.metrics().state_rows
 
-    def _blocks(self) -> Iterator[Block]:
+    def _blocks(self) -> Iterator[UpdateArray]:
         """Merge all arrangements, and give all blocks that are held."""
         for operator in operators_of(self.compiled.root):
-            for store in operator.stores().values():
+            for store in operator.spines().values():
                 store.exert()
                 yield store.updates_in_memory()
                 if store.spilled is not None:
                     yield store.spilled.updates_in_memory()
             for port in operator.ports:
-                yield from port.waiting.blocks()
+                yield from port.pending.arrays()
                 if port.index is not None:
                     port.index.exert()
             if isinstance(operator, OutputOperator):
@@ -199,7 +199,7 @@ class EmbeddedExecutor:
 
     def _measure(self, node: Node) -> OperatorMetrics:
         o = self.compiled.operators[node]
-        waiting = sum(p.waiting.size for p in o.ports)
+        waiting = sum(p.pending.size for p in o.ports)
         check = self.compiled.checks.get(node)  # a unique input holds its rows, to check them
         holding = [o] if check is None else [o, check]
         return OperatorMetrics(
@@ -224,6 +224,6 @@ class EmbeddedExecutor:
         self.compiled.interner.forget()
 
 
-def _at_or_before(times: Block, time: Time) -> Bools:
+def _at_or_before(times: Times, time: Time) -> Bools:
     seen: Bools = np.less_equal(times, np.array(time)[:, None]).all(axis=0)
     return seen

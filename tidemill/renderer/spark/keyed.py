@@ -19,7 +19,7 @@ from tidemill.expressions.schema import Schema
 from tidemill.renderer.spark.failures import with_encoded_errors
 from tidemill.renderer.spark.frames import DIFF, Frame, checkpointed, consolidated, is_small, materialised, times
 from tidemill.renderer.spark.keyed_tasks import DUE, KIND, NEW, STORE, KeyedTask, Layout, layout_of
-from tidemill.renderer.spark.state import Loops
+from tidemill.renderer.spark.state import Round
 from tidemill.renderer.spark.types import spark_type, struct
 
 __all__ = ["KeyedResult", "KeyedRound", "as_lines", "first_pending_line", "touched"]
@@ -40,7 +40,7 @@ class KeyedRound:
 
     node: Node
     users: int
-    now: Loops
+    now: Round
     lower: Antichain
     upper: Antichain
     one_time: bool = attrs.field(default=False, kw_only=True)

@@ -39,7 +39,7 @@ from tidemill.renderer.spark.dataframes import constant, rows_of
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, united
 from tidemill.renderer.spark.join import joined
 from tidemill.renderer.spark.keyed import KeyedRound, first_pending_line
-from tidemill.renderer.spark.state import Loops, Trace
+from tidemill.renderer.spark.state import Round, Trace
 from tidemill.renderer.spark.strategy import Strategy
 from tidemill.renderer.spark.usage import Usage
 
@@ -79,11 +79,11 @@ class Step:
         self._usage = Usage(graph, whole=self.keeps_state)
         self._one_time = self._is_at_one_time()
         self._traces: dict[tuple[Node, int], Trace] = {}
-        self._rounds_to_run: dict[Scope, set[Loops]] = defaultdict(set)
-        self._sent: dict[tuple[Node, Loops], list[Frame]] = defaultdict(list)
-        self._pending: dict[tuple[Node, Loops], list[DataFrame]] = defaultdict(list)
+        self._rounds_to_run: dict[Scope, set[Round]] = defaultdict(set)
+        self._sent: dict[tuple[Node, Round], list[Frame]] = defaultdict(list)
+        self._pending: dict[tuple[Node, Round], list[DataFrame]] = defaultdict(list)
         self._leaving: dict[Node, list[Frame]] = defaultdict(list)
-        self._running: dict[Scope, Loops] = {}
+        self._running: dict[Scope, Round] = {}
 
     def run(self) -> None:
         """Go through the whole graph."""
@@ -121,14 +121,14 @@ class Step:
 
     # -- scopes and rounds ----------------------------------------------------------------------------------------
 
-    def _run(self, scope: Scope, now: Loops) -> None:
+    def _run(self, scope: Scope, now: Round) -> None:
         for item in self._graph.plan(scope):
             if isinstance(item, Scope):
                 self._loop(item, now)
             elif self._usage.is_used(item):
                 self.deltas[item] = self._shared(item, self._delta(item, now), now)
 
-    def _loop(self, scope: Scope, outside: Loops) -> None:
+    def _loop(self, scope: Scope, outside: Round) -> None:
         """Run all rounds within a round of the scope around, including those that these schedule."""
         if any(self.deltas.get(n.inputs[0]) is not None for n in self._usage.nodes_of(scope, Enter)):
             self._rounds_to_run[scope].add((*outside, 0))
@@ -146,29 +146,29 @@ class Step:
                     self._leaving[node].append(linear.left_scope(delta))
         self._running.pop(scope, None)
 
-    def _schedule_round(self, scope: Scope, now: Loops) -> None:
+    def _schedule_round(self, scope: Scope, now: Round) -> None:
         """Schedule a round, and the rounds around it in outer loops as far as they are not running."""
         while now and self._running.get(scope) != now:
             self._rounds_to_run[scope].add(now)
             assert scope.parent is not None
             scope, now = scope.parent, now[:-1]
 
-    def _send_later(self, node: Node, at: Loops, frame: Frame) -> None:
+    def _send_later(self, node: Node, at: Round, frame: Frame) -> None:
         self._sent[node, at].append(frame)
         self._schedule_round(node.scope, at)
 
-    def _add_pending(self, node: Node, at: Loops, due: DataFrame) -> None:
+    def _add_pending(self, node: Node, at: Round, due: DataFrame) -> None:
         self._pending[node, at].append(due)
         self._schedule_round(node.scope, at)
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
-    def _delta(self, node: Node, now: Loops) -> Frame | None:
+    def _delta(self, node: Node, now: Round) -> Frame | None:
         """Return a node's updates in a round; None where there are known to be none."""
         made: Frame | None = getattr(self, _RULES.of(node))(node, now)
         return united([f for f in (made, *self._sent.pop((node, now), ())) if f is not None])
 
-    def _shared(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
+    def _shared(self, node: Node, frame: Frame | None, now: Round) -> Frame | None:
         """Return the updates, materialised where several nodes or later rounds read them."""
         del now
         if frame is None:
@@ -182,24 +182,24 @@ class Step:
         return [self.deltas.get(source) for source in node.inputs]
 
     @_rule(Input)
-    def of_input(self, node: Input, _now: Loops) -> Frame | None:
+    def of_input(self, node: Input, _now: Round) -> Frame | None:
         return constant(self._spark, node, self._users) if node.rows is not None else self._input_frames[node]
 
     @_rule(Enter)
-    def of_enter(self, node: Enter, now: Loops) -> Frame | None:
+    def of_enter(self, node: Enter, now: Round) -> Frame | None:
         (frame,) = self._inputs(node)
         return linear.entered(frame) if frame is not None and now[-1] == 0 else None
 
     @_rule(Leave)
-    def of_leave(self, node: Leave, _now: Loops) -> Frame | None:
+    def of_leave(self, node: Leave, _now: Round) -> Frame | None:
         return united(self._leaving.pop(node, []))
 
     @_rule(Variable)
-    def of_variable(self, _node: Variable, _now: Loops) -> None:
+    def of_variable(self, _node: Variable, _now: Round) -> None:
         """Return nothing: a variable's updates are sent to it by the round before."""
 
     @_rule(Feedback)
-    def of_feedback(self, node: Feedback, now: Loops) -> None:
+    def of_feedback(self, node: Feedback, now: Round) -> None:
         """Send a round's changes, consolidated, to the next round, unless the limit forbids it."""
         (frame,) = self._inputs(node)
         after, limits = now[-1] + 1, node.limits
@@ -215,11 +215,11 @@ class Step:
         self._send_later(node.variable, (*now[:-1], after), moved)
 
     @_rule(Concat)
-    def of_concat(self, node: Node, _now: Loops) -> Frame | None:
+    def of_concat(self, node: Node, _now: Round) -> Frame | None:
         return united([f for f in self._inputs(node) if f is not None])
 
     @_rule(Join)
-    def of_join(self, node: Join, now: Loops) -> Frame | None:
+    def of_join(self, node: Join, now: Round) -> Frame | None:
         """Return each side's new updates joined with the other's, and with those of earlier rounds."""
         inputs = self._inputs(node)
         left, right = (f if f is None else self._strategy.prepared(f) for f in inputs)
@@ -239,11 +239,11 @@ class Step:
                 self._trace(node, side).append(batch, now)
         return _joined_pairs(node, pairs)
 
-    def _stored(self, trace: Trace, now: Loops) -> list[Frame]:
+    def _stored(self, trace: Trace, now: Round) -> list[Frame]:
         trace.compact()
         return trace.before(now)
 
-    def _by_round(self, frame: Frame | None) -> list[tuple[Loops, Frame]]:
+    def _by_round(self, frame: Frame | None) -> list[tuple[Round, Frame]]:
         """Return the updates of several rounds by round."""
         whole = materialised(frame) if frame is not None else None
         if whole is None:
@@ -252,7 +252,7 @@ class Step:
         return [(at, whole.of(_at(whole.data, self._users, at), cheap=True)) for at in found]
 
     @_rule(Threshold)
-    def of_threshold(self, node: Threshold, now: Loops) -> Frame | None:
+    def of_threshold(self, node: Threshold, now: Round) -> Frame | None:
         (frame,) = self._inputs(node)
         if frame is None and (node, now) not in self._pending:
             return None
@@ -263,7 +263,7 @@ class Step:
                 return self._distinct(node, frame, now)
         return self._keyed(node, frame, now)
 
-    def _distinct(self, node: Threshold, frame: Frame, now: Loops) -> Frame | None:
+    def _distinct(self, node: Threshold, frame: Frame, now: Round) -> Frame | None:
         new, trace = materialised(consolidated(frame)), self._trace(node)
         if new is None:
             return None
@@ -273,7 +273,7 @@ class Step:
         return change
 
     @_rule(Reduce)
-    def of_reduce(self, node: Reduce, now: Loops) -> Frame | None:
+    def of_reduce(self, node: Reduce, now: Round) -> Frame | None:
         (frame,) = self._inputs(node)
         if frame is None and (node, now) not in self._pending:
             return None
@@ -281,7 +281,7 @@ class Step:
             return native.aggregated(node, frame)
         return self._keyed(node, frame, now)
 
-    def _keyed(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
+    def _keyed(self, node: Node, frame: Frame | None, now: Round) -> Frame | None:
         keyed = KeyedRound(node, self._users, now, *self._interval(node), one_time=self._one_time)
         due = _united_data(self._pending.pop((node, now), []))
         if not now and not self.keeps_state:
@@ -306,17 +306,17 @@ class Step:
         """Store what a round adds to a keyed operator's arrangements, where state is kept."""
 
     @_rule(*linear.RULES)
-    def of_linear(self, node: Node, _now: Loops) -> Frame | None:
+    def of_linear(self, node: Node, _now: Round) -> Frame | None:
         (frame,) = self._inputs(node)
         return None if frame is None else linear.RULES.of(node)(node, frame, self._strategy)
 
     @_rule(Arrange)
-    def of_same(self, node: Node, _now: Loops) -> Frame | None:
+    def of_same(self, node: Node, _now: Round) -> Frame | None:
         (frame,) = self._inputs(node)
         return frame
 
     @_rule(Consolidate, Output)
-    def of_consolidated(self, node: Node, _now: Loops) -> Frame | None:
+    def of_consolidated(self, node: Node, _now: Round) -> Frame | None:
         (frame,) = self._inputs(node)
         return None if frame is None else consolidated(frame)
 
@@ -333,12 +333,12 @@ def _united_data(found: list[DataFrame]) -> DataFrame | None:
     return data
 
 
-def _rounds_in(data: DataFrame, users: int, coordinates: int) -> list[Loops]:
+def _rounds_in(data: DataFrame, users: int, coordinates: int) -> list[Round]:
     loops = [f"t{i}" for i in range(users, coordinates)]
     return sorted(tuple(row) for row in data.select(*loops).distinct().collect())
 
 
-def _at(data: DataFrame, users: int, at: Loops) -> DataFrame:
+def _at(data: DataFrame, users: int, at: Round) -> DataFrame:
     here = F.lit(True)
     for i, iteration in enumerate(at):
         here &= F.col(f"t{users + i}") == iteration

@@ -8,22 +8,22 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Reduce
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Block, Ints
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
-from tidemill.renderer.embedded.operators.interesting_times import Active
+from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.schedule import Schedule
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs.registry import Registry
 
-__all__ = ["LOGICS", "Around", "Logic", "Wanted"]
+__all__ = ["LOGICS", "Around", "DesiredOutput", "Logic"]
 
 
-class Wanted(NamedTuple):
+class DesiredOutput(NamedTuple):
     """The rows a Reduce should give: the active time of each (ascending), its codes, its count."""
 
-    active: Ints
-    codes: Block
+    at: Ints
+    codes: Codes
     counts: Ints
 
 
@@ -35,15 +35,15 @@ class Logic(Protocol):
     keyed_output: bool
     """Whether its rows begin with the key."""
 
-    def gather(self, keys: Block, owner: Ints, new: Block) -> list[Stored]:
+    def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> list[Stored]:
         """Return all updates of the keys, those stored and the new ones, whose keys' numbers are given; store these."""
 
-    def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
+    def desired(self, keys: Codes, interesting: InterestingTimes, seen: list[Stored]) -> DesiredOutput:
         """Return the rows that should be there at each active time."""
 
-    def stores(self) -> dict[str, Spine]: ...
+    def spines(self) -> dict[str, Spine]: ...
 
-    def refilled(self) -> None: ...
+    def drop_derived(self) -> None: ...
 
 
 class Around(NamedTuple):

@@ -14,7 +14,7 @@ from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.durable.spill_files import ColdFile
 from tidemill.renderer.durable.start import State
 from tidemill.renderer.embedded.operators.input_output import InputOperator
-from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
+from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.queued import Change
 from tidemill.renderer.spark.frames import Frame, united
@@ -91,7 +91,7 @@ class SparkExecutor:
         self._embedded.commit(since)
         self._outputs.commit()
         if self._on_executors:
-            self._spill_store.refilled()
+            self._spill_store.drop_derived()
             self._large_changes.log_began_anew()
             self._spill_store.began_anew()
             self._on_executors, self._untidy = False, True
@@ -101,7 +101,7 @@ class SparkExecutor:
         self._large_changes.rollback()
         self._outputs.rollback()
         if self._on_executors:
-            self._spill_store.refilled()
+            self._spill_store.drop_derived()
             self._on_executors = False
 
     def tidy(self) -> None:
@@ -147,13 +147,13 @@ class SparkExecutor:
                 frame, files[node] = upserted(state, node, changes, operator.ports[0].take())
             else:
                 frames = [frame_of_change(self._spark, self._spill_store.store, c) for c in changes]
-                block = operator.taken() if self._is_large(operator) else None
+                block = operator.take_step_updates() if self._is_large(operator) else None
                 if block is None:
                     files[node] = [f for c in changes for f in c.files]
-                elif block.shape[1] > self._in_driver or not isinstance(operator, KeyedInputOperator):
+                elif block.shape[1] > self._in_driver or not isinstance(operator, UpsertInputOperator):
                     frames.append(frame_of(self._spark, compiled, node.schema, block))
                 else:
-                    operator.hand(block)
+                    operator.inject(block)
                 frame = united(frames)
             if frame is not None:
                 found[node] = frame

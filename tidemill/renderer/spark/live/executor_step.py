@@ -23,7 +23,7 @@ from tidemill.dataflow.nodes import Arrange, Enter, Input, Join, Leave, Map, Nod
 from tidemill.dataflow.scopes import Scope
 from tidemill.expressions.types import INT64
 from tidemill.renderer.durable.spill_files import ColdFile
-from tidemill.renderer.embedded.kernels.updates import Block, stacked
+from tidemill.renderer.embedded.kernels.updates import UpdateArray, stacked
 from tidemill.renderer.embedded.kernels.updates import consolidated as consolidated_block
 from tidemill.renderer.embedded.operators.keyed import NEW as NEW_PORT
 from tidemill.renderer.embedded.operators.keyed import PENDING, KeyedOperator
@@ -37,7 +37,7 @@ from tidemill.renderer.spark.live.frontier_split import FrontierSplit, is_beyond
 from tidemill.renderer.spark.live.spilled_state import SpilledState
 from tidemill.renderer.spark.live.state_files import file_columns
 from tidemill.renderer.spark.live.state_frames import OperatorState, block_of, encoded, pending_block, pending_lines
-from tidemill.renderer.spark.state import Loops, Trace
+from tidemill.renderer.spark.state import Round, Trace
 from tidemill.renderer.spark.step import Step
 from tidemill.renderer.spark.strategy import Strategy
 from tidemill.renderer.spark.usage import affected, outermost_loop
@@ -67,7 +67,7 @@ class ExecutorStep(Step):
         self._in_driver = state.in_driver
         self._state = OperatorState(state.spark, state.compiled, functools.cache(state.read))
         self._frontier_split = FrontierSplit(state.compiled)
-        self._driver_updates: dict[tuple[Node, int, Loops], list[Block]] = defaultdict(list)
+        self._driver_updates: dict[tuple[Node, int, Round], list[UpdateArray]] = defaultdict(list)
         """Updates in the driver for an operator that executors run, by its port and the round."""
         self._additions: dict[str, list[DataFrame]] = defaultdict(list)
         """Updates to be written below arrangements, by the names of these."""
@@ -91,9 +91,9 @@ class ExecutorStep(Step):
     def _show(self, output: Output, files: Sequence[ColdFile]) -> None:
         """Show changes to those who read an output: from the disk, where they are many."""
         operator = self._compiled.outputs[output]
-        if not files or (output.changes is False and not operator.followed):
+        if not files or (output.changes is False and not operator.has_followers):
             return
-        if sum(f.rows for f in files) > self._in_driver and not operator.followed:
+        if sum(f.rows for f in files) > self._in_driver and not operator.has_followers:
             self.unread[output] = tuple(files)
         else:
             operator.show(self._spilled.block(_spine(output), files))
@@ -109,11 +109,11 @@ class ExecutorStep(Step):
 
     def _interval(self, node: Node) -> tuple[Antichain, Antichain]:
         frontier = self._compiled.operators[node].frontier
-        return frontier.settled, frontier.upper
+        return frontier.lower, frontier.upper
 
     # -- who does what ------------------------------------------------------------------------------------------------
 
-    def _run(self, scope: Scope, now: Loops) -> None:
+    def _run(self, scope: Scope, now: Round) -> None:
         if scope.parent is not None:
             super()._run(scope, now)
             return
@@ -202,7 +202,7 @@ class ExecutorStep(Step):
                 operator.ports[NEW_PORT].put(feed_sums(layout, operator, block), ())
             self._run_in_driver(operator)
         finally:
-            cast("AggregateLogic", cast("ReduceOperator", operator).logic).take_sums(None)
+            cast("AggregateLogic", cast("ReduceOperator", operator).logic).take_presummed(None)
         return True
 
     # -- updates in the driver -----------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ class ExecutorStep(Step):
 
     # -- updates for later steps ----------------------------------------------------------------------------------
 
-    def _hold_back(self, node: Node, frame: Frame, now: Loops) -> Frame | None:
+    def _hold_back(self, node: Node, frame: Frame, now: Round) -> Frame | None:
         """Leave updates beyond the frontier of a reader pending in the driver, and return the others."""
         rest, beyond = self._frontier_split.split(node, frame)
         if beyond is not None:
@@ -248,7 +248,7 @@ class ExecutorStep(Step):
                 self._take_from_driver(cast("Scope", outermost_loop(node.scope)))
         return rest
 
-    def _send_later(self, node: Node, at: Loops, frame: Frame) -> None:
+    def _send_later(self, node: Node, at: Round, frame: Frame) -> None:
         rest = self._hold_back(node, frame, at) if isinstance(node, Variable) else frame
         if rest is not None:
             super()._send_later(node, at, rest)
@@ -269,7 +269,7 @@ class ExecutorStep(Step):
 
     # -- arrangements and outputs --------------------------------------------------------------------------------------
 
-    def _shared(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
+    def _shared(self, node: Node, frame: Frame | None, now: Round) -> Frame | None:
         if frame is not None and isinstance(node, (Arrange, Output)):
             frame = self._arranged(node, frame, now)
         if frame is not None and self._compiled.operators[node].ports:  # others only pass on what was looked at
@@ -279,7 +279,7 @@ class ExecutorStep(Step):
         self._compiled.operators[node].records_out += _known_rows([frame])
         return frame
 
-    def _arranged(self, node: Node, frame: Frame, now: Loops) -> Frame | None:
+    def _arranged(self, node: Node, frame: Frame, now: Round) -> Frame | None:
         """Add updates to an arrangement or output, in the driver or on the disk; return them, materialised."""
         cheap = frame.cheap and isinstance(node, Arrange)
         change = frame if cheap else materialised(frame)
@@ -290,7 +290,7 @@ class ExecutorStep(Step):
             self._additions[_spine(node)].append(file_columns(change))
         return change
 
-    def _delta(self, node: Node, now: Loops) -> Frame | None:
+    def _delta(self, node: Node, now: Round) -> Frame | None:
         if not (isinstance(node, Input) and node.key):  # these count writes
             came = [self._input_frames.get(node)] if isinstance(node, Input) else super()._inputs(node)
             small = [b.shape[1] for i in range(len(came)) for b in self._driver_updates.get((node, i, now), ())]
@@ -301,7 +301,7 @@ class ExecutorStep(Step):
         """Return whether updates in the driver came to an arrangement, besides those in files."""
         return (source, 0, ()) in self._driver_updates or (node, 0, ()) in self._driver_updates
 
-    def _arranged_in_driver(self, node: Node, frame: Frame, now: Loops) -> bool:
+    def _arranged_in_driver(self, node: Node, frame: Frame, now: Round) -> bool:
         """Add a small change to an arrangement or output in the driver, unless in a loop; return whether so."""
         if now or frame.rows is None or frame.rows > self._in_driver:
             return False
@@ -325,7 +325,7 @@ class ExecutorStep(Step):
 
     # -- rules that differ --------------------------------------------------------------------------------------------
 
-    def of_input(self, node: Input, now: Loops) -> Frame | None:
+    def of_input(self, node: Input, now: Round) -> Frame | None:
         frame = self._input_frames.get(node)
         small = [self._state.frame(node, block) for block in self._driver_updates.get((node, 0, now), ())]
         frame = united(small if frame is None else [frame, *small])

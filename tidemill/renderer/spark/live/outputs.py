@@ -118,7 +118,7 @@ class Outputs:
         schema, operator, coordinates = node.schema, embedded.compiled.outputs[node], embedded.graph.coordinates
         cold, files = self._spill_store.cold(node), self._unread[node]
         assert cold is not None
-        here = cold.layout.decoded(operator.unread_together(), embedded.compiled.interner)
+        here = cold.layout.decoded(operator.unread_updates(), embedded.compiled.interner)
         parts = SpilledOutput(self._spark, store, cold, files, here)
         names = [*schema.names, *Names.of(coordinates, None, "diff").times, "diff"]
         found = SpilledUpdates(

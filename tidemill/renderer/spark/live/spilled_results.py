@@ -17,7 +17,7 @@ from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.expressions.schema import Field, Schema
 from tidemill.renderer.durable.spill_files import ColdFile, read_file
 from tidemill.renderer.durable.spilled import Cold, ColdStore
-from tidemill.renderer.embedded.kernels.updates import Block, consolidated, stacked
+from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated, stacked
 from tidemill.renderer.spark.live.state_files import read_files
 from tidemill.renderer.spark.types import struct
 
@@ -89,7 +89,7 @@ class SpilledOutput:
     in_driver: pa.Table
     """Those in the driver, by value: codes may be released meanwhile."""
 
-    def updates(self) -> Block:
+    def updates(self) -> UpdateArray:
         """Return all updates, brought to the driver."""
         layout, interner = self.cold.layout, self.store.interner
         tables = [read_file(self.store.folder, layout, f) for f in self.files]

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.renderer.durable.spill_files import ColdBatch, ColdFile, read_file
 from tidemill.renderer.durable.spilled import Cold, ColdStore
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.embedded.kernels.updates import Block
+from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.spark.live.state_files import read_files, write_files
 
@@ -46,7 +46,7 @@ class SpilledState:
         """Return what files of an arrangement hold, as they are on the disk."""
         return read_files(self.spark, self.store, self.cold(name).layout, files)
 
-    def block(self, name: str, files: Sequence[ColdFile]) -> Block:
+    def block(self, name: str, files: Sequence[ColdFile]) -> UpdateArray:
         """Return what files of an arrangement hold, brought to the driver."""
         layout = self.cold(name).layout
         tables = [read_file(self.store.folder, layout, f) for f in files]

@@ -14,7 +14,7 @@ from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64, DType
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.codec import decode_column, encode_column
-from tidemill.renderer.embedded.kernels.updates import Block
+from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.spark import linear
 from tidemill.renderer.spark.frames import DIFF, Frame, names, times
 from tidemill.renderer.spark.keyed import as_lines
@@ -34,7 +34,7 @@ class OperatorState:
         self._read = read
         """Return what is stored of the arrangement with a name, as `SpilledState.read` does."""
 
-    def frame(self, source: Node, block: Block) -> Frame:
+    def frame(self, source: Node, block: UpdateArray) -> Frame:
         """Return updates of a node that the driver holds."""
         return frame_of(self._spark, self._compiled, source.schema, block)
 
@@ -70,7 +70,7 @@ class OperatorState:
         return [] if data is None else [Frame(as_updates(data, width, coordinates), width, coordinates, cheap=True)]
 
 
-def frame_of(spark: SparkSession, compiled: Compiled, schema: Schema, block: Block) -> Frame:
+def frame_of(spark: SparkSession, compiled: Compiled, schema: Schema, block: UpdateArray) -> Frame:
     """Return updates in the driver as a DataFrame; what is the same in all of them is a literal, which Spark uses."""
     width, coordinates = len(schema), len(block) - len(schema) - 1
     inside = names(width, coordinates)
@@ -88,26 +88,26 @@ def frame_of(spark: SparkSession, compiled: Compiled, schema: Schema, block: Blo
     return Frame(data, width, coordinates, time, block.shape[1], cheap=True, consolidated=True)
 
 
-def block_of(compiled: Compiled, schema: Schema, frame: Frame) -> Block:
+def block_of(compiled: Compiled, schema: Schema, frame: Frame) -> UpdateArray:
     """Return a DataFrame's updates, brought to the driver."""
     types = [*(f.dtype for f in schema), *[INT64] * (frame.coordinates + 1)]
     return encoded(frame.data.select(*names(frame.width, frame.coordinates)).toArrow(), types, compiled)
 
 
-def pending_lines(spark: SparkSession, compiled: Compiled, node: Node, block: Block) -> DataFrame:
+def pending_lines(spark: SparkSession, compiled: Compiled, node: Node, block: UpdateArray) -> DataFrame:
     """Return pending times of a keyed operator's keys as lines of its table."""
     layout = layout_of(node)
     wanted, types = _keys_and_times(layout)
     return as_lines(layout, DUE, _data(spark, compiled, _fields(wanted, types), block), wanted)
 
 
-def pending_block(compiled: Compiled, node: Node, lines: DataFrame) -> Block:
+def pending_block(compiled: Compiled, node: Node, lines: DataFrame) -> UpdateArray:
     """Return such lines as keys and times, brought to the driver."""
     wanted, types = _keys_and_times(layout_of(node))
     return encoded(lines.select(*wanted).toArrow(), types, compiled)
 
 
-def encoded(table: pa.Table, types: Sequence[DType], compiled: Compiled) -> Block:
+def encoded(table: pa.Table, types: Sequence[DType], compiled: Compiled) -> UpdateArray:
     """Return a table's columns as codes."""
     block = np.empty((len(types), len(table)), np.int64)
     for i, dtype in enumerate(types):
@@ -124,6 +124,6 @@ def _fields(wanted: Sequence[str], types: Sequence[DType]) -> Schema:
     return Schema(tuple(Field(name, dtype) for name, dtype in zip(wanted, types, strict=True)))
 
 
-def _data(spark: SparkSession, compiled: Compiled, fields: Schema, block: Block) -> DataFrame:
+def _data(spark: SparkSession, compiled: Compiled, fields: Schema, block: UpdateArray) -> DataFrame:
     arrays = [decode_column(codes, f.dtype, compiled.interner) for codes, f in zip(block, fields, strict=True)]
     return spark.createDataFrame(pa.table(dict(zip(fields.names, arrays, strict=True))), schema=struct(fields))

@@ -14,8 +14,8 @@ from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
 from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.durable.spill_files import ColdFile
-from tidemill.renderer.embedded.kernels.updates import Block
-from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
+from tidemill.renderer.embedded.kernels.updates import UpdateArray
+from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
 from tidemill.renderer.spark.frames import Frame
 from tidemill.renderer.spark.live.incoming import frame_of_change
 from tidemill.renderer.spark.live.spilled_state import SpilledState
@@ -29,14 +29,14 @@ _IS_PUT, _NUMBER = "puts", "number"
 
 
 def upserted(
-    state: SpilledState, node: Input, changes: Sequence[LargeChange], block: Block | None
+    state: SpilledState, node: Input, changes: Sequence[LargeChange], block: UpdateArray | None
 ) -> tuple[Frame | None, Sequence[ColdFile]]:
     """Take in writes to an input with a key, in files and in the driver; return what they change, and its files.
 
     Where that is little, it is handed to the input's operator in the driver: None, and no files.
     """
     name, operator = f"{node.id}/spine", state.compiled.inputs[node]
-    assert isinstance(operator, KeyedInputOperator)
+    assert isinstance(operator, UpsertInputOperator)
     writes = [_writes_in_files(state, change) for change in changes]
     if block is not None:
         writes.append(_writes_in_driver(state, node, block))
@@ -47,7 +47,7 @@ def upserted(
         if rows:
             changed = state.block(name, files)
             operator.rows.append(changed)
-            operator.hand(changed)
+            operator.inject(changed)
         remove_files(state.store, files)
         return None, []
     state.add(name, files)
@@ -65,8 +65,8 @@ def _writes_in_files(state: SpilledState, change: LargeChange) -> DataFrame:
     return data.select(*row, "t0", F.lit(change.diff > 0).alias(_IS_PUT), F.lit(change.number).alias(_NUMBER))
 
 
-def _writes_in_driver(state: SpilledState, node: Input, block: Block) -> DataFrame:
-    """Return writes in the driver, as `KeyedInputOperator` holds them, with the same columns."""
+def _writes_in_driver(state: SpilledState, node: Input, block: UpdateArray) -> DataFrame:
+    """Return writes in the driver, as `UpsertInputOperator` holds them, with the same columns."""
     schema, k = node.schema, len(node.schema)
     more = Schema((*schema, Field(_IS_PUT, INT64), Field(_NUMBER, INT64)))
     data = frame_of(state.spark, state.compiled, more, np.concatenate((block, np.ones_like(block[:1])))).data
