@@ -17,9 +17,9 @@ import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.kernels.times import beyond
-from tidemill.renderer.embedded.kernels.updates import Block, Ints, expand, grouped
+from tidemill.renderer.embedded.kernels.updates import UpdateArray, Ints, expand, grouped, Times
 
-__all__ = ["Active", "PartialActive", "Seeds", "SingleActive", "TotalActive", "find_active"]
+__all__ = ["InterestingTimes", "PartiallyOrderedTimes", "Seeds", "SingleTime", "TotallyOrderedTimes", "find_interesting_times"]
 
 _MOBIUS_CELLS: Final = 1 << 22
 """Coefficients worked out at once."""
@@ -28,40 +28,40 @@ Pairs: TypeAlias = tuple[Ints, Ints, Ints]
 """(active time, what, coefficient)"""
 
 
-class ActiveTimes:
+class InterestingTimes:
     """What all forms have in common."""
 
     def __len__(self) -> int:
         raise NotImplementedError
 
-    def of_wanted(self) -> Pairs:
+    def coefficients(self) -> Pairs:
         """Return at which active times, and how often, what is wanted at one goes into the change."""
         raise NotImplementedError
 
-    def of_had(self, keys: Ints, times: Block) -> Pairs:
+    def retractions(self, keys: Ints, times: Times) -> Pairs:
         """Return at which active times, and how often, an earlier output update goes out of the change."""
         raise NotImplementedError
 
-    def change(self, wanted: Ints) -> Ints:
+    def change(self, desired: Ints) -> Ints:
         """Return, for each active time, how these counts, wanted at each of them, differ from those before it."""
         change = np.zeros(len(self), np.int64)
-        at, what, coefficient = self.of_wanted()
-        np.add.at(change, at, coefficient * wanted.take(what))
+        at, what, coefficient = self.coefficients()
+        np.add.at(change, at, coefficient * desired.take(what))
         return change
 
-    def given(self, keys: Ints, times: Block, counts: Ints) -> Ints:
+    def produced(self, keys: Ints, times: Times, counts: Ints) -> Ints:
         """Return, for each active time, by how much earlier output updates change there what is seen of them."""
         change = np.zeros(len(self), np.int64)
         some = counts.nonzero()[0]
-        at, what, coefficient = self.of_had(keys.take(some), times.take(some, axis=1))
+        at, what, coefficient = self.retractions(keys.take(some), times.take(some, axis=1))
         np.add.at(change, at, coefficient * counts.take(some).take(what))
         return change
 
 
-class SingleActive(ActiveTimes):
+class SingleTime(InterestingTimes):
     """One active time for each key, the same for all; every update is at or before it."""
 
-    def __init__(self, count: int, time: Block) -> None:
+    def __init__(self, count: int, time: Times) -> None:
         self.keys = np.arange(count)
         self._time = time
 
@@ -69,7 +69,7 @@ class SingleActive(ActiveTimes):
         return len(self.keys)
 
     @property
-    def times(self) -> Block:
+    def times(self) -> UpdateArray:
         """The user time of each active time."""
         return self._time.repeat(len(self.keys), axis=1)
 
@@ -77,12 +77,12 @@ class SingleActive(ActiveTimes):
         """Return the keys of some of the active times."""
         return which
 
-    def times_at(self, which: Ints) -> Block:
+    def times_at(self, which: Ints) -> UpdateArray:
         """Return the user times of some of the active times; a single column where it is the same for all."""
         del which
         return self._time
 
-    def sums(self, keys: Ints, times: Block, weights: Block) -> Block:
+    def sums(self, keys: Ints, times: Times, weights: UpdateArray) -> UpdateArray:
         """Return, for each active time, the sum of the weights of the key's updates up to it."""
         del times
         result = np.zeros((len(weights), len(self.keys)), np.int64)
@@ -90,32 +90,32 @@ class SingleActive(ActiveTimes):
             np.add.at(row, keys, values)
         return result
 
-    def pairs(self, keys: Ints, times: Block) -> tuple[Ints, Ints]:
+    def pairs(self, keys: Ints, times: Times) -> tuple[Ints, Ints]:
         """Return all pairs of an active time and an update of its key at or before it."""
         del times
         return keys, np.arange(len(keys))
 
-    def change(self, wanted: Ints) -> Ints:
-        return wanted
+    def change(self, desired: Ints) -> Ints:
+        return desired
 
-    def given(self, keys: Ints, times: Block, counts: Ints) -> Ints:
+    def produced(self, keys: Ints, times: Times, counts: Ints) -> Ints:
         del times
         change = np.zeros(len(self.keys), np.int64)
         np.add.at(change, keys, counts)
         return change
 
-    def of_wanted(self) -> Pairs:
+    def coefficients(self) -> Pairs:
         return self.keys, self.keys, np.ones(len(self.keys), np.int64)
 
-    def of_had(self, keys: Ints, times: Block) -> Pairs:
+    def retractions(self, keys: Ints, times: Times) -> Pairs:
         del times
         return keys, np.arange(len(keys)), np.ones(len(keys), np.int64)
 
 
-class SeveralActive(ActiveTimes):
+class SeveralTimes(InterestingTimes):
     """Any number of active times for each key; sorted by key and time."""
 
-    def __init__(self, keys: Ints, times: Block) -> None:
+    def __init__(self, keys: Ints, times: Times) -> None:
         self.keys = keys
         self.times = times
 
@@ -123,22 +123,22 @@ class SeveralActive(ActiveTimes):
         return len(self.keys)
 
     def keys_at(self, which: Ints) -> Ints:
-        """See `SingleActive.keys_at`."""
+        """See `SingleTime.keys_at`."""
         return self.keys.take(which)
 
-    def times_at(self, which: Ints) -> Block:
-        """See `SingleActive.times_at`."""
+    def times_at(self, which: Ints) -> UpdateArray:
+        """See `SingleTime.times_at`."""
         return self.times.take(which, axis=1)
 
 
-class TotalActive(SeveralActive):
+class TotallyOrderedTimes(SeveralTimes):
     """Active times of one user coordinate."""
 
-    def __init__(self, keys: Ints, times: Block) -> None:
+    def __init__(self, keys: Ints, times: Times) -> None:
         super().__init__(keys, times)
         self._first = np.concatenate(([True], keys[1:] != keys[:-1])) if len(keys) else np.empty(0, np.bool_)
 
-    def _place(self, keys: Ints, times: Block) -> Ints:
+    def _place(self, keys: Ints, times: Times) -> Ints:
         """Return for each update the first active time of its key at or after it; past the end where there is none."""
         order = np.lexsort((np.concatenate((np.zeros_like(keys), np.ones_like(self.keys))),
                             np.concatenate((times[0], self.times[0])),
@@ -149,8 +149,8 @@ class TotalActive(SeveralActive):
         place[order[~is_active]] = before[~is_active]
         return place
 
-    def sums(self, keys: Ints, times: Block, weights: Block) -> Block:
-        """See `SingleActive.sums`. Linear, by running sums."""
+    def sums(self, keys: Ints, times: Times, weights: UpdateArray) -> UpdateArray:
+        """See `SingleTime.sums`. Linear, by running sums."""
         place = self._place(keys, times)
         n = len(self.keys)
         inside = (place < n) & (self.keys.take(place, mode="clip") == keys)
@@ -162,14 +162,14 @@ class TotalActive(SeveralActive):
         base = np.where(starts > 0, running[:, starts - 1], 0)
         return running - base.take(self._first.cumsum() - 1, axis=1)
 
-    def pairs(self, keys: Ints, times: Block) -> tuple[Ints, Ints]:
-        """See `SingleActive.pairs`. As many as there are."""
+    def pairs(self, keys: Ints, times: Times) -> tuple[Ints, Ints]:
+        """See `SingleTime.pairs`. As many as there are."""
         place = self._place(keys, times)
         lasts = np.searchsorted(self.keys, keys, "right")
-        update, active = expand(place, np.maximum(lasts - place, 0))
-        return active, update
+        update, interesting = expand(place, np.maximum(lasts - place, 0))
+        return interesting, update
 
-    def of_wanted(self) -> Pairs:
+    def coefficients(self) -> Pairs:
         """In at its own time, out at the key's next."""
         own = np.arange(len(self.keys))
         later = (~self._first).nonzero()[0]
@@ -179,35 +179,35 @@ class TotalActive(SeveralActive):
             np.concatenate((np.ones_like(own), np.full_like(later, -1))),
         )
 
-    def of_had(self, keys: Ints, times: Block) -> Pairs:
+    def retractions(self, keys: Ints, times: Times) -> Pairs:
         """Out at the first active time that sees it."""
         place = self._place(keys, times)
         inside = ((place < len(self.keys)) & (self.keys.take(place, mode="clip") == keys)).nonzero()[0]
         return place.take(inside), inside, np.ones(len(inside), np.int64)
 
 
-class PartialActive(SeveralActive):
+class PartiallyOrderedTimes(SeveralTimes):
     """Active times in any partial order."""
 
-    def sums(self, keys: Ints, times: Block, weights: Block) -> Block:
-        """See `SingleActive.sums`."""
-        active, update = self.pairs(keys, times)
+    def sums(self, keys: Ints, times: Times, weights: UpdateArray) -> UpdateArray:
+        """See `SingleTime.sums`."""
+        interesting, update = self.pairs(keys, times)
         result = np.zeros((len(weights), len(self.keys)), np.int64)
         for row, values in zip(result, weights, strict=True):
-            np.add.at(row, active, values.take(update))
+            np.add.at(row, interesting, values.take(update))
         return result
 
-    def pairs(self, keys: Ints, times: Block) -> tuple[Ints, Ints]:
-        """See `SingleActive.pairs`."""
+    def pairs(self, keys: Ints, times: Times) -> tuple[Ints, Ints]:
+        """See `SingleTime.pairs`."""
         low = self.keys.searchsorted(keys)
-        update, active = expand(low, self.keys.searchsorted(keys, "right") - low)
-        seen = (times.take(update, axis=1) <= self.times.take(active, axis=1)).all(axis=0)
-        return active.compress(seen), update.compress(seen)
+        update, interesting = expand(low, self.keys.searchsorted(keys, "right") - low)
+        seen = (times.take(update, axis=1) <= self.times.take(interesting, axis=1)).all(axis=0)
+        return interesting.compress(seen), update.compress(seen)
 
-    def of_wanted(self) -> Pairs:
+    def coefficients(self) -> Pairs:
         """By the Möbius function of the active times."""
         _, starts, counts = np.unique(self.keys, return_index=True, return_counts=True)
-        found: list[Block] = []
+        found: list[UpdateArray] = []
         for size in np.unique(counts).tolist():
             some = starts.compress(counts == size)
             chunk = max(1, _MOBIUS_CELLS // size**2)
@@ -215,7 +215,7 @@ class PartialActive(SeveralActive):
         columns = np.concatenate(found, axis=1)
         return columns[0], columns[1], columns[2]
 
-    def _mobius(self, starts: Ints, size: int) -> Block:
+    def _mobius(self, starts: Ints, size: int) -> UpdateArray:
         """Return (later, earlier, coefficient) for keys with so many active times, which start at these places.
 
         change(a) = x(a) - sum of change(c) over c < a, so row a of the coefficients is that of x(a) less the rows of
@@ -225,17 +225,17 @@ class PartialActive(SeveralActive):
         times = self.times[:, places]
         seen = np.asarray(np.less_equal(times[:, :, None, :], times[:, :, :, None])).all(axis=0)
         before = np.asarray(seen, np.int64)
-        rows: Block = np.zeros((len(starts), size, size), np.int64)
+        rows: UpdateArray = np.zeros((len(starts), size, size), np.int64)
         for a in range(size):
-            earlier: Block = np.matmul(before[:, a, None, :a], rows[:, :a, :])
+            earlier: UpdateArray = np.matmul(before[:, a, None, :a], rows[:, :a, :])
             rows[:, a, :] = -earlier[:, 0, :]
             rows[:, a, a] += 1
         key, at, of = rows.nonzero()
         return np.stack((places[key, at], places[key, of], rows[key, at, of]))
 
-    def of_had(self, keys: Ints, times: Block) -> Pairs:
+    def retractions(self, keys: Ints, times: Times) -> Pairs:
         """By the sum of the Möbius function over the active times that see it."""
-        target, source, coefficient = self.of_wanted()
+        target, source, coefficient = self.coefficients()
         seen_by, update = self.pairs(keys, times)
         order = source.argsort(kind="stable")
         source = source.take(order)
@@ -251,7 +251,7 @@ class PartialActive(SeveralActive):
         return at.take(first)[kept], what.take(first)[kept], total[kept]
 
 
-Active: TypeAlias = SingleActive | TotalActive | PartialActive
+InterestingTimes: TypeAlias = SingleTime | TotallyOrderedTimes | PartiallyOrderedTimes
 
 
 class Seeds(NamedTuple):
@@ -259,25 +259,25 @@ class Seeds(NamedTuple):
 
     groups: int
     keys: Ints
-    times: Block
-    together: bool
+    times: Times
+    single_time: bool
     """Whether all are of one time."""
 
 
-def find_active(seeds: Seeds, base_keys: Ints, base: Block, upper: Antichain) -> tuple[Active, Ints, Block]:
+def find_interesting_times(seeds: Seeds, base_keys: Ints, base: Times, upper: Antichain) -> tuple[InterestingTimes, Ints, UpdateArray]:
     """Return the active times of some keys in a round; and what lies beyond ``upper``, to be owed later.
 
     Active are the seeds and their joins with each other and with the base, the times of stored updates. What is beyond
     ``upper`` is recorded when first reached, and not joined further.
     """
     nothing = (np.empty(0, np.int64), np.empty((len(base), 0), np.int64))
-    if seeds.together and (base <= seeds.times[:, :1]).all():
-        return SingleActive(seeds.groups, seeds.times[:, :1]), *nothing
+    if seeds.single_time and (base <= seeds.times[:, :1]).all():
+        return SingleTime(seeds.groups, seeds.times[:, :1]), *nothing
     if len(base) == 1:
         keys, times = _total_closure(seeds.keys, seeds.times[0], base_keys, base[0])
-        return TotalActive(keys, times[None]), *nothing
-    keys, times, late_keys, late = _closure(seeds.keys, seeds.times, base_keys, base, upper)
-    return PartialActive(keys, times), late_keys, late
+        return TotallyOrderedTimes(keys, times[None]), *nothing
+    keys, times, pending_keys, pending = _closure(seeds.keys, seeds.times, base_keys, base, upper)
+    return PartiallyOrderedTimes(keys, times), pending_keys, pending
 
 
 def _total_closure(seed_keys: Ints, seeds: Ints, base_keys: Ints, base: Ints) -> tuple[Ints, Ints]:
@@ -294,25 +294,25 @@ def _total_closure(seed_keys: Ints, seeds: Ints, base_keys: Ints, base: Ints) ->
 
 
 def _closure(
-    seed_keys: Ints, seeds: Block, base_keys: Ints, base: Block, upper: Antichain
-) -> tuple[Ints, Block, Ints, Block]:
+    seed_keys: Ints, seeds: Times, base_keys: Ints, base: Times, upper: Antichain
+) -> tuple[Ints, UpdateArray, Ints, UpdateArray]:
     """Return the seeds' joins with each other and the base, sorted by key and time; apart, those beyond ``upper``."""
     reached = _distinct(np.concatenate((seed_keys[None], seeds)))
     generators = _distinct(np.concatenate((reached, np.concatenate((base_keys[None], base))), axis=1))
-    late = reached[:, :0]
+    pending = reached[:, :0]
     while True:
         low = generators[0].searchsorted(reached[0])
         one, other = expand(low, generators[0].searchsorted(reached[0], "right") - low)
         joined = np.maximum(reached.take(one, axis=1), generators.take(other, axis=1))
         out = beyond(joined[1:], upper)
-        late = _distinct(np.concatenate((late, joined.compress(out, axis=1)), axis=1))
+        pending = _distinct(np.concatenate((pending, joined.compress(out, axis=1)), axis=1))
         grown = _distinct(np.concatenate((reached, joined.compress(~out, axis=1)), axis=1))
         if grown.shape[1] == reached.shape[1]:
-            return grown[0], grown[1:], late[0], late[1:]
+            return grown[0], grown[1:], pending[0], pending[1:]
         reached = grown
 
 
-def _distinct(columns: Block) -> Block:
+def _distinct(columns: UpdateArray) -> UpdateArray:
     """Return the columns sorted by their first row, then the next and so on, each once."""
     ordered = columns.take(np.lexsort(columns[::-1]), axis=1)
     new = np.ones(ordered.shape[1], np.bool_)
