@@ -25,7 +25,7 @@ from tidemill.expressions.types import INT64, DType
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
 from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
 from tidemill.renderer.embedded.kernels.times import advance
-from tidemill.renderer.embedded.kernels.updates import UpdateArray, Bools, Ints, consolidated
+from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray, consolidated
 
 __all__ = [
     "HASH", "PAGE", "ColdBatch", "ColdFile", "Layout", "Page", "Pages", "merged", "read_file", "sorted_file",

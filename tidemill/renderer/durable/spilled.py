@@ -35,7 +35,7 @@ from tidemill.renderer.durable.spill_files import (
 )
 from tidemill.renderer.embedded.array_file import sync_folder
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column
-from tidemill.renderer.embedded.kernels.updates import UpdateArray, Ints, stacked, Codes
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, stacked
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction

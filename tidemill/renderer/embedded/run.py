@@ -16,7 +16,7 @@ from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.codec import decode
 from tidemill.renderer.embedded.kernels.times import advance
-from tidemill.renderer.embedded.kernels.updates import UpdateArray, Bools, consolidated, Times
+from tidemill.renderer.embedded.kernels.updates import Bools, Times, UpdateArray, consolidated
 from tidemill.renderer.embedded.operators.input_output import OutputOperator
 from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
 from tidemill.renderer.embedded.schedule import Frontier

@@ -28,7 +28,7 @@ from tidemill.renderer.embedded.operators.keyed import KeyedOperator
 from tidemill.renderer.embedded.operators.threshold import ThresholdOperator, UniqueCheck
 from tidemill.renderer.embedded.reduce.aggregates import AggregateLogic
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
-from tidemill.renderer.embedded.schedule import Frontier, Round, Region, Schedule
+from tidemill.renderer.embedded.schedule import Frontier, Region, Round, Schedule
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.spark.row_tasks import detached

@@ -22,7 +22,7 @@ from tidemill.boundary.list_columns import list_array, list_parts
 from tidemill.boundary.rows import NAN, Batch
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
-from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray, Bools, Ints, Codes
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray
 
 __all__ = [
     "FEW", "Interner", "decode", "decode_column", "decode_rows", "encode", "encode_column", "encode_row",

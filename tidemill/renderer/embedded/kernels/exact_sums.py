@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from tidemill.renderer.embedded.kernels.codec import float_values
-from tidemill.renderer.embedded.kernels.updates import UpdateArray, Ints, consolidated
+from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated
 
 __all__ = ["LEAST", "exact_sums", "float_sums", "limbs_of_floats", "limbs_of_squares"]
 

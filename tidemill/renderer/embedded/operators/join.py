@@ -63,10 +63,10 @@ class JoinOperator(Operator):
             self.emit(updates, self._common_round(updates))
 
     def _retract_unmet(self, new: list[UpdateArray | None], found: list[UpdateArray]) -> None:
-        """Where frontiers differ, the arrangements hold updates that this operator has not been given yet.
+        """Where frontiers differ, the arrangements hold updates that are still pending for this operator.
 
-        What was found with those is taken out again: they will meet the other side when they come. Taken out exactly,
-        since joining is bilinear.
+        What was found with those is retracted: they will meet the other side when they come. That is exact, since
+        joining is bilinear.
         """
         unmet: list[UpdateArray] = []
         for side in (0, 1):
@@ -87,7 +87,9 @@ class JoinOperator(Operator):
         layout = UpdateLayout(of.keys, [f.dtype for f in of.schema], self._coordinates, self.schedule.users)
         return Spine(layout, self.since, transaction)
 
-    def _join_with(self, new: UpdateArray, side: int, spine: Spine, view: View | None, found: list[UpdateArray]) -> None:
+    def _join_with(
+        self, new: UpdateArray, side: int, spine: Spine, view: View | None, found: list[UpdateArray]
+    ) -> None:
         """Add what new updates of one side make with the other side's."""
         keys = new.take(self._keys[side], axis=0)
         if self._nullable[side] and not self._nulls_equal and (keys == NULL).any():

@@ -13,8 +13,8 @@ from tidemill.expressions.binding import Bound, BoundColumn
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, decode_rows, encode, encode_column
-from tidemill.renderer.embedded.kernels.updates import UpdateArray, Bools, consolidated
-from tidemill.renderer.embedded.schedule import Round, Operator, Region
+from tidemill.renderer.embedded.kernels.updates import Bools, UpdateArray, consolidated
+from tidemill.renderer.embedded.schedule import Operator, Region, Round
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
 
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# -- wires: what needs no turn of its own, but is done as updates pass -----------------------------------------------
+# -- wires: operators without a turn of their own, applied as updates pass --------------------------------------------
 
 
 class Wire(Operator):
@@ -123,7 +123,7 @@ def is_projection(node: Map) -> bool:
 
 
 class _Columns:
-    """The Arrow columns of a block, decoded when an expression asks for them."""
+    """The Arrow columns of updates, decoded when an expression asks for them."""
 
     def __init__(self, schema: Schema, updates: UpdateArray, interner: Interner) -> None:
         self._schema = schema

@@ -1,7 +1,7 @@
-"""Aggregates of groups, from sums that are kept for each key.
+"""Aggregates of groups, from what is accumulated for each key.
 
-Four kinds of state, each a spine of its own: sums of whole numbers as weights (count, sum, avg), sums of floats in
-exact limbs, the values themselves with their counts (min, max), and rows with their counts (first, last, list).
+Four kinds of accumulators: sums of whole numbers as weights (count, sum, avg), sums of floats in exact limbs, the
+values themselves with their counts (min, max), and rows with their counts (first, last, list).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner, float_code, float_codes
 from tidemill.renderer.embedded.kernels.exact_sums import LEAST
-from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray, Ints, Codes
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
-from tidemill.renderer.embedded.reduce.accumulators import FloatSums, Groups, Accumulator, Shape, Since, SquareSums
+from tidemill.renderer.embedded.reduce.accumulators import Accumulator, FloatSums, Groups, Shape, Since, SquareSums
 from tidemill.renderer.embedded.reduce.integer_sums import IntegerSums
 from tidemill.renderer.embedded.reduce.ordered_values import OrderedValues
 from tidemill.renderer.embedded.reduce.values import ValueCounts
@@ -72,7 +72,7 @@ class AggregateLogic:
         self._accumulators: list[Accumulator] = [self._integers, *others]
 
     def spines(self) -> dict[str, Spine]:
-        return {f"part{i}": accumulator.spine for i, accumulator in enumerate(self._accumulators)}
+        return {f"accumulator{i}": accumulator.spine for i, accumulator in enumerate(self._accumulators)}
 
     @property
     def sums(self) -> IntegerSums | None:
@@ -120,7 +120,12 @@ class AggregateLogic:
         return DesiredOutput(present, np.concatenate(columns), np.ones(len(present), np.int64))
 
     def _spread_column(
-        self, aggregate: BoundAggregate, interesting: InterestingTimes, stored_of: dict[int, Stored], sums: UpdateArray, present: Ints
+        self,
+        aggregate: BoundAggregate,
+        interesting: InterestingTimes,
+        stored_of: dict[int, Stored],
+        sums: UpdateArray,
+        present: Ints,
     ) -> Ints:
         """Return variances or standard deviations, worked out in whole numbers and rounded once."""
         column, given = aggregate.column, aggregate.input

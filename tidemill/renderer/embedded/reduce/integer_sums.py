@@ -12,10 +12,10 @@ from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import LONG_DECIMAL, Interner, float_codes, is_interned
-from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Ints, UpdateArray
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
-from tidemill.renderer.embedded.reduce.accumulators import Groups, Accumulator, Shape, unscaled
+from tidemill.renderer.embedded.reduce.accumulators import Accumulator, Groups, Shape, unscaled
 
 __all__ = ["IntegerSums"]
 
@@ -58,7 +58,7 @@ class IntegerSums(Accumulator):
                 self._types[a.column] = a.input
                 rows += 4 if long else 2
         self.presummed: UpdateArray | None = None
-        """What the updates of this round come to, where that has been worked out before."""
+        """What the updates of this round add up to, where that is known before."""
         super().__init__(shape, (), rows)
 
     def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
@@ -86,7 +86,7 @@ class IntegerSums(Accumulator):
 
     @property
     def weight_meanings(self) -> list[tuple[str, int | None]] | None:
-        """What each weight is a sum of: rows, values that are there, low and high halves of a column's values.
+        """What each weight is a sum of: rows, values that are not NULL, low and high halves of a column's values.
 
         None where there are limbs of long decimals among them.
         """
@@ -111,7 +111,7 @@ class IntegerSums(Accumulator):
         return limbs.take(inverse, axis=1)
 
     def sums(self, interesting: InterestingTimes, seen: Stored) -> UpdateArray:
-        """Return the accumulated weights at each active time."""
+        """Return the accumulated weights at each interesting time."""
         times = seen.updates[self.codes : self.codes + self.users]
         return interesting.sums(seen.owner, times, seen.updates[-self.weights :])
 

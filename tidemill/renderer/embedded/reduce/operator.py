@@ -11,7 +11,7 @@ from tidemill.expressions.aggregates import Aggregates, UserReduce
 from tidemill.expressions.ordering import TopK
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import UpdateArray, Ints, consolidated, expand, Codes
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, consolidated, expand
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import PENDING, KeyedOperator, Stored
@@ -22,11 +22,11 @@ from tidemill.renderer.embedded.schedule import Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 
-__all__ = ["Logic", "ReduceOperator", "DesiredOutput"]
+__all__ = ["DesiredOutput", "Logic", "ReduceOperator"]
 
 
 class DesiredOutput(NamedTuple):
-    """The rows a Reduce should give: the active time of each (ascending), its codes, its count."""
+    """The rows that a Reduce should give: the interesting time that each is at (ascending), its codes, its count."""
 
     at: Ints
     codes: Codes
@@ -45,7 +45,7 @@ class Logic(Protocol):
         """Return all updates of the keys, those stored and the new ones, whose keys' numbers are given; store these."""
 
     def desired(self, keys: Codes, interesting: InterestingTimes, seen: list[Stored]) -> DesiredOutput:
-        """Return the rows that should be there at each active time."""
+        """Return the rows that should be there at each interesting time."""
 
     def spines(self) -> dict[str, Spine]: ...
 
@@ -53,7 +53,7 @@ class Logic(Protocol):
 
 
 class ReduceOperator(KeyedOperator):
-    """Reduce. What is given is what the logic wants less what was given before, at the times where that can change."""
+    """Reduce. At each interesting time it emits the desired output less what it produced before."""
 
     def __init__(self, node: Reduce, region: Region, interner: Interner, arranged: ArrangeOperator | None) -> None:
         self.schema: Schema = node.inputs[0].schema
@@ -104,8 +104,10 @@ class ReduceOperator(KeyedOperator):
             self._out.append(change)
         return change
 
-    def _change(self, keys: Codes, interesting: InterestingTimes, desired: DesiredOutput, produced: Stored) -> UpdateArray:
-        """Return what is wanted less what was given, as updates at the active times."""
+    def _change(
+        self, keys: Codes, interesting: InterestingTimes, desired: DesiredOutput, produced: Stored
+    ) -> UpdateArray:
+        """Return the desired output less what was produced before, as updates at the interesting times."""
         if isinstance(interesting, SingleTime):
             at, row, factor = desired.at, np.arange(len(desired.at)), np.ones(1, np.int64)
         else:

@@ -10,7 +10,7 @@ from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.ordering import TopK
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import UpdateArray, Ints, Codes
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape, Since
@@ -76,7 +76,7 @@ class TopKLogic:
         return DesiredOutput(at.take(order), rows[:-1], rows[-1])
 
     def _first(self, at: Ints, rows: UpdateArray) -> tuple[Ints, UpdateArray]:
-        """Return of rows in order, the first of each active time, with as many copies as there is room for."""
+        """Return of rows in order, the first of each interesting time, with as many copies as there is room for."""
         if not len(at):
             return at, rows
         running = rows[-1].cumsum()

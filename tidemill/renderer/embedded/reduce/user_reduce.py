@@ -9,7 +9,7 @@ import numpy as np
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows, encode, order_ranks
-from tidemill.renderer.embedded.kernels.updates import UpdateArray, Ints, consolidated, Codes
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, consolidated
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored

@@ -11,7 +11,7 @@ import attrs
 from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.times import advance_times
-from tidemill.renderer.embedded.kernels.updates import UpdateArray, Ints, consolidated_by, hashed
+from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated_by, hashed
 
 __all__ = ["Batch", "UpdateLayout"]
 

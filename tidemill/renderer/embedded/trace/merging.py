@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded.kernels.updates import UpdateArray, Ints
+from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray
 from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 
 __all__ = ["Merge", "Merger"]

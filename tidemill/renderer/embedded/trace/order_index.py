@@ -10,7 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidemill.renderer.embedded.kernels.updates import UpdateArray, Bools, consolidated, grouped, indices, stacked, Codes
+from tidemill.renderer.embedded.kernels.updates import (
+    Bools,
+    Codes,
+    UpdateArray,
+    consolidated,
+    grouped,
+    indices,
+    stacked,
+)
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.sorted_rows import SortedRows
 from tidemill.renderer.embedded.trace.transaction import Transaction

@@ -10,7 +10,7 @@ import numpy as np
 
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import Interner, is_interned, order_key, order_ranks
-from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray, Ints, Codes
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray
 
 __all__ = ["RowOrder", "SortColumn", "sort_order"]
 

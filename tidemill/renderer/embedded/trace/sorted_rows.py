@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tidemill.renderer.embedded.kernels.updates import UpdateArray, Ints, consolidated, stacked
+from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated, stacked
 from tidemill.renderer.embedded.trace.row_order import FEW, RowOrder
 
 __all__ = ["SortedRows"]

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded.kernels.updates import UpdateArray, Ints, expand, hashed, same, stacked, Codes
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, expand, hashed, same, stacked
 from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 from tidemill.renderer.embedded.trace.merging import Merge, Merger
 from tidemill.renderer.embedded.trace.transaction import Transaction
