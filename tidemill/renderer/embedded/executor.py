@@ -157,7 +157,7 @@ class EmbeddedExecutor:
     def step_updates(self, node: Output) -> Updates:
         """Return the updates of an output in the step at hand, where it is followed."""
         operator = self.compiled.outputs[node]
-        return self.updates(operator.schema, operator.fresh(), operator.frontier.lower, operator.frontier.upper)
+        return self.updates(operator.schema, operator.step_updates(), operator.frontier.lower, operator.frontier.upper)
 
     def updates(self, schema: Schema, block: UpdateArray, lower: Antichain, upper: Antichain) -> Updates:
         """Return updates by value."""

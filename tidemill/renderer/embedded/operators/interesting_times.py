@@ -1,11 +1,11 @@
-"""The times at which keys have to be looked at in a round, and sums over the updates up to each of them.
+"""Interesting times per key in a round: the times at which a key's output can change; and sums over updates up to them.
 
-In a round all loop coordinates are fixed, so what is left of the lattice is user time. Updates and active times are
-given by the number of their key and their user time. Output corrections are found by Möbius inversion: the change at an
-active time is what is wanted there less what is had, less the changes at earlier active times of the key. That is a
-fixed linear combination, given here as pairs with coefficients.
+In a round all loop coordinates are fixed, so what is left of the lattice is user time. Updates and interesting times
+are given by the number of their key and their user time. Corrections of the output are found by Möbius inversion: the
+change at an interesting time is the desired output less what was produced up to it, less the changes at earlier
+interesting times of the key. That is a fixed linear combination, given here as pairs with coefficients.
 
-Three forms, from the common to the general: one active time for each key with everything before it (a step of one
+Three forms, from the common to the general: a single time for all keys, with everything before it (a step of one
 epoch); totally ordered times (several epochs); partially ordered ones.
 """
 
@@ -31,33 +31,57 @@ __all__ = [
 _MOBIUS_CELLS: Final = 1 << 22
 """Coefficients worked out at once."""
 
-Pairs: TypeAlias = tuple[Ints, Ints, Ints]
-"""(active time, what, coefficient)"""
+Coefficients: TypeAlias = tuple[Ints, Ints, Ints]
+"""(interesting time, what goes into the change there, how often)"""
 
 
 class InterestingTimes:
-    """What all forms have in common."""
+    """The interesting times of the keys of a round, in one of three forms."""
+
+    keys: Ints
+    """The number of the key of each interesting time."""
 
     def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def times(self) -> Times:
+        """The user time of each interesting time."""
         raise NotImplementedError
 
-    def coefficients(self) -> Pairs:
-        """Return at which active times, and how often, what is wanted at one goes into the change."""
+    def keys_at(self, which: Ints) -> Ints:
+        """Return the keys of some of the interesting times."""
+        return self.keys.take(which)
+
+    def times_at(self, which: Ints) -> Times:
+        """Return the user times of some of the interesting times; a single column where it is the same for all."""
+        return self.times.take(which, axis=1)
+
+    def sums(self, keys: Ints, times: Times, weights: UpdateArray) -> UpdateArray:
+        """Return, for each interesting time, the sum of the weights of the key's updates up to it."""
         raise NotImplementedError
 
-    def retractions(self, keys: Ints, times: Times) -> Pairs:
-        """Return at which active times, and how often, an earlier output update goes out of the change."""
+    def pairs(self, keys: Ints, times: Times) -> tuple[Ints, Ints]:
+        """Return all pairs of an interesting time and an update of its key at or before it."""
         raise NotImplementedError
 
-    def change(self, desired: Ints) -> Ints:
-        """Return, for each active time, how these counts, wanted at each of them, differ from those before it."""
+    def coefficients(self) -> Coefficients:
+        """Return how often the desired output at one interesting time goes into the change at another."""
+        raise NotImplementedError
+
+    def retractions(self, keys: Ints, times: Times) -> Coefficients:
+        """Return how often an update produced earlier goes out of the change at an interesting time."""
+        raise NotImplementedError
+
+    def changes(self, desired: Ints) -> Ints:
+        """Return, for each interesting time, how these counts, desired at each, differ from those before it."""
         change = np.zeros(len(self), np.int64)
         at, what, coefficient = self.coefficients()
         np.add.at(change, at, coefficient * desired.take(what))
         return change
 
     def produced(self, keys: Ints, times: Times, counts: Ints) -> Ints:
-        """Return, for each active time, by how much earlier output updates change there what is seen of them."""
+        """Return, for each interesting time, by how much updates produced earlier change there what is seen of them."""
         change = np.zeros(len(self), np.int64)
         some = counts.nonzero()[0]
         at, what, coefficient = self.retractions(keys.take(some), times.take(some, axis=1))
@@ -66,31 +90,24 @@ class InterestingTimes:
 
 
 class SingleTime(InterestingTimes):
-    """One active time for each key, the same for all; every update is at or before it."""
+    """One interesting time for each key, the same for all; every update is at or before it."""
 
     def __init__(self, count: int, time: Times) -> None:
         self.keys = np.arange(count)
         self._time = time
 
-    def __len__(self) -> int:
-        return len(self.keys)
-
     @property
-    def times(self) -> UpdateArray:
-        """The user time of each active time."""
+    def times(self) -> Times:
         return self._time.repeat(len(self.keys), axis=1)
 
     def keys_at(self, which: Ints) -> Ints:
-        """Return the keys of some of the active times."""
         return which
 
-    def times_at(self, which: Ints) -> UpdateArray:
-        """Return the user times of some of the active times; a single column where it is the same for all."""
+    def times_at(self, which: Ints) -> Times:
         del which
         return self._time
 
     def sums(self, keys: Ints, times: Times, weights: UpdateArray) -> UpdateArray:
-        """Return, for each active time, the sum of the weights of the key's updates up to it."""
         del times
         result = np.zeros((len(weights), len(self.keys)), np.int64)
         for row, values in zip(result, weights, strict=True):
@@ -98,11 +115,10 @@ class SingleTime(InterestingTimes):
         return result
 
     def pairs(self, keys: Ints, times: Times) -> tuple[Ints, Ints]:
-        """Return all pairs of an active time and an update of its key at or before it."""
         del times
         return keys, np.arange(len(keys))
 
-    def change(self, desired: Ints) -> Ints:
+    def changes(self, desired: Ints) -> Ints:
         return desired
 
     def produced(self, keys: Ints, times: Times, counts: Ints) -> Ints:
@@ -111,53 +127,46 @@ class SingleTime(InterestingTimes):
         np.add.at(change, keys, counts)
         return change
 
-    def coefficients(self) -> Pairs:
+    def coefficients(self) -> Coefficients:
         return self.keys, self.keys, np.ones(len(self.keys), np.int64)
 
-    def retractions(self, keys: Ints, times: Times) -> Pairs:
+    def retractions(self, keys: Ints, times: Times) -> Coefficients:
         del times
         return keys, np.arange(len(keys)), np.ones(len(keys), np.int64)
 
 
 class SeveralTimes(InterestingTimes):
-    """Any number of active times for each key; sorted by key and time."""
+    """Any number of interesting times for each key; sorted by key and time."""
 
     def __init__(self, keys: Ints, times: Times) -> None:
         self.keys = keys
-        self.times = times
+        self._times = times
 
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def keys_at(self, which: Ints) -> Ints:
-        """See `SingleTime.keys_at`."""
-        return self.keys.take(which)
-
-    def times_at(self, which: Ints) -> UpdateArray:
-        """See `SingleTime.times_at`."""
-        return self.times.take(which, axis=1)
+    @property
+    def times(self) -> Times:
+        return self._times
 
 
 class TotallyOrderedTimes(SeveralTimes):
-    """Active times of one user coordinate."""
+    """Interesting times of one user coordinate."""
 
     def __init__(self, keys: Ints, times: Times) -> None:
         super().__init__(keys, times)
         self._first = np.concatenate(([True], keys[1:] != keys[:-1])) if len(keys) else np.empty(0, np.bool_)
 
     def _place(self, keys: Ints, times: Times) -> Ints:
-        """Return for each update the first active time of its key at or after it; past the end where there is none."""
+        """Return the first interesting time of each update's key at or after it; past the end where there is none."""
         order = np.lexsort((np.concatenate((np.zeros_like(keys), np.ones_like(self.keys))),
                             np.concatenate((times[0], self.times[0])),
                             np.concatenate((keys, self.keys))))  # fmt: skip
-        is_active = order >= len(keys)
-        before = is_active.cumsum()
+        is_interesting = order >= len(keys)
+        before = is_interesting.cumsum()
         place = np.empty(len(keys), np.int64)
-        place[order[~is_active]] = before[~is_active]
+        place[order[~is_interesting]] = before[~is_interesting]
         return place
 
     def sums(self, keys: Ints, times: Times, weights: UpdateArray) -> UpdateArray:
-        """See `SingleTime.sums`. Linear, by running sums."""
+        """Linear in the updates, by running sums."""
         place = self._place(keys, times)
         n = len(self.keys)
         inside = (place < n) & (self.keys.take(place, mode="clip") == keys)
@@ -170,13 +179,13 @@ class TotallyOrderedTimes(SeveralTimes):
         return running - base.take(self._first.cumsum() - 1, axis=1)
 
     def pairs(self, keys: Ints, times: Times) -> tuple[Ints, Ints]:
-        """See `SingleTime.pairs`. As many as there are."""
+        """As many as there are."""
         place = self._place(keys, times)
         lasts = np.searchsorted(self.keys, keys, "right")
         update, interesting = expand(place, np.maximum(lasts - place, 0))
         return interesting, update
 
-    def coefficients(self) -> Pairs:
+    def coefficients(self) -> Coefficients:
         """In at its own time, out at the key's next."""
         own = np.arange(len(self.keys))
         later = (~self._first).nonzero()[0]
@@ -186,18 +195,17 @@ class TotallyOrderedTimes(SeveralTimes):
             np.concatenate((np.ones_like(own), np.full_like(later, -1))),
         )
 
-    def retractions(self, keys: Ints, times: Times) -> Pairs:
-        """Out at the first active time that sees it."""
+    def retractions(self, keys: Ints, times: Times) -> Coefficients:
+        """Out at the first interesting time that sees it."""
         place = self._place(keys, times)
         inside = ((place < len(self.keys)) & (self.keys.take(place, mode="clip") == keys)).nonzero()[0]
         return place.take(inside), inside, np.ones(len(inside), np.int64)
 
 
 class PartiallyOrderedTimes(SeveralTimes):
-    """Active times in any partial order."""
+    """Interesting times in any partial order."""
 
     def sums(self, keys: Ints, times: Times, weights: UpdateArray) -> UpdateArray:
-        """See `SingleTime.sums`."""
         interesting, update = self.pairs(keys, times)
         result = np.zeros((len(weights), len(self.keys)), np.int64)
         for row, values in zip(result, weights, strict=True):
@@ -205,14 +213,13 @@ class PartiallyOrderedTimes(SeveralTimes):
         return result
 
     def pairs(self, keys: Ints, times: Times) -> tuple[Ints, Ints]:
-        """See `SingleTime.pairs`."""
         low = self.keys.searchsorted(keys)
         update, interesting = expand(low, self.keys.searchsorted(keys, "right") - low)
         seen = (times.take(update, axis=1) <= self.times.take(interesting, axis=1)).all(axis=0)
         return interesting.compress(seen), update.compress(seen)
 
-    def coefficients(self) -> Pairs:
-        """By the Möbius function of the active times."""
+    def coefficients(self) -> Coefficients:
+        """By the Möbius function of the interesting times."""
         _, starts, counts = np.unique(self.keys, return_index=True, return_counts=True)
         found: list[UpdateArray] = []
         for size in np.unique(counts).tolist():
@@ -223,7 +230,7 @@ class PartiallyOrderedTimes(SeveralTimes):
         return columns[0], columns[1], columns[2]
 
     def _mobius(self, starts: Ints, size: int) -> UpdateArray:
-        """Return (later, earlier, coefficient) for keys with so many active times, which start at these places.
+        """Return (later, earlier, coefficient) for keys with so many interesting times, which start at these places.
 
         change(a) = x(a) - sum of change(c) over c < a, so row a of the coefficients is that of x(a) less the rows of
         those before it; the order of places extends that of times.
@@ -240,8 +247,8 @@ class PartiallyOrderedTimes(SeveralTimes):
         key, at, of = rows.nonzero()
         return np.stack((places[key, at], places[key, of], rows[key, at, of]))
 
-    def retractions(self, keys: Ints, times: Times) -> Pairs:
-        """By the sum of the Möbius function over the active times that see it."""
+    def retractions(self, keys: Ints, times: Times) -> Coefficients:
+        """By the sum of the Möbius function over the interesting times that see it."""
         target, source, coefficient = self.coefficients()
         seen_by, update = self.pairs(keys, times)
         order = source.argsort(kind="stable")
@@ -258,26 +265,23 @@ class PartiallyOrderedTimes(SeveralTimes):
         return at.take(first)[kept], what.take(first)[kept], total[kept]
 
 
-InterestingTimes: TypeAlias = SingleTime | TotallyOrderedTimes | PartiallyOrderedTimes
-
-
 class Seeds(NamedTuple):
-    """Times at which keys 0..count-1 have to be looked at; every key has one."""
+    """Interesting times of keys 0..count-1 to begin with; every key has one."""
 
     groups: int
     keys: Ints
     times: Times
     single_time: bool
-    """Whether all are of one time."""
+    """Whether all are at one time."""
 
 
 def find_interesting_times(
     seeds: Seeds, base_keys: Ints, base: Times, upper: Antichain
 ) -> tuple[InterestingTimes, Ints, UpdateArray]:
-    """Return the active times of some keys in a round; and what lies beyond ``upper``, to be owed later.
+    """Return the interesting times of some keys in a round; and those beyond ``upper``, which stay pending.
 
-    Active are the seeds and their joins with each other and with the base, the times of stored updates. What is beyond
-    ``upper`` is recorded when first reached, and not joined further.
+    Interesting are the seeds and their joins with each other and with the base, the times of stored updates. What is
+    beyond ``upper`` is recorded when first reached, and not joined further.
     """
     nothing = (np.empty(0, np.int64), np.empty((len(base), 0), np.int64))
     if seeds.single_time and (base <= seeds.times[:, :1]).all():
@@ -304,7 +308,7 @@ def _total_closure(seed_keys: Ints, seeds: Ints, base_keys: Ints, base: Ints) ->
 
 def _closure(
     seed_keys: Ints, seeds: Times, base_keys: Ints, base: Times, upper: Antichain
-) -> tuple[Ints, UpdateArray, Ints, UpdateArray]:
+) -> tuple[Ints, Times, Ints, Times]:
     """Return the seeds' joins with each other and the base, sorted by key and time; apart, those beyond ``upper``."""
     reached = _distinct(np.concatenate((seed_keys[None], seeds)))
     generators = _distinct(np.concatenate((reached, np.concatenate((base_keys[None], base))), axis=1))

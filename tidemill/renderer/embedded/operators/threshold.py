@@ -34,7 +34,7 @@ class ThresholdOperator(KeyedOperator):
         layout = UpdateLayout(columns, types, self._coordinates, self.schedule.users, weights=2)
         self._spine = Spine(layout, self.since, self.schedule.transaction)
         self._output_rows = np.array([*range(len(columns) + self._coordinates), -1])
-        """The rows of what is stored that make up what went out."""
+        """The rows of the spine's updates that are an update of the output."""
         self._user = node if isinstance(node, Threshold) and node.function is not None else None
 
     def run(self) -> None:
@@ -43,8 +43,8 @@ class ThresholdOperator(KeyedOperator):
             return
         owner, stored = self._spine.find(work.keys)
         interesting, (seen,) = self.interesting_times(work, [Stored(owner, stored, len(self.schema))])
-        produced = self._at_once if isinstance(interesting, SingleTime) else self._at_times
-        stored, out = produced(work, interesting, seen)
+        at = self._at_once if isinstance(interesting, SingleTime) else self._at_times
+        stored, out = at(work, interesting, seen)
         if stored.shape[1]:
             self._spine.append(stored)
         self.emit(out, self.region.now)
@@ -67,7 +67,7 @@ class ThresholdOperator(KeyedOperator):
         came = np.concatenate((new[-1], seen.updates[-2]))
         counts = interesting.sums(np.concatenate((work.new_owner, seen.owner)), times, came[None])[0]
         produced = interesting.produced(seen.owner, seen.updates[users], seen.updates[-1])
-        change = interesting.change(self.desired(work.keys, interesting, counts)) - produced
+        change = interesting.changes(self.desired(work.keys, interesting, counts)) - produced
         changed = change.nonzero()[0]
         out = self.updates_at(work.keys, interesting, changed, change.take(changed))
         return _side_by_side(new, out), out

@@ -1,4 +1,4 @@
-"""What a Reduce by aggregates keeps of its input, each part a state of its own."""
+"""Accumulators: what a Reduce keeps of its input for each key, each a spine of its own."""
 
 from __future__ import annotations
 
@@ -31,42 +31,42 @@ Since: TypeAlias = Callable[[], Antichain]
 
 
 class Groups:
-    """The groups of a round, and what is said of those that cannot be aggregated."""
+    """The groups of a round, and the errors of those that cannot be aggregated, by their interesting times."""
 
     def __init__(
         self, node: Reduce, keys: Codes, interesting: InterestingTimes, present: Ints, interner: Interner
     ) -> None:
         self.node = node
         self.present = present
-        """The active times that have a row."""
+        """The interesting times that have a row."""
         self._keys = keys
         self._interesting = interesting
         self._interner = interner
 
-    def codes(self, interesting: Any) -> UpdateArray:
-        """Return the codes of the keys of the groups at active times."""
-        return self._keys[:, self._interesting.keys[interesting]]
+    def codes(self, at: Any) -> Codes:
+        """Return the codes of the keys at interesting times."""
+        return self._keys[:, self._interesting.keys[at]]
 
-    def key(self, interesting: int) -> tuple[Any, ...]:
-        """Return the key of the group at an active time."""
+    def key(self, at: int) -> tuple[Any, ...]:
+        """Return the key at an interesting time."""
         schema = self.node.inputs[0].schema
         fields = Schema(tuple(schema.fields[i] for i in self.node.keys))
-        (row,) = decode_rows(fields, self._keys[:, [self._interesting.keys[interesting]]], self._interner)
+        (row,) = decode_rows(fields, self._keys[:, [self._interesting.keys[at]]], self._interner)
         return row
 
-    def overflow(self, aggregate: BoundAggregate, interesting: int) -> StepError:
-        """Return the error of an aggregate at an active time."""
+    def overflow(self, aggregate: BoundAggregate, at: int) -> StepError:
+        """Return the error of an aggregate at an interesting time."""
         logic = self.node.logic
         assert isinstance(logic, Aggregates)
         name = logic.names[logic.columns.index(aggregate)]
-        return failures.overflow(self.node, self.key(interesting), name, aggregate.function)
+        return failures.overflow(self.node, self.key(at), name, aggregate.function)
 
-    def negative(self, interesting: int, columns: list[int], codes: list[int], count: int) -> StepError:
+    def negative(self, at: int, columns: list[int], codes: list[int], count: int) -> StepError:
         """Return the error of a row, given by some of its columns, with a negative count."""
         fields = self.node.inputs[0].schema.fields
         schema = Schema(tuple(fields[c] for c in columns))
         (row,) = decode_rows(schema, np.array(codes, np.int64)[:, None], self._interner)
-        return failures.negative_count(self.node, self.key(interesting), row, count)
+        return failures.negative_count(self.node, self.key(at), row, count)
 
 
 class Shape(NamedTuple):
@@ -86,7 +86,7 @@ class Shape(NamedTuple):
 
 
 class Accumulator:
-    """A spine of what is kept for each key."""
+    """A spine of what is accumulated for each key."""
 
     def __init__(self, shape: Shape, more: Sequence[DType | None], weights: int) -> None:
         self.node = shape.node
@@ -99,11 +99,11 @@ class Accumulator:
         self.spine = Spine(layout, shape.since, shape.schedule.transaction)
 
     def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
-        """Return what of new updates is kept, and the numbers of their keys."""
+        """Return what new updates come to here, and the numbers of their keys."""
         raise NotImplementedError
 
     def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> Stored:
-        """Return all of the keys' updates; keep the new ones."""
+        """Return all of the keys' updates, the new ones included, which are appended."""
         found, stored = self.spine.find(keys)
         if not new.shape[1]:
             return Stored(found, stored, self.codes)
@@ -131,11 +131,11 @@ class Accumulator:
         return some, summed.take(some, axis=1)
 
     def drop_derived(self) -> None:
-        """Drop what was worked out of the spine, which was given other updates."""
+        """Drop state derived from the spine, which was given other updates."""
 
 
 class LimbSums(Accumulator):
-    """Exact sums of something worked out of each value of a column, as limbs by place, which add up like integers."""
+    """Exact sums of a function of each value of a column, as limbs by place, which add up like integers."""
 
     def __init__(self, column: int, input_width: int, shape: Shape) -> None:
         super().__init__(shape, [None], 1)
@@ -158,7 +158,7 @@ class LimbSums(Accumulator):
         return owner.take(which), kept
 
     def exact(self, interesting: InterestingTimes, seen: Stored) -> tuple[list[int], list[bool]]:
-        """Return the sum at each active time as a Python number, and whether NaN or an infinity is in it."""
+        """Return the sum at each interesting time as a Python number, and whether NaN or an infinity is in it."""
         return exact_sums(len(interesting), *self._seen(interesting, seen))
 
     def _seen(self, interesting: InterestingTimes, seen: Stored) -> tuple[Ints, Ints, Ints]:
@@ -173,7 +173,7 @@ class FloatSums(LimbSums):
         return limbs_of_floats(codes)
 
     def totals(self, interesting: InterestingTimes, seen: Stored) -> Any:
-        """Return the correctly rounded sum at each active time."""
+        """Return the correctly rounded sum at each interesting time."""
         return float_sums(len(interesting), *self._seen(interesting, seen))
 
 

@@ -1,7 +1,7 @@
-"""Aggregates of groups, from sums that are kept for each key.
+"""Aggregates of groups, from what is accumulated for each key.
 
-Four kinds of state, each a spine of its own: sums of whole numbers as weights (count, sum, avg), sums of floats in
-exact limbs, the values themselves with their counts (min, max), and rows with their counts (first, last, list).
+Four kinds of accumulators: sums of whole numbers as weights (count, sum, avg), sums of floats in exact limbs, the
+values themselves with their counts (min, max), and rows with their counts (first, last, list).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class AggregateLogic:
         self._accumulators: list[Accumulator] = [self._integers, *others]
 
     def spines(self) -> dict[str, Spine]:
-        return {f"part{i}": accumulator.spine for i, accumulator in enumerate(self._accumulators)}
+        return {f"accumulator{i}": accumulator.spine for i, accumulator in enumerate(self._accumulators)}
 
     @property
     def sums(self) -> IntegerSums | None:

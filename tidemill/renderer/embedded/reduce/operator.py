@@ -21,7 +21,7 @@ __all__ = ["ReduceOperator"]
 
 
 class ReduceOperator(KeyedOperator):
-    """Reduce. What is given is what the logic wants less what was given before, at the times where that can change."""
+    """Reduce. At each interesting time it emits the desired output less what it produced before."""
 
     def __init__(self, node: Reduce, region: Region, interner: Interner, arranged: ArrangeOperator | None) -> None:
         self.schema = node.inputs[0].schema
@@ -68,7 +68,7 @@ class ReduceOperator(KeyedOperator):
     def _change(
         self, keys: Codes, interesting: InterestingTimes, desired: DesiredOutput, produced: Stored
     ) -> UpdateArray:
-        """Return what is wanted less what was given, as updates at the active times."""
+        """Return the desired output less what was produced before, as updates at the interesting times."""
         if isinstance(interesting, SingleTime):
             at, row, factor = desired.at, np.arange(len(desired.at)), np.ones(1, np.int64)
         else:

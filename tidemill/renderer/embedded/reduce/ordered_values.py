@@ -30,7 +30,7 @@ class OrderedValues(GroupRows):
         used = {a.column for a in aggregates if a.column is not None}
         columns = sorted({*used, *(o.column for o in first.order), *first.tells_apart})
         self._rows_of = {c: i for i, c in enumerate(columns)}
-        """Where in a row of ours each column of the input is, after the key or the active time."""
+        """Where in a row of ours each column of the input is, after the key or the interesting time."""
         by = [(self._rows_of[o.column], schema.fields[o.column].dtype, o) for o in first.order]
         large = [SortColumn(i, t, o.descending, o.nulls_first) for i, t, o in by]
         super().__init__(
@@ -40,7 +40,7 @@ class OrderedValues(GroupRows):
         self._interner = interner
 
     def values(self, group: Groups, interesting: InterestingTimes, seen: Stored) -> dict[BoundAggregate, Ints]:
-        """Return the codes of each aggregate at each active time."""
+        """Return the codes of each aggregate at each interesting time."""
         accumulated = self.accumulated(group, interesting, seen)
         order = sort_order(accumulated, self._order, self._interner, first=(accumulated[0],))
         accumulated = accumulated.take(order, axis=1)
@@ -52,7 +52,7 @@ class OrderedValues(GroupRows):
         return found
 
     def _of_small(self, aggregate: BoundAggregate, rows: UpdateArray, bounds: Ints, group: Groups) -> Ints:
-        """Return an aggregate's codes, of rows sorted by active time and order; where each begins is given."""
+        """Return an aggregate's codes, of rows sorted by interesting time and order; each time begins at its bound."""
         assert aggregate.column is not None
         codes, starts, ends = rows[1 + self._rows_of[aggregate.column]], bounds[:-1], bounds[1:]
         if aggregate.function == "list":
@@ -65,7 +65,7 @@ class OrderedValues(GroupRows):
     def _lists(  # noqa: PLR0917 - rows in two parts, and whose they are
         self, aggregate: BoundAggregate, codes: Ints, counts: Ints, bounds: Ints, group: Groups, at: Ints
     ) -> Ints:
-        """Return the numbers of the lists, each value as often as its count; ``at`` are the active times."""
+        """Return the numbers of the lists, each value as often as its count; ``at`` are the interesting times."""
         ends = np.concatenate((np.zeros(1, np.int64), counts.cumsum())).take(bounds)
         lengths = np.diff(ends)
         if lengths.max(initial=0) > MOST_VALUES:
@@ -75,7 +75,7 @@ class OrderedValues(GroupRows):
         return np.array(found, np.int64)
 
     def _read_index(self, found: dict[BoundAggregate, Ints], group: Groups, at: int) -> None:
-        """Put in what a large group gives at an active time, to which it was brought."""
+        """Put in the values of an indexed group at an interesting time, to which the index was brought."""
         in_order = self.index[tuple(group.codes(at).tolist())]
         for a, result in found.items():
             assert a.column is not None

@@ -69,7 +69,7 @@ class TopKLogic:
         return DesiredOutput(at.take(order), rows[:-1], rows[-1])
 
     def _first(self, at: Ints, rows: UpdateArray) -> tuple[Ints, UpdateArray]:
-        """Return of rows in order, the first of each active time, with as many copies as there is room for."""
+        """Return of rows in order, the first of each interesting time, with as many copies as there is room for."""
         if not len(at):
             return at, rows
         running = rows[-1].cumsum()

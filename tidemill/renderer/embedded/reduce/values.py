@@ -26,7 +26,7 @@ class ValueCounts(GroupRows):
         self._interner = interner
 
     def extremes(self, group: Groups, interesting: InterestingTimes, seen: Stored) -> tuple[Ints, Ints]:
-        """Return the least and the greatest value at each active time, NULL where there is none."""
+        """Return the least and the greatest value at each interesting time, NULL where there is none."""
         at, codes, _ = self.accumulated(group, interesting, seen)
         some = codes != NULL
         at, codes = at[some], codes[some]

@@ -96,7 +96,7 @@ class ExecutorStep(Step):
         if sum(f.rows for f in files) > self._in_driver and not operator.has_followers:
             self.unread[output] = tuple(files)
         else:
-            operator.show(self._spilled.block(_spine(output), files))
+            operator.publish(self._spilled.block(_spine(output), files))
 
     def _begin(self) -> None:
         """Look up what the operators hold that a large change may come to."""
@@ -265,7 +265,7 @@ class ExecutorStep(Step):
         block = pending_block(self._compiled, node, due)
         if block.shape[1]:
             operator = self._compiled.checks[node] if isinstance(node, Input) else self._compiled.operators[node]
-            operator.ports[PENDING].hold(block)
+            operator.ports[PENDING].postpone(block)
 
     # -- arrangements and outputs --------------------------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ class Outputs:
             return
         store, cold = self._spill_store.store, self._spill_store.cold(output)
         assert cold is not None
-        kept = self._embedded.compiled.outputs[output].kept
+        kept = self._embedded.compiled.outputs[output].readers_since
         data = compacted(read_files(self._spark, store, cold.layout, files), len(output.schema), kept)
         found = tuple(write_files(store, f"{output.id}/unread", data, has_lists=cold.layout.has_lists))
         store.pin(f.name for f in found)

@@ -1,4 +1,4 @@
-"""Active times, sums and corrections in their three forms, against the definition."""
+"""Interesting times, sums and corrections in their three forms, against the definition."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def seeds_of(count, keys, times):
 
 
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
-def test_active_times(coordinates):
+def test_interesting_times(coordinates):
     time = st.tuples(*[st.integers(0, 3)] * coordinates)
     keyed = st.tuples(st.integers(0, 2), time)
 
