@@ -30,7 +30,7 @@ _FEW: Final = 100_000
 """Rows that are fetched to see whether a DataFrame has more: one job instead of two."""
 
 
-_INVALID: Final = "invalid"
+_INVALID: Final = "odd"
 """The column of files that says whether a row is invalid."""
 
 
