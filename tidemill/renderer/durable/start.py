@@ -16,7 +16,7 @@ from tidemill.errors import StateError, StepError
 from tidemill.renderer.durable.journal import replayed
 from tidemill.renderer.durable.large_changes import LargeChange, LargeChanges
 from tidemill.renderer.durable.recorder import StepRecorder
-from tidemill.renderer.durable.spill_store import Memory
+from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.durable.step_log import StepLog
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.state import read
@@ -37,7 +37,7 @@ class State:
     executor: EmbeddedExecutor
     frontiers: Frontiers
     passes: tuple[str, ...]
-    spill_store: Memory
+    spill_store: SpillStore
     large_changes: LargeChanges
     recorder: StepRecorder | None
     """None where the state is not durable, only spilled."""
@@ -98,7 +98,7 @@ def open_state(
 def _state(graph: Graph, keep: int, passes: tuple[str, ...], in_memory: int, folder: Path | None) -> State:
     frontiers = Frontiers(graph, keep)
     executor = EmbeddedExecutor(graph, frontiers.progress)
-    spill_store = Memory(executor, in_memory, folder)
+    spill_store = SpillStore(executor, in_memory, folder)
     return State(executor, frontiers, passes, spill_store, LargeChanges(executor, spill_store), None, 0, {})
 
 
@@ -111,7 +111,7 @@ def _recover(log: StepLog, state: State) -> int:
         spill_store.restore(saved.header.get("cold", {}))
         state.large_changes.restore(saved.header.get("large", ()), inputs)
     if log.last.number == log.base.number:  # else steps to come refer to files that nothing else does
-        spill_store.swept = True
+        spill_store.may_sweep = True
         spill_store.sweep()
     rows = 0
     for step, header, arrays in log.records():
@@ -128,7 +128,7 @@ def _recover(log: StepLog, state: State) -> int:
             raise StateError(msg) from error
         rows += sum(event["rows"] for event in header["events"])
         spill_store.make_room()
-    spill_store.swept = True
+    spill_store.may_sweep = True
     for operator in state.executor.compiled.outputs.values():
         operator.unread = []
     state.frontiers.begin_reading()

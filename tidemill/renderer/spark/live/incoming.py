@@ -17,10 +17,10 @@ from tidemill.dataflow.nodes import Input
 from tidemill.errors import RowError
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.durable.large_changes import LargeChange
-from tidemill.renderer.durable.spilled import ColdStore
+from tidemill.renderer.durable.spilled import SpillFolder
 from tidemill.renderer.spark.dataframes import Names, given, is_odd, taken
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
-from tidemill.renderer.spark.live.on_disk import read_cold
+from tidemill.renderer.spark.live.on_disk import read_spilled
 from tidemill.renderer.spark.live.state_files import written
 from tidemill.renderer.spark.types import spark_type
 
@@ -43,7 +43,7 @@ def few_of(data: Any, most: int) -> pa.Table | None:
 
 
 def written_down(  # noqa: PLR0917 - made in one place
-    store: ColdStore, node: Input, data: Any, time: Time, diff: int, read: Collection[int]
+    store: SpillFolder, node: Input, data: Any, time: Time, diff: int, read: Collection[int]
 ) -> LargeChange | None:
     """Check a DataFrame's rows and write those columns to files that are read; None where there are no rows.
 
@@ -84,7 +84,7 @@ def _by_key(node: Input, data: Any, diff: int) -> tuple[Input, Any]:
     return attrs.evolve(node, schema=Schema(tuple(fields))), data
 
 
-def refuse_several(spark: SparkSession, store: ColdStore, change: LargeChange) -> None:
+def refuse_several(spark: SparkSession, store: SpillFolder, change: LargeChange) -> None:
     """Raise where a key has two rows that differ: which is the last, a DataFrame does not say. Its files go."""
     node, data = change.node, frame_in_files(spark, store, change).data
     schema: Schema = node.schema
@@ -119,10 +119,10 @@ def _may_have_odd(paths: Iterable[Path]) -> bool:
     return False
 
 
-def frame_in_files(spark: SparkSession, store: ColdStore, change: LargeChange) -> Frame:
+def frame_in_files(spark: SparkSession, store: SpillFolder, change: LargeChange) -> Frame:
     """Return a large change as a DataFrame."""
     width, coordinates = len(change.node.schema), len(change.time)
-    data = updates_of(read_cold(spark, store, change.layout, change.files), width, coordinates)
+    data = updates_of(read_spilled(spark, store, change.layout, change.files), width, coordinates)
     return Frame(data, width, coordinates, change.time, rows=change.rows, cheap=True)
 
 

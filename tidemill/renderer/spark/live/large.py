@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.renderer.durable.large_changes import LargeChange
-from tidemill.renderer.durable.spill_files import ColdBatch, ColdFile, Layout, read_file
-from tidemill.renderer.durable.spilled import Cold, ColdStore
+from tidemill.renderer.durable.spill_files import Layout, SpilledBatch, SpillFile, read_file
+from tidemill.renderer.durable.spilled import SpilledSpine, SpillFolder
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.updates import Block
 from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
@@ -21,7 +21,7 @@ from tidemill.renderer.spark.frames import Frame
 from tidemill.renderer.spark.live.incoming import updates_of
 from tidemill.renderer.spark.live.large_step import LargeStep
 from tidemill.renderer.spark.live.large_upserts import differences, writes_here, writes_in_files
-from tidemill.renderer.spark.live.on_disk import read_cold
+from tidemill.renderer.spark.live.on_disk import read_spilled
 from tidemill.renderer.spark.live.state_files import written
 
 __all__ = ["LargeWork"]
@@ -34,7 +34,7 @@ class LargeWork:
         self,
         spark: SparkSession,
         compiled: Compiled,
-        store: ColdStore,
+        store: SpillFolder,
         spines: Mapping[str, Spine],
         few: int,
         *,
@@ -46,10 +46,10 @@ class LargeWork:
         self._spines = spines
         self._few = few
         self._carefully = carefully
-        self.unread: dict[Output, tuple[ColdFile, ...]] = {}
+        self.unread: dict[Output, tuple[SpillFile, ...]] = {}
         """Changes of outputs that stay on the disk until they are read."""
 
-    def run(self, given: Mapping[Input, Frame | None], files: Mapping[Input, Sequence[ColdFile]]) -> None:
+    def run(self, given: Mapping[Input, Frame | None], files: Mapping[Input, Sequence[SpillFile]]) -> None:
         """Take in large changes, and what else came to the operators; some inputs' changes are what is in files."""
         held = functools.cache(self._held)
         step = LargeStep(self._spark, self._compiled, given, held, self._few, set(files), carefully=self._carefully)
@@ -60,13 +60,13 @@ class LargeWork:
             added[name] = [attrs.evolve(f, columns=picked) for f in files[source]]
         for name, of_name in added.items():
             if of_name:
-                self._add(name, ColdBatch(tuple(of_name)))
+                self._add(name, SpilledBatch(tuple(of_name)))
         for output in self._compiled.outputs:
             self._show(output, added.get(f"{output.id}/spine", []))
 
     def overwrite(
         self, node: Input, changes: Sequence[LargeChange], here: Block | None
-    ) -> tuple[Frame | None, Sequence[ColdFile]]:
+    ) -> tuple[Frame | None, Sequence[SpillFile]]:
         """Take in writes to an input with a key; return what they change, and the files it is in.
 
         Where that is little, None and no files: the driver has it.
@@ -78,7 +78,7 @@ class LargeWork:
             writes.append(writes_here(self._spark, self._compiled, node, here))
         data = differences(node, writes, self._held(name))
         files = self._written(name, [data])
-        layout, rows = self._store.colds[name].layout, sum(f.rows for f in files)
+        layout, rows = self._store.spilled[name].layout, sum(f.rows for f in files)
         operator.records_in += sum(c.rows for c in changes) + (0 if here is None else here.shape[1])
         if rows <= self._few:
             if rows:
@@ -88,9 +88,9 @@ class LargeWork:
             for file in files:
                 (self._store.folder / file.name).unlink()
             return None, []
-        self._add(name, ColdBatch(tuple(files)))
+        self._add(name, SpilledBatch(tuple(files)))
         width, coordinates = len(node.schema), layout.coordinates
-        data = updates_of(read_cold(self._spark, self._store, layout, files), width, coordinates)
+        data = updates_of(read_spilled(self._spark, self._store, layout, files), width, coordinates)
         at = {c.time for c in changes} | ({(t,) for t in here[-1].tolist()} if here is not None else set())
         time = at.pop() if len(at) == 1 else None
         return Frame(data, width, coordinates, time, rows, cheap=True, consolidated=True), files
@@ -99,27 +99,27 @@ class LargeWork:
         """Return what an arrangement held before this step, all of it written to the disk."""
         if self._spines[name].view.size:
             self._store.spill(name, self._spines[name])
-        cold = self._store.colds.get(name)
-        if cold is None or not cold.cold_batches:
+        spilled = self._store.spilled.get(name)
+        if spilled is None or not spilled.spilled_batches:
             return None
-        files = [f for batch in cold.cold_batches for f in batch.files]
-        return read_cold(self._spark, self._store, cold.layout, files)
+        files = [f for batch in spilled.spilled_batches for f in batch.files]
+        return read_spilled(self._spark, self._store, spilled.layout, files)
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
-    def _written(self, name: str, frames: Sequence[DataFrame]) -> list[ColdFile]:
+    def _written(self, name: str, frames: Sequence[DataFrame]) -> list[SpillFile]:
         """Write what an arrangement holds more, and return the files."""
-        cold = self._store.below(name, self._spines[name])
-        wanted = [name for name, _ in cold.layout.fields]
+        spilled = self._store.below(name, self._spines[name])
+        wanted = [name for name, _ in spilled.layout.fields]
         data = functools.reduce(DataFrame.union, frames).select(*wanted)
-        return written(self._store, name, data, has_lists=cold.layout.has_lists)
+        return written(self._store, name, data, has_lists=spilled.layout.has_lists)
 
-    def _add(self, name: str, batch: ColdBatch) -> None:
-        cold = self._store.colds[name]
-        self._compiled.schedule.touched.append(_Added(cold, list(cold.cold_batches)))
-        cold.add(batch)
+    def _add(self, name: str, batch: SpilledBatch) -> None:
+        spilled = self._store.spilled[name]
+        self._compiled.schedule.touched.append(_Added(spilled, list(spilled.spilled_batches)))
+        spilled.add(batch)
 
-    def _show(self, output: Output, files: Sequence[ColdFile]) -> None:
+    def _show(self, output: Output, files: Sequence[SpillFile]) -> None:
         """Have those who read an output's changes read these: from the disk, where they are many."""
         operator = self._compiled.outputs[output]
         if not files or (output.changes is False and not operator.followed):
@@ -127,10 +127,10 @@ class LargeWork:
         if sum(f.rows for f in files) > self._few and not operator.followed:
             self.unread[output] = tuple(files)
             return
-        cold = self._store.colds[f"{output.id}/spine"]
-        operator.show(self._block(cold.layout, files))
+        spilled = self._store.spilled[f"{output.id}/spine"]
+        operator.show(self._block(spilled.layout, files))
 
-    def _block(self, layout: Layout, files: Sequence[ColdFile]) -> Block:
+    def _block(self, layout: Layout, files: Sequence[SpillFile]) -> Block:
         """Return what is in files, got into the driver."""
         tables = [read_file(self._store.folder, layout, f) for f in files]
         return np.concatenate([layout.encoded(t, self._store.interner) for t in tables], axis=1)
@@ -139,8 +139,8 @@ class LargeWork:
 class _Added:
     """A batch that was added below a spine, which the step may have to take away again."""
 
-    def __init__(self, cold: Cold, before: list[ColdBatch]) -> None:
-        self._cold = cold
+    def __init__(self, spilled: SpilledSpine, before: list[SpilledBatch]) -> None:
+        self._spilled = spilled
         self._before = before
 
     def commit(self) -> None:
@@ -148,5 +148,5 @@ class _Added:
 
     def rollback(self) -> None:
         """Have there what was there before."""
-        self._cold.forget()
-        self._cold.cold_batches = self._before
+        self._spilled.forget()
+        self._spilled.spilled_batches = self._before

@@ -13,7 +13,7 @@ from tidemill.dataflow.nodes import Input
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
 from tidemill.renderer.durable.large_changes import LargeChange
-from tidemill.renderer.durable.spilled import ColdStore
+from tidemill.renderer.durable.spilled import SpillFolder
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.updates import Block
 from tidemill.renderer.runs.queued import schema_of
@@ -26,7 +26,7 @@ _PUTS, _NUMBER = "puts", "number"
 """Whether a row is put, or else deleted; and which of several writes to one key at one time is the last."""
 
 
-def writes_in_files(spark: SparkSession, store: ColdStore, change: LargeChange) -> DataFrame:
+def writes_in_files(spark: SparkSession, store: SpillFolder, change: LargeChange) -> DataFrame:
     """Return the writes of a DataFrame: rows ``c0, ...``, of deletions the key alone, times ``t0``, and the rest."""
     data = frame_in_files(spark, store, change).data
     row = [f"c{i}" for i in range(len(change.node.schema))]

@@ -17,12 +17,12 @@ from tidemill.boundary.results import Rows, Updates
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import DType
-from tidemill.renderer.durable.spill_files import ColdFile, Layout, read_file
-from tidemill.renderer.durable.spilled import Cold, ColdStore
+from tidemill.renderer.durable.spill_files import Layout, SpillFile, read_file
+from tidemill.renderer.durable.spilled import SpilledSpine, SpillFolder
 from tidemill.renderer.embedded.kernels.updates import Block, consolidated, stacked
 from tidemill.renderer.spark.types import spark_type, struct
 
-__all__ = ["DiskRows", "DiskUpdates", "Parts", "contents", "folded", "pin", "read_cold", "summed"]
+__all__ = ["DiskRows", "DiskUpdates", "Parts", "contents", "folded", "pin", "read_spilled", "summed"]
 
 
 class _OnDisk:
@@ -84,36 +84,36 @@ class Parts:
     """Updates of an output: some in files, and some in the driver."""
 
     spark: SparkSession
-    store: ColdStore
-    cold: Cold
-    files: tuple[ColdFile, ...]
+    store: SpillFolder
+    spilled: SpilledSpine
+    files: tuple[SpillFile, ...]
     here: pa.Table
     """What is in the driver, by value: codes may be released while this is there."""
 
     def updates(self) -> Block:
         """Return them all, in the driver."""
-        layout, interner = self.cold.layout, self.store.interner
+        layout, interner = self.spilled.layout, self.store.interner
         tables = [read_file(self.store.folder, layout, f) for f in self.files]
         return consolidated(stacked([layout.encoded(table, interner) for table in (*tables, self.here)]))
 
     def frame(self) -> DataFrame:
         """Return them all as a DataFrame ``v0, ...``, ``t0, ...``, ``w0``."""
-        layout = self.cold.layout
-        data = read_cold(self.spark, self.store, layout, self.files)
+        layout = self.spilled.layout
+        data = read_spilled(self.spark, self.store, layout, self.files)
         schema = Schema(tuple(Field(name, dtype) for name, dtype in layout.fields))
         return data.union(self.spark.createDataFrame(self.here, schema=struct(schema)))
 
 
-def pin(store: ColdStore, files: Iterable[ColdFile], by: object) -> None:
+def pin(store: SpillFolder, files: Iterable[SpillFile], by: object) -> None:
     """Keep files as long as an object is there."""
     names = [f.name for f in files]
     store.pin(names)
     weakref.finalize(by, store.unpin, names)
 
 
-def read_cold(spark: SparkSession, store: ColdStore, layout: Layout, files: Sequence[ColdFile]) -> DataFrame:
-    """Return what cold files hold as a DataFrame."""
-    alike: dict[Any, list[ColdFile]] = {}
+def read_spilled(spark: SparkSession, store: SpillFolder, layout: Layout, files: Sequence[SpillFile]) -> DataFrame:
+    """Return what spill files hold as a DataFrame."""
+    alike: dict[Any, list[SpillFile]] = {}
     for file in files:  # those that are sorted have a column more
         alike.setdefault((file.sorted, file.columns, file.constants), []).append(file)
     found = []

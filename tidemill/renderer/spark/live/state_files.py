@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from tidemill.errors import EngineError, StateError
-from tidemill.renderer.durable.spill_files import ColdFile
-from tidemill.renderer.durable.spilled import ColdStore
+from tidemill.renderer.durable.spill_files import SpillFile
+from tidemill.renderer.durable.spilled import SpillFolder
 
 __all__ = ["written"]
 
@@ -23,7 +23,7 @@ _UNWRITABLE: Final = re.compile(
 """How Spark says that it could not write."""
 
 
-def written(store: ColdStore, name: str, data: DataFrame, *, has_lists: bool) -> list[ColdFile]:
+def written(store: SpillFolder, name: str, data: DataFrame, *, has_lists: bool) -> list[SpillFile]:
     """Write a DataFrame, in no order, and return the files."""
     folder = store.folder / f"writing-{uuid.uuid4().hex[:8]}"
     dictionary = "false" if has_lists else "true"  # see `Layout.has_lists`
@@ -55,7 +55,7 @@ def _parts(folder: Path) -> list[Path]:
     return parts
 
 
-def _moved(store: ColdStore, name: str, part: Path) -> ColdFile:
+def _moved(store: SpillFolder, name: str, part: Path) -> SpillFile:
     path = store.new_path(name)
     part.rename(path)
-    return ColdFile(path.name, pq.read_metadata(path).num_rows, sorted=False)
+    return SpillFile(path.name, pq.read_metadata(path).num_rows, sorted=False)
