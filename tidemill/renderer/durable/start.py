@@ -23,6 +23,7 @@ from tidemill.renderer.embedded.state import read
 from tidemill.renderer.runs.executor import DataFrames, Executor
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.run import Run
+from tidemill.renderer.runs.stepper import Stepper
 
 __all__ = ["IN_MEMORY", "State", "open_state"]
 
@@ -47,16 +48,15 @@ class State:
 
     def run(self, executor: Executor, dataframes: DataFrames | None = None) -> Run:
         """Return a run on the executor, or on one around it."""
-        return Run(
+        stepper = Stepper(
             executor,
             self.frontiers,
-            passes=self.passes,
             recorder=self.recorder,
             spill_store=self.spill_store,
-            dataframes=dataframes,
             steps=self.steps,
             sources=self.sources,
         )
+        return Run(stepper, passes=self.passes, dataframes=dataframes)
 
     def close(self) -> None:
         """Let go of it, where no run is made of it after all."""

@@ -8,6 +8,7 @@ from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.renderer.reference.executor import ReferenceExecutor
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.run import Run
+from tidemill.renderer.runs.stepper import Stepper
 
 __all__ = ["Reference"]
 
@@ -29,4 +30,4 @@ class Reference:
     def start(self, plan: GraphPlan, keep: int = 0) -> Run:
         """Return a run of the graph as it was built."""
         frontiers = Frontiers(plan.graph, keep)
-        return Run(ReferenceExecutor(plan.graph, frontiers.progress), frontiers)
+        return Run(Stepper(ReferenceExecutor(plan.graph, frontiers.progress), frontiers))
