@@ -12,7 +12,7 @@ from running import examples
 import tidemill as tm
 from tidemill.errors import StateError
 from tidemill.renderer.durable import spill_files as coldfiles
-from tidemill.renderer.durable.spilled import ColdStore
+from tidemill.renderer.durable.spilled import SpillFolder
 from tidemill.renderer.embedded.trace.spine import Spine
 
 
@@ -107,7 +107,10 @@ def test_a_run_goes_on_with_what_was_spilled(tmp_path):
         assert {name: list(run.snapshot(name)) for name in expected} == expected
         run.checkpoint()
         batches = {
-            f.name for cold in run._stepper.spill_store.store.colds.values() for b in cold.cold_batches for f in b.files
+            f.name
+            for cold in run._stepper.spill_store.store.spilled.values()
+            for b in cold.spilled_batches
+            for f in b.files
         }
         assert {p.name for p in (tmp_path / "cold").iterdir()} == batches
         run.save(tmp_path / "saved")
@@ -154,7 +157,7 @@ def test_a_full_disk_leaves_the_state_in_memory(tmp_path, monkeypatch):
 
     with joined().start(tm.Embedded(tmp_path, in_memory=2)) as run:
         with monkeypatch.context() as patch:
-            patch.setattr(ColdStore, "new_path", full)
+            patch.setattr(SpillFolder, "new_path", full)
             with pytest.warns(RuntimeWarning, match="stays in memory: it could not be written.*No space left"):
                 run.insert("left", [(1, "a"), (2, "b"), (3, "c")])
                 run.advance()
@@ -162,7 +165,7 @@ def test_a_full_disk_leaves_the_state_in_memory(tmp_path, monkeypatch):
                 run.spill()
         run.insert("right", [(2, 7)])
         run.advance()
-        assert run._stepper.spill_store.store.colds
+        assert run._stepper.spill_store.store.spilled
         assert list(run.snapshot("pairs")) == [(2, "b", 7)]
 
 
@@ -375,7 +378,7 @@ def test_closing_that_is_interrupted_lets_go_of_the_folder(tmp_path, monkeypatch
     run = grouped().start(tm.Embedded(tmp_path))
     spilled(run, 0)
     with monkeypatch.context() as patch:
-        patch.setattr(ColdStore, "close", interrupting)
+        patch.setattr(SpillFolder, "close", interrupting)
         with pytest.raises(KeyboardInterrupt):
             run.close()
     with grouped().start(tm.Embedded(tmp_path)) as again:

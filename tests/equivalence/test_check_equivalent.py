@@ -19,6 +19,7 @@ from tidemill.renderer.reference.rules import RULES
 from tidemill.renderer.reference.traces import at_every_time, by_key, consolidated, triples
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.run import Run
+from tidemill.renderer.runs.stepper import Stepper
 from tidemill.testing import all_at_once, check_equivalent, dataflows, shuffled, time_by_time, updates
 
 ERROR = tm.errors.ExpressionError("boom", "x")
@@ -50,7 +51,7 @@ def broken(monkeypatch):
 
         def start(_self, plan, keep):
             frontiers = Frontiers(plan.graph, keep)
-            return Run(BrokenExecutor(plan.graph, frontiers.progress), frontiers)
+            return Run(Stepper(BrokenExecutor(plan.graph, frontiers.progress), frontiers))
 
         monkeypatch.setattr(Broken, "start", start)
         return Broken()

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
-from tidemill.renderer.durable.spilled import Cold
+from tidemill.renderer.durable.spilled import SpilledSpine
 from tidemill.testing.livespark import SparkLive
 
 
@@ -456,7 +456,7 @@ def test_large_steps_leave_few_files(spark, tmp_path):
 
 def test_what_is_merged_after_a_commit_is_there_for_who_goes_on(spark, tmp_path, monkeypatch):
     """Found by killing runs: a merge after a step removed the files to which the step's own commit referred."""
-    monkeypatch.setattr(Cold.settle, "__defaults__", (2,))
+    monkeypatch.setattr(SpilledSpine.settle, "__defaults__", (2,))
     flow = tm.Dataflow()
     x = flow.input("x", {"k": "int64", "i": "int64"})
     flow.output("o", x.group_by("k").agg(n=tm.count(), least=tm.min("i")))

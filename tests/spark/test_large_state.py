@@ -3,7 +3,7 @@
 import pytest
 
 import tidemill as tm
-from tidemill.renderer.durable.spilled import Cold, ColdStore
+from tidemill.renderer.durable.spilled import SpilledSpine, SpillFolder
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.reduce import group_rows
 
@@ -102,7 +102,7 @@ def test_a_step_is_taken_whatever_becomes_of_tidying_up(spark, tmp_path, monkeyp
         assert run.frontier("o") == tm.Antichain([1])
         run.delete("x", spark.range(5).toDF("i"))
         with monkeypatch.context() as patch:
-            patch.setattr(Cold, "settle", interrupting)
+            patch.setattr(SpilledSpine, "settle", interrupting)
             with pytest.raises(KeyboardInterrupt):
                 run.advance()
         assert run.frontier("o") == tm.Antichain([2])
@@ -181,7 +181,7 @@ def test_a_flush_that_is_not_done_is_waited_for_again_and_one_that_failed_is_not
         def result(self):
             raise error
 
-    store = ColdStore(tmp_path, 1, Interner(), durable=True)
+    store = SpillFolder(tmp_path, 1, Interner(), durable=True)
     (tmp_path / "file").touch()
     store._flushing = [(["file"], Failing())]
     with pytest.raises(error):

@@ -14,6 +14,7 @@ from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import StateError
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.run import Run
+from tidemill.renderer.runs.stepper import Stepper
 
 if TYPE_CHECKING:
     from tidemill.renderer.embedded.state import Saved
@@ -90,7 +91,7 @@ def _started(graph: Graph, keep: int, passes: tuple[str, ...], saved: Saved | No
     executor = EmbeddedExecutor(graph, frontiers.progress)
     if saved is not None:
         saved.restore(executor.compiled, frontiers)
-    return Run(executor, frontiers, passes=passes)
+    return Run(Stepper(executor, frontiers), passes=passes)
 
 
 def _listed(passes: tuple[str, ...]) -> str:

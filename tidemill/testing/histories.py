@@ -21,6 +21,7 @@ from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.run import Run
+from tidemill.renderer.runs.stepper import Stepper
 from tidemill.renderer.runs.writes import Writes
 
 __all__ = ["SparkHistories"]
@@ -35,7 +36,7 @@ class SparkHistories:
     def start(self, plan: GraphPlan, keep: int) -> Run:
         """Return a run that renders when all inputs are closed."""
         graph = plan.without_passes()
-        return Run(_HistoryExecutor(graph), Frontiers(graph, keep))
+        return Run(Stepper(_HistoryExecutor(graph), Frontiers(graph, keep)))
 
 
 class _HistoryExecutor:

@@ -93,12 +93,12 @@ class Changelogs:
         """What tells the run's state from all others."""
         self._outputs = executor.graph.outputs
         self._changelogs: dict[str, Changelog] = {}
-        self._unshown: Moves = ()
+        self._unpublished: Moves = ()
         """Files that are committed, and are not where they are seen."""
 
     def restore(self, listing: Mapping[str, Sequence[str]], shown: Moves) -> None:
-        """Go on with what a manifest names, and show what was committed with it."""
-        _show(shown)
+        """Go on with what a manifest names, and publish what was committed with it."""
+        _publish(shown)
         self._changelogs = {path: Changelog(Path(path), tuple(outputs)) for path, outputs in listing.items()}
         for changelog in self._changelogs.values():
             changelog.claim(self._state)
@@ -127,22 +127,22 @@ class Changelogs:
 
     def write(self, step: int) -> Moves:
         """Write the updates of the step at hand where nobody sees them yet; return where they are to go."""
-        self.show()  # what could not be shown before: readers see the steps in their order
+        self.publish()  # what could not be published before: readers see the steps in their order
         names = [name for c in self._changelogs.values() for name in c.outputs]
         updates = {name: self._executor.step_updates(self._outputs[name]) for name in names}
         return tuple(move for c in self._changelogs.values() for move in c.write(step, updates))
 
     def committed(self, moves: Moves) -> None:
-        """Take note that files are committed, which are to be shown."""
-        self._unshown = moves
+        """Take note that files are committed, which are to be published."""
+        self._unpublished = moves
 
-    def show(self) -> None:
+    def publish(self) -> None:
         """Move files that are committed to where they are seen; ``OSError`` where that fails, to be tried again."""
-        _show(self._unshown)
-        self._unshown = ()
+        _publish(self._unpublished)
+        self._unpublished = ()
 
 
-def _show(moves: Iterable[tuple[str, str]]) -> None:
+def _publish(moves: Iterable[tuple[str, str]]) -> None:
     for hidden, shown in moves:
         with contextlib.suppress(FileNotFoundError):  # it was moved before
             Path(hidden).replace(shown)

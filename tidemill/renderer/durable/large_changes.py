@@ -12,8 +12,8 @@ import pyarrow as pa
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import StateError
-from tidemill.renderer.durable.spill_files import ColdFile, Layout, read_file
-from tidemill.renderer.durable.spill_store import Memory
+from tidemill.renderer.durable.spill_files import Layout, SpillFile, read_file
+from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.runs.queued import Queued
 from tidemill.renderer.runs.writes import Writes
@@ -28,7 +28,7 @@ class LargeChange:
     node: Input
     time: Time
     diff: int
-    files: tuple[ColdFile, ...]
+    files: tuple[SpillFile, ...]
     unread: tuple[int, ...]
     """The columns that no operator reads: they are NULL here. Of keys to delete, all others."""
     number: int = 0
@@ -38,13 +38,13 @@ class LargeChange:
     def of(cls, listing: Mapping[str, Any], inputs: Mapping[str, Input]) -> LargeChange:
         """Return what was written down."""
         time, diff, unread = tuple(listing["time"]), listing["diff"], tuple(listing["unread"])
-        files = (ColdFile(name, rows, sorted=False) for name, rows in listing["files"])
+        files = (SpillFile(name, rows, sorted=False) for name, rows in listing["files"])
         change = cls.in_files(inputs[listing["input"]], time, diff, files, unread)
         return attrs.evolve(change, number=listing["number"])
 
     @classmethod
     def in_files(
-        cls, node: Input, time: Time, diff: int, files: Iterable[ColdFile], unread: tuple[int, ...]
+        cls, node: Input, time: Time, diff: int, files: Iterable[SpillFile], unread: tuple[int, ...]
     ) -> LargeChange:
         """Return rows that are in files of their values alone, without those that are not read."""
         constants = (*((f"v{i}", None) for i in unread), *((f"t{i}", c) for i, c in enumerate(time)), ("w0", diff))
@@ -96,7 +96,7 @@ class LargeChange:
 class LargeChanges:
     """Those that no step has taken yet, and those that the step at hand takes."""
 
-    def __init__(self, executor: EmbeddedExecutor, spill_store: Memory) -> None:
+    def __init__(self, executor: EmbeddedExecutor, spill_store: SpillStore) -> None:
         self.pending: list[LargeChange] = []
         self.taken: list[LargeChange] = []
         """Pending ones that the step at hand takes."""
@@ -148,7 +148,7 @@ class LargeChanges:
         """Have pending what the step at hand did not take after all."""
         self.taken = []
 
-    def log_began_anew(self) -> None:
+    def checkpointed(self) -> None:
         """Let go of files that only the log referred to."""
         store = self._spill_store.store
         store.unpin(self._logged)

@@ -15,7 +15,7 @@ from tidemill.errors import StateError
 from tidemill.renderer.durable.changelog import Changelogs
 from tidemill.renderer.durable.journal import Journal, Mark
 from tidemill.renderer.durable.large_changes import LargeChanges
-from tidemill.renderer.durable.spill_store import Memory
+from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.durable.step_log import StepLog
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.state import save
@@ -36,7 +36,7 @@ class StepRecorder:
         log: StepLog,
         executor: EmbeddedExecutor,
         frontiers: Frontiers,
-        spill_store: Memory,
+        spill_store: SpillStore,
         large_changes: LargeChanges,
         *,
         checkpoint_every: int,
@@ -84,13 +84,13 @@ class StepRecorder:
             log.commit(events, arrays, {node.name: frontier.elements for node, frontier in inputs.items()}, **rest)
             self._rows_since_base += self._journal.rows
         else:
-            with self._beginning_anew():
+            with self._checkpointing():
                 log.commit_state(lambda path: self._save(path, inputs), **rest)
             self._rows_since_base = 0
         self._journal.clear()
         self._changelogs.committed(moves)
         try:
-            self._changelogs.show()
+            self._changelogs.publish()
         except OSError as error:  # committed all the same: tried again with the next step, or by the next run
             warnings.warn(f"changes of step {step} are not shown yet: {error}", RuntimeWarning, stacklevel=2)
 
@@ -114,10 +114,10 @@ class StepRecorder:
             self._large_changes.require_flushed()
             self._save(path, self._frontiers.inputs)
 
-        with self._beginning_anew():
+        with self._checkpointing():
             self._log.checkpoint(flush_and_save)
-        self._large_changes.log_began_anew()
-        self._spill_store.began_anew()
+        self._large_changes.checkpointed()
+        self._spill_store.checkpointed()
         self._journal.clear()
         self._rows_since_base = 0
 
@@ -135,11 +135,11 @@ class StepRecorder:
     def _save(self, path: Path, inputs: Mapping[Input, Antichain]) -> None:
         """Write the state where the inputs have these frontiers, but for what is in files already."""
         header = {"passes": self._log.base.passes, **self._frontiers.saved(inputs)}
-        cold, large = self._spill_store.listing(), self._large_changes.listing()
-        save(self._executor.compiled, path, header, cold=cold, large=large)
+        spilled, large = self._spill_store.listing(), self._large_changes.listing()
+        save(self._executor.compiled, path, header, spilled=spilled, large=large)
 
     @contextlib.contextmanager
-    def _beginning_anew(self) -> Iterator[None]:
+    def _checkpointing(self) -> Iterator[None]:
         """Within the block a checkpoint is put in place; where it surely was not, what it refers to may go."""
         base, number = self._spill_store.base, self._log.last.number
         try:

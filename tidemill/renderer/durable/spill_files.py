@@ -1,6 +1,6 @@
-"""Cold batches: updates in Parquet files, read a page at a time by the hash of their key.
+"""SpilledSpine batches: updates in Parquet files, read a page at a time by the hash of their key.
 
-A file of a cold batch has the updates' values as columns ``v0, v1, ...``, the times ``t0, ...``, the weights
+A file of a spilled batch has the updates' values as columns ``v0, v1, ...``, the times ``t0, ...``, the weights
 ``w0, ...``. One that is sorted has before them ``h``, Spark's xxhash64 of the key's values, and is in its order, in row
 groups (pages) small enough to be read for a key. Values, not codes: any process can read them, executors of Spark too.
 One that is not sorted yet, as large loads leave them, is sorted when a key is first asked for.
@@ -28,7 +28,16 @@ from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray, consolidated
 
 __all__ = [
-    "HASH", "PAGE", "ColdBatch", "ColdFile", "Layout", "Page", "Pages", "merged", "read_file", "sorted_file",
+    "HASH",
+    "PAGE",
+    "Layout",
+    "Page",
+    "Pages",
+    "SpillFile",
+    "SpilledBatch",
+    "merged",
+    "read_file",
+    "sorted_file",
     "write_block",
 ]  # fmt: skip
 
@@ -84,8 +93,8 @@ class Layout:
 
 
 @attrs.frozen
-class ColdFile:
-    """A file of a cold batch."""
+class SpillFile:
+    """A file of a spilled batch."""
 
     name: str
     rows: int
@@ -104,10 +113,10 @@ class ColdFile:
 
 
 @attrs.frozen
-class ColdBatch:
+class SpilledBatch:
     """Updates that came together, in one file or more."""
 
-    files: tuple[ColdFile, ...]
+    files: tuple[SpillFile, ...]
 
     @property
     def rows(self) -> int:
@@ -157,12 +166,12 @@ class Pages:
             raise _damaged(self._path, error) from error
 
 
-def write_block(path: Path, layout: Layout, block: UpdateArray, interner: Interner) -> ColdFile:
+def write_block(path: Path, layout: Layout, block: UpdateArray, interner: Interner) -> SpillFile:
     """Write updates to a sorted file, which is on the disk when this returns."""
     return _write_sorted(path, layout, iter([layout.decoded(block, interner)]))
 
 
-def read_file(folder: Path, layout: Layout, file: ColdFile) -> pa.Table:
+def read_file(folder: Path, layout: Layout, file: SpillFile) -> pa.Table:
     """Return what is in a file."""
     sources = file.sources(layout)
     try:
@@ -177,12 +186,12 @@ def read_file(folder: Path, layout: Layout, file: ColdFile) -> pa.Table:
     )
 
 
-def sorted_file(path: Path, layout: Layout, folder: Path, unsorted: ColdFile) -> ColdFile:
+def sorted_file(path: Path, layout: Layout, folder: Path, unsorted: SpillFile) -> SpillFile:
     """Write a sorted file of what is in one that is not."""
     return _write_sorted(path, layout, iter([read_file(folder, layout, unsorted)]))
 
 
-def merged(path: Path, layout: Layout, files: Sequence[Pages], rows: int, since: Any) -> ColdFile | None:
+def merged(path: Path, layout: Layout, files: Sequence[Pages], rows: int, since: Any) -> SpillFile | None:
     """Write one sorted file of the updates of several, consolidated at compacted times; None where none are left.
 
     A range of hashes at a time: what is held in memory does not grow with the files.
@@ -215,7 +224,7 @@ def _windows(layout: Layout, files: Sequence[Pages], rows: int, since: Any) -> I
         yield layout.decoded(block, interner)
 
 
-def _write_sorted(path: Path, layout: Layout, tables: Iterator[pa.Table]) -> ColdFile:
+def _write_sorted(path: Path, layout: Layout, tables: Iterator[pa.Table]) -> SpillFile:
     schema = pa.schema([(HASH, pa.int64()), *((name, dtype.arrow) for name, dtype in layout.fields)])
     try:
         rows = _write_tables(path, layout, schema, tables)
@@ -223,7 +232,7 @@ def _write_sorted(path: Path, layout: Layout, tables: Iterator[pa.Table]) -> Col
         with contextlib.suppress(OSError):
             path.unlink()
         raise
-    return ColdFile(path.name, rows, sorted=True)
+    return SpillFile(path.name, rows, sorted=True)
 
 
 def _write_tables(path: Path, layout: Layout, schema: pa.Schema, tables: Iterator[pa.Table]) -> int:

@@ -11,19 +11,19 @@ from typing import Any, Final
 
 from tidemill.dataflow.nodes import Output
 from tidemill.errors import StateError
-from tidemill.renderer.durable.spilled import Cold, ColdStore
+from tidemill.renderer.durable.spilled import SpilledSpine, SpillFolder
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.state import spines_of
 from tidemill.renderer.embedded.trace.spine import Spine
 
-__all__ = ["Memory"]
+__all__ = ["SpillStore"]
 
 _REPLACED: Final = 64
 """Files that were replaced by others from which on they are removed."""
 _FEW_INTERNED: Final = 1_000_000
 
 
-class Memory:
+class SpillStore:
     """Bounds the updates that a run's arrangements hold in memory, and those read from below them."""
 
     def __init__(self, executor: EmbeddedExecutor, most: int, folder: Path | None) -> None:
@@ -31,21 +31,21 @@ class Memory:
         self._most = most
         self._folder = folder
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
-        self._store: ColdStore | None = None
+        self._store: SpillFolder | None = None
         self._spines = spines_of(executor.compiled)
         self._interned = 0
-        self.swept = folder is None
+        self.may_sweep = folder is None
         """Whether files may be removed as soon as nothing refers to them; not while a log is still being repeated."""
 
     @property
-    def store(self) -> ColdStore:
+    def store(self) -> SpillFolder:
         """What was spilled, in the run's folder; of a run without one in a temporary folder."""
         if self._store is None:
             if self._folder is None:
                 self._scratch = tempfile.TemporaryDirectory(prefix="tidemill-")
             folder = self._folder or Path(self._scratch.name if self._scratch else "")
             users, interner = len(self._executor.graph.coordinates), self._executor.compiled.interner
-            self._store = ColdStore(folder / "cold", users, interner, durable=self._folder is not None)
+            self._store = SpillFolder(folder / "cold", users, interner, durable=self._folder is not None)
         return self._store
 
     @property
@@ -63,9 +63,9 @@ class Memory:
         """The run's arrangements, by name."""
         return {name: spine for name, (_, spine) in self._spines.items()}
 
-    def cold(self, node: Output) -> Cold | None:
+    def spilled(self, node: Output) -> SpilledSpine | None:
         """Return what of an output's contents is on the disk; None of nothing."""
-        return None if self._store is None else self._store.colds.get(f"{node.id}/spine")
+        return None if self._store is None else self._store.spilled.get(f"{node.id}/spine")
 
     @property
     def held(self) -> int:
@@ -101,15 +101,15 @@ class Memory:
     def merge(self) -> None:
         """Merge what is on the disk into one batch for each arrangement."""
         if self._store is not None:
-            for cold in self._store.colds.values():
-                cold.settle(1)
+            for spilled in self._store.spilled.values():
+                spilled.settle(1)
             self.sweep()
 
     def tidy(self) -> None:
         """Merge what is on the disk and has become similar in size, where there is room for that."""
-        for cold in [] if self._store is None else list(self._store.colds.values()):
+        for spilled in [] if self._store is None else list(self._store.spilled.values()):
             with contextlib.suppress(OSError):
-                cold.settle()
+                spilled.settle()
 
     def spill(self, most: int = 0) -> None:
         """Write arrangements to the disk, the largest first, until no more updates than these are held."""
@@ -140,7 +140,7 @@ class Memory:
         if listing:
             self.store.restore(listing, self.spines)
 
-    def began_anew(self) -> None:
+    def checkpointed(self) -> None:
         """Take note that what was listed last is in a checkpoint, and remove what nothing else needs.
 
         By now batches may have been merged into others, which a checkpoint does not know of.
@@ -151,7 +151,7 @@ class Memory:
 
     def sweep(self) -> None:
         """Remove what nothing refers to."""
-        if not self.swept:
+        if not self.may_sweep:
             return
         if self._store is not None or (self._folder is not None and (self._folder / "cold").exists()):
             self.store.sweep()

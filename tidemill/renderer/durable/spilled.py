@@ -1,4 +1,4 @@
-"""What of a run's state is not in memory: cold batches below its spines, on the disk, got page by page.
+"""What of a run's state is not in memory: batches below its spines, on the disk, got page by page.
 
 A spine whose updates were spilled has its older ones here. What is asked for by key is read, with the page it is on,
 and stays in memory until room is needed. So the memory of a run is bounded, and a step costs what it touches.
@@ -23,11 +23,11 @@ import numpy as np
 
 from tidemill.expressions.types import INT64
 from tidemill.renderer.durable.spill_files import (
-    ColdBatch,
-    ColdFile,
     Layout,
     Page,
     Pages,
+    SpilledBatch,
+    SpillFile,
     merged,
     read_file,
     sorted_file,
@@ -40,16 +40,16 @@ from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction
 
-__all__ = ["Cold", "ColdStore"]
+__all__ = ["SpillFolder", "SpilledSpine"]
 
 _MANY: Final = 16
-"""Cold batches from which on those that nobody has asked for a key are sorted and merged, too."""
+"""SpilledSpine batches from which on those that nobody has asked for a key are sorted and merged, too."""
 _RATIO: Final = 4
-"""A cold batch is merged with the next older one when that is less than this many times its size."""
+"""A spilled batch is merged with the next older one when that is less than this many times its size."""
 
 
-class ColdStore:
-    """The cold batches of a run, in a folder of their own.
+class SpillFolder:
+    """The spilled batches of a run, in a folder of their own.
 
     A file is there as long as it is in a batch (`names`), the last commit refers to it (`base`), or somebody else needs
     it and has it pinned: results that were not read yet, large changes that wait, and what the log refers to. All else
@@ -63,7 +63,7 @@ class ColdStore:
         """Whether a crash is to be survived."""
         self.users = users
         self.interner = interner
-        self.colds: dict[str, Cold] = {}
+        self.spilled: dict[str, SpilledSpine] = {}
         """By the name of the spine that they are below."""
         self.base: set[str] = set()
         """The files that the last checkpoint refers to: after a crash they are what there is."""
@@ -81,55 +81,55 @@ class ColdStore:
         self._owner = uuid.uuid4().hex[:8]
         self._numbers = itertools.count()
 
-    def spilled(self, name: str, spine: Spine) -> Cold:
+    def beneath(self, name: str, spine: Spine) -> SpilledSpine:
         """Return what is below a spine."""
-        if name not in self.colds:
-            self.colds[name] = spine.spilled = Cold(self, name, spine)
-        return self.colds[name]
+        if name not in self.spilled:
+            self.spilled[name] = spine.spilled = SpilledSpine(self, name, spine)
+        return self.spilled[name]
 
     def spill(self, name: str, spine: Spine) -> None:
         """Write what a spine holds in memory below it, and let go of it."""
         spine.exert()
         block = spine.updates_in_memory()
         if block.shape[1]:
-            cold = self.spilled(name, spine)
-            file = write_block(self.new_path(name), cold.layout, block, self.interner)
-            before = cold.cold_batches
+            spilled = self.beneath(name, spine)
+            file = write_block(self.new_path(name), spilled.layout, block, self.interner)
+            before = spilled.spilled_batches
             try:
-                cold.add(ColdBatch((file,)))
+                spilled.add(SpilledBatch((file,)))
                 spine.evict()
             except BaseException:  # interrupted: it must not be there twice
                 if spine.view.size:
-                    cold.cold_batches = before
+                    spilled.spilled_batches = before
                 raise
             with contextlib.suppress(OSError):  # that is for tidiness, and there will be another opportunity
-                cold.settle()
+                spilled.settle()
 
     @property
     def in_memory(self) -> int:
         """How many updates were read and are still in memory."""
-        return sum(cold.in_memory for cold in self.colds.values())
+        return sum(spilled.in_memory for spilled in self.spilled.values())
 
     def forget(self) -> None:
         """Let go of all that was read."""
-        for cold in self.colds.values():
-            cold.forget()
+        for spilled in self.spilled.values():
+            spilled.forget()
 
     def listing(self) -> dict[str, Any]:
         """Return what there is, to be written down with a checkpoint."""
         self.listed = self.names
         self.base = self.base | self.listed  # interrupted, nobody may know whether it is the last checkpoint
         return {
-            name: [[attrs.astuple(f, recurse=False) for f in batch.files] for batch in cold.cold_batches]
-            for name, cold in self.colds.items()
-            if cold.cold_batches
+            name: [[attrs.astuple(f, recurse=False) for f in batch.files] for batch in spilled.spilled_batches]
+            for name, spilled in self.spilled.items()
+            if spilled.spilled_batches
         }
 
     def restore(self, listing: Mapping[str, Any], spines: Mapping[str, Spine]) -> None:
         """Have below the spines what was written down."""
         for name, batches in listing.items():
-            found = [ColdBatch(tuple(_cold_file(*file) for file in files)) for files in batches]
-            self.spilled(name, spines[name]).cold_batches = found
+            found = [SpilledBatch(tuple(_spill_file(*file) for file in files)) for files in batches]
+            self.beneath(name, spines[name]).spilled_batches = found
         self.base = self.names
 
     def flush_later(self, names: Iterable[str]) -> None:
@@ -162,7 +162,7 @@ class ColdStore:
     @property
     def names(self) -> set[str]:
         """The files that arrangements refer to."""
-        return {f.name for cold in self.colds.values() for batch in cold.cold_batches for f in batch.files}
+        return {f.name for spilled in self.spilled.values() for batch in spilled.spilled_batches for f in batch.files}
 
     def sweep(self) -> None:
         """Remove files to which neither an arrangement refers, nor the last checkpoint, nor who pinned them."""
@@ -206,10 +206,10 @@ def _flush(paths: Iterable[Path]) -> None:
             os.fsync(file.fileno())
 
 
-def _cold_file(
+def _spill_file(
     name: str, rows: int, is_sorted: bool, columns: list[int] | None, constants: Iterable[tuple[str, int | None]] = ()
-) -> ColdFile:
-    return ColdFile(
+) -> SpillFile:
+    return SpillFile(
         name,
         rows,
         is_sorted,
@@ -218,11 +218,11 @@ def _cold_file(
     )
 
 
-class Cold:
+class SpilledSpine:
     """What is below one spine. See `Spilled`."""
 
-    def __init__(self, store: ColdStore, name: str, spine: Spine) -> None:
-        self.cold_batches: list[ColdBatch] = []
+    def __init__(self, store: SpillFolder, name: str, spine: Spine) -> None:
+        self.spilled_batches: list[SpilledBatch] = []
         """Oldest first."""
         of = spine.layout
         self.layout = Layout(of.keys, of.types, of.users, of.coordinates, of.weights)
@@ -240,11 +240,11 @@ class Cold:
 
     @property
     def size(self) -> int:
-        return sum(batch.rows for batch in self.cold_batches)
+        return sum(batch.rows for batch in self.spilled_batches)
 
     @property
     def batches(self) -> int:
-        return len(self.cold_batches)
+        return len(self.spilled_batches)
 
     def find(self, keys: Codes) -> tuple[Ints, UpdateArray]:
         self._load(keys)
@@ -256,7 +256,7 @@ class Cold:
 
     def all_updates(self) -> UpdateArray:
         folder = self._store.folder
-        tables = [read_file(folder, self.layout, f) for b in self.cold_batches for f in b.files]
+        tables = [read_file(folder, self.layout, f) for b in self.spilled_batches for f in b.files]
         blocks = [self.layout.encoded(table, self._store.interner) for table in tables]
         return stacked(blocks) if blocks else self._read.updates_in_memory()[:, :0]
 
@@ -264,7 +264,7 @@ class Cold:
         return self._read.updates_in_memory()
 
     def clear(self) -> None:
-        self.cold_batches = []
+        self.spilled_batches = []
         self.forget()
 
     # -- in and out of memory -----------------------------------------------------------------------------------------
@@ -280,9 +280,9 @@ class Cold:
         self._known.clear()
         self._pages.clear()
 
-    def add(self, batch: ColdBatch) -> None:
+    def add(self, batch: SpilledBatch) -> None:
         """Have this as the newest batch."""
-        self.cold_batches = [*self.cold_batches, batch]
+        self.spilled_batches = [*self.spilled_batches, batch]
         self._known.clear()
 
     def settle(self, most: int = _MANY) -> None:
@@ -290,23 +290,23 @@ class Cold:
 
         What is there is the same before, afterwards, and where it fails.
         """
-        if len(self.cold_batches) > most:
+        if len(self.spilled_batches) > most:
             self._sort()
-        while len(self.cold_batches) > 1:
-            older, newer = self.cold_batches[-2:]
-            if len(self.cold_batches) <= most and older.rows >= _RATIO * newer.rows:
+        while len(self.spilled_batches) > 1:
+            older, newer = self.spilled_batches[-2:]
+            if len(self.spilled_batches) <= most and older.rows >= _RATIO * newer.rows:
                 return
             if not all(f.sorted for batch in (older, newer) for f in batch.files):
                 return  # nobody has asked for a key yet
             self._merge(older, newer)
 
-    def _merge(self, older: ColdBatch, newer: ColdBatch) -> None:
+    def _merge(self, older: SpilledBatch, newer: SpilledBatch) -> None:
         files = [*older.files, *newer.files]
         path, rows = self._store.new_path(self._name), older.rows + newer.rows
         found = merged(path, self.layout, [self._of(f.name) for f in files], rows, self._since())
-        rest = [] if found is None else [ColdBatch((found,))]
+        rest = [] if found is None else [SpilledBatch((found,))]
         self.forget()  # first: interrupted in between, what was read of two files would be read again from the one
-        self.cold_batches = [*self.cold_batches[:-2], *rest]
+        self.spilled_batches = [*self.spilled_batches[:-2], *rest]
         self._store.replaced += len(files)
 
     def _empty(self) -> Spine:
@@ -316,7 +316,7 @@ class Cold:
 
     def _load(self, keys: Codes) -> None:
         """Have all pages in memory that may have one of these keys."""
-        if not self.cold_batches:
+        if not self.spilled_batches:
             return
         codes = keys[0].tolist() if len(keys) == 1 else list(zip(*keys.tolist(), strict=True)) or [()] * keys.shape[1]
         new = [i for i, key in enumerate(codes) if key not in self._known]
@@ -327,7 +327,7 @@ class Cold:
         types = [self.layout.types[k] or INT64 for k in self.layout.keys]
         columns = [decode_column(c, t, self._store.interner) for c, t in zip(wanted, types, strict=True)]
         hashes = np.unique(self.layout.key_hashes(columns, len(new)))
-        for batch in self.cold_batches:
+        for batch in self.spilled_batches:
             for file in batch.files:
                 self._load_pages(file.name, hashes)
         self._known.update(codes[i] for i in new)
@@ -348,14 +348,14 @@ class Cold:
 
     def _sort(self) -> None:
         """Sort what large loads left unsorted, now that it is asked for by key: two files at a time."""
-        for i, batch in enumerate(self.cold_batches):
+        for i, batch in enumerate(self.spilled_batches):
             if not all(f.sorted for f in batch.files):
                 with ThreadPoolExecutor(2, "tidemill-sort") as threads:
                     files = tuple(threads.map(lambda f: f if f.sorted else self._sorted(f), batch.files))
-                self.cold_batches[i] = ColdBatch(files)
+                self.spilled_batches[i] = SpilledBatch(files)
                 self._store.replaced += len(files)
 
-    def _sorted(self, file: ColdFile) -> ColdFile:
+    def _sorted(self, file: SpillFile) -> SpillFile:
         return sorted_file(self._store.new_path(self._name), self.layout, self._store.folder, file)
 
     def _of(self, name: str) -> Pages:

@@ -16,13 +16,14 @@ from tidemill.errors import StateError, StepError
 from tidemill.renderer.durable.journal import replayed
 from tidemill.renderer.durable.large_changes import LargeChange, LargeChanges
 from tidemill.renderer.durable.recorder import StepRecorder
-from tidemill.renderer.durable.spill_store import Memory
+from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.durable.step_log import StepLog
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.state import read
 from tidemill.renderer.runs.executor import DataFrames, Executor
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.run import Run
+from tidemill.renderer.runs.stepper import Stepper
 
 __all__ = ["IN_MEMORY", "State", "open_state"]
 
@@ -37,7 +38,7 @@ class State:
     executor: EmbeddedExecutor
     frontiers: Frontiers
     passes: tuple[str, ...]
-    spill_store: Memory
+    spill_store: SpillStore
     large_changes: LargeChanges
     recorder: StepRecorder | None
     """None where the state is not durable, only spilled."""
@@ -47,16 +48,15 @@ class State:
 
     def run(self, executor: Executor, dataframes: DataFrames | None = None) -> Run:
         """Return a run on the executor, or on one around it."""
-        return Run(
+        stepper = Stepper(
             executor,
             self.frontiers,
-            passes=self.passes,
             recorder=self.recorder,
             spill_store=self.spill_store,
-            dataframes=dataframes,
             steps=self.steps,
             sources=self.sources,
         )
+        return Run(stepper, passes=self.passes, dataframes=dataframes)
 
     def close(self) -> None:
         """Let go of it, where no run is made of it after all."""
@@ -98,7 +98,7 @@ def open_state(
 def _state(graph: Graph, keep: int, passes: tuple[str, ...], in_memory: int, folder: Path | None) -> State:
     frontiers = Frontiers(graph, keep)
     executor = EmbeddedExecutor(graph, frontiers.progress)
-    spill_store = Memory(executor, in_memory, folder)
+    spill_store = SpillStore(executor, in_memory, folder)
     return State(executor, frontiers, passes, spill_store, LargeChanges(executor, spill_store), None, 0, {})
 
 
@@ -111,7 +111,7 @@ def _recover(log: StepLog, state: State) -> int:
         spill_store.restore(saved.header.get("cold", {}))
         state.large_changes.restore(saved.header.get("large", ()), inputs)
     if log.last.number == log.base.number:  # else steps to come refer to files that nothing else does
-        spill_store.swept = True
+        spill_store.may_sweep = True
         spill_store.sweep()
     rows = 0
     for step, header, arrays in log.records():
@@ -128,7 +128,7 @@ def _recover(log: StepLog, state: State) -> int:
             raise StateError(msg) from error
         rows += sum(event["rows"] for event in header["events"])
         spill_store.make_room()
-    spill_store.swept = True
+    spill_store.may_sweep = True
     for operator in state.executor.compiled.outputs.values():
         operator.unread = []
     state.frontiers.begin_reading()

@@ -30,20 +30,20 @@ def save(
     path: Path,
     header: Mapping[str, Any],
     *,
-    cold: Mapping[str, Any] | None = None,
+    spilled: Mapping[str, Any] | None = None,
     large: Sequence[Any] = (),
 ) -> None:
     """Write the state between two steps, or as a step leaves it, to a file, atomically.
 
-    ``header`` says where the run is. With ``cold`` it is what is held in memory, and this and ``large`` say where the
+    ``header`` says where the run is. With ``spilled`` it is what is held in memory; this and ``large`` say where the
     rest is.
     """
     arrays: dict[str, Any] = {}
     for operator in operators_of(compiled.root):
-        for name, array in _dump(operator, whole=cold is None).items():
+        for name, array in _dump(operator, whole=spilled is None).items():
             arrays[f"operators/{operator.place}/{name}"] = array
     arrays |= {f"interned/{name}": a for name, a in _dump_interned(compiled.interner).items()}
-    whole = {"graph": describe(compiled.graph), **header, "cold": cold or {}, "large": large}
+    whole = {"graph": describe(compiled.graph), **header, "cold": spilled or {}, "large": large}
     container.write(path, whole, arrays)
 
 

@@ -12,6 +12,7 @@ from tidemill.renderer.reference.executor import ReferenceExecutor
 from tidemill.renderer.reference.rules import RULES
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.run import Run
+from tidemill.renderer.runs.stepper import Stepper
 
 __all__ = ["Reference"]
 
@@ -37,4 +38,4 @@ class Reference:
         """Return a run of the graph as it was built."""
         graph = plan.without_passes(self.takes)
         frontiers = Frontiers(graph, keep)
-        return Run(ReferenceExecutor(graph, frontiers.progress), frontiers)
+        return Run(Stepper(ReferenceExecutor(graph, frontiers.progress), frontiers))

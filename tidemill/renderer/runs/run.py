@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, final
 
 from tidemill.boundary.results import Rows, Updates
@@ -13,9 +12,7 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import EngineError, TimeError, UnknownNameError, did_you_mean
-from tidemill.renderer.runs.deliveries import Deliveries
-from tidemill.renderer.runs.executor import DataFrames, Executor, Recorder, SpillStore
-from tidemill.renderer.runs.frontiers import Frontiers
+from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.intake import checked_change, checked_feed, checked_updates, require_key
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.step_info import StepInfo
@@ -39,33 +36,15 @@ class Run:
     cannot be written down is not taken (``StateError``), and may be tried again.
     """
 
-    def __init__(
-        self,
-        executor: Executor,
-        frontiers: Frontiers,
-        *,
-        passes: Sequence[str] = (),
-        recorder: Recorder | None = None,
-        spill_store: SpillStore | None = None,
-        dataframes: DataFrames | None = None,
-        steps: int = 0,
-        sources: Mapping[str, int] | None = None,
-    ) -> None:
-        self.graph: Graph = frontiers.graph
+    def __init__(self, stepper: Stepper, *, passes: Sequence[str] = (), dataframes: DataFrames | None = None) -> None:
+        self.executor = stepper.executor
+        self.graph: Graph = stepper.frontiers.graph
         """The graph that is run: as the passes left it."""
         self.passes = tuple(passes)
         """The names of the passes that it went through."""
-        self.keep = frontiers.keep
-        self.executor = executor
-        self._frontiers = frontiers
-        self._stepper = Stepper(
-            executor,
-            frontiers,
-            recorder=recorder,
-            spill_store=spill_store,
-            deliveries=Deliveries(sources or {}),
-            steps=steps,
-        )
+        self.keep = stepper.frontiers.keep
+        self._stepper = stepper
+        self._frontiers = stepper.frontiers
         self._dataframes = dataframes
         self._inputs = self.graph.inputs
         self._outputs = self.graph.outputs
@@ -415,9 +394,7 @@ class Run:
         self._check_open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # -- how it is done -----------------------------------------------------------------------------------------------
@@ -433,17 +410,17 @@ class Run:
 
     def _input(self, name: str) -> Input:
         self._check_open()
-        if name not in self._inputs:
-            msg = f"no input {name!r}: {did_you_mean(name, self._inputs)}"
-            raise UnknownNameError(msg)
-        return self._inputs[name]
+        if name in self._inputs:
+            return self._inputs[name]
+        msg = f"no input {name!r}: {did_you_mean(name, self._inputs)}"
+        raise UnknownNameError(msg)
 
     def _output(self, name: str) -> Output:
         self._check_open()
-        if name not in self._outputs:
-            msg = f"no output {name!r}: {did_you_mean(name, self._outputs)}"
-            raise UnknownNameError(msg)
-        return self._outputs[name]
+        if name in self._outputs:
+            return self._outputs[name]
+        msg = f"no output {name!r}: {did_you_mean(name, self._outputs)}"
+        raise UnknownNameError(msg)
 
     def _check_open(self) -> None:
         self._stepper.lifecycle.check()

@@ -31,22 +31,21 @@ class Stepper:
         executor: Executor,
         frontiers: Frontiers,
         *,
-        recorder: Recorder | None,
-        spill_store: SpillStore | None,
-        deliveries: Deliveries,
-        steps: int,
+        recorder: Recorder | None = None,
+        spill_store: SpillStore | None = None,
+        steps: int = 0,
+        sources: Mapping[str, int] | None = None,
     ) -> None:
+        self.executor = executor
+        self.frontiers = frontiers
+        self.spill_store = spill_store
         self.steps = steps
         """How many were taken, by runs that this one goes on from too."""
         self.listeners = Listeners()
-        name = frontiers.graph.name
         on = "with flow.start()" if recorder is None else f"on {recorder.folder}, which goes on after the last step"
-        self.lifecycle = Lifecycle(name, f"start another {on}", self._release)
-        self._executor = executor
-        self._frontiers = frontiers
+        self.lifecycle = Lifecycle(frontiers.graph.name, f"start another {on}", self._release)
         self._recorder = recorder
-        self.spill_store = spill_store
-        self._deliveries = deliveries
+        self._deliveries = Deliveries(sources or {})
 
     # -- what is queued -----------------------------------------------------------------------------------------------
 
@@ -55,14 +54,14 @@ class Stepper:
         if not len(change):
             return
         if self._recorder is None:
-            self._executor.queue(node, change)
+            self.executor.queue(node, change)
             return
         self.lifecycle.change("rows were put in", lambda: self._queue_on_record(node, change))
 
     def _queue_on_record(self, node: Input, change: Change) -> None:
         assert self._recorder is not None
         try:
-            self._executor.queue(node, change)
+            self.executor.queue(node, change)
             self._recorder.queued(node, change)
         except Exception:
             self.lifecycle.undone()
@@ -70,8 +69,8 @@ class Stepper:
 
     def discard(self) -> None:
         """Forget all that is queued, and have what was refused corrected at its times."""
-        self._frontiers.step_refused = True
-        self._executor.discard()
+        self.frontiers.step_refused = True
+        self.executor.discard()
         if self._recorder is not None:
             self._recorder.discarded()
 
@@ -81,7 +80,7 @@ class Stepper:
             self.lifecycle.check()
             if self._deliveries.has(source, batch):
                 return False
-            queued, steps = self._executor.queued(), self.steps
+            queued, steps = self.executor.queued(), self.steps
             journal = None if self._recorder is None else self._recorder.journal()
             self._deliveries.begin(source, batch)
             try:
@@ -97,7 +96,7 @@ class Stepper:
             return True
 
     def _take_back(self, queued: Any, journal: Any) -> None:
-        self._executor.requeue(queued)
+        self.executor.requeue(queued)
         if self._recorder is not None:
             self._recorder.rewind(journal)
 
@@ -110,13 +109,13 @@ class Stepper:
             msg = "what puts in a delivered batch may not take a step: deliver() does, once for the batch"
             raise StepError(msg)
         start = perf_counter()
-        inputs = self._frontiers.moved(moved)
+        inputs = self.frontiers.moved(moved)
         self.lifecycle.change("a step was made final", lambda: self._take(inputs))
         self._between_steps()
         self._tell(perf_counter() - start)
 
     def _take(self, inputs: Mapping[Input, Antichain]) -> None:
-        executor, frontiers = self._executor, self._frontiers
+        executor, frontiers = self.executor, self.frontiers
         needed, since = frontiers.needed_for(inputs), frontiers.since_for(inputs)
         try:
             self._work(needed)
@@ -137,7 +136,7 @@ class Stepper:
 
     def _work(self, needed: Mapping[Input, Antichain]) -> None:
         try:
-            self._executor.step(needed)
+            self.executor.step(needed)
         except OSError as error:
             if self.spill_store is None:
                 raise
@@ -146,9 +145,9 @@ class Stepper:
 
     def _undo(self, error: BaseException) -> None:
         """Have all as it was before the step; close a run that is not what its folder holds any more."""
-        self._executor.rollback()
+        self.executor.rollback()
         if isinstance(error, StepError):
-            self._frontiers.step_refused = True
+            self.frontiers.step_refused = True
         lost = None if self._recorder is None else self._recorder.lost(self.steps)
         if lost is not None:
             self.lifecycle.give_up(f"was closed: {lost}")
@@ -163,12 +162,12 @@ class Stepper:
             self.spill_store.make_room()
         if self._recorder is not None:
             self._recorder.checkpoint_if_due()
-        self._executor.tidy()
+        self.executor.tidy()
 
     def _tell(self, seconds: float) -> None:
         """Tell those who follow the run of the step that was taken: whatever is logged of steps hooks in here."""
         if self.listeners:
-            graph, frontiers = self._frontiers.graph, self._frontiers
+            graph, frontiers = self.frontiers.graph, self.frontiers
             outputs = {name: frontiers.of(output) for name, output in graph.outputs.items()}
             inputs = {name: frontiers.inputs[node] for name, node in graph.inputs.items()}
             self.listeners.tell(StepInfo(self.steps, seconds, outputs, inputs))
@@ -189,15 +188,15 @@ class Stepper:
     def compact(self) -> int:
         """Merge every arrangement into one batch, those on the disk too; return how many updates were given up."""
         if self.spill_store is None:
-            return self._executor.compact()
-        before = self._executor.metrics().state_rows
-        self._executor.compact()
+            return self.executor.compact()
+        before = self.executor.metrics().state_rows
+        self.executor.compact()
         try:
             self.spill_store.merge()
         except OSError as error:
             msg = f"what is on the disk could not be merged ({error}): all of it is there still; make room on the disk"
             raise StateError(msg) from error
-        return before - self._executor.metrics().state_rows
+        return before - self.executor.metrics().state_rows
 
     def spill(self) -> None:
         """Write all state that is in memory to the disk."""
@@ -212,7 +211,7 @@ class Stepper:
 
     def _release(self) -> None:
         try:
-            self._executor.close()
+            self.executor.close()
             if self.spill_store is not None:
                 self.spill_store.close()
         finally:

@@ -32,12 +32,8 @@ class Spark:
     Small changes are computed in the driver, where a step costs milliseconds; the session is used for what comes as a
     DataFrame and goes out as one, and not touched otherwise.
 
-    With ``state``, a folder of the driver's machine, a run is durable: a step is taken when what was put in for it is
-    on the disk, and a run on the same folder, in this process or a later one, goes on after the last step that was
-    taken. After ``checkpoint_every`` steps the whole state is written, so that going on repeats no more than these.
-
-    At most ``in_memory`` updates of state, or so, are held in memory (of 8 bytes for each value, time and count). The
-    rest is on the disk, in ``state`` or a temporary folder, in sorted Parquet files that are read by key, page by page.
+    ``state``, a folder of the driver's machine, makes a run durable, ``checkpoint_every`` says how many steps going on
+    repeats, and ``in_memory`` how many updates of state are held in memory: all as with `Embedded`.
 
     A DataFrame of more than ``in_driver`` rows that is inserted or deleted does not come to the driver: the step that
     takes it is rendered onto DataFrames and runs on the executors, which read the state and write additions to it, so

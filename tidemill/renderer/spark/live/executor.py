@@ -11,7 +11,7 @@ from tidemill.boundary.results import Rows, Updates
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.renderer.durable.large_changes import LargeChange
-from tidemill.renderer.durable.spill_files import ColdFile
+from tidemill.renderer.durable.spill_files import SpillFile
 from tidemill.renderer.durable.start import State
 from tidemill.renderer.embedded.operators.input_output import InputOperator
 from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
@@ -92,8 +92,8 @@ class SparkExecutor:
         self._outputs.commit()
         if self._on_executors:
             self._spill_store.drop_derived()
-            self._large_changes.log_began_anew()
-            self._spill_store.began_anew()
+            self._large_changes.checkpointed()
+            self._spill_store.checkpointed()
             self._on_executors, self._untidy = False, True
 
     def rollback(self) -> None:
@@ -136,11 +136,11 @@ class SparkExecutor:
     def _is_large(self, operator: InputOperator) -> bool:
         return operator.ports[0].size > self._in_driver
 
-    def _large_inputs(self, state: SpilledState) -> tuple[dict[Input, Frame], dict[Input, Sequence[ColdFile]]]:
+    def _large_inputs(self, state: SpilledState) -> tuple[dict[Input, Frame], dict[Input, Sequence[SpillFile]]]:
         """Return the changes of this step that are too large for the driver, and which are just what is in files."""
         compiled = self._embedded.compiled
         found: dict[Input, Frame] = {}
-        files: dict[Input, Sequence[ColdFile]] = {}
+        files: dict[Input, Sequence[SpillFile]] = {}
         for node, operator in compiled.inputs.items():
             changes = [c for c in self._large_changes.taken if c.node is node]
             if node.key and changes:

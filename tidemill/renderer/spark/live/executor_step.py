@@ -22,7 +22,7 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Arrange, Enter, Input, Join, Leave, Map, Node, Output, Reduce, Threshold, Variable
 from tidemill.dataflow.scopes import Scope
 from tidemill.expressions.types import INT64
-from tidemill.renderer.durable.spill_files import ColdFile
+from tidemill.renderer.durable.spill_files import SpillFile
 from tidemill.renderer.embedded.kernels.updates import UpdateArray, stacked
 from tidemill.renderer.embedded.kernels.updates import consolidated as consolidated_block
 from tidemill.renderer.embedded.operators.keyed import NEW as NEW_PORT
@@ -54,12 +54,12 @@ class ExecutorStep(Step):
         self,
         state: SpilledState,
         given: Mapping[Input, Frame | None],
-        files: Mapping[Input, Sequence[ColdFile]],
+        files: Mapping[Input, Sequence[SpillFile]],
         strategy: Strategy,
     ) -> None:
         """Make the step that takes these changes of inputs; of some, the changes are just what is in files."""
         super().__init__(state.spark, state.compiled.graph, given, strategy)
-        self.unread: dict[Output, tuple[ColdFile, ...]] = {}
+        self.unread: dict[Output, tuple[SpillFile, ...]] = {}
         """Changes of outputs that stay on the disk until they are read."""
         self._spilled = state
         self._files = files
@@ -79,7 +79,7 @@ class ExecutorStep(Step):
     def run(self) -> None:
         """Take the changes, and what else came to the operators."""
         super().run()
-        added: dict[str, list[ColdFile]] = {n: self._spilled.write(n, frames) for n, frames in self._additions.items()}
+        added: dict[str, list[SpillFile]] = {n: self._spilled.write(n, frames) for n, frames in self._additions.items()}
         for name, (source, picked) in self._shared_files.items():
             added[name] = [attrs.evolve(f, columns=picked) for f in self._files[source]]
         for name, files in added.items():
@@ -88,7 +88,7 @@ class ExecutorStep(Step):
         for output in self._compiled.outputs:
             self._show(output, added.get(_spine(output), []))
 
-    def _show(self, output: Output, files: Sequence[ColdFile]) -> None:
+    def _show(self, output: Output, files: Sequence[SpillFile]) -> None:
         """Show changes to those who read an output: from the disk, where they are many."""
         operator = self._compiled.outputs[output]
         if not files or (output.changes is False and not operator.has_followers):

@@ -17,7 +17,7 @@ from tidemill.dataflow.nodes import Input
 from tidemill.errors import RowError
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.durable.large_changes import LargeChange
-from tidemill.renderer.durable.spilled import ColdStore
+from tidemill.renderer.durable.spilled import SpillFolder
 from tidemill.renderer.spark.dataframes import Names, checked_inputs, is_invalid, typed_updates
 from tidemill.renderer.spark.frames import Frame, columns
 from tidemill.renderer.spark.live.state_files import as_updates, read_files, remove_files, write_files
@@ -42,7 +42,7 @@ def collected_if_few(data: Any, most: int) -> pa.Table | None:
 
 
 def written_to_files(  # noqa: PLR0917 - made in one place
-    store: ColdStore, node: Input, data: Any, time: Time, diff: int, read: Collection[int]
+    store: SpillFolder, node: Input, data: Any, time: Time, diff: int, read: Collection[int]
 ) -> LargeChange | None:
     """Check a DataFrame's rows and write the columns that are read to files; None where there are no rows.
 
@@ -82,7 +82,7 @@ def _by_key(node: Input, data: Any, diff: int) -> tuple[Input, Any]:
     return attrs.evolve(node, schema=Schema(tuple(fields))), data
 
 
-def refuse_ambiguous_keys(spark: SparkSession, store: ColdStore, change: LargeChange) -> None:
+def refuse_ambiguous_keys(spark: SparkSession, store: SpillFolder, change: LargeChange) -> None:
     """Raise where a key has two different rows, since a DataFrame does not say which is the last; its files go."""
     node, data = change.node, frame_of_change(spark, store, change).data
     schema = node.schema
@@ -116,7 +116,7 @@ def _may_have_invalid(paths: Iterable[Path]) -> bool:
     return False
 
 
-def frame_of_change(spark: SparkSession, store: ColdStore, change: LargeChange) -> Frame:
+def frame_of_change(spark: SparkSession, store: SpillFolder, change: LargeChange) -> Frame:
     """Return a large change as a DataFrame."""
     width, coordinates = len(change.node.schema), len(change.time)
     data = as_updates(read_files(spark, store, change.layout, change.files), width, coordinates)

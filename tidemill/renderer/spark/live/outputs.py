@@ -11,9 +11,9 @@ from tidemill.boundary.results import Rows, Updates
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Output
 from tidemill.expressions.schema import Schema
-from tidemill.renderer.durable.spill_files import ColdFile
-from tidemill.renderer.durable.spill_store import Memory
-from tidemill.renderer.durable.spilled import Cold
+from tidemill.renderer.durable.spill_files import SpillFile
+from tidemill.renderer.durable.spill_store import SpillStore
+from tidemill.renderer.durable.spilled import SpilledSpine
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.spark.dataframes import Names
 from tidemill.renderer.spark.live.spilled_results import (
@@ -36,14 +36,16 @@ __all__ = ["Outputs"]
 class Outputs:
     """Reads outputs for an executor; holds the changes that are in files until they are read."""
 
-    def __init__(self, spark: SparkSession, embedded: EmbeddedExecutor, spill_store: Memory, in_driver: int) -> None:
+    def __init__(
+        self, spark: SparkSession, embedded: EmbeddedExecutor, spill_store: SpillStore, in_driver: int
+    ) -> None:
         self._spark = spark
         self._embedded = embedded
         self._spill_store = spill_store
         self._in_driver = in_driver
-        self.fresh: Mapping[Output, tuple[ColdFile, ...]] = {}
+        self.fresh: Mapping[Output, tuple[SpillFile, ...]] = {}
         """Changes that are in files: those of the step at hand."""
-        self._unread: dict[Output, tuple[ColdFile, ...]] = {}
+        self._unread: dict[Output, tuple[SpillFile, ...]] = {}
         """Those that were not read yet."""
         self._unread_room: dict[Output, int] = {}
         """From how many on these are added up, where that was done before and left many."""
@@ -69,11 +71,11 @@ class Outputs:
         limit = self._unread_room.get(output, int(output.changes))
         if output.changes is True or sum(f.rows for f in files) <= limit:
             return
-        store, cold = self._spill_store.store, self._spill_store.cold(output)
-        assert cold is not None
+        store, spilled = self._spill_store.store, self._spill_store.spilled(output)
+        assert spilled is not None
         kept = self._embedded.compiled.outputs[output].readers_since
-        data = compacted(read_files(self._spark, store, cold.layout, files), len(output.schema), kept)
-        found = tuple(write_files(store, f"{output.id}/unread", data, has_lists=cold.layout.has_lists))
+        data = compacted(read_files(self._spark, store, spilled.layout, files), len(output.schema), kept)
+        found = tuple(write_files(store, f"{output.id}/unread", data, has_lists=spilled.layout.has_lists))
         store.pin(f.name for f in found)
         self._unread[output] = found
         store.unpin(f.name for f in files)
@@ -83,18 +85,18 @@ class Outputs:
 
     def contents(self, node: Output, at: Time | None) -> Rows:
         """See `Executor`."""
-        cold = self._spill_store.cold(node)
-        if cold is not None and cold.size > self._in_driver:
-            return self._contents_on_disk(node, at, cold)
+        spilled = self._spill_store.spilled(node)
+        if spilled is not None and spilled.size > self._in_driver:
+            return self._contents_on_disk(node, at, spilled)
         found = self._embedded.contents(node, at)
         found.to_frame = self._frame
         return found
 
-    def _contents_on_disk(self, node: Output, at: Time | None, cold: Cold) -> Rows:
+    def _contents_on_disk(self, node: Output, at: Time | None, spilled: SpilledSpine) -> Rows:
         schema, operator = node.schema, self._embedded.compiled.outputs[node]
-        files = tuple(f for batch in cold.cold_batches for f in batch.files)
-        here = cold.layout.decoded(operator.spine.updates_in_memory(), self._embedded.compiled.interner)
-        parts = SpilledOutput(self._spark, self._spill_store.store, cold, files, here)
+        files = tuple(f for batch in spilled.spilled_batches for f in batch.files)
+        here = spilled.layout.decoded(operator.spine.updates_in_memory(), self._embedded.compiled.interner)
+        parts = SpilledOutput(self._spark, self._spill_store.store, spilled, files, here)
         names = list(schema.names)
         found = SpilledRows(
             schema,
@@ -116,10 +118,10 @@ class Outputs:
     def _take_unread_on_disk(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
         embedded, store = self._embedded, self._spill_store.store
         schema, operator, coordinates = node.schema, embedded.compiled.outputs[node], embedded.graph.coordinates
-        cold, files = self._spill_store.cold(node), self._unread[node]
-        assert cold is not None
-        here = cold.layout.decoded(operator.unread_updates(), embedded.compiled.interner)
-        parts = SpilledOutput(self._spark, store, cold, files, here)
+        spilled, files = self._spill_store.spilled(node), self._unread[node]
+        assert spilled is not None
+        here = spilled.layout.decoded(operator.unread_updates(), embedded.compiled.interner)
+        parts = SpilledOutput(self._spark, store, spilled, files, here)
         names = [*schema.names, *Names.of(coordinates, None, "diff").times, "diff"]
         found = SpilledUpdates(
             schema,

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from tidemill.boundary.results import Rows, Updates
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.expressions.schema import Field, Schema
-from tidemill.renderer.durable.spill_files import ColdFile, read_file
-from tidemill.renderer.durable.spilled import Cold, ColdStore
+from tidemill.renderer.durable.spill_files import SpillFile, read_file
+from tidemill.renderer.durable.spilled import SpilledSpine, SpillFolder
 from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated, stacked
 from tidemill.renderer.spark.live.state_files import read_files
 from tidemill.renderer.spark.types import struct
@@ -83,27 +83,27 @@ class SpilledOutput:
     """Updates of an output, in files and in the driver."""
 
     spark: SparkSession
-    store: ColdStore
-    cold: Cold
-    files: tuple[ColdFile, ...]
+    store: SpillFolder
+    spilled: SpilledSpine
+    files: tuple[SpillFile, ...]
     in_driver: pa.Table
     """Those in the driver, by value: codes may be released meanwhile."""
 
     def updates(self) -> UpdateArray:
         """Return all updates, brought to the driver."""
-        layout, interner = self.cold.layout, self.store.interner
+        layout, interner = self.spilled.layout, self.store.interner
         tables = [read_file(self.store.folder, layout, f) for f in self.files]
         return consolidated(stacked([layout.encoded(table, interner) for table in (*tables, self.in_driver)]))
 
     def frame(self) -> DataFrame:
         """Return all updates as a DataFrame ``v0, ...``, ``t0, ...``, ``w0``."""
-        layout = self.cold.layout
+        layout = self.spilled.layout
         data = read_files(self.spark, self.store, layout, self.files)
         schema = Schema(tuple(Field(name, dtype) for name, dtype in layout.fields))
         return data.union(self.spark.createDataFrame(self.in_driver, schema=struct(schema)))
 
 
-def pin(store: ColdStore, files: Iterable[ColdFile], by: object) -> None:
+def pin(store: SpillFolder, files: Iterable[SpillFile], by: object) -> None:
     """Keep files as long as an object lives."""
     names = [f.name for f in files]
     store.pin(names)

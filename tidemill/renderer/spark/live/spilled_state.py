@@ -9,8 +9,8 @@ import attrs
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.renderer.durable.spill_files import ColdBatch, ColdFile, read_file
-from tidemill.renderer.durable.spilled import Cold, ColdStore
+from tidemill.renderer.durable.spill_files import SpilledBatch, SpillFile, read_file
+from tidemill.renderer.durable.spilled import SpilledSpine, SpillFolder
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.embedded.trace.spine import Spine
@@ -25,56 +25,56 @@ class SpilledState:
 
     spark: SparkSession
     compiled: Compiled
-    store: ColdStore
+    store: SpillFolder
     spines: Mapping[str, Spine]
     in_driver: int
     """Up to so many rows are worth computing in the driver."""
 
-    def cold(self, name: str) -> Cold:
+    def spilled(self, name: str) -> SpilledSpine:
         """Return what is below a spine."""
-        return self.store.spilled(name, self.spines[name])
+        return self.store.beneath(name, self.spines[name])
 
     def read(self, name: str) -> DataFrame | None:
         """Return what an arrangement holds, all of it spilled before: values ``v0``, times ``t0``, weights ``w0``."""
         if self.spines[name].view.size:
             self.store.spill(name, self.spines[name])
-        cold = self.store.colds.get(name)
-        files = [] if cold is None else [f for batch in cold.cold_batches for f in batch.files]
+        spilled = self.store.spilled.get(name)
+        files = [] if spilled is None else [f for batch in spilled.spilled_batches for f in batch.files]
         return self.read_files(name, files) if files else None
 
-    def read_files(self, name: str, files: Sequence[ColdFile]) -> DataFrame:
+    def read_files(self, name: str, files: Sequence[SpillFile]) -> DataFrame:
         """Return what files of an arrangement hold, as they are on the disk."""
-        return read_files(self.spark, self.store, self.cold(name).layout, files)
+        return read_files(self.spark, self.store, self.spilled(name).layout, files)
 
-    def block(self, name: str, files: Sequence[ColdFile]) -> UpdateArray:
+    def block(self, name: str, files: Sequence[SpillFile]) -> UpdateArray:
         """Return what files of an arrangement hold, brought to the driver."""
-        layout = self.cold(name).layout
+        layout = self.spilled(name).layout
         tables = [read_file(self.store.folder, layout, f) for f in files]
         return np.concatenate([layout.encoded(t, self.store.interner) for t in tables], axis=1)
 
-    def write(self, name: str, frames: Sequence[DataFrame]) -> list[ColdFile]:
+    def write(self, name: str, frames: Sequence[DataFrame]) -> list[SpillFile]:
         """Write updates of an arrangement, which does not hold them yet, and return the files."""
-        layout = self.cold(name).layout
+        layout = self.spilled(name).layout
         data = functools.reduce(DataFrame.union, frames).select(*(column for column, _ in layout.fields))
         return write_files(self.store, name, data, has_lists=layout.has_lists)
 
-    def add(self, name: str, files: Sequence[ColdFile]) -> None:
+    def add(self, name: str, files: Sequence[SpillFile]) -> None:
         """Have an arrangement hold what files hold."""
-        cold = self.cold(name)
-        self.compiled.schedule.transaction.join(_Addition(cold), list(cold.cold_batches))
-        cold.add(ColdBatch(tuple(files)))
+        spilled = self.spilled(name)
+        self.compiled.schedule.transaction.join(_Addition(spilled), list(spilled.spilled_batches))
+        spilled.add(SpilledBatch(tuple(files)))
 
 
 class _Addition:
     """A batch that was added below a spine, which the step may have to take away again."""
 
-    def __init__(self, cold: Cold) -> None:
-        self._cold = cold
+    def __init__(self, spilled: SpilledSpine) -> None:
+        self._spilled = spilled
 
     def commit(self) -> None:
         """Keep it. Merging comes when the step is taken: it takes long, and may fail."""
 
-    def rollback(self, state: list[ColdBatch]) -> None:
+    def rollback(self, state: list[SpilledBatch]) -> None:
         """Have there what was there before."""
-        self._cold.forget()
-        self._cold.cold_batches = state
+        self._spilled.forget()
+        self._spilled.spilled_batches = state

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.errors import EngineError, StateError
 from tidemill.expressions.types import DType
-from tidemill.renderer.durable.spill_files import ColdFile, Layout
-from tidemill.renderer.durable.spilled import ColdStore
+from tidemill.renderer.durable.spill_files import Layout, SpillFile
+from tidemill.renderer.durable.spilled import SpillFolder
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
 from tidemill.renderer.spark.types import spark_type
 
@@ -29,9 +29,9 @@ _UNWRITABLE: Final = re.compile(
 """How Spark says that it could not write."""
 
 
-def read_files(spark: SparkSession, store: ColdStore, layout: Layout, files: Sequence[ColdFile]) -> DataFrame:
+def read_files(spark: SparkSession, store: SpillFolder, layout: Layout, files: Sequence[SpillFile]) -> DataFrame:
     """Return what files hold as a DataFrame."""
-    alike: dict[Any, list[ColdFile]] = {}
+    alike: dict[Any, list[SpillFile]] = {}
     for file in files:  # those that are sorted have a column more
         alike.setdefault((file.sorted, file.columns, file.constants), []).append(file)
     found = []
@@ -57,7 +57,7 @@ def file_columns(frame: Frame) -> DataFrame:
     return frame.data.select(*row, *times(frame.coordinates), F.col(DIFF).alias("w0"))
 
 
-def write_files(store: ColdStore, name: str, data: DataFrame, *, has_lists: bool) -> list[ColdFile]:
+def write_files(store: SpillFolder, name: str, data: DataFrame, *, has_lists: bool) -> list[SpillFile]:
     """Write a DataFrame, in no order, and return the files."""
     folder = store.folder / f"writing-{uuid.uuid4().hex[:8]}"
     dictionary = "false" if has_lists else "true"  # see `Layout.has_lists`
@@ -89,13 +89,13 @@ def _parts(folder: Path) -> list[Path]:
     return parts
 
 
-def _moved(store: ColdStore, name: str, part: Path) -> ColdFile:
+def _moved(store: SpillFolder, name: str, part: Path) -> SpillFile:
     path = store.new_path(name)
     part.rename(path)
-    return ColdFile(path.name, pq.read_metadata(path).num_rows, sorted=False)
+    return SpillFile(path.name, pq.read_metadata(path).num_rows, sorted=False)
 
 
-def remove_files(store: ColdStore, files: Iterable[ColdFile]) -> None:
+def remove_files(store: SpillFolder, files: Iterable[SpillFile]) -> None:
     """Delete files that nothing refers to."""
     for file in files:
         (store.folder / file.name).unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from tidemill.dataflow.nodes import Input
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
 from tidemill.renderer.durable.large_changes import LargeChange
-from tidemill.renderer.durable.spill_files import ColdFile
+from tidemill.renderer.durable.spill_files import SpillFile
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
 from tidemill.renderer.spark.frames import Frame
@@ -30,7 +30,7 @@ _IS_PUT, _NUMBER = "puts", "number"
 
 def upserted(
     state: SpilledState, node: Input, changes: Sequence[LargeChange], block: UpdateArray | None
-) -> tuple[Frame | None, Sequence[ColdFile]]:
+) -> tuple[Frame | None, Sequence[SpillFile]]:
     """Take in writes to an input with a key, in files and in the driver; return what they change, and its files.
 
     Where that is little, it is handed to the input's operator in the driver: None, and no files.
