@@ -165,6 +165,26 @@ def test_arrangements_are_shared_with_what_the_user_made():
     assert sorted(n.keys for n in of_a) == [(0,), (1,)]
 
 
+def test_what_nobody_reads_stays_as_its_errors_do():
+    flow = new_flow()
+    a, b = (flow.input(n, KV) for n in "ab")
+    a.semijoin(b, on="k").select(x="10 DIV v")
+    with flow.letrec(error_at=5) as block:
+        unread = block.declare("unread", KV)
+        block.define("unread", unread.concat(a))
+    flow.output("out", a.antijoin(b, on="k"))
+    assert {"Map", "Variable", "Feedback"} <= {n.kind for n in lower(flow.graph).nodes}
+    for engine in (Reference(), Lowered(), Embedded()):
+        with flow.start(engine, passes=False) as run, pytest.raises(tm.errors.IterationLimitError):
+            run.insert("a", [(1, 1)])
+            run.advance()
+        with flow.start(engine, passes=False) as run, pytest.raises(tm.errors.ExpressionError):
+            run.insert("a", [(1, 0)])
+            run.delete("a", [(1, 0)], time=1)
+            run.insert("b", [(1, 0)])
+            run.advance()
+
+
 def test_the_graph_as_built_is_left_alone_and_shows_composites():
     flow = built("left", 1)
     before = flow.explain()
