@@ -8,8 +8,9 @@ from running import KV, examples, new_flow
 
 import tidemill as tm
 from tidemill.dataflow.composites import Composite, OuterJoin
+from tidemill.dataflow.fingerprint import describe
 from tidemill.dataflow.passes.lowering import LOWERINGS, has_composites, lower
-from tidemill.errors import GraphError
+from tidemill.errors import EngineError, GraphError
 from tidemill.renderer.embedded import Embedded
 from tidemill.renderer.reference.engine import Reference, ReferenceRun
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
@@ -201,6 +202,29 @@ def test_a_composite_that_an_engine_takes_is_kept():
     flow = built("full", 1)
     assert not any(isinstance(n, OuterJoin) for n in lower(flow.graph).nodes)
     assert lower(flow.graph, {OuterJoin}) is flow.graph
+
+
+@pytest.mark.parametrize(("who", "name"), [(Embedded(), "embedded engine"), (Reference(), "reference engine")])
+def test_a_node_that_an_engine_does_not_know_is_named(who, name):
+    flow = new_flow()
+    a = flow.input("a", KV)
+    flow.output("out", a.group_by("k").agg(n=tm.count()))
+    flow.graph.freeze()
+    with pytest.raises(
+        EngineError, match=rf"Aggregate 'aggregate' \(.*test_composites.py:\d+\): the {name} does not know Aggregate"
+    ):
+        who.start(flow.graph, 0)
+
+
+def test_composites_are_told_apart_by_what_they_are():
+    flow = new_flow()
+    a, b = (flow.input(n, KV) for n in "ab")
+    for name, order in (("up", "v"), ("again", "v"), ("down", tm.desc("v"))):
+        flow.output(name, a.group_by("k").top_k(2, order_by=order).semijoin(b, on="k", nulls_equal=name == "again"))
+    lines = [line.split(" ", 1)[1] for line in describe(flow.graph) if "TopK" in line or "SemiJoin" in line]
+    up, semi, again, semi_nulls, down, _ = lines
+    assert up == again != down
+    assert semi.replace("#2", "#4") != semi_nulls
 
 
 def test_a_composite_without_a_lowering_is_named():
