@@ -138,6 +138,26 @@ def test_a_lowering_has_the_name_and_the_line_of_its_composite():
     assert {n.site for n in lowered.nodes if n.id >= 2 and n.kind != "Output"} == {joined.node.site}
 
 
+@pytest.mark.parametrize("who", [Reference(), Lowered(), Embedded()])
+@pytest.mark.parametrize("passes", [False, True])
+def test_an_error_names_the_composite_and_its_line(who, passes):
+    flow = new_flow()
+    a, b = (flow.input(n, KV) for n in "ab")
+    joined = a.join(b, on="k", how="left", where="10 DIV v_right > 1")
+    first = a.group_by("k").top_k(1, order_by="v")
+    flow.output("joined", joined)
+    flow.output("first", first)
+    for collection, given, error, says in (
+        (joined, {"a": [((1, 1), 0, 1)], "b": [((1, 0), 0, 1)]}, tm.errors.ExpressionError, "'outerjoin'"),
+        (first, {"a": [((1, 1), 0, -1)]}, tm.errors.NegativeCountError, "'topk'"),
+    ):
+        with flow.start(who, passes=passes) as run, pytest.raises(error, match=says) as caught:
+            for name, triples in given.items():
+                run.update(name, triples)
+            run.advance()
+        assert str(collection.node.site.location) in str(caught.value)
+
+
 def test_what_enters_a_loop_is_worked_out_and_arranged_outside_of_it():
     flow = new_flow()
     a, b = (flow.input(n, KV) for n in "ab")
