@@ -147,12 +147,12 @@ def test_an_error_names_the_composite_and_its_line(who, passes):
     first = a.group_by("k").top_k(1, order_by="v")
     flow.output("joined", joined)
     flow.output("first", first)
-    for collection, given, error, says in (
+    for collection, found, error, says in (
         (joined, {"a": [((1, 1), 0, 1)], "b": [((1, 0), 0, 1)]}, tm.errors.ExpressionError, "'outerjoin'"),
         (first, {"a": [((1, 1), 0, -1)]}, tm.errors.NegativeCountError, "'topk'"),
     ):
         with flow.start(who, passes=passes) as run, pytest.raises(error, match=says) as caught:
-            for name, triples in given.items():
+            for name, triples in found.items():
                 run.update(name, triples)
             run.advance()
         assert str(collection.node.site.location) in str(caught.value)
