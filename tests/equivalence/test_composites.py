@@ -8,8 +8,9 @@ from running import KV, examples, new_flow
 
 import tidemill as tm
 from tidemill.dataflow.composites import Composite, OuterJoin
+from tidemill.dataflow.fingerprint import describe
 from tidemill.dataflow.passes.lowering import LOWERINGS, has_composites, lower
-from tidemill.errors import GraphError
+from tidemill.errors import EngineError, GraphError
 from tidemill.renderer.embedded import Embedded
 from tidemill.renderer.reference.engine import Reference, ReferenceRun
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
@@ -137,6 +138,26 @@ def test_a_lowering_has_the_name_and_the_line_of_its_composite():
     assert {n.site for n in lowered.nodes if n.id >= 2 and n.kind != "Output"} == {joined.node.site}
 
 
+@pytest.mark.parametrize("who", [Reference(), Lowered(), Embedded()])
+@pytest.mark.parametrize("passes", [False, True])
+def test_an_error_names_the_composite_and_its_line(who, passes):
+    flow = new_flow()
+    a, b = (flow.input(n, KV) for n in "ab")
+    joined = a.join(b, on="k", how="left", where="10 DIV v_right > 1")
+    first = a.group_by("k").top_k(1, order_by="v")
+    flow.output("joined", joined)
+    flow.output("first", first)
+    for collection, found, error, says in (
+        (joined, {"a": [((1, 1), 0, 1)], "b": [((1, 0), 0, 1)]}, tm.errors.ExpressionError, "'outerjoin'"),
+        (first, {"a": [((1, 1), 0, -1)]}, tm.errors.NegativeCountError, "'topk'"),
+    ):
+        with flow.start(who, passes=passes) as run, pytest.raises(error, match=says) as caught:
+            for name, triples in found.items():
+                run.update(name, triples)
+            run.advance()
+        assert str(collection.node.site.location) in str(caught.value)
+
+
 def test_what_enters_a_loop_is_worked_out_and_arranged_outside_of_it():
     flow = new_flow()
     a, b = (flow.input(n, KV) for n in "ab")
@@ -165,6 +186,26 @@ def test_arrangements_are_shared_with_what_the_user_made():
     assert sorted(n.keys for n in of_a) == [(0,), (1,)]
 
 
+def test_what_nobody_reads_stays_as_its_errors_do():
+    flow = new_flow()
+    a, b = (flow.input(n, KV) for n in "ab")
+    a.semijoin(b, on="k").select(x="10 DIV v")
+    with flow.letrec(error_at=5) as block:
+        unread = block.declare("unread", KV)
+        block.define("unread", unread.concat(a))
+    flow.output("out", a.antijoin(b, on="k"))
+    assert {"Map", "Variable", "Feedback"} <= {n.kind for n in lower(flow.graph).nodes}
+    for engine in (Reference(), Lowered(), Embedded()):
+        with flow.start(engine, passes=False) as run, pytest.raises(tm.errors.IterationLimitError):
+            run.insert("a", [(1, 1)])
+            run.advance()
+        with flow.start(engine, passes=False) as run, pytest.raises(tm.errors.ExpressionError):
+            run.insert("a", [(1, 0)])
+            run.delete("a", [(1, 0)], time=1)
+            run.insert("b", [(1, 0)])
+            run.advance()
+
+
 def test_the_graph_as_built_is_left_alone_and_shows_composites():
     flow = built("left", 1)
     before = flow.explain()
@@ -181,6 +222,29 @@ def test_a_composite_that_an_engine_takes_is_kept():
     flow = built("full", 1)
     assert not any(isinstance(n, OuterJoin) for n in lower(flow.graph).nodes)
     assert lower(flow.graph, {OuterJoin}) is flow.graph
+
+
+@pytest.mark.parametrize(("who", "name"), [(Embedded(), "embedded engine"), (Reference(), "reference engine")])
+def test_a_node_that_an_engine_does_not_know_is_named(who, name):
+    flow = new_flow()
+    a = flow.input("a", KV)
+    flow.output("out", a.group_by("k").agg(n=tm.count()))
+    flow.graph.freeze()
+    with pytest.raises(
+        EngineError, match=rf"Aggregate 'aggregate' \(.*test_composites.py:\d+\): the {name} does not know Aggregate"
+    ):
+        who.start(flow.graph, 0)
+
+
+def test_composites_are_told_apart_by_what_they_are():
+    flow = new_flow()
+    a, b = (flow.input(n, KV) for n in "ab")
+    for name, order in (("up", "v"), ("again", "v"), ("down", tm.desc("v"))):
+        flow.output(name, a.group_by("k").top_k(2, order_by=order).semijoin(b, on="k", nulls_equal=name == "again"))
+    lines = [line.split(" ", 1)[1] for line in describe(flow.graph) if "TopK" in line or "SemiJoin" in line]
+    up, semi, again, semi_nulls, down, _ = lines
+    assert up == again != down
+    assert semi.replace("#2", "#4") != semi_nulls
 
 
 def test_a_composite_without_a_lowering_is_named():

@@ -461,7 +461,7 @@ class Collection:
         with self.builder.attempt():
             return loops.iterate(self, body, limits, name)
 
-    # -- for the modules beside this one ----------------------------------------------------------------------------
+    # -- for the modules beside this one, and lowerings -------------------------------------------------------------
 
     def aligned_to(self, schema: Schema, what: str) -> Collection:
         """Return the same rows with columns in the order of a schema that must otherwise agree."""

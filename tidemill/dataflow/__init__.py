@@ -1,4 +1,4 @@
-"""What a dataflow is: times, frontiers, scopes, the primitive operators, the graph. No engine, no rows."""
+"""What a dataflow is: times, frontiers, scopes, primitive operators and composites, the graph. No engine, no rows."""
 
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time

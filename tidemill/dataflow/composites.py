@@ -30,7 +30,7 @@ class PartneredJoin(Composite):
 
     ``on`` has the names of the key columns, left and right. A pair has the left columns followed by the right ones that
     are no keys; those among them whose names clash have ``suffix``. ``condition`` is of such pairs. A row has a partner
-    if those on the other side that fit come to more than none.
+    if the counts of the other side's rows with its key add up to more than 0; with a condition, those of its pairs.
     """
 
     on: tuple[tuple[str, str], ...]

@@ -42,7 +42,7 @@ class Graph:
         self._names: dict[tuple[type[Node], str], Node] = {}
         self._entered: dict[tuple[Node, Scope], Enter] = {}
         self._arranged: dict[tuple[Node, tuple[int, ...]], Arrange] = {}
-        self._behalf: Node | None = None
+        self._made_for: Node | None = None
         """Whose name and line nodes get that are added now, where that is not the user's line being run."""
 
     # -- making ---------------------------------------------------------------------------------------------------
@@ -69,20 +69,20 @@ class Graph:
     def add(self, kind: type[N], *, scope: Scope, inputs: tuple[Node, ...] = (), name: str = "", **fields: Any) -> N:
         """Return a new node of this kind, checked; without a name it takes the name of its kind."""
         self._check_open(scope)
-        if self._behalf is None:
+        if self._made_for is None:
             name, site = name or kind.__name__.lower(), Site.here()
         else:
-            name, site = name or self._behalf.name, self._behalf.site
+            name, site = name or self._made_for.name, self._made_for.site
         return self.put(kind(id=len(self.nodes), name=name, scope=scope, site=site, inputs=inputs, **fields))
 
     @contextmanager
     def on_behalf_of(self, node: Node) -> Iterator[None]:
         """Give nodes that are added meanwhile the name and the user's line of a node: they are made for it."""
-        before, self._behalf = self._behalf, node
+        before, self._made_for = self._made_for, node
         try:
             yield
         finally:
-            self._behalf = before
+            self._made_for = before
 
     def put(self, node: N) -> N:
         """Add a node that was made elsewhere, checked; its id has to be the next one. For passes, which copy graphs."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -29,15 +30,8 @@ def fuse_linear(graph: Graph) -> Graph:
 
 
 def _fused(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-    if isinstance(node, Map):
-        return _map(copy, node, inputs[0])
-    if isinstance(node, Filter):
-        return _filter(copy, node, inputs[0])
-    if isinstance(node, Concat):
-        return _concat(copy, node, inputs)
-    if isinstance(node, Negate) and isinstance(inputs[0], Negate):
-        return inputs[0].inputs[0]
-    return copy.put(node, inputs=inputs)
+    fuse = _FUSED.get(type(node))
+    return copy.put(node, inputs=inputs) if fuse is None else fuse(copy, node, *inputs)
 
 
 def _map(copy: Copy, node: Map, source: Node) -> Node:
@@ -93,10 +87,22 @@ def _filter(copy: Copy, node: Filter, source: Node) -> Node:
     return copy.put(node, inputs=(source,))
 
 
-def _concat(copy: Copy, node: Concat, inputs: tuple[Node, ...]) -> Node:
+def _negate(copy: Copy, node: Negate, source: Node) -> Node:
+    return source.inputs[0] if isinstance(source, Negate) else copy.put(node, inputs=(source,))
+
+
+def _concat(copy: Copy, node: Concat, *inputs: Node) -> Node:
     flat: list[Node] = []
     for source in inputs:
         flat += source.inputs if isinstance(source, Concat) and copy.readers(source) <= 1 else (source,)
     if len(flat) == 1 and flat[0].schema.names == node.schema.names:
         return flat[0]
     return copy.put(node, inputs=tuple(flat))
+
+
+_FUSED: Final[dict[type[Node], Callable[..., Node]]] = {
+    Map: _map,
+    Filter: _filter,
+    Negate: _negate,
+    Concat: _concat,
+}

@@ -49,6 +49,10 @@ class Copy:
         """Return what stands in the copy for what a node of the old graph reads."""
         return tuple(self._new[source] for source in node.inputs)
 
+    def now(self, node: Node) -> Node:
+        """Return what stands in the copy for a node of the old graph."""
+        return self._new[node]
+
     def finished(self) -> Graph:
         """Return the copy, with the scopes closed that are closed in the old graph."""
         self.graph.close_as(self.old)
@@ -74,18 +78,28 @@ Rewrite: TypeAlias = Callable[[Copy, Node, tuple[Node, ...]], Node]
 """Says what stands for a node in the copy, given what stands for its inputs: a node just added, or one before."""
 
 
-def rebuild(graph: Graph, rewrite: Rewrite) -> Graph:
-    """Return a copy of a graph with each node as ``rewrite`` says, and without what nobody reads."""
+def rebuild(graph: Graph, rewrite: Rewrite, *, keep_unread: bool = False) -> Graph:
+    """Return a copy of a graph with each node as ``rewrite`` says, and without what nobody reads.
+
+    With ``keep_unread``, what nobody read in the graph stays: its errors count.
+    """
     copy = Copy(graph)
     for node in graph.nodes:
         copy.stands_for(rewrite(copy, node, copy.inputs(node)), node)
-    return _without_unread(copy.finished())
+    kept: list[Node] = []
+    if keep_unread:
+        ends = (n for n in graph.nodes if isinstance(n, Feedback) or not graph.digraph.out_degree(n.id))
+        kept = [copy.now(node) for node in ends]
+    return _without_unread(copy.finished(), kept)
 
 
-def _without_unread(graph: Graph) -> Graph:
-    """Return the graph without what can reach no output and is no input. A function that inspects is a reader, too."""
+def _without_unread(graph: Graph, kept: list[Node]) -> Graph:
+    """Return the graph without what can reach no output and is no input. A function that inspects is a reader, too.
+
+    What is kept anyway is as good as an output.
+    """
     wanted: set[Node] = set()
-    todo: list[Node] = [*graph.inputs.values(), *(n for n in graph.nodes if isinstance(n, (Output, Inspect)))]
+    todo = [*kept, *graph.inputs.values(), *(n for n in graph.nodes if isinstance(n, (Output, Inspect)))]
     while todo:
         node = todo.pop()
         if node not in wanted:

@@ -31,6 +31,15 @@ __all__ = ["AggregateLogic"]
 
 _SPREADS: Final = frozenset(("variance", "stddev"))
 
+ACCUMULATORS: Final[dict[str, frozenset[type[Accumulator]]]] = {
+    "sum": frozenset((FloatSums,)),
+    "avg": frozenset((FloatSums,)),
+    **dict.fromkeys(_SPREADS, frozenset((FloatSums, SquareSums))),
+    **dict.fromkeys(("min", "max"), frozenset((ValueCounts,))),
+    **dict.fromkeys(ORDERED, frozenset((OrderedValues,))),
+}
+"""What is kept for an aggregate function beside sums of whole numbers; sums of floats only where there are floats."""
+
 
 class AggregateLogic:
     """The logic of a Reduce by aggregate functions: one row a group, where the group's total count is not zero."""
@@ -47,21 +56,20 @@ class AggregateLogic:
         self._integers = IntegerSums(node.logic, schema, shape, interner)
         columns = {(a.column, a.input) for a in self._aggregates if a.column is not None and a.input is not None}
         in_order = sorted(columns, key=lambda pair: pair[0])
-        functions = {c: {a.function for a in self._aggregates if a.column == c} for c, _ in in_order}
+        nothing = frozenset[type[Accumulator]]()
+        kept = {c: nothing.union(*(_kept(a) for a in self._aggregates if a.column == c)) for c, _ in in_order}
         self._floats = {
-            c: FloatSums(c, len(schema), shape)
-            for c, t in in_order
-            if t.name == "float64" and functions[c] & {"sum", "avg", *_SPREADS}
+            c: FloatSums(c, len(schema), shape) for c, t in in_order if t.name == "float64" and FloatSums in kept[c]
         }
         self._squares = {
-            c: SquareSums(c, t, len(schema), shape, interner) for c, t in in_order if functions[c] & _SPREADS
+            c: SquareSums(c, t, len(schema), shape, interner) for c, t in in_order if SquareSums in kept[c]
         }
         self._values = {
-            c: ValueCounts(c, t, len(schema), shape, interner) for c, t in in_order if functions[c] & {"min", "max"}
+            c: ValueCounts(c, t, len(schema), shape, interner) for c, t in in_order if ValueCounts in kept[c]
         }
         alike = defaultdict(list)
         for a in self._aggregates:
-            if a.function in ORDERED:
+            if OrderedValues in _kept(a):
                 alike[a.order, a.condition, a.tells_apart].append(a)
         self._ordered = [OrderedValues(some, schema, shape, interner) for some in alike.values()]
         others = [*self._floats.values(), *self._squares.values(), *self._values.values(), *self._ordered]
@@ -149,6 +157,10 @@ class AggregateLogic:
             with np.errstate(invalid="ignore", over="ignore"):
                 totals = totals / np.where(some, counts, 1)
         return np.where(some, float_codes(totals), NULL)
+
+
+def _kept(aggregate: BoundAggregate) -> frozenset[type[Accumulator]]:
+    return ACCUMULATORS.get(aggregate.function, frozenset())
 
 
 def _variance(total: int, squares: int, count: int, unit: int) -> float:
