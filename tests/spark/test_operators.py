@@ -95,8 +95,10 @@ AGGREGATES = {
     "expressions of sums": lambda a, b, w: (
         a.concat(b.negate()).group_by("k").agg(v="sum(v) / count(*) + k", n=tm.count("v") * 2, w="count(*)")
     ),
-    "expressions of many": lambda a, b, w: w.group_by("k").agg(
-        e="count(distinct s) + count(*) filter (where b)", x="max(f) > min(f) and count(*) > k"
+    "expressions of many": lambda a, b, w: (
+        w.distinct()
+        .group_by("k")
+        .agg(e="count(distinct s) + count(*) filter (where b)", x="max(f) > min(f) and count(*) > k")
     ),
     "filtered": lambda a, b, w: a.group_by("k").agg(n=tm.count().filter("v > 1"), s=tm.sum("v").filter("v < 3")),
     "count distinct": lambda a, b, w: a.distinct().group_by("k").agg(n=tm.count_distinct("v"), m=tm.count()),
