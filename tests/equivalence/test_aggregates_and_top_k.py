@@ -5,7 +5,7 @@ from hypothesis import given
 from running import examples
 
 import tidemill as tm
-from tidemill.renderer.embedded.reduce.operator import group_rows as grouprows
+from tidemill.renderer.embedded.reduce import group_rows
 from tidemill.renderer.embedded.trace import order_index as ordered
 
 SCHEMA = {
@@ -17,7 +17,7 @@ TIMES = {1: "epoch", 2: ("event", "correction")}
 
 @pytest.fixture(params=[0, 3, 2048])
 def large(request, monkeypatch):
-    monkeypatch.setattr(grouprows, "LARGE", request.param)
+    monkeypatch.setattr(group_rows, "LARGE", request.param)
     monkeypatch.setattr(ordered, "CHUNK", 2)
 
 

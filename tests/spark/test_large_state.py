@@ -5,7 +5,7 @@ import pytest
 import tidemill as tm
 from tidemill.renderer.durable.spilled import Cold, ColdStore
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.reduce.operator import group_rows as grouprows
+from tidemill.renderer.embedded.reduce import group_rows
 
 KV = {"k": "int64", "v": "int64"}
 
@@ -26,7 +26,7 @@ def test_groups_held_in_order_take_in_what_executors_added(spark, tmp_path):
         found = []
         with extremes().start(engine) as run:
             for change in (
-                lambda: run.insert("x", [(1, i) for i in range(1000, 1000 + grouprows.LARGE + 100)]),
+                lambda: run.insert("x", [(1, i) for i in range(1000, 1000 + group_rows.LARGE + 100)]),
                 lambda: run.insert("x", whole),
                 lambda: run.insert("x", [(1, 700)]),
                 lambda: run.delete("x", [(1, 5499)]),
