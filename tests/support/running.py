@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 
 from hypothesis import settings
@@ -15,8 +14,10 @@ COORDINATES = {1: "epoch", 2: ("event", "correction"), 3: ("x", "y", "z")}
 
 
 def examples(count):
-    """Settings for that many examples, times what TIDEMILL_EXAMPLES says."""
-    return settings(max_examples=count * int(os.environ.get("TIDEMILL_EXAMPLES", "1")))
+    """Return settings for that many examples under the profile `ci`, and in proportion under others."""
+    return settings(
+        max_examples=max(1, round(count * settings().max_examples / settings.get_profile("ci").max_examples))
+    )
 
 
 def new_flow(coordinates=1):
