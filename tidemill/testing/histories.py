@@ -54,9 +54,8 @@ class _HistoryRun(Run):
         self._upserts[node].write(writes)
 
     def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - only those who test with Spark have it
-
         from tidemill.renderer.spark.dataframes import table_of, updates_of  # noqa: PLC0415
+        from tidemill.renderer.spark.local import active_session  # noqa: PLC0415 - needs the extra
         from tidemill.renderer.spark.render import render  # noqa: PLC0415
 
         for node, upserts in self._upserts.items():
@@ -64,7 +63,7 @@ class _HistoryRun(Run):
             upserts.commit()
         if any(f.elements for f in frontiers.values()):
             return
-        spark = SparkSession.getActiveSession()
+        spark = active_session()
         assert spark is not None, "start a session first, as with tm.local_spark()"
         frames = {node.name: updates_of(spark, node, *self._listed(node)) for node in self._queued}
         for name, frame in render(self.graph, spark, frames, *self._names).items():
