@@ -120,7 +120,7 @@ def disturbed(  # noqa: PLR0917
 ) -> list[dict[str, Any]]:
     """Have the work done by processes that are killed; return for each what it had said last, and what was seen."""
     rng = random.Random(seed)
-    told = []
+    told: list[dict[str, Any]] = []
     at = -1
     while True:
         command = [sys.executable, __file__, "--worker", str(folder), "--steps", str(steps)]

@@ -58,4 +58,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def engines(request: pytest.FixtureRequest) -> list[str]:
     """The engines under test, for tests that compare them."""
-    return request.config.getoption("--engines").split(",")
+    names: str = request.config.getoption("--engines")
+    return names.split(",")

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -74,7 +75,7 @@ def test_no_list_at_all_is_null():
     assert read_back(INTS, pa.table({"k": [1], "l": pa.nulls(1)})) == [(1, None)]
 
 
-OF_KINDS = {
+OF_KINDS: dict[str, list[Any]] = {
     "list<float64>": [(0.0, NAN, None), (float("inf"),)], "list<string>": [("", "ä", None)], "list<bool>": [(True, None)],
     "list<binary>": [(b"\x00", b"")], "list<date>": [(dt.date(2024, 2, 29), None)],
     "list<timestamp>": [(dt.datetime(1969, 12, 31, 23, 59, 59, 999999),)], "list<int32>": [(-1, None)],

@@ -2,6 +2,7 @@
 
 import decimal
 import os
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +42,7 @@ def test_nothing_in_memory_changes_nothing(tmp_path_factory, coordinates):
     @examples(8)
     @given(tm.testing.dataflows(coordinates=coordinates))
     def check(case):
-        engines = ["embedded", Spilling(tmp_path_factory.mktemp("state"))]
+        engines: list[Any] = ["embedded", Spilling(tmp_path_factory.mktemp("state"))]
         tm.testing.check_equivalent(case.flow, case.updates, engines=engines)
 
     check()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import functools
 import math
 from pathlib import Path
 from typing import Any
@@ -209,8 +210,9 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
         pairs = any_kind.flatmap(lambda k: st.tuples(sub(k), sub(k)))
         mixed = st.tuples(*[st.sampled_from(NUMBERS).flatmap(sub)] * 2)
         for function in ("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"):
-            found.append((pairs | mixed).map(lambda a, f=function: Call(f, a)))
-            found[-1].calls = function
+            compared: Any = (pairs | mixed).map(functools.partial(Call, function))
+            compared.calls = function
+            found.append(compared)
         found += [any_kind.flatmap(lambda k: call("in", sub(k), sub(k), sub(k)))]
         scalars = st.sampled_from(SCALARS)
         found += [scalars.flatmap(lambda k: call("in", sub(k), st.none() | VALUES[k], VALUES[k]))]

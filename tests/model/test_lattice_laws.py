@@ -20,7 +20,7 @@ def some_times(*, at_least=0, at_most=5):
 
 
 def _grid(size):
-    found = [()]
+    found: list[tuple[int, ...]] = [()]
     for _ in range(size):
         found = [(*t, c) for t in found for c in range(5)]
     return found

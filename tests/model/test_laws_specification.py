@@ -3,6 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -321,7 +322,7 @@ FLOATS = {"k": "int64", "f": "float64"}
 @DIMENSIONS
 @given(data=st.data())
 def test_sums_of_floats_are_exact_and_rounded_once(engine, coordinates, data):
-    values = {"k": [0, 1], "f": [0.1, 1e20, -1e20, 1.0, 1e-300, 3.5, None]}
+    values: dict[str, list[Any]] = {"k": [0, 1], "f": [0.1, 1e20, -1e20, 1.0, 1e-300, 3.5, None]}
     found = data.draw(updates(FLOATS, coordinates, values=values, non_negative=True))
 
     def meaning(rows):

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from elsewhere import SETTINGS, compared, say, two_hops
 from running import KV, traces
@@ -54,7 +55,8 @@ def parent(process):
 def killed(folder, engine, module, kind):
     """Lose an executor in the third round of a loop; return what came of it, and how many steps of the kind were made."""
     folder.mkdir()
-    said, steps, true = {}, [], getattr(module, kind)
+    said: dict[str, Any] = {}
+    steps, true = [], getattr(module, kind)
     threading.Thread(target=kill_what_works, args=(folder, said), daemon=True).start()
     setattr(module, kind, lambda *args, **more: steps.append(made := true(*args, **more)) or made)
     given = {"a": [((i, (i + 1) % 6), 0, 1) for i in range(6)]}

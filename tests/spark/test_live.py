@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -65,7 +66,7 @@ def changes(folder):
 
 def test_a_stream_whose_driver_is_killed(spark, tmp_path, capsys):
     """The example, killed after its second epoch: changes and contents are those of a run that was left in peace."""
-    spec = importlib.util.spec_from_file_location("streaming_flights", EXAMPLE)
+    spec: Any = importlib.util.spec_from_file_location("streaming_flights", EXAMPLE)
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     killed, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"

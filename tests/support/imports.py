@@ -66,12 +66,13 @@ def _imports(module: str, path: Path) -> Iterator[Import]:
     tree = ast.parse(path.read_text())
     for_types = {node for block in ast.walk(tree) if _is_for_types(block) for node in ast.walk(block)}
     for node in ast.walk(tree):
-        names = []
         if isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}:{node.lineno}: relative imports are not used"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
+        else:
+            continue
         for name in names:
             place = f"tidemill/{path.relative_to(ROOT).as_posix()}:{node.lineno}"
             yield Import(module, _imported(name), place, node in for_types)

@@ -65,7 +65,7 @@ def grid(*updates):
     times = {t for triples in updates for _, t, _ in triples}
     if not times or isinstance(next(iter(times)), int):
         return sorted(times)
-    found = [()]
+    found: list[tuple[int, ...]] = [()]
     for coordinate in map(sorted, map(set, zip(*times, strict=True))):
         found = [(*t, c) for t in found for c in coordinate]
     return found
