@@ -4,8 +4,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from running import examples
 
 from tidemill.expressions.types import INT64, STRING
 from tidemill.renderer.embedded.kernels.codec import Interner
@@ -37,7 +38,7 @@ def small(monkeypatch):
 def test_against_a_counter(small, monkeypatch, descending, nulls_first, rebuild):
     monkeypatch.setattr(ordered, "REBUILD", rebuild)
 
-    @settings(max_examples=60)
+    @examples(60)
     @given(script)
     def check(actions):
         interner = Interner()

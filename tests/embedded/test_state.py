@@ -205,7 +205,7 @@ def test_killed_while_saving(tmp_path):
     x = flow.input("x", {"i": "int64"})
     flow.output("n", x.agg(n=tm.count(), s=tm.sum("i")))
     path, rng, said = tmp_path / "state", random.Random(4), -1
-    for _ in range(examples(4).max_examples):
+    for _ in range(4):
         with subprocess.Popen([sys.executable, "-c", SAVER, str(path)], stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             said = int(process.stdout.readline())

@@ -13,11 +13,14 @@ KV = {"k": "int64", "v": "int64"}
 COORDINATES = {1: "epoch", 2: ("event", "correction"), 3: ("x", "y", "z")}
 
 
+def scaled(count):
+    """Return so many examples under the profile `ci`, and in proportion under others."""
+    return max(1, round(count * settings().max_examples / settings.get_profile("ci").max_examples))
+
+
 def examples(count):
-    """Return settings for that many examples under the profile `ci`, and in proportion under others."""
-    return settings(
-        max_examples=max(1, round(count * settings().max_examples / settings.get_profile("ci").max_examples))
-    )
+    """Return settings for so many examples, `scaled`."""
+    return settings(max_examples=scaled(count))
 
 
 def new_flow(coordinates=1):
