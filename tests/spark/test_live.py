@@ -46,7 +46,7 @@ def test_dataframes_in_and_out(spark, tmp_path):
             run.snapshot("o").to_spark()
 
 
-@examples(5)
+@examples(5, least=5)
 @given(tm.testing.dataflows(coordinates=1))
 def test_it_agrees_with_the_reference(spark, case):
     tm.testing.check_equivalent(case.flow, case.updates, engines=["reference", "spark-live"])

@@ -13,14 +13,14 @@ KV = {"k": "int64", "v": "int64"}
 COORDINATES = {1: "epoch", 2: ("event", "correction"), 3: ("x", "y", "z")}
 
 
-def scaled(count):
-    """Return so many examples under the profile `ci`, and in proportion under others."""
-    return max(1, round(count * settings().max_examples / settings.get_profile("ci").max_examples))
+def scaled(count, least=1):
+    """Return so many examples under the profile `ci`, and in proportion under others, but never less than ``least``."""
+    return max(least, round(count * settings().max_examples / settings.get_profile("ci").max_examples))
 
 
-def examples(count):
+def examples(count, least=1):
     """Return settings for so many examples, `scaled`."""
-    return settings(max_examples=scaled(count))
+    return settings(max_examples=scaled(count, least))
 
 
 def new_flow(coordinates=1):
