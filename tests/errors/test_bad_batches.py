@@ -38,7 +38,7 @@ VALUES = [
     ("s", "\ud800", "is not a valid string"),
     ("r", "x", "'x' (str) is not a valid binary"),
     ("y", dt.datetime(2024, 1, 1), "is not a valid date"),
-    ("y", "2024-01-01", "'2024-01-01' (str) is no date"),
+    ("y", "2024-01-01", "'2024-01-01' (str) is not a valid date"),
     ("t", dt.date(2024, 1, 1), "is not a valid timestamp"),
     ("t", dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "convert it to naive UTC first"),
     ("d", 1.5, "1.5 (float) is not a valid decimal(5,2)"),
