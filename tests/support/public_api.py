@@ -17,17 +17,17 @@ NAMED_AS_BUILTINS = {"abs", "ascii", "chr", "list", "max", "min", "round", "sum"
 """Kept out of ``tm.__all__``."""
 BETWEEN_LAYERS = {
     "Aggregate": {"argument", "condition", "function", "input_expression", "order_by"},
-    "Collection": {"aligned_to", "builder", "map_columns", "node"},
+    "Collection": {"aligned_to", "builder", "filter_by", "map_columns", "node", "reduce_by"},
     "Dataflow": {"arrange", "attempt", "collection", "current", "enter", "graph", "inside", "meeting_scope", "own"},
-    "Embedded": {"start"},
-    "Expr": {"name"},
+    "Embedded": {"start", "takes"},
+    "Expr": {"label", "name", "parts", "with_parts"},
     "Grouped": {"collection", "keys"},
     "LetRec": {"builder", "node_of"},
-    "Reference": {"start"},
+    "Reference": {"start", "takes"},
     "Rows": {"to_frame"},
-    "Run": {"begin", "compiled", "go_on_from", "graph", "input_frontiers", "passes", "progress", "read", "since"}
-    | {"since_at"},
-    "Spark": {"start", "start_after"},
+    "Run": {"begin", "compiled", "go_on_from", "graph", "input_frontiers", "passes", "progress", "read"}
+    | {"executor", "since", "since_at"},
+    "Spark": {"start", "start_after", "takes"},
     "Updates": {"to_frame"},
     "When": {"branches"},
 }
@@ -94,7 +94,7 @@ def _members(of: str, value: Any) -> Iterator[tuple[str, str]]:
 def _parameters(value: Any) -> str:
     """Return what a function or a class that users call takes, without types; of all else nothing."""
     made_by_methods = isinstance(value, type) and (
-        issubclass(value, BaseException) or value in {tm.Collection, tm.Rows, tm.StepInfo, tm.Updates}
+        issubclass(value, BaseException) or value.__name__ in {"Collection", "Rows", "Run", "StepInfo", "Updates"}
     )
     if not callable(value) or made_by_methods:
         return ""
