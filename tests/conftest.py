@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 # How many examples Hypothesis draws where a test says nothing; those that do are scaled with it (`running.examples`).
 # Choose with `--hypothesis-profile=ci` or HYPOTHESIS_PROFILE=ci.
-for name, max_examples in {"dev": 10, "ci": 30, "long": 600}.items():
+for name, max_examples in {"dev": 5, "ci": 30, "long": 600}.items():
     settings.register_profile(
         name,
         max_examples=max_examples,

@@ -13,12 +13,13 @@ KV = {"k": "int64", "v": "int64"}
 COORDINATES = {1: "epoch", 2: ("event", "correction"), 3: ("x", "y", "z")}
 
 
-def scaled(count, least=1):
-    """Return so many examples under the profile `ci`, and in proportion under others, but never less than ``least``."""
-    return max(least, round(count * settings().max_examples / settings.get_profile("ci").max_examples))
+def scaled(count, least=4):
+    """Return so many examples under the profile `ci`, and in proportion under others, but ``least`` at least."""
+    in_proportion = round(count * settings().max_examples / settings.get_profile("ci").max_examples)
+    return max(in_proportion, min(count, least))
 
 
-def examples(count, least=1):
+def examples(count, least=4):
     """Return settings for so many examples, `scaled`."""
     return settings(max_examples=scaled(count, least))
 
