@@ -26,7 +26,7 @@ from imports import TOP, modules, own_imports, package  # noqa: E402 - beside th
 from tidemill.dataflow import nodes  # noqa: E402
 
 ENGINES: Final = {
-    "reference": ("tidemill.renderer.reference.operators", "RULES"),
+    "reference": ("tidemill.renderer.reference.evaluation", "RULES"),
     "embedded": ("tidemill.renderer.embedded.compile", "_MAKERS"),
     "Spark": ("tidemill.renderer.spark.step", "_RULES"),
 }
