@@ -11,9 +11,8 @@ import tidemill
 GROUND = {"errors", "site"}
 GRAPH = GROUND | {"expressions", "dataflow"}
 DATA = GRAPH | {"boundary"}
-FLOW = DATA | {"collections", "algorithms", "renderer/runs", "renderer/reference", "renderer/embedded"} | {
-    "renderer/durable", "renderer/spark"
-}  # fmt: skip
+ENGINES = {"renderer/runs", "renderer/reference", "renderer/embedded", "renderer/durable", "renderer/spark"}
+FLOW = DATA | {"collections", "algorithms", "renderer"} | ENGINES
 
 MAY_IMPORT = {
     "site": set(),
@@ -23,12 +22,12 @@ MAY_IMPORT = {
     "boundary": GRAPH,
     "collections": DATA,
     "algorithms": DATA | {"collections"},
-    "renderer": set(),
     "renderer/runs": DATA | {"notebook"},  # run.live()
     "renderer/reference": DATA | {"renderer/runs"},
     "renderer/embedded": DATA | {"renderer/runs"},
     "renderer/durable": DATA | {"renderer/runs", "renderer/embedded"},
     "renderer/spark": DATA | {"renderer/runs", "renderer/embedded", "renderer/durable"},
+    "renderer": DATA | ENGINES,
     "notebook": DATA | {"renderer/runs"},
     "flow": FLOW,
     "testing": FLOW | {"flow"},
