@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow.parquet as pq
 
@@ -93,7 +93,7 @@ def work(folder: Path, steps: int, checkpoint_every: int, in_memory: int, *, spa
 
     with (build_large() if spark else build()).start(engine) as run:
         run.to_changelog(folder / "log")
-        for step in range(next(iter(run.frontier("edges"))), steps):
+        for step in range(cast("int", next(iter(run.frontier("edges")))), steps):
             if spark:
                 put_large(run, step, frame)
             else:
@@ -119,7 +119,7 @@ def disturbed(  # noqa: PLR0917
 ) -> list[dict[str, Any]]:
     """Have the work done by processes that are killed; return for each what it had said last, and what was seen."""
     rng = random.Random(seed)
-    told = []
+    told: list[dict[str, Any]] = []
     at = -1
     while True:
         command = [sys.executable, __file__, "--worker", str(folder), "--steps", str(steps)]

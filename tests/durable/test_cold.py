@@ -2,12 +2,13 @@
 
 import decimal
 import os
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from running import examples
+from running import embedded, examples
 
 import tidemill as tm
 from tidemill.errors import StateError
@@ -40,7 +41,7 @@ def test_nothing_in_memory_changes_nothing(tmp_path_factory, coordinates):
     @examples(8)
     @given(tm.testing.dataflows(coordinates=coordinates))
     def check(case):
-        engines = ["embedded", Spilling(tmp_path_factory.mktemp("state"))]
+        engines: list[Any] = ["embedded", Spilling(tmp_path_factory.mktemp("state"))]
         tm.testing.check_equivalent(case.flow, case.updates, engines=engines)
 
     check()
@@ -265,7 +266,7 @@ def test_interned_values_are_bounded_too(tmp_path, monkeypatch):
         for step in range(40):
             run.insert("x", [(f"{step}-{i}",) for i in range(20)])
             run.advance()
-        assert run.executor.compiled.interner.live < 200
+        assert embedded(run).compiled.interner.live < 200
         assert len(run.snapshot("n")) == 800
 
 

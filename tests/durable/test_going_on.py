@@ -41,6 +41,7 @@ def test_a_run_goes_on(tmp_path):
         assert list(again.snapshot("n", at=0)) == list(before)
 
 
+@pytest.mark.law("A durable run that goes on after any step gives what an undisturbed one gives.")
 @pytest.mark.parametrize("coordinates", [1, 2])
 @pytest.mark.parametrize("checkpoint_every", [2, 1000])
 def test_going_on_after_every_step_changes_nothing(tmp_path_factory, coordinates, checkpoint_every):

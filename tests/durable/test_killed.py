@@ -2,12 +2,13 @@
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 KILLS = Path(__file__).parents[2] / "benchmarks" / "kills.py"
 
 
 def test_killed_three_times(capsys):
-    spec = importlib.util.spec_from_file_location("kills", KILLS)
+    spec: Any = importlib.util.spec_from_file_location("kills", KILLS)
     kills = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(kills)
     found = kills.compare(steps=10, kills=3, checkpoint_every=4, in_memory=20, seed=5)

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -120,7 +121,7 @@ def compare(rows, model, key):
     copies = model.copies(key)
     assert rows.size == len(copies)
     assert rows.distinct == len(set(copies))
-    ends = [] if not copies else [[*copies[i], copies.count(copies[i])] for i in (0, -1)]
+    ends: list[Any] = [] if not copies else [[*copies[i], copies.count(copies[i])] for i in (0, -1)]
     assert [rows.first(), rows.last()] == (ends or [None, None])
     positions = np.arange(len(copies))
     assert [tuple(c[:2]) for c in rows.select(positions[::-1]).T.tolist()] == copies[::-1]

@@ -4,9 +4,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from running import KV, new_flow
+from running import KV, examples, new_flow
 
 import tidemill as tm
 from tidemill.dataflow.lattice import Antichain, join_closure, lub
@@ -38,7 +38,7 @@ def test_what_is_due_comes_out_and_the_rest_stays(small, users, weights):
                 counts[tuple(column[: 1 + users])] += column[-1] if weights else 1
         return {u: n for u, n in counts.items() if n} if weights else set(counts)
 
-    @settings(max_examples=80)
+    @examples(80)
     @given(steps)
     def check(script):
         held, upper, model = PendingUpdates(1, users, weights), Antichain.minimum(users), []
@@ -145,7 +145,7 @@ def apart(coordinates=1):
 def test_joins_of_inputs_that_are_apart(engines, coordinates):
     found = updates(KV, coordinates, max_size=16, latest=4, non_negative=True)
 
-    @settings(max_examples=40)
+    @examples(40)
     @given(found, found, st.integers(0, 1000))
     def check(a, b, seed):
         batchings = [time_by_time, *(shuffled(seed + i) for i in range(4))]
@@ -181,7 +181,7 @@ def test_a_join_does_not_index_anew_what_it_holds(monkeypatch):
 def test_following_the_next_rounds_leads_to_all_joins_and_no_others(depth):
     rounds = st.tuples(*[st.integers(0, 4)] * depth)
 
-    @settings(max_examples=100)
+    @examples(100)
     @given(st.lists(rounds, max_size=8), rounds)
     def check(stored, now):
         seen, todo = set(), [now]

@@ -4,8 +4,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from running import examples
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.trace import merging
@@ -49,7 +50,7 @@ def small(monkeypatch):
 
 @pytest.mark.parametrize("keys", [(0,), (0, 1), (1, 0), ()])
 def test_a_spine_is_the_list_of_its_updates(small, keys):
-    @settings(max_examples=150)
+    @examples(150)
     @given(actions)
     def check(script):
         since = [0]

@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 from hypothesis import given, settings
-from running import examples
+from running import embedded, examples
 
 import tidemill as tm
 from tidemill.errors import StateError
@@ -205,7 +205,7 @@ def test_killed_while_saving(tmp_path):
     x = flow.input("x", {"i": "int64"})
     flow.output("n", x.agg(n=tm.count(), s=tm.sum("i")))
     path, rng, said = tmp_path / "state", random.Random(4), -1
-    for _ in range(examples(4).max_examples):
+    for _ in range(4):
         with subprocess.Popen([sys.executable, "-c", SAVER, str(path)], stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             said = int(process.stdout.readline())
@@ -230,7 +230,7 @@ def test_compacting_releases_what_nothing_refers_to(tmp_path):
         run.delete("x", [(f"passing {i}", -1)])
     run.advance()
     run.insert("x", [("waiting", -7)], time=99)
-    interner = run.executor.compiled.interner
+    interner = embedded(run).compiled.interner
     assert len(interner._numbers) == 52
     assert run.compact() > 0
     assert {"staying", "waiting"} <= set(interner._numbers)
@@ -273,7 +273,7 @@ def test_lists_and_what_they_hold_are_kept_released_and_saved(tmp_path):
     run.advance()
     run.delete("x", passing)
     run.advance()
-    interner = run.executor.compiled.interner
+    interner = embedded(run).compiled.interner
     before = len(interner._numbers)
     run.compact()
     assert len(interner._numbers) < before - 90  # at least a string, a list in a list, and a list each

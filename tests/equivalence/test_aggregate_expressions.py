@@ -1,5 +1,7 @@
 """Expressions of aggregates in ``agg``: the same as computed in two steps, in Python and in SQL text."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ import tidemill as tm
 SCHEMA = {"k": "int64", "x": "int64", "f": "float64", "b": "bool", "s": "string"}
 
 # What is asked for at once; and in two steps, the aggregates and then what is made of them.
-CASES = {
+CASES: dict[str, Any] = {
     "a mean": (
         {"mean": tm.sum("x") / tm.count()},
         {"t": tm.sum("x"), "n": tm.count()},

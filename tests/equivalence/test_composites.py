@@ -1,5 +1,7 @@
 """Composites: what they are lowered to comes to what the reference engine says they are, at every time, in loops too."""
 
+from typing import Any
+
 import attrs
 import pytest
 from hypothesis import given
@@ -9,10 +11,14 @@ from running import KV, examples, new_flow
 import tidemill as tm
 from tidemill.dataflow.composites import Composite, OuterJoin
 from tidemill.dataflow.fingerprint import describe
+from tidemill.dataflow.nodes import Arrange
 from tidemill.dataflow.passes.lowering import LOWERINGS, has_composites, lower
 from tidemill.errors import EngineError, GraphError
-from tidemill.renderer.embedded import Embedded
-from tidemill.renderer.reference.engine import Reference, ReferenceRun
+from tidemill.renderer.reference import Reference
+from tidemill.renderer.reference.executor import ReferenceExecutor
+from tidemill.renderer.runs.frontiers import Frontiers
+from tidemill.renderer.runs.run import Run
+from tidemill.renderer.runs.stepper import Stepper
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
 
@@ -20,9 +26,11 @@ from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 class Lowered:
     """The reference engine, given primitives only."""
 
-    def start(self, graph, keep):
+    def start(self, plan, keep):
+        graph = plan.without_passes()
         assert not has_composites(graph)
-        return ReferenceRun(graph, keep)
+        frontiers = Frontiers(graph, keep)
+        return Run(Stepper(ReferenceExecutor(graph, frontiers.progress), frontiers))
 
 
 ON = {"k": "k", "v to k": {"v": "k"}, "both to one": {"k": "k", "v": "k"}, "all": ["k", "v"], "none": []}
@@ -30,7 +38,7 @@ WHERE = {"": None, " where": "v < v_right", " where of one": "k > 0"}
 
 
 def joins(how):
-    found = {}
+    found: dict[str, Any] = {}
     for on, keys in ON.items():
         for said, where in WHERE.items():
             if where is None or on in ("k", "none"):
@@ -40,7 +48,7 @@ def joins(how):
     return found
 
 
-COMPOSITES = {
+COMPOSITES: dict[str, dict[str, Any]] = {
     **{how: joins(how) for how in ("left", "right", "full", "semi", "anti")},
     "set operations": {
         "except_all": lambda a, b: a.except_all(b),
@@ -106,7 +114,7 @@ def test_a_lowering_comes_to_the_definition(kind, coordinates):
     def check(data):
         found = {n: data.draw(updates(KV, coordinates, max_size=8), label=n) for n in "ab"}
         for passes in (False, True):
-            engines = [Reference(), Lowered(), Embedded()]
+            engines: list[Any] = [Reference(), Lowered(), tm.Embedded()]
             check_equivalent(flow, found, engines=engines, batchings=[all_at_once, shuffled(1)], passes=passes)
 
     check()
@@ -122,7 +130,7 @@ def test_a_lowering_comes_to_the_definition_in_loops(kind, coordinates):
     def check(data):
         found = {n: data.draw(updates(KV, coordinates, max_size=4, latest=1), label=n) for n in "ab"}
         for passes in (False, True):
-            check_equivalent(flow, found, engines=[Reference(), Embedded()], batchings=[all_at_once], passes=passes)
+            check_equivalent(flow, found, engines=[Reference(), tm.Embedded()], batchings=[all_at_once], passes=passes)
 
     check()
 
@@ -138,7 +146,7 @@ def test_a_lowering_has_the_name_and_the_line_of_its_composite():
     assert {n.site for n in lowered.nodes if n.id >= 2 and n.kind != "Output"} == {joined.node.site}
 
 
-@pytest.mark.parametrize("who", [Reference(), Lowered(), Embedded()])
+@pytest.mark.parametrize("who", [Reference(), Lowered(), tm.Embedded()])
 @pytest.mark.parametrize("passes", [False, True])
 def test_an_error_names_the_composite_and_its_line(who, passes):
     flow = new_flow()
@@ -182,7 +190,7 @@ def test_arrangements_are_shared_with_what_the_user_made():
     flow.output("half of all", a.semijoin(b, on="k"))
     flow.output("after", a.join(b, on="v"))
     lowered = lower(flow.graph)
-    of_a = [n for n in lowered.nodes if n.kind == "Arrange" and n.inputs[0].name == "a"]
+    of_a = [n for n in lowered.nodes if isinstance(n, Arrange) and n.inputs[0].name == "a"]
     assert sorted(n.keys for n in of_a) == [(0,), (1,)]
 
 
@@ -195,7 +203,7 @@ def test_what_nobody_reads_stays_as_its_errors_do():
         block.define("unread", unread.concat(a))
     flow.output("out", a.antijoin(b, on="k"))
     assert {"Map", "Variable", "Feedback"} <= {n.kind for n in lower(flow.graph).nodes}
-    for engine in (Reference(), Lowered(), Embedded()):
+    for engine in (Reference(), Lowered(), tm.Embedded()):
         with flow.start(engine, passes=False) as run, pytest.raises(tm.errors.IterationLimitError):
             run.insert("a", [(1, 1)])
             run.advance()
@@ -224,7 +232,7 @@ def test_a_composite_that_an_engine_takes_is_kept():
     assert lower(flow.graph, {OuterJoin}) is flow.graph
 
 
-@pytest.mark.parametrize(("who", "name"), [(Embedded(), "embedded engine"), (Reference(), "reference engine")])
+@pytest.mark.parametrize(("who", "name"), [(tm.Embedded(), "embedded engine"), (Reference(), "reference engine")])
 def test_a_node_that_an_engine_does_not_know_is_named(who, name):
     flow = new_flow()
     a = flow.input("a", KV)

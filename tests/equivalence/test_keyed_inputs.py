@@ -1,6 +1,9 @@
 """Inputs with a key: random writes to runs side by side, of which one keeps nothing in memory and is begun anew."""
 
 import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +12,7 @@ from agreement import SideBySide
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
-from running import examples, start
+from running import embedded, examples, start
 
 import tidemill as tm
 from tidemill.errors import RowError, TimeError
@@ -45,7 +48,7 @@ def build():
 class Writing(SideBySide):
     """Every rule does the same to each run."""
 
-    folder = None
+    folder: Callable[[], Path]
     seen = staticmethod(repr)
 
     @initialize(keep=st.sampled_from([0, 2]), closes=st.sampled_from([False, False, False, True]))
@@ -149,7 +152,7 @@ class Writing(SideBySide):
 
     @rule()
     def save_and_load(self):
-        path = self.state.state / "saved"
+        path = Path(str(self.state.state)) / "saved"
         self.runs[1].save(path)
         self.runs[1].close()
         self.runs[1] = tm.load(path, self.flow)
@@ -175,7 +178,7 @@ def test_engines_agree_after_every_write(tmp_path_factory, monkeypatch, few):
     monkeypatch.setattr(keyedinput, "_FEW_FOUND", few)
     monkeypatch.setattr(coldfiles, "PAGE", 2)
     monkeypatch.setattr(os, "fsync", lambda _: None)  # nobody pulls the plug
-    machine = type("Writing", (Writing,), {"folder": lambda self: tmp_path_factory.mktemp("state")})
+    machine: Any = type("Writing", (Writing,), {"folder": lambda self: tmp_path_factory.mktemp("state")})
     machine.TestCase.settings = settings(examples(30), stateful_step_count=30)
     machine.TestCase("runTest").runTest()
 
@@ -231,6 +234,6 @@ def test_a_hundred_thousand_rows_are_not_a_dict_of_tuples():
         run.advance()
         run.compact()
         assert list(run.snapshot("n")) == [(count - 1,)]
-        (operator,) = run.executor.compiled.inputs.values()
+        operator: Any = next(iter(embedded(run).compiled.inputs.values()))
         assert operator.rows.size == run.metrics()[0].state_rows == count - 1
         assert sum(batch.hashes.nbytes + batch.array.nbytes for batch in operator.rows.view.batches) <= 5 * 8 * count

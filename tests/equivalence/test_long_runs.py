@@ -12,8 +12,8 @@ def test_cases_are_counted(capsys):
 
 
 def test_a_disagreement_ends_it(capsys, monkeypatch: pytest.MonkeyPatch):
-    right = ThresholdOperator.wanted
-    monkeypatch.setattr(ThresholdOperator, "wanted", lambda *args: right(*args) * 2)
+    right = ThresholdOperator.desired
+    monkeypatch.setattr(ThresholdOperator, "desired", lambda *args: right(*args) * 2)
     assert main(["--cases", "400", "--coordinates", "1", "--max-operators", "3"]) == 1
     said = capsys.readouterr().err
     assert "disagreement, coordinates 1, seed" in said

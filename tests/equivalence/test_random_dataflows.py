@@ -10,6 +10,7 @@ import tidemill as tm
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time, updates
 
 
+@pytest.mark.law("Engines agree exactly: their consolidated updates are equal as sets.")
 @pytest.mark.parametrize(("kind", "count"), [("epochs", 120), ("planes", 120), ("cubes", 30), ("large", 60)])
 def test_random_dataflows(engines, kind, count):
     @examples(count)
@@ -22,6 +23,7 @@ def test_random_dataflows(engines, kind, count):
     agreement()
 
 
+@pytest.mark.law("Engines agree exactly: their consolidated updates are equal as sets.")
 @pytest.mark.parametrize("coordinates", [1, 2])
 @pytest.mark.parametrize("operator", OPERATORS)
 @examples(15)

@@ -81,7 +81,7 @@ TYPES = [
 ]
 
 
-@pytest.mark.parametrize(("build", "kind", "text"), COLUMNS + TYPES)
+@pytest.mark.parametrize(("build", "kind", "text"), [*COLUMNS, *TYPES])
 def test_columns_and_types(a, build, kind, text):
     with refused(kind, text):
         build(a)

@@ -7,6 +7,7 @@ import random
 import runpy
 from collections import Counter, defaultdict, deque
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -27,7 +28,7 @@ LATEST = 3
 
 
 def load(name):
-    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    spec: Any = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import functools
 import math
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
+from running import examples, scaled
 
 from tidemill.errors import ExpressionError, SchemaError
 from tidemill.expressions.binding import bind
@@ -211,8 +213,9 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
         pairs = any_kind.flatmap(lambda k: st.tuples(sub(k), sub(k)))
         mixed = st.tuples(*[st.sampled_from(NUMBERS).flatmap(sub)] * 2)
         for function in ("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"):
-            found.append((pairs | mixed).map(lambda a, f=function: Call(f, a)))
-            found[-1].calls = function
+            compared: Any = (pairs | mixed).map(functools.partial(Call, function))
+            compared.calls = function
+            found.append(compared)
         found += [any_kind.flatmap(lambda k: call("in", sub(k), sub(k), sub(k)))]
         scalars = st.sampled_from(SCALARS)
         found += [scalars.flatmap(lambda k: call("in", sub(k), st.none() | VALUES[k], VALUES[k]))]
@@ -251,7 +254,7 @@ def arrays(rows: list[tuple[Any, ...]]) -> list[pa.Array]:
 
 
 SETTINGS = settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=scaled(400), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 
 
@@ -288,7 +291,7 @@ CALLS = [c for kind in KINDS for c in composed(kind, 0) if hasattr(c, "calls")]
 @pytest.mark.parametrize("function", sorted({c.calls for c in CALLS}))
 def test_evaluators_agree_on_each_function(function: str) -> None:
     @given(st.one_of(*[c for c in CALLS if c.calls == function]), ROWS)
-    @settings(SETTINGS, max_examples=25)
+    @settings(SETTINGS, max_examples=scaled(25))
     def agreement(expression: Expr, rows: list[tuple[Any, ...]]) -> None:
         check_agreement(bound_or_reject(expression), rows)
 
@@ -298,7 +301,7 @@ def test_evaluators_agree_on_each_function(function: str) -> None:
 @pytest.mark.parametrize("function", INEXACT)
 def test_evaluators_nearly_agree(function: str) -> None:
     @given(st.tuples(*[trees("float64", 1)] * INEXACT[function]), ROWS)
-    @settings(SETTINGS, max_examples=25)
+    @settings(SETTINGS, max_examples=scaled(25))
     def agreement(args: tuple[Expr, ...], rows: list[tuple[Any, ...]]) -> None:
         tree = bound_or_reject(Call(function, args))
         try:
@@ -325,7 +328,7 @@ def test_sql_text_binds_back_to_an_equal_tree(expression: Expr, rows: list[tuple
 
 
 @given(expressions, ROWS)
-@settings(SETTINGS, max_examples=200)
+@settings(SETTINGS, max_examples=scaled(200))
 def test_a_value_is_null_only_where_the_tree_says_so(expression: Expr, rows: list[tuple[Any, ...]]) -> None:
     tree = bound_or_reject(expression)
     for row in rows:
@@ -387,7 +390,7 @@ def test_agreement_with_duckdb(text: str, database: duckdb.DuckDBPyConnection) -
     tree = bind(expr(text), SCHEMA)
 
     @given(ROWS)
-    @settings(max_examples=25, deadline=None)
+    @examples(25)
     def agreement(rows: list[tuple[Any, ...]]) -> None:
         table = pa.table(arrays(rows), schema=SCHEMA.to_arrow())
         database.register("rows_given", table)

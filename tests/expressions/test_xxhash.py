@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from running import examples
 
 from tidemill.expressions.functions.xxhash import xxh64, xxhash64_of
 from tidemill.expressions.types import dtype
@@ -78,7 +79,7 @@ VALUES = {
 
 
 @given(st.lists(st.tuples(*(st.none() | v for v in VALUES.values())), min_size=1, max_size=8), st.integers(0, 3))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_columns_agree_with_rows(rows: list[tuple[Any, ...]], cut: int) -> None:
     types = [dtype(t) for t in VALUES]
     columns = [pa.array([r[i] for r in rows], t.arrow) for i, t in enumerate(types)]
@@ -88,7 +89,6 @@ def test_columns_agree_with_rows(rows: list[tuple[Any, ...]], cut: int) -> None:
 
 
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=20))
-@settings(deadline=None)
 def test_bytes_agree_with_the_xxhash_package(pieces: list[bytes]) -> None:
     import xxhash as theirs
 

@@ -159,6 +159,7 @@ def both_present(a):
     return a.group_by("k").reduce(emit, {"k": "int64", "state": "string"})
 
 
+@pytest.mark.law("Reduce may have to change at a time at which no input changes: at joins of its key's times.")
 def test_a_reduce_changes_where_no_input_does(engine):
     (out,) = traces(engine, both_present, {"a": [((0, 1), (1, 0), 1), ((0, 2), (0, 1), 1)]}, coordinates=2)
     assert out == [((0, "both"), (1, 1), 1)]
@@ -181,6 +182,7 @@ def test_a_time_is_pending_until_the_frontier_passes_it(engine):
         assert list(run.changes("out")) == [((0, "both"), (1, 1), 1)]
 
 
+@pytest.mark.law("A change owed at a later time survives compaction of the input.")
 def test_what_is_owed_survives_that_the_input_is_forgotten(engine):
     """+a at (1,0), -a at (0,1): advanced to (1,1) they cancel, but the output's retraction is still due there."""
 
@@ -222,12 +224,14 @@ def test_seeds_come_from_the_raw_batch(engine):
         assert changes == [((0, 0), (0, 0), 1), ((0, 0), (0, 1), -1), ((0, 0), (1, 0), -1), ((0, 0), (1, 1), 1)]
 
 
+@pytest.mark.law("A joined pair is at the join of its rows' times.")
 def test_a_join_lands_at_the_join_of_the_times(engine):
     updates = {"a": [((5, 6), (0, 13), 1)], "b": [((5, 7), (11, 0), 1)]}
     (out,) = traces(engine, lambda a, b: a.join(b, on="k"), updates, coordinates=2)
     assert out == [((5, 6, 7), (11, 13), 1)]
 
 
+@pytest.mark.law("Retracting what fed a cycle retracts the cycle.")
 def test_a_cycle_that_supports_only_itself_goes(engine):
     """1 -> 2 -> 3 -> 2: without 1 -> 2, the cycle of 2 and 3 is reached by nobody and has to go whole."""
     flow = new_flow()

@@ -20,7 +20,7 @@ def some_times(*, at_least=0, at_most=5):
 
 
 def _grid(size):
-    found = [()]
+    found: list[tuple[int, ...]] = [()]
     for _ in range(size):
         found = [(*t, c) for t in found for c in range(5)]
     return found
@@ -30,6 +30,7 @@ three = SIZES.flatmap(lambda n: st.tuples(times(n), times(n), times(n)))
 frontier_pairs = SIZES.flatmap(lambda n: st.tuples(*[st.lists(times(n), max_size=3).map(Antichain)] * 2, st.just(n)))
 
 
+@pytest.mark.law("Times are a lattice under the product order, which tuple order extends.")
 @examples(100)
 @given(three)
 def test_join_and_meet_are_a_lattice(stu):
@@ -42,6 +43,7 @@ def test_join_and_meet_are_a_lattice(stu):
     assert less_equal(s, t) == (lub(s, t) == t) == (glb(s, t) == s)
 
 
+@pytest.mark.law("Times are a lattice under the product order, which tuple order extends.")
 @examples(100)
 @given(three)
 def test_less_equal_is_a_partial_order_which_tuple_order_extends(stu):
@@ -98,6 +100,7 @@ def test_frontiers_are_a_lattice_of_what_is_beyond_them(pair):
     assert (a == b) == (hash(a) == hash(b)) or a != b
 
 
+@pytest.mark.law("Advancing a time by a frontier is sound and canonical.")
 @given(some_times(at_least=1, at_most=3))
 def test_advance_is_sound_and_canonical(found):
     n, ts = found

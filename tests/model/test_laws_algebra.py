@@ -29,6 +29,7 @@ LINEAR = {
 }
 
 
+@pytest.mark.law("Linear operators distribute over concat and negate.")
 @DIMENSIONS
 @pytest.mark.parametrize("operator", LINEAR)
 @examples(10)
@@ -40,6 +41,7 @@ def test_linear_operators_distribute_over_concat_and_negate(engine, coordinates,
     assert_same(engine, lambda a, b: [apply(a.negate()), apply(a).negate()], found, coordinates=coordinates)
 
 
+@pytest.mark.law("A collection and its negation add up to nothing.")
 @DIMENSIONS
 @given(data=st.data())
 def test_a_collection_and_its_negation_are_nothing(engine, coordinates, data):
@@ -47,6 +49,7 @@ def test_a_collection_and_its_negation_are_nothing(engine, coordinates, data):
     assert assert_same(engine, lambda a: a.concat(a.negate()), found, coordinates=coordinates) == []
 
 
+@pytest.mark.law("Consolidate is idempotent and invisible.")
 @DIMENSIONS
 @given(data=st.data())
 def test_consolidate_is_idempotent_and_invisible(engine, coordinates, data):
@@ -56,6 +59,7 @@ def test_consolidate_is_idempotent_and_invisible(engine, coordinates, data):
     assert_same(engine, build, draws(data, coordinates, "a"), coordinates=coordinates)
 
 
+@pytest.mark.law("Concat is commutative and associative.")
 @DIMENSIONS
 @given(data=st.data())
 def test_concat_is_commutative_and_associative(engine, coordinates, data):
@@ -70,6 +74,7 @@ def joined(left, right, **options):
     return left.join(right.select("k", w="v"), on="k", **options).select("k", "v", "w")
 
 
+@pytest.mark.law("Join is bilinear.")
 @DIMENSIONS
 @pytest.mark.parametrize("nulls_equal", [False, True])
 @examples(20)
@@ -86,6 +91,7 @@ def test_join_is_bilinear(engine, coordinates, nulls_equal, data):
     assert_same(engine, lambda a, b, c: build(a, b, c)[:1] + build(a, b, c)[1:], found, coordinates=coordinates)
 
 
+@pytest.mark.law("Join is bilinear.")
 @DIMENSIONS
 @examples(20)
 @given(data=st.data())
@@ -96,6 +102,7 @@ def test_join_is_linear_on_the_right_too(engine, coordinates, data):
     assert_same(engine, build, draws(data, coordinates, "abc"), coordinates=coordinates)
 
 
+@pytest.mark.law("Join is commutative up to the order of columns, and associative.")
 @DIMENSIONS
 @examples(20)
 @given(data=st.data())
@@ -106,6 +113,7 @@ def test_join_commutes_up_to_the_order_of_columns(engine, coordinates, data):
     assert_same(engine, build, draws(data, coordinates, "ab"), coordinates=coordinates)
 
 
+@pytest.mark.law("Join is commutative up to the order of columns, and associative.")
 @DIMENSIONS
 @examples(20)
 @given(data=st.data())
@@ -118,6 +126,7 @@ def test_join_is_associative(engine, coordinates, data):
     assert_same(engine, build, draws(data, coordinates, "abc"), coordinates=coordinates)
 
 
+@pytest.mark.law("Semijoin and antijoin add up to the left side, each row with its own count.")
 @DIMENSIONS
 @pytest.mark.parametrize("nulls_equal", [False, True])
 @examples(20)
@@ -142,6 +151,7 @@ def test_outer_joins_are_the_inner_one_and_those_alone(engine, coordinates, data
     assert_same(engine, build, draws(data, coordinates, "ab"), coordinates=coordinates)
 
 
+@pytest.mark.law("Distinct is idempotent, and the counts of what it gives are one.")
 @DIMENSIONS
 @given(data=st.data())
 def test_distinct_is_idempotent_and_its_counts_are_one(engine, coordinates, data):
@@ -161,6 +171,7 @@ def test_threshold_by_identity_is_nothing_done(engine, coordinates, data):
     )
 
 
+@pytest.mark.law("The min of a concat is the min of the mins.")
 @DIMENSIONS
 @given(data=st.data())
 def test_the_least_of_all_is_the_least_of_the_least(engine, coordinates, data):

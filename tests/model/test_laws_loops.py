@@ -31,6 +31,7 @@ BODIES = {
 }
 
 
+@pytest.mark.law("A loop limited to k rounds is its body unrolled k times.")
 @DIMENSIONS
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("rounds", [1, 2, 3])
@@ -46,6 +47,9 @@ def test_a_limited_loop_is_its_body_unrolled(engine, coordinates, body, rounds, 
     assert_same(engine, build, edges(data, coordinates, non_negative=False), coordinates=coordinates)
 
 
+@pytest.mark.law(
+    "The bindings of a letrec are updated in sequence, each seeing the most recent contents of the others."
+)
 @DIMENSIONS
 @pytest.mark.parametrize("rounds", [1, 2, 3])
 @examples(10)
@@ -75,6 +79,7 @@ def test_a_limited_letrec_updates_its_bindings_in_sequence(engine, coordinates, 
     assert_same(engine, build, edges(data, coordinates), coordinates=coordinates)
 
 
+@pytest.mark.law("The result of a loop that settles is a fixed point of its body.")
 @DIMENSIONS
 @examples(20)
 @given(data=st.data())
@@ -89,6 +94,7 @@ def test_the_result_of_a_loop_is_a_fixed_point(engine, coordinates, data):
     assert_same(engine, build, edges(data, coordinates), coordinates=coordinates)
 
 
+@pytest.mark.law("A letrec with one binding is iterate from empty.")
 @DIMENSIONS
 @examples(20)
 @given(data=st.data())

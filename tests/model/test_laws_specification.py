@@ -3,6 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -60,6 +61,7 @@ LINEAR = {
 }
 
 
+@pytest.mark.law("At every time, an operator's contents are its meaning applied to the contents of its inputs.")
 @DIMENSIONS
 @pytest.mark.parametrize("operator", LINEAR)
 @examples(15)
@@ -77,12 +79,14 @@ def counted(rows):
     return {(*row, n): 1 for row, n in rows.items()}
 
 
+@pytest.mark.law("At every time, an operator's contents are its meaning applied to the contents of its inputs.")
 @DIMENSIONS
 @given(data=st.data())
 def test_distinct_gives_one_for_a_positive_count_and_nothing_otherwise(engine, coordinates, data):
     check(engine, lambda a: a.distinct(), distinct, draws(data, coordinates), coordinates)
 
 
+@pytest.mark.law("At every time, an operator's contents are its meaning applied to the contents of its inputs.")
 @DIMENSIONS
 @given(data=st.data())
 def test_threshold(engine, coordinates, data):
@@ -95,12 +99,14 @@ def test_threshold(engine, coordinates, data):
     check(engine, lambda a: a.threshold(function), meaning, draws(data, coordinates), coordinates)
 
 
+@pytest.mark.law("At every time, an operator's contents are its meaning applied to the contents of its inputs.")
 @DIMENSIONS
 @given(data=st.data())
 def test_count(engine, coordinates, data):
     check(engine, lambda a: a.count(), counted, draws(data, coordinates), coordinates)
 
 
+@pytest.mark.law("At every time, an operator's contents are its meaning applied to the contents of its inputs.")
 @DIMENSIONS
 @given(data=st.data())
 def test_concat(engine, coordinates, data):
@@ -110,6 +116,7 @@ def test_concat(engine, coordinates, data):
     check(engine, lambda a, b: a.concat(b), meaning, draws(data, coordinates, "ab"), coordinates)
 
 
+@pytest.mark.law("At every time, an operator's contents are its meaning applied to the contents of its inputs.")
 @DIMENSIONS
 @given(data=st.data())
 def test_set_operations(engine, coordinates, data):
@@ -175,6 +182,7 @@ def outer(nulls_equal, how):
     return meaning
 
 
+@pytest.mark.law("At every time, an operator's contents are its meaning applied to the contents of its inputs.")
 @DIMENSIONS
 @pytest.mark.parametrize("nulls_equal", [False, True])
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
@@ -192,6 +200,7 @@ def test_joins(engine, coordinates, how, nulls_equal, data):
     check(engine, build, meaning, draws(data, coordinates, "ab"), coordinates)
 
 
+@pytest.mark.law("At every time, an operator's contents are its meaning applied to the contents of its inputs.")
 @DIMENSIONS
 @examples(15)
 @given(data=st.data())
@@ -261,6 +270,7 @@ def order(row):
 LINEAR_AGGREGATES = {"n": tm.count(), "m": tm.count("v"), "s": tm.sum("v"), "x": tm.avg("v")}
 
 
+@pytest.mark.law("At every time, an operator's contents are its meaning applied to the contents of its inputs.")
 @DIMENSIONS
 @given(data=st.data())
 def test_linear_aggregates_take_any_counts(engine, coordinates, data):
@@ -270,6 +280,7 @@ def test_linear_aggregates_take_any_counts(engine, coordinates, data):
     check(engine, build, linear, draws(data, coordinates), coordinates)
 
 
+@pytest.mark.law("Aggregates without keys give one row at every time.")
 @DIMENSIONS
 @given(data=st.data())
 def test_without_keys_there_is_always_one_row(engine, coordinates, data):
@@ -280,6 +291,7 @@ def test_without_keys_there_is_always_one_row(engine, coordinates, data):
         assert at(out, t) == {linear_aggregates(at(given_updates["a"], t), ()): 1}
 
 
+@pytest.mark.law("At every time, an operator's contents are its meaning applied to the contents of its inputs.")
 @DIMENSIONS
 @given(data=st.data())
 def test_min_and_max(engine, coordinates, data):
@@ -296,6 +308,7 @@ def test_min_and_max(engine, coordinates, data):
     check(engine, build, meaning, draws(data, coordinates, non_negative=True), coordinates)
 
 
+@pytest.mark.law("At every time, an operator's contents are its meaning applied to the contents of its inputs.")
 @DIMENSIONS
 @given(data=st.data())
 def test_a_users_reduce_sees_the_sorted_group(engine, coordinates, data):
@@ -318,10 +331,11 @@ def test_a_users_reduce_sees_the_sorted_group(engine, coordinates, data):
 FLOATS = {"k": "int64", "f": "float64"}
 
 
+@pytest.mark.law("Sums of floats are exact and rounded once.")
 @DIMENSIONS
 @given(data=st.data())
 def test_sums_of_floats_are_exact_and_rounded_once(engine, coordinates, data):
-    values = {"k": [0, 1], "f": [0.1, 1e20, -1e20, 1.0, 1e-300, 3.5, None]}
+    values: dict[str, list[Any]] = {"k": [0, 1], "f": [0.1, 1e20, -1e20, 1.0, 1e-300, 3.5, None]}
     found = data.draw(updates(FLOATS, coordinates, values=values, non_negative=True))
 
     def meaning(rows):
@@ -376,6 +390,7 @@ def test_an_average_of_integers_is_rounded_once(engine):
 # Time.
 
 
+@pytest.mark.law("Contents after a delay are the updates whose delayed time has come.")
 @given(found=updates(KV, 1), steps=st.integers(0, 3))
 def test_delay_by_steps(engine, found, steps):
     (out,) = traces(engine, lambda a: a.delay(steps), {"a": found})
@@ -384,6 +399,7 @@ def test_delay_by_steps(engine, found, steps):
         assert at(out, t) == at(moved, t)
 
 
+@pytest.mark.law("Contents after a delay are the updates whose delayed time has come.")
 @given(found=updates(KV, 2), steps=st.tuples(st.integers(0, 2), st.integers(0, 2)))
 def test_delay_by_a_monotone_function_in_two_coordinates(engine, found, steps):
     def move(t):

@@ -31,6 +31,7 @@ OPERATORS = {
 }
 
 
+@pytest.mark.law("Delay by a constant commutes with everything outside the delayed scope.")
 @DIMENSIONS
 @pytest.mark.parametrize("operator", OPERATORS)
 @examples(12)
@@ -42,6 +43,7 @@ def test_delay_by_a_constant_commutes_with_everything(engine, coordinates, opera
     assert_same(engine, build, draws(data, coordinates), coordinates=coordinates)
 
 
+@pytest.mark.law("Entering a loop and leaving it is the identity.")
 @DIMENSIONS
 @given(data=st.data())
 def test_entering_and_leaving_is_nothing(engine, coordinates, data):
@@ -61,6 +63,9 @@ def test_delays_add_up(engine, coordinates, data):
     assert_same(engine, build, draws(data, coordinates), coordinates=coordinates)
 
 
+@pytest.mark.law(
+    "Other batches, another order of arrival, other frontiers, empty steps and compaction at other moments never change the output."
+)
 @DIMENSIONS
 @pytest.mark.parametrize("operator", OPERATORS)
 @examples(8)
@@ -72,6 +77,7 @@ def test_batches_order_steps_and_compaction_change_nothing(engine, coordinates, 
     check_equivalent(flow, draws(data, coordinates), engines=[engine], batchings=batchings)
 
 
+@pytest.mark.law("Contents at a time that is kept are those of then.")
 @DIMENSIONS
 @examples(15)
 @given(data=st.data())

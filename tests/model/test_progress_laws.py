@@ -89,6 +89,7 @@ def frontiers(flow, **inputs):
     return {name: progress.user_frontier(node, given) for name, node in flow.graph.outputs.items()}
 
 
+@pytest.mark.law("A frontier is the lower envelope of the inputs that reach it.")
 def test_a_frontier_is_the_lower_envelope_of_the_inputs_that_reach_it():
     flow = new_flow()
     a, b = flow.input("a", KV), flow.input("b", KV)
@@ -129,6 +130,7 @@ def test_the_inputs_that_reach_a_node():
     assert [n.name for n in progress.sources(flow.graph.outputs["out"])] == ["a"]
 
 
+@pytest.mark.law("Every cycle strictly increases time.")
 def test_a_cycle_that_does_not_advance_time_is_refused():
     flow = new_flow()
     a = flow.input("a", KV)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+HERE = Path(__file__).parent
+
 collect_ignore = ["on_cluster.py", "on_connect.py"]  # programs that tests start in processes of their own
 
 SETTINGS = {
@@ -23,9 +25,10 @@ SETTINGS = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What Spark warns of is not for us to mend."""
+    """Mark these tests, so that `-m "not spark"` leaves them out; what Spark warns of is not for us to mend."""
     for item in items:
-        if "tests/spark/" in item.nodeid.replace("\\", "/"):
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.filterwarnings("default"))
 
 
@@ -34,7 +37,7 @@ def spark() -> Iterator[Any]:
     pytest.importorskip("pyspark", reason="needs tidemill[spark]")
     import tidemill as tm
 
-    support = str(Path(__file__).parents[1] / "support")
+    support = str(HERE.parent / "support")
     with pytest.MonkeyPatch.context() as patch:  # for the processes in which functions of tests run
         patch.setenv("PYTHONPATH", support, prepend=os.pathsep)
         session = tm.local_spark("local[2]", **SETTINGS)

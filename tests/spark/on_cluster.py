@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from elsewhere import SETTINGS, compared, say, two_hops
 from running import KV, traces
@@ -54,7 +55,9 @@ def parent(process):
 def killed(folder, engine, kind):
     """Lose an executor in the third round of a loop; return what came of it, and how many steps of the kind were made."""
     folder.mkdir()
-    said, steps, make = {}, [], kind.__init__
+    said: dict[str, Any] = {}
+    steps: list[Any] = []
+    make = kind.__init__
     threading.Thread(target=kill_what_works, args=(folder, said), daemon=True).start()
     kind.__init__ = lambda step, *args: steps.append(step) or make(step, *args)
     given = {"a": [((i, (i + 1) % 6), 0, 1) for i in range(6)]}

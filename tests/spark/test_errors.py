@@ -146,7 +146,7 @@ def test_unique(spark, coordinates):
     [
         (KV, [((1, 1), -1, 1)], TimeError, r"Input 'a'.*a time is NULL or out of range.*'time': '-1'"),
         (KV, [((1, 1), 0, 2**31 + 1)], RowError, r"a diff is NULL or beyond 2\*\*31"),
-        (KV, [((1, -(2**63)), 0, 1)], RowError, r"column v: int64 holds what is no int64 here: overflow"),
+        (KV, [((1, -(2**63)), 0, 1)], RowError, r"column v: int64 holds what is not a valid int64 here: overflow"),
         (
             {"k": "int64 not null", "v": "int64"},
             [((None, 1), 0, 1)],

@@ -93,7 +93,7 @@ def test_afterwards_jobs_are_run_again(spark, monkeypatch):
 @pytest.mark.parametrize("coordinates", [1, 2])
 def test_any_dataflow_has_plans_without_a_job(spark, jobs, coordinates):
     @settings(
-        examples(8),
+        examples(8, least=8),
         phases=[Phase.explicit, Phase.reuse, Phase.generate],
         suppress_health_check=list(HealthCheck),
         derandomize=True,

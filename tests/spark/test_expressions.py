@@ -5,6 +5,7 @@ import decimal
 import itertools
 import math
 import random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -31,7 +32,7 @@ SCHEMA = Schema.of(
     }
 )  # fmt: skip
 D = decimal.Decimal
-VALUES = {
+VALUES: dict[str, list[Any]] = {
     "int64": [0, 1, -1, 2, 3, -3, 7, 63, 64, 2**31, 2**53 + 1, 10**18, 2**62, 2**63 - 1, -(2**63) + 1],
     "int32": [0, 1, -1, 2, -3, 5, 31, 33, 2**31 - 1, -(2**31)],
     "float64": [0.0, 1.0, -1.5, 2.5, 0.1, 1e7, 1e-4, 1e300, 5e-324, math.nan, math.inf, -math.inf, 2.0**63, -(2.0**63)],

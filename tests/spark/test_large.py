@@ -1,5 +1,7 @@
 """Steps of live runs taken on the executors: the same results, whoever takes what, whatever is refused in between."""
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -87,7 +89,7 @@ def test_lists_of_nothing_but_nulls(spark, tmp_path):
     flow.output("n", x.group_by("k").agg(n=tm.count_distinct("l")))
     updates = [((0, (None,)), 0, 1), *(((i, (None,) * (i % 2)), 1, 1) for i in range(4))]
     batchings = [tm.testing.time_by_time]
-    engines = ["embedded", SparkLive(in_driver=2)]
+    engines: list[Any] = ["embedded", SparkLive(in_driver=2)]
     tm.testing.check_equivalent(flow, {"x": updates}, engines=engines, batchings=batchings)
 
 
@@ -98,7 +100,7 @@ def test_a_loop_that_some_of_enters_from_each(spark, tmp_path):
     reach = start.iterate(lambda here: here.join(edges, on={"node": "a"}).select(node="b").concat(start).distinct())
     flow.output("reach", reach)
     flow.output("counted", reach.join(edges, on={"node": "a"}).group_by("node").agg(n=tm.count()))
-    changes = [
+    changes: list[dict[str, list[Any]]] = [
         {"edges": [((i, (i * 3 + 1) % 40), 1) for i in range(40)], "start": [((1,), 1)]},
         {"edges": [((4, 13), -1)]},
         {"edges": [], "start": [((n,), 1) for n in (2, 5, 7, 11)]},

@@ -1,5 +1,7 @@
 """What large steps leave behind: in operators of the driver, in memory, on the disk, and in what is saved."""
 
+from typing import Any, cast
+
 import pytest
 
 import tidemill as tm
@@ -183,7 +185,7 @@ def test_a_flush_that_is_not_done_is_waited_for_again_and_one_that_failed_is_not
 
     store = SpillFolder(tmp_path, 1, Interner(), durable=True)
     (tmp_path / "file").touch()
-    store._flushing = [(["file"], Failing())]
+    store._flushing = [(["file"], cast("Any", Failing()))]
     with pytest.raises(error):
         store.flushed()
     assert (len(store._flushing), store.doubtful) == ((0, {"file"}) if error is OSError else (1, set()))

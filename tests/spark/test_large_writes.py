@@ -46,7 +46,7 @@ def seen(run):
 
 @pytest.mark.parametrize("in_driver", [0, 2])
 def test_random_writes(spark, tmp_path_factory, in_driver):
-    @examples(2)
+    @examples(2, least=2)
     @given(st.lists(st.tuples(st.lists(CALLS, max_size=4), st.integers(1, 2)), min_size=2, max_size=3))
     def check(epochs):
         folder = tmp_path_factory.mktemp("state")

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -45,7 +46,7 @@ def test_dataframes_in_and_out(spark, tmp_path):
             run.snapshot("o").to_spark()
 
 
-@examples(5)
+@examples(5, least=5)
 @given(tm.testing.dataflows(coordinates=1))
 def test_it_agrees_with_the_reference(spark, case):
     tm.testing.check_equivalent(case.flow, case.updates, engines=["reference", "spark-live"])
@@ -65,7 +66,7 @@ def changes(folder):
 
 def test_a_stream_whose_driver_is_killed(spark, tmp_path, capsys):
     """The example, killed after its second epoch: changes and contents are those of a run that was left in peace."""
-    spec = importlib.util.spec_from_file_location("streaming_flights", EXAMPLE)
+    spec: Any = importlib.util.spec_from_file_location("streaming_flights", EXAMPLE)
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     killed, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"

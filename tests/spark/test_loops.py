@@ -1,6 +1,8 @@
 """Loops on Spark: rounds, nested rounds, several bindings, limits."""
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from running import KV, new_flow, parity, traces, two_hops
@@ -20,7 +22,7 @@ def distances(a, b):
     return a.select("k", v="0").distinct().iterate(nearer, error_at=30)
 
 
-LOOPS = {
+LOOPS: dict[str, Callable[..., Any]] = {
     "reach": lambda a, b: a.distinct().iterate(lambda here: two_hops(here, b).concat(a).distinct(), error_at=50),
     "parity": parity,
     "least labels": lambda a, b: a.distinct().iterate(
@@ -99,8 +101,9 @@ def test_limits(spark, limit, fine):
 
 def test_a_hundred_epochs_cost_as_many_rounds_as_one(spark, monkeypatch):
     from tidemill.renderer.spark import render
+    from tidemill.renderer.spark.step import Step
 
-    steps, kind = [], render.Step
+    steps, kind = [], Step
     monkeypatch.setattr(render, "Step", lambda *args, **more: steps.append(made := kind(*args, **more)) or made)
     for epochs in (1, 20):
         edges = [((i, i + 1), (i * 7) % epochs, 1) for i in range(4)]

@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import random
+from typing import Any
 
 import pytest
 from running import KV, traces
@@ -14,7 +15,7 @@ WIDE = {
     "k": "int64", "f": "float64", "s": "string", "d": "decimal(10,2)", "e": "decimal(30,4)", "b": "bool", "n": "int32",
     "day": "date", "t": "timestamp", "raw": "binary",
 }  # fmt: skip
-VALUES = {
+VALUES: dict[str, list[Any]] = {
     "k": [0, 1, 2, None], "f": [0.0, -0.0, 1.5, 1e20, -1e20, float("nan"), None], "s": ["", "a", "ß", None],
     "d": [D("1.25"), D("-0.05"), None], "e": [D("1.0001"), D("-99999999999999999999.5"), None], "b": [True, False, None],
     "n": [1, -5, None], "day": [dt.date(2020, 2, 29), dt.date(1969, 1, 1), None], "raw": [b"", b"\x00a", None],
@@ -138,7 +139,7 @@ TIMES = {"one time": (1, 1), "epochs": (1, 4), "two coordinates": (2, 3), "three
 def updates(schema, coordinates, latest, seed, count):
     dice, found = random.Random(seed), []
     for _ in range(count):
-        row = tuple(dice.choice(VALUES.get(name) if schema is WIDE else [0, 1, 2, 3, None]) for name in schema)
+        row = tuple(dice.choice(VALUES[name] if schema is WIDE else [0, 1, 2, 3, None]) for name in schema)
         time = tuple(dice.randrange(latest) for _ in range(coordinates))
         found.append((row, time[0] if coordinates == 1 else time, dice.choice([1, 1, 2, -1])))
     return found

@@ -1,5 +1,7 @@
 """Three engines agree on random dataflows of all operators: reference, embedded, and Spark, for histories and live."""
 
+from typing import Any
+
 import pytest
 from agreement import Agreement, Agreement2D, agree
 from equivalences import DATAFLOWS, all_operators, some_updates
@@ -10,7 +12,7 @@ from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_ti
 from tidemill.testing.livespark import SparkLive
 
 # Shrinking would run hundreds of jobs: what fails is shrunk on the embedded engine, or by hand.
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "phases": [Phase.explicit, Phase.reuse, Phase.generate],
     "suppress_health_check": list(HealthCheck),
     "derandomize": True,
@@ -20,13 +22,13 @@ LIVE = SparkLive(in_driver=2)
 
 
 def compare(flow, updates):
-    engines = ["reference", "embedded", "spark", LIVE]
+    engines: list[Any] = ["reference", "embedded", "spark", LIVE]
     check_equivalent(flow, updates, engines=engines, batchings=[all_at_once, time_by_time])
 
 
 @pytest.mark.parametrize(("kind", "count"), [("epochs", 8), ("planes", 5), ("cubes", 2), ("large", 6)])
 def test_random_dataflows(spark, kind, count):
-    @settings(examples(count), **SETTINGS)
+    @settings(examples(count, least=count), **SETTINGS)
     @given(case=DATAFLOWS[kind])
     def agreement(case):
         note(case.flow.explain())
@@ -51,4 +53,4 @@ def test_all_operators(spark, coordinates, batching):
 @pytest.mark.parametrize("machine", [Agreement, Agreement2D])
 def test_engines_agree_after_every_action(spark, machine):
     engines = ["reference", "embedded", SparkLive(in_driver=0)]
-    agree(machine, engines, parent=examples(15), stateful_step_count=20, **SETTINGS)
+    agree(machine, engines, parent=examples(15, least=15), stateful_step_count=20, **SETTINGS)

@@ -1,5 +1,7 @@
 """Random actions on the engines together: after each closed time they agree on everything that can be asked."""
 
+from typing import Any
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -33,7 +35,8 @@ def build(coordinates):
 class SideBySide(RuleBasedStateMachine):
     """Runs of several engines, of which every rule asks the same."""
 
-    seen = staticmethod(lambda answer: answer)
+    runs: list[Any]
+    seen: Any = staticmethod(lambda answer: answer)
     """As what answers are compared."""
 
     def teardown(self):
@@ -154,6 +157,6 @@ class Agreement2D(Agreement):
 
 def agree(machine, engines, **how):
     """Run a machine with these engines."""
-    found = type(machine.__name__, (machine,), {"engines": engines})
+    found: Any = type(machine.__name__, (machine,), {"engines": engines})
     found.TestCase.settings = settings(**how)
     found.TestCase("runTest").runTest()

@@ -75,7 +75,7 @@ def say(result):
 def links_to_spark(folder):
     """Make a SPARK_HOME in which what Spark writes there can be thrown away."""
     folder.mkdir()
-    for path in Path(importlib.util.find_spec("pyspark").origin).parent.iterdir():
+    for path in Path(str(importlib.util.find_spec("pyspark").origin)).parent.iterdir():
         (folder / path.name).symlink_to(path)
     return str(folder)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
+from typing import Any
 
 from hypothesis import settings
 
@@ -14,9 +14,15 @@ KV = {"k": "int64", "v": "int64"}
 COORDINATES = {1: "epoch", 2: ("event", "correction"), 3: ("x", "y", "z")}
 
 
-def examples(count):
-    """Settings for that many examples, times what TIDEMILL_EXAMPLES says."""
-    return settings(max_examples=count * int(os.environ.get("TIDEMILL_EXAMPLES", "1")))
+def scaled(count, least=4):
+    """Return so many examples under the profile `ci`, and in proportion under others, but ``least`` at least."""
+    in_proportion = round(count * settings().max_examples / settings.get_profile("ci").max_examples)
+    return max(in_proportion, min(count, least))
+
+
+def examples(count, least=4):
+    """Return settings for so many examples, `scaled`."""
+    return settings(max_examples=scaled(count, least))
 
 
 def new_flow(coordinates=1):
@@ -25,6 +31,11 @@ def new_flow(coordinates=1):
 
 def start(flow, engine, **options):
     return flow.start(engine_named(engine), **options)
+
+
+def embedded(run) -> Any:
+    """Return the executor of a run on the embedded engine."""
+    return run.executor
 
 
 def traces(engine, build, updates, *, coordinates=1, schema=None):
@@ -64,7 +75,7 @@ def grid(*updates):
     times = {t for triples in updates for _, t, _ in triples}
     if not times or isinstance(next(iter(times)), int):
         return sorted(times)
-    found = [()]
+    found: list[tuple[int, ...]] = [()]
     for coordinate in map(sorted, map(set, zip(*times, strict=True))):
         found = [(*t, c) for t in found for c in coordinate]
     return found

@@ -80,7 +80,7 @@ class Feed:
         values, op, time = row[:width], row[width], row[-1] if self.time else None
         puts = OPS.get(op.lower()) if op is not None else None
         if puts is None:
-            msg = f"{where}: {op!r} is no operation: expected insert, update or delete, or their first letters"
+            msg = f"{where}: {op!r} is not an operation: expected insert, update or delete, or their first letters"
             raise RowError(msg)
         for i, (value, field) in enumerate(zip(values, self.schema, strict=True)):
             if value is None and i in self.key:

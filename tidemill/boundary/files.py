@@ -150,7 +150,7 @@ def read_parquet(path: Paths, *, columns: Mapping[str, str] | None = None) -> Pa
     """Return Parquet files as rows for ``insert``, ``delete``, ``upsert`` and ``apply``. Nothing is read yet.
 
     ``path`` is a path, a glob pattern or several of them. Only the input's columns are read, whatever else there is;
-    ``columns`` gives the file's names for those of the input's columns that are called something else there.
+    ``columns`` maps the input's names of columns to the file's, where they differ.
 
     >>> import tempfile, pyarrow as pa, pyarrow.parquet, tidemill as tm
     >>> from tidemill.boundary.files import read_parquet

@@ -140,7 +140,7 @@ class _Table:
 class Updates(_Table):
     """Consolidated updates: iterates as ``(row, time, diff)``, times of one coordinate as ints; sorted by time and row.
 
-    ``lower`` and ``upper`` say for which interval of frontiers these are all the updates.
+    These are all the updates between the frontiers ``lower`` and ``upper``.
     """
 
     def __init__(  # noqa: PLR0917 - made by engines alone, all parts at once
@@ -180,7 +180,7 @@ class Updates(_Table):
         return pa.table([*self._table.columns, *map(pa.array, self._times), pa.array(self._counts)], names=names)
 
     def to_feed(self, key: str | Sequence[str], *, time: str | None = None, op: str = "op") -> pa.Table:
-        """Return a change feed: for each key and time one row, with ``insert``, ``update`` or ``delete`` as ``op``.
+        """Return a change feed: one row per key and time, with ``insert``, ``update`` or ``delete`` as ``op``.
 
         A retraction and an insertion of one key at one time are an update, shown as the new row; a deletion is shown as
         the row that was there. `RowError` naming the key where it is not unique. For another run's input with this key:
@@ -250,7 +250,7 @@ class Rows(_Table):
     __hash__ = None  # type: ignore[assignment]
 
     def counts(self) -> dict[tuple[Any, ...], int]:
-        """Return each row with its count, which may be negative where the dataflow lets it."""
+        """Return a dict from rows to counts, which may be negative where the dataflow allows it."""
         return dict(zip(self._rows(), self._counts.tolist(), strict=True))
 
     def to_arrow(self) -> pa.Table:

@@ -131,10 +131,12 @@ def _check(field: Field, check: Callable[[Any, DType], Any], value: Any) -> Any:
     try:
         return check(value, field.dtype)
     except (TypeError, ValueError) as error:
-        msg = f"{field}: {value!r} ({type(value).__name__}) is no {field.dtype}" + (f": {error}" if str(error) else "")
+        msg = f"{field}: {value!r} ({type(value).__name__}) is not a valid {field.dtype}" + (
+            f": {error}" if str(error) else ""
+        )
         raise _BadValueError(msg) from None
     except ArithmeticError:  # an int too large for a float, a decimal for its digits
-        msg = f"{field}: {value!r} ({type(value).__name__}) is no {field.dtype}: overflow"
+        msg = f"{field}: {value!r} ({type(value).__name__}) is not a valid {field.dtype}: overflow"
         raise _BadValueError(msg) from None
 
 
@@ -227,7 +229,7 @@ def _list(value: Any, dtype: DType) -> tuple[Any, ...]:
             found.append(None if v is None else check(v, element))
         except (TypeError, ValueError, ArithmeticError) as error:
             why = "overflow" if isinstance(error, ArithmeticError) else str(error)
-            msg = f"value {i}, {v!r} ({type(v).__name__}), is no {element}" + (f": {why}" if why else "")
+            msg = f"value {i}, {v!r} ({type(v).__name__}), is not a valid {element}" + (f": {why}" if why else "")
             raise ValueError(msg) from None
     return tuple(found)
 

@@ -26,7 +26,7 @@ from tidemill.expressions.types import DType, is_arrow_list
 __all__ = ["INT64_LIMIT", "Source", "as_table", "checked_table", "first_failing", "mismatch"]
 
 INT64_LIMIT: Final = 2**63 - 1
-"""Both ways: the 64-bit pattern of -2**63 stands for NULL in the columnar engines, so it is no int64 here."""
+"""Both ways: the 64-bit pattern of -2**63 stands for NULL in the columnar engines, so it is not a valid int64 here."""
 _EXACT: Final = 2.0**53
 """Up to here floats hold every integer."""
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
@@ -131,7 +131,8 @@ def _pandas_column(schema: Schema, name: str, series: Any, where: str) -> pa.Arr
         try:
             pa.array([value], field.dtype.arrow, from_pandas=True)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-            msg = f"{where}, row {row}: column {field}: {value!r} ({type(value).__name__}) is no {field.dtype}: {error}"
+            given = f"{value!r} ({type(value).__name__})"
+            msg = f"{where}, row {row}: column {field}: {given} is not a valid {field.dtype}: {error}"
             raise RowError(msg) from None
     return pa.array(list(series), field.dtype.arrow, from_pandas=True)
 
@@ -187,9 +188,8 @@ def _check_range(field: Field, dtype: DType, array: pa.Array, where: str, rows: 
     at = bad.to_numpy(zero_copy_only=False).argmax()
     why = "the pattern stands for NULL" if dtype.name == "int64" else "the years are 1 to 9999"
     text = numbers[at].as_py() if dtype.name == "int64" else array[at : at + 1].cast(pa.string())[0]
-    msg = (
-        f"{where}, row {at if rows is None else rows[at]}: column {field}: {text} is no {dtype} here: overflow ({why})"
-    )
+    row = at if rows is None else rows[at]
+    msg = f"{where}, row {row}: column {field}: {text} is not a valid {dtype} here: overflow ({why})"
     raise RowError(msg)
 
 

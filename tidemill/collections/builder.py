@@ -46,8 +46,8 @@ class Builder:
     ) -> Collection:
         """Return a collection fed from outside under this name.
 
-        Columns allow NULL unless ``not null`` is said. ``unique=True`` checks, when a time closes, that every count is
-        0 or 1. ``key=[...]`` allows ``run.upsert(name, rows)`` and deletes by key.
+        Columns are nullable unless declared ``not null``. ``unique=True`` checks, when a time closes, that every count
+        is 0 or 1. ``key=[...]`` allows ``run.upsert(name, rows)`` and deletes by key.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow("routes")
@@ -74,7 +74,7 @@ class Builder:
         return self.collection(self.graph.add(Input, scope=self.graph.root, name="constant", schema=made, rows=checked))
 
     def output(self, name: str, collection: Collection, *, changes: bool | int = True) -> None:
-        """Give a collection a name under which a run can be asked for it.
+        """Make a collection an output: what runs can be asked for by this name.
 
         ``changes`` says what is kept of updates not yet read: True all of them at their exact times, False none, a
         number about so many (beyond it the oldest times are folded together; the net effect stays right).
@@ -97,8 +97,8 @@ class Builder:
         """Return a block of mutually recursive bindings (SQL's WITH MUTUALLY RECURSIVE), to be used with ``with``.
 
         Bindings start empty. In each iteration they are updated in sequence, each seeing the most recent contents of
-        the others; the block ends when an iteration changes nothing. ``error_at=n`` (10,000 unless told otherwise, None
-        for no limit) raises ``IterationLimitError`` where iteration n still changed a binding; ``return_at=n`` makes
+        the others; the block ends when an iteration changes nothing. ``error_at=n`` (default 10,000, None for no
+        limit) raises ``IterationLimitError`` where iteration n still changed a binding; ``return_at=n`` makes
         the state after n iterations the result. Blocks nest and follow one another. Counts must settle for a fixed
         point to be reached: end bindings with ``distinct`` or an aggregate.
 

@@ -72,11 +72,11 @@ class Collection:
     # -- linear operators: row by row, at the row's own time, counts kept -------------------------------------------
 
     def select(self, *columns: Any, **expressions: Any) -> Collection:
-        """Return each row as these columns and expressions, in this order.
+        """Return the rows with just these columns and expressions, in this order.
 
-        A string that names a column is that column, any other string SQL text. A positional expression that is neither
-        a column nor has a name is named by its text. Counts of rows that become equal add up. A value that cannot be
-        computed (overflow, division by zero) makes the step fail with ``ExpressionError``.
+        A string that names a column is that column; any other string is SQL text. A positional expression without a
+        name is named after its text. Counts of rows that become equal add up. A value that cannot be computed
+        (overflow, division by zero) fails the step with ``ExpressionError``.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -96,7 +96,7 @@ class Collection:
         return self.map_columns([(name, bind(e, self.schema)) for name, e in named])
 
     def with_columns(self, *columns: Any, **expressions: Any) -> Collection:
-        """Return each row with these columns added, or put in the place of those of the same name.
+        """Return the rows with these columns added, replacing those of the same name.
 
         Expressions are as for `select`; all of them see the row as it was.
 
@@ -159,10 +159,10 @@ class Collection:
         return relational.fill_null(self, value)
 
     def map_rows(self, function: Callable[[Any], Any], schema: SchemaLike) -> Collection:
-        """Return each row as what a Python function makes of it.
+        """Return one row for each row: what a Python function makes of it.
 
-        The function gets a named tuple and returns a tuple of the declared schema. It must be pure: a row is taken back
-        by calling it again. A step in which it raises, or returns what does not fit, fails with ``UserFunctionError``.
+        The function gets a named tuple and returns a tuple of the declared schema. It must be pure: to retract a
+        row it is called again. If it raises, or returns what does not fit, the step fails with ``UserFunctionError``.
         Cost: a Python call for each update; `select` computes whole columns.
 
         >>> import tidemill as tm
@@ -176,7 +176,7 @@ class Collection:
         return self._add(FlatMap, schema=Schema.of(schema), function=_callable(function, "map_rows"), single=True)
 
     def flat_map(self, function: Callable[[Any], Iterable[Any]], schema: SchemaLike) -> Collection:
-        """Return for each row the rows that a Python function makes of it: any number, as tuples of the schema.
+        """Return the rows that a Python function makes of each row: any number, as tuples of the schema.
 
         Otherwise as `map_rows`; the function may be a generator.
 
@@ -226,14 +226,14 @@ class Collection:
     def consolidate(self) -> Collection:
         """Return the same collection with at most one update for each row and time.
 
-        What is read of an output is consolidated anyway; this is for functions that see updates, as in `inspect`.
+        Outputs are consolidated anyway; this is for functions that see single updates, as in `inspect`.
         """
         return self._add(Consolidate)
 
     def inspect(self, function: Callable[[Any, Any, int], Any]) -> Collection:
-        """Return the same collection; ``function(row, time, diff)`` sees its updates, in no promised order or number.
+        """Return the same collection; ``function(row, time, diff)`` gets its updates, in any order and number.
 
-        Inside loops the time has a further coordinate for each loop, its iteration.
+        Inside loops, times have one more coordinate per loop: its iteration.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -247,10 +247,10 @@ class Collection:
         return self._add(Inspect, function=_callable(function, "inspect"))
 
     def delay(self, by: int | tuple[int, ...] | Callable[[Any], Any]) -> Collection:
-        """Return each update moved forward in user time: by a number of epochs, or to the time a function says.
+        """Return the collection with updates moved forward in user time: by epochs, or to the time a function gives.
 
         The function maps a time to one not before it and must be monotone; with several coordinates times are tuples.
-        Iterations are not moved. Cost: updates wait, as state, until their time has come.
+        Iterations are not moved. Cost: updates are held as state until their time comes.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -279,7 +279,7 @@ class Collection:
         where: Any = None,
         nulls_equal: bool = False,
     ) -> Collection:
-        """Return the pairs of rows whose keys are equal: the left columns, then the right ones without the right keys.
+        """Return the pairs of rows with equal keys: the left columns, then the right ones without the right keys.
 
         ``on`` is a column, a list of them, or a mapping left -> right. Clashing names on the right get ``suffix``.
         ``where`` adds any further condition on the pair. A NULL key matches nothing unless ``nulls_equal``. Counts
@@ -288,7 +288,7 @@ class Collection:
         - inner: the pairs alone;
         - left, right, full: also rows of that side, or of both, without a partner, NULL in the other's columns; the
           key columns hold the key of whichever row there is;
-        - semi, anti: left rows that have, or have not, a partner with a positive count; kept with their own count.
+        - semi, anti: left rows with, or without, a partner of positive count; each with its own count.
 
         Cost: an arrangement of each side, shared; a change costs its matches.
 
@@ -308,7 +308,7 @@ class Collection:
         return joins.join(self, right, on=on, how=how, suffix=suffix, where=where, nulls_equal=nulls_equal)
 
     def semijoin(self, other: Collection, *, on: Any, nulls_equal: bool = False) -> Collection:
-        """Return the rows that have a partner in ``other`` with a positive count, each with its own count.
+        """Return the rows with a partner of positive count in ``other``, each with its own count.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -321,7 +321,7 @@ class Collection:
         return self.join(other, on=on, how="semi", nulls_equal=nulls_equal)
 
     def antijoin(self, other: Collection, *, on: Any, nulls_equal: bool = False) -> Collection:
-        """Return the rows that have no partner in ``other`` with a positive count, each with its own count.
+        """Return the rows without a partner of positive count in ``other``, each with its own count.
 
         Unless ``nulls_equal``, a row with NULL in its key has no partner and so is among them (SQL's NOT EXISTS).
 
@@ -348,7 +348,7 @@ class Collection:
     # -- counting and grouping ----------------------------------------------------------------------------------------
 
     def distinct(self) -> Collection:
-        """Return each row whose count is positive, once. Negative counts give nothing.
+        """Return each row with a positive count, once. Negative counts give nothing.
 
         Cost: the counts of all rows are kept.
 
@@ -375,7 +375,7 @@ class Collection:
         return self._add(Threshold, function=_callable(function, "threshold"))
 
     def count(self, name: str = "count") -> Collection:
-        """Return each row, once, with its count in a further column.
+        """Return each row once, with its count in one more column.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -417,7 +417,7 @@ class Collection:
         return Grouped(self, []).agg(**aggregates)
 
     def except_all(self, other: Collection) -> Collection:
-        """Return the rows with counts lessened by those in ``other``, never below 0 (SQL's EXCEPT ALL)."""
+        """Return the rows with their counts in ``other`` subtracted, never below 0 (SQL's EXCEPT ALL)."""
         return relational.except_all(self, self.builder.own(other, "except_all"))
 
     def except_distinct(self, other: Collection) -> Collection:
@@ -438,10 +438,10 @@ class Collection:
         return_at: int | None = None,
         name: str = "iterate",
     ) -> Collection:
-        """Return the limit of ``body`` applied again and again, beginning with this collection.
+        """Return the fixed point of ``body``, applied repeatedly, starting from this collection.
 
-        Inside the body, collections from outside can be used as they are; they are brought in by themselves.
-        ``error_at=n`` (10,000 unless told otherwise, None for no limit) raises ``IterationLimitError`` where iteration
+        Collections from outside can be used inside the body as they are: they enter the loop by themselves.
+        ``error_at=n`` (default 10,000, None for no limit) raises ``IterationLimitError`` where iteration
         n still changed the result; ``return_at=n`` returns the state after n iterations. For a fixed point to be
         reached, counts must settle: end the body with ``distinct`` or an aggregate. Cost: a change costs what it
         changes, summed over the iterations.

@@ -52,10 +52,10 @@ class Grouped:
         return aggregate_expressions(self._collection, self._keys, aggregates)
 
     def top_k(self, k: int, *, order_by: Any) -> Collection:
-        """Return the first k rows of each group: whole rows, a row that is there n times being n rows.
+        """Return the first k rows of each group, as whole rows; a row with count n is n rows.
 
         ``order_by`` is a column, an expression, ``tm.asc(...)`` or ``tm.desc(...)``, or a list of them. Ties are broken
-        by a fixed hash of the row, then by the row, so the result does not depend on how rows came. A row with a
+        by a fixed hash of the row, then by the row, so the result does not depend on the order of arrival. A row with a
         negative count is an error. Cost: at top level a change costs the logarithm of the group's size, and k.
 
         >>> import tidemill as tm
@@ -85,12 +85,12 @@ class Grouped:
         return whole.builder.collection(made)
 
     def reduce(self, function: Callable[..., Any], schema: SchemaLike) -> Collection:
-        """Return for each group the rows a Python function makes of it.
+        """Return the rows that a Python function makes of each group.
 
         ``function(key, rows)`` gets the key as a tuple and the group as a list of ``(row without key, count)``, sorted
         by row, no count zero; it returns ``(row, count)`` pairs, rows as tuples of ``schema`` (which has the key only
         if you put it there). It must be pure. It is not called for an empty group. A group with a negative count is an
-        error. Cost: a change to a group gives the function the whole group again.
+        error. Cost: a change to a group calls the function with the whole group again.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()

@@ -57,7 +57,7 @@ class LetRec:
         return Binding(self, name)
 
     def define(self, name: str, value: Collection) -> Collection:
-        """Say what a binding is in each iteration; returns its handle, which from now on is this iteration's value."""
+        """Define a binding's value in each iteration; return its handle, which from here on means this iteration's."""
         variable = self._variable(name)
         if name in self._defined:
             msg = f"binding {name!r} of {self._scope.name!r} is defined twice: define each once"

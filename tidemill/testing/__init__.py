@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidemill.testing.batchings import all_at_once, shuffled, time_by_time
@@ -27,7 +27,7 @@ def updates(
     max_size: int = 12,
     latest: int = 3,
     non_negative: bool = False,
-    values: dict[str, Sequence[Any]] | None = None,
+    values: Mapping[str, Sequence[Any]] | None = None,
 ) -> SearchStrategy[list[tuple[Any, Any, int]]]:
     """Return a Hypothesis strategy for updates of a schema: lists of ``(row, time, diff)`` in any order of times.
 

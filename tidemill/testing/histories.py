@@ -62,9 +62,8 @@ class _HistoryExecutor:
             self._queued[node].append(change)
 
     def step(self, frontiers: Mapping[Input, Antichain]) -> None:
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - only those who test with Spark have it
-
         from tidemill.renderer.spark.dataframes import table_of, updates_of  # noqa: PLC0415
+        from tidemill.renderer.spark.local import active_session  # noqa: PLC0415 - needs the extra
         from tidemill.renderer.spark.render import render  # noqa: PLC0415
 
         for node, upserts in self._upserts.items():
@@ -72,7 +71,7 @@ class _HistoryExecutor:
             upserts.commit()
         if any(f.elements for f in frontiers.values()):
             return
-        spark = SparkSession.getActiveSession()
+        spark = active_session()
         assert spark is not None, "start a session first, as with tm.local_spark()"
         frames = {node.name: updates_of(spark, node, *self._listed(node)) for node in self._queued}
         for name, frame in render(self._graph, spark, frames, *self._names).items():

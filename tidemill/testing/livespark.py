@@ -26,9 +26,9 @@ class SparkLive:
 
     def start(self, plan: GraphPlan, keep: int) -> Run:
         """Return a run with a new folder for its state."""
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - only those who test with Spark have it
+        from tidemill.renderer.spark.local import active_session  # noqa: PLC0415 - needs the extra
 
-        session = SparkSession.getActiveSession()
+        session = active_session()
         folder = tempfile.mkdtemp(prefix="tidemill-live-")
         try:
             run = Spark(session, folder, checkpoint_every=3, in_driver=self.in_driver).start(plan, keep)

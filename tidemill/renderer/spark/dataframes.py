@@ -162,7 +162,10 @@ def _violations(node: Input, coordinates: int) -> list[tuple[Column, str]]:
         if (limits := _RANGES.get(field.dtype.name)) is not None:
             low, high = (F.lit(v).cast(spark_type(field.dtype)) for v in limits)
             found.append(
-                (~F.col(name).between(low, high), f"column {field} holds what is no {field.dtype} here: overflow")
+                (
+                    ~F.col(name).between(low, high),
+                    f"column {field} holds what is not a valid {field.dtype} here: overflow",
+                )
             )
     for name in times(coordinates):
         bad = F.col(name).isNull() | ~F.col(name).between(0, MAX_COORDINATE - 1)

@@ -11,12 +11,18 @@ from pyspark.sql import SparkSession
 
 from tidemill.renderer.spark.java import java_home
 
-__all__ = ["local_session"]
+__all__ = ["active_session", "local_session"]
+
+
+def active_session() -> SparkSession | None:
+    """Return the session this thread uses, or None."""
+    found: SparkSession | None = SparkSession.getActiveSession()
+    return found
 
 
 def local_session(master: str, settings: Mapping[str, str]) -> SparkSession:
     """Return the active session, or a new one with these settings. See ``tidemill.local_spark``."""
-    active = SparkSession.getActiveSession()
+    active = active_session()
     if active is not None:
         return active
     home = java_home()

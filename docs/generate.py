@@ -1,0 +1,139 @@
+"""Write the tables of docs/architecture.md anew from the code and the tests: ``python docs/generate.py``.
+
+Packages and imports come from the source, operators from the node classes and the engines' tables of rules, laws from
+the tests marked with them.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import networkx as nx
+
+ROOT: Final = Path(__file__).parents[1]
+PAGE: Final = ROOT / "docs" / "architecture.md"
+
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from imports import TOP, modules, own_imports, package  # noqa: E402 - beside the tests that read imports
+
+from tidemill.dataflow import nodes  # noqa: E402
+
+ENGINES: Final = {
+    "reference": ("tidemill.renderer.reference.evaluation", "RULES"),
+    "embedded": ("tidemill.renderer.embedded.compile", "_MAKERS"),
+    "Spark": ("tidemill.renderer.spark.step", "_RULES"),
+}
+"""Where an engine's rules are, by node class."""
+
+ON_SPARK: Final = {
+    "Map": "Spark's expressions; the kernels for those it computes otherwise",
+    "Filter": "Spark's expressions; the kernels for those it computes otherwise",
+    "FlatMap": "Python, on whole partitions",
+    "Inspect": "Python, on whole partitions",
+    "Join": "Spark's join",
+    "Reduce": "Spark's `groupBy` and windows for exact sums at ordered times; the kernels otherwise",
+    "Retime": "Spark's arithmetic by fixed steps; Python by a function",
+    "Threshold": "Spark's `groupBy` and windows for distinct at ordered times; the kernels otherwise",
+}
+"""How Spark runs what is not just passed on, united or filtered by it."""
+
+
+def generated(text: str) -> str:
+    """Return the page with what lies between its markers made anew."""
+    for name, lines in {
+        "packages": packages(),
+        "imports": diagram(),
+        "operators": operators(),
+        "laws": laws(),
+    }.items():
+        begin, end = f"<!-- {name}: written by docs/generate.py -->\n", f"<!-- end of {name} -->"
+        before, found, rest = text.partition(begin)
+        assert found, f"docs/architecture.md lacks {begin}"
+        text = "\n".join([before + begin.strip(), *lines, end + rest.partition(end)[2]])
+    return text
+
+
+def packages() -> Iterator[str]:
+    """Return a table of packages: what is in each, by the first sentence of its docstring."""
+    yield "| package | |"
+    yield "|---|---|"
+    for name in sorted({package(module) for module in modules()}):
+        source = modules()[name.replace("/", ".")].read_text()
+        yield f"| `{name}` | {_first(ast.get_docstring(ast.parse(source)) or '')} |"
+
+
+def diagram() -> Iterator[str]:
+    """Return which package imports which as a Mermaid diagram, without arrows that follow from others."""
+    graph = nx.DiGraph({(package(i.module), package(i.imported)) for i in own_imports() if not i.for_types})
+    graph.remove_edges_from(list(nx.selfloop_edges(graph)))
+    grouped = nx.condensation(graph)
+    names = {n: " and ".join(sorted(data["members"])) for n, data in grouped.nodes(data=True)}
+    yield "```mermaid"
+    yield "graph TD"
+    reduced = nx.transitive_reduction(grouped)
+    for above, below in sorted((names[a], names[b]) for a, b in reduced.edges):
+        yield f"    {_label(above)} --> {_label(below)}"
+    yield "```"
+
+
+def operators() -> Iterator[str]:
+    """Return a table of operators and engines: which runs what itself, and which runs what it is lowered to."""
+    rules: dict[str, Mapping[type, Any]] = {
+        engine: getattr(importlib.import_module(module), name) for engine, (module, name) in ENGINES.items()
+    }
+    yield f"| operator | | {' | '.join(ENGINES)} |"
+    yield f"|---|---|{'---|' * len(ENGINES)}"
+    for node in _classes(nodes.Node):
+        primitive = node.__module__ == nodes.__name__
+        how = {engine: "itself" if primitive or node in found else "lowered" for engine, found in rules.items()}
+        if how["Spark"] == "itself":
+            how["Spark"] = ON_SPARK.get(node.__name__, "itself")
+        yield f"| `{node.__name__}` | {_first(inspect.getdoc(node) or '')} | {' | '.join(how.values())} |"
+
+
+def laws() -> Iterator[str]:
+    """Return a table of laws, each with the tests that are marked with it."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for test in ast.parse(path.read_text()).body:
+            for mark in getattr(test, "decorator_list", ()):
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.law":
+                    link = f"[{test.name}](../{path.relative_to(ROOT).as_posix()})"  # type: ignore[attr-defined]
+                    found.setdefault(ast.literal_eval(mark.args[0]), []).append(link)
+    yield "| law | checked by |"
+    yield "|---|---|"
+    for law, tests in found.items():
+        yield f"| {law} | {', '.join(tests)} |"
+
+
+def _classes(of: type) -> list[type]:
+    """Return the classes of nodes that graphs are made of, in the order in which they are defined."""
+    for module in ("tidemill.dataflow.composites",):
+        if importlib.util.find_spec(module):
+            importlib.import_module(module)
+    below = of.__subclasses__()
+    return [leaf for cls in below for leaf in (_classes(cls) or [cls])]
+
+
+def _first(docstring: str) -> str:
+    """Return the first sentence, on one line."""
+    paragraph = " ".join(docstring.split("\n\n", maxsplit=1)[0].split())
+    return paragraph.split(". ")[0].removesuffix(".").replace("``", "`").replace("|", "\\|")
+
+
+def _label(name: str) -> str:
+    """Return a package as Mermaid takes it: an identifier, and its name where that is another."""
+    identifier = re.sub(r"[^a-z_]", "_", name)
+    shown = "import tidemill" if name == TOP else name
+    return identifier if identifier == shown else f"{identifier}[{shown}]"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(generated(PAGE.read_text()))
