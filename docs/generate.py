@@ -27,7 +27,7 @@ from tidemill.dataflow import nodes  # noqa: E402
 
 ENGINES: Final = {
     "reference": ("tidemill.renderer.reference.evaluation", "RULES"),
-    "embedded": ("tidemill.renderer.embedded.compile", "_MAKERS"),
+    "embedded": ("tidemill.renderer.embedded.compile", "MAKERS"),
     "Spark": ("tidemill.renderer.spark.step", "_RULES"),
 }
 """Where an engine's rules are, by node class."""

@@ -44,20 +44,12 @@ MAY_IMPORT_PYSPARK = {
 
 # Modules that import each other, and why they still do. This list only gets shorter.
 KNOWN_CIRCLES = {
-    frozenset({"expressions.expr", "expressions.functions", "expressions.functions.dates", "expressions.sql_in"}
-    | {f"expressions.functions.{name}" for name in ("hashing", "lists", "numbers", "text")}):
-        "SQL text is parsed into calls of functions, which take SQL text",
-    frozenset({"expressions.binding", "expressions.sql_out"}): "bound expressions print as SQL",
     frozenset(f"collections.{name}" for name in (
-        "aggregation", "builder", "collection", "grouped", "joins", "loops", "recursion", "set_operations"
+        "aggregate_expressions", "aggregation", "builder", "collection", "grouped", "joins", "loops", "recursion",
+        "set_operations",
     )): "methods of collections give grouped collections and loops, which give collections",
-    frozenset({"notebook.live_table", "renderer.runs.run"}): "run.live() gives a live table of the run",
-    frozenset({"renderer.embedded.schedule", "renderer.embedded.trace.spine"}): "spines compact at the schedule's frontiers",
-    frozenset(f"renderer.embedded.reduce.{name}" for name in ("aggregates", "operator", "top_k", "user_reduce")):
-        "the operator makes its logic, which is given what the operator wants",
-    frozenset({"renderer.embedded.run", "renderer.embedded.state"}): "a run saves its state, from which a run is loaded",
 }  # fmt: skip
-KNOWN_CIRCLES_OF_PACKAGES = {frozenset({"notebook", "renderer/runs"})}
+KNOWN_CIRCLES_OF_PACKAGES: set[frozenset[str]] = set()
 
 
 def test_every_package_has_its_layer():

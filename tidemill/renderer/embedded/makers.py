@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from tidemill.dataflow.nodes import Node
-from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.runs.registry import Registry
 
-if TYPE_CHECKING:
-    from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
-
-__all__ = ["MAKERS", "Made", "operator_of"]
+__all__ = ["MAKERS", "operator_of"]
 
 
-class Made(Protocol):
-    """What a new operator may ask of what is made so far."""
-
-    interner: Interner
-
-    def arrangement(self, node: Node) -> ArrangeOperator:
-        """Return the operator that has the arrangement a node stands for, wherever it was entered from."""
-        ...
-
-
-Maker: TypeAlias = Callable[[Any, Region, Made], Operator]
+Maker: TypeAlias = Callable[[Any, Region, Any], Operator]
 
 MAKERS: Final = Registry[Maker]("embedded engine")
-"""For each class of nodes a function that makes an operator of the node, its region and what is made so far."""
+"""For each class of nodes a function that makes an operator of the node, its region and what is `Made` so far."""
 
 C = TypeVar("C", bound=Callable[..., Operator])
 

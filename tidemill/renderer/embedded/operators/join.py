@@ -7,7 +7,8 @@ import numpy as np
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Join
 from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray, stacked
-from tidemill.renderer.embedded.makers import MAKERS, Made
+from tidemill.renderer.embedded.made import Made
+from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout

@@ -27,7 +27,8 @@ from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, decode_rows, encode, encode_column
 from tidemill.renderer.embedded.kernels.updates import Bools, UpdateArray, consolidated
-from tidemill.renderer.embedded.makers import MAKERS, Made, operator_of
+from tidemill.renderer.embedded.made import Made
+from tidemill.renderer.embedded.makers import MAKERS, operator_of
 from tidemill.renderer.embedded.schedule import Operator, Region, Round
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions

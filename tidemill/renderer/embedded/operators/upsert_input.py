@@ -10,7 +10,8 @@ import numpy as np
 from tidemill.dataflow.nodes import Input
 from tidemill.renderer.embedded.kernels.codec import FEW, Interner, encode, encode_row, encoders
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, UpdateArray, consolidated, grouped
-from tidemill.renderer.embedded.makers import MAKERS, Made
+from tidemill.renderer.embedded.made import Made
+from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators.input_output import InputOperator
 from tidemill.renderer.embedded.schedule import Port, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout

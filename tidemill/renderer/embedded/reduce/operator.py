@@ -7,7 +7,8 @@ import numpy as np
 from tidemill.dataflow.nodes import Arrange, Reduce, outside
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Codes, UpdateArray, consolidated, expand
-from tidemill.renderer.embedded.makers import MAKERS, Made
+from tidemill.renderer.embedded.made import Made
+from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import PENDING, KeyedOperator, Stored

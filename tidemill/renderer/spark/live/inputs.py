@@ -10,9 +10,9 @@ from tidemill.dataflow.nodes import Input
 from tidemill.dataflow.passes.columns import columns_read
 from tidemill.errors import EngineError
 from tidemill.renderer.durable.start import State
+from tidemill.renderer.runs.executor import BatchTarget
 from tidemill.renderer.runs.intake import checked_change, checked_updates, require_order
 from tidemill.renderer.runs.queued import Change, Queued
-from tidemill.renderer.runs.run import Run
 from tidemill.renderer.spark.live.incoming import collected_if_few, refuse_ambiguous_keys, written_to_files
 from tidemill.renderer.spark.live.state_files import remove_files
 from tidemill.renderer.spark.session import check_session, is_connected
@@ -68,7 +68,9 @@ class SparkDataFrames:
             return node.key
         return range(len(node.schema)) if node.unique or node.key else columns_read(self._graph, node)
 
-    def foreach_batch(self, run: Run, name: str, source: str, op: str | None) -> Callable[[DataFrame, int], None]:
+    def foreach_batch(
+        self, run: BatchTarget, name: str, source: str, op: str | None
+    ) -> Callable[[DataFrame, int], None]:
         if is_connected(self._spark):
             msg = (
                 "foreach_batch: Spark Connect calls the function in a process of its server, where this run is not: "
@@ -77,7 +79,7 @@ class SparkDataFrames:
             raise EngineError(msg)
 
         def take(frame: DataFrame, batch: int) -> None:
-            def put(run: Run) -> None:
+            def put(run: Any) -> None:
                 if op is None:
                     run.insert(name, frame)
                 else:
