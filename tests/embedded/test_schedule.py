@@ -62,6 +62,6 @@ def test_what_waited_and_came_to_nothing():
             port.defer(np.array([[7], [8], [0], [0], [diff]]))
         port.operator.frontier.upper = Antichain([(1,)])
         port.release()
-        assert not port.waiting
+        assert not port.pending
         assert not port.rounds
         run.compiled.schedule.transaction.commit()

@@ -17,7 +17,7 @@ TIMES = {1: "epoch", 2: ("event", "correction")}
 
 @pytest.fixture(params=[0, 3, 2048])
 def large(request, monkeypatch):
-    monkeypatch.setattr(group_rows, "LARGE", request.param)
+    monkeypatch.setattr(group_rows, "INDEXED_FROM", request.param)
     monkeypatch.setattr(sorted_rows, "CHUNK", 2)
 
 

@@ -104,7 +104,7 @@ def test_types():
 
 @pytest.fixture(params=[0, 3, 2048])
 def large(request, monkeypatch):
-    monkeypatch.setattr(group_rows, "LARGE", request.param)
+    monkeypatch.setattr(group_rows, "INDEXED_FROM", request.param)
     monkeypatch.setattr(sorted_rows, "CHUNK", 2)
 
 
@@ -225,7 +225,7 @@ NEGATIVE = {
 @pytest.mark.parametrize("limit", [0, 2048])
 @pytest.mark.parametrize("name", NEGATIVE)
 def test_a_negative_count_is_an_error_and_the_step_is_not_taken(engine, name, limit, monkeypatch):
-    monkeypatch.setattr(group_rows, "LARGE", limit)
+    monkeypatch.setattr(group_rows, "INDEXED_FROM", limit)
     aggregate, row = NEGATIVE[name]
     flow = new_flow()
     x = flow.input("x", {"k": "int64", "v": "int64"})
@@ -262,7 +262,7 @@ def test_rows_that_take_no_part_may_have_negative_counts(engine):
 
 @pytest.mark.parametrize("limit", [0, 2048])
 def test_a_list_longer_than_arrow_can_hold(engine, limit, monkeypatch):
-    monkeypatch.setattr(group_rows, "LARGE", limit)
+    monkeypatch.setattr(group_rows, "INDEXED_FROM", limit)
     flow = new_flow()
     flow.output("out", flow.input("x", {"k": "int64", "v": "int64"}).group_by("k").agg(l=tm.list("v")))
     with start(flow, engine) as run:

@@ -377,7 +377,7 @@ class DurableRun(EmbeddedRun):
                 change = LargeChange.of(listing, self._inputs)
                 self._hold(change)
                 if change.node.key:
-                    self._keyed(change.node).keep_after(change.number)
+                    self._keyed(change.node).number_after(change.number)
         if log.last.number == log.base.number:  # else steps to come refer to files that nothing else does
             self._memory.swept = True
             self._memory.sweep()
@@ -412,13 +412,13 @@ class DurableRun(EmbeddedRun):
         self._changelogs = changelogs
         followed = {name for c in changelogs.values() for name in c.outputs}
         for output, operator in self.compiled.outputs.items():
-            operator.followed = output.name in followed
+            operator.has_followers = output.name in followed
 
     def _updates_of(self, name: str) -> Updates:
         """Return the updates of an output in the current step."""
         node = self._outputs[name]
         operator = self.compiled.outputs[node]
-        return self._updates(operator.schema, operator.fresh(), operator.frontier.settled, operator.frontier.upper)
+        return self._updates(operator.schema, operator.step_updates(), operator.frontier.lower, operator.frontier.upper)
 
     # -- putting in, or not -------------------------------------------------------------------------------------------
 
@@ -430,7 +430,7 @@ class DurableRun(EmbeddedRun):
             self._putting = False
 
     def _waiting(self) -> tuple[Any, ...]:
-        ports = {o.ports[0]: o.ports[0].waiting.state for o in self.compiled.inputs.values()}
+        ports = {o.ports[0]: o.ports[0].pending.state for o in self.compiled.inputs.values()}
         return ports, self._journal.mark(), self._waiting_large[:]
 
     def _put_back(self, waiting: tuple[Any, ...]) -> None:

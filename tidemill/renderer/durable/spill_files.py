@@ -25,7 +25,7 @@ from tidemill.expressions.types import INT64, DType
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
 from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
 from tidemill.renderer.embedded.kernels.times import advance
-from tidemill.renderer.embedded.kernels.updates import Block, Bools, Ints, consolidated
+from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray, consolidated
 
 __all__ = [
     "HASH", "PAGE", "ColdBatch", "ColdFile", "Layout", "Page", "Pages", "merged", "read_file", "sorted_file",
@@ -62,12 +62,12 @@ class Layout:
         """Whether a column is of lists: Spark 4.3 cannot read them where they have a dictionary with nothing in it."""
         return any(dtype.element is not None for _, dtype in self.fields)
 
-    def decoded(self, block: Block, interner: Interner) -> pa.Table:
+    def decoded(self, block: UpdateArray, interner: Interner) -> pa.Table:
         """Return updates as a table, without the hash."""
         columns = [decode_column(codes, t, interner) for codes, (_, t) in zip(block, self.fields, strict=True)]
         return pa.table(dict(zip([name for name, _ in self.fields], columns, strict=True)))
 
-    def encoded(self, table: pa.Table, interner: Interner) -> Block:
+    def encoded(self, table: pa.Table, interner: Interner) -> UpdateArray:
         """Return a table as updates."""
         block = np.empty((len(self.fields), len(table)), np.int64)
         for i, (name, dtype) in enumerate(self.fields):
@@ -157,7 +157,7 @@ class Pages:
             raise _damaged(self._path, error) from error
 
 
-def write_block(path: Path, layout: Layout, block: Block, interner: Interner) -> ColdFile:
+def write_block(path: Path, layout: Layout, block: UpdateArray, interner: Interner) -> ColdFile:
     """Write updates to a sorted file, which is on the disk when this returns."""
     return _write_sorted(path, layout, iter([layout.decoded(block, interner)]))
 

@@ -118,7 +118,7 @@ class Memory:
             if held <= most:
                 return
             held -= spine.view.size
-            operator.refilled()
+            operator.drop_derived()
             self.store.spill(name, spine)
 
     @property
@@ -156,10 +156,10 @@ class Memory:
         if self._store is not None or (self._folder is not None and (self._folder / "cold").exists()):
             self.store.sweep()
 
-    def refilled(self) -> None:
+    def drop_derived(self) -> None:
         """Have operators forget what they worked out of arrangements that others wrote to, or that were spilled."""
         for operator, _ in self._spines.values():
-            operator.refilled()
+            operator.drop_derived()
 
     def close(self) -> None:
         """Remove what was in a temporary folder."""

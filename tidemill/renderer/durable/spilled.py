@@ -35,7 +35,7 @@ from tidemill.renderer.durable.spill_files import (
 )
 from tidemill.renderer.embedded.array_file import sync_folder
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column
-from tidemill.renderer.embedded.kernels.updates import Block, Ints, stacked
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, stacked
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction
@@ -246,21 +246,21 @@ class Cold:
     def batches(self) -> int:
         return len(self.cold_batches)
 
-    def find(self, keys: Block) -> tuple[Ints, Block]:
+    def find(self, keys: Codes) -> tuple[Ints, UpdateArray]:
         self._load(keys)
         return self._read.find(keys)
 
-    def count(self, keys: Block) -> Ints:
+    def count(self, keys: Codes) -> Ints:
         self._load(keys)
         return self._read.count(keys)
 
-    def all_updates(self) -> Block:
+    def all_updates(self) -> UpdateArray:
         folder = self._store.folder
         tables = [read_file(folder, self.layout, f) for b in self.cold_batches for f in b.files]
         blocks = [self.layout.encoded(table, self._store.interner) for table in tables]
         return stacked(blocks) if blocks else self._read.updates_in_memory()[:, :0]
 
-    def updates_in_memory(self) -> Block:
+    def updates_in_memory(self) -> UpdateArray:
         return self._read.updates_in_memory()
 
     def clear(self) -> None:
@@ -314,7 +314,7 @@ class Cold:
         layout = UpdateLayout(of.keys, of.types, of.coordinates, of.users, of.weights)
         return Spine(layout, self._since, self._transaction)
 
-    def _load(self, keys: Block) -> None:
+    def _load(self, keys: Codes) -> None:
         """Have all pages in memory that may have one of these keys."""
         if not self.cold_batches:
             return

@@ -51,7 +51,7 @@ from tidemill.renderer.embedded.operators.linear import (
     is_projection,
 )
 from tidemill.renderer.embedded.operators.threshold import ThresholdOperator, UniqueCheck
-from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
+from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Frontier, Operator, Region, Schedule
 
@@ -196,7 +196,7 @@ def _make_reduce(node: Any, region: Region, made: Compiled) -> Operator:
 
 
 _MAKERS: Final[dict[type[Node], Callable[[Any, Region, Compiled], Operator]]] = {
-    Input: lambda n, r, made: (KeyedInputOperator if n.key else InputOperator)(n, r, made.interner),
+    Input: lambda n, r, made: (UpsertInputOperator if n.key else InputOperator)(n, r, made.interner),
     Map: _make_map,
     Filter: lambda n, r, made: FilterOperator(n, r, made.interner),
     FlatMap: lambda n, r, made: FlatMapOperator(n, r, made.interner),

@@ -16,9 +16,9 @@ from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.codec import decode
 from tidemill.renderer.embedded.kernels.times import advance
-from tidemill.renderer.embedded.kernels.updates import Block, Bools, consolidated
+from tidemill.renderer.embedded.kernels.updates import Bools, Times, UpdateArray, consolidated
 from tidemill.renderer.embedded.operators.input_output import OutputOperator
-from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
+from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
 from tidemill.renderer.embedded.schedule import Frontier
 from tidemill.renderer.embedded.state import operators_of, save
 from tidemill.renderer.runs.metrics import Metrics, OperatorMetrics
@@ -49,7 +49,7 @@ class EmbeddedRun(Run):
         self._frontiers = frontiers
         self._needed = self._needed_of(frontiers)
         for frontier, upper in self.compiled.uppers(dict(self._needed)).items():
-            frontier.upper = frontier.settled = upper
+            frontier.upper = frontier.lower = upper
 
     @property
     def since(self) -> dict[Output, Antichain]:
@@ -81,22 +81,22 @@ class EmbeddedRun(Run):
         self._check_open()
         before = self.metrics().state_rows
         used = np.zeros(len(self.compiled.interner), np.bool_)
-        for block in self._blocks():
+        for block in self._arrays():
             # Any whole number may be the number of an interned value: at worst too much is kept.
             used[block[(block >= 0) & (block < len(used))]] = True
         self.compiled.interner.release(used)
         return before - self.metrics().state_rows
 
-    def _blocks(self) -> Iterator[Block]:
+    def _arrays(self) -> Iterator[UpdateArray]:
         """Merge all arrangements, and give all blocks that are held."""
         for operator in operators_of(self.compiled.root):
-            for store in operator.stores().values():
+            for store in operator.spines().values():
                 store.exert()
                 yield store.updates_in_memory()
                 if store.spilled is not None:
                     yield store.spilled.updates_in_memory()
             for port in operator.ports:
-                yield from port.waiting.blocks()
+                yield from port.pending.arrays()
                 if port.index is not None:
                     port.index.exert()
             if isinstance(operator, OutputOperator):
@@ -108,16 +108,16 @@ class EmbeddedRun(Run):
     def _write(self, node: Input, writes: Writes) -> None:
         self._keyed(node).write(writes)
 
-    def _keyed(self, node: Input) -> KeyedInputOperator:
+    def _keyed(self, node: Input) -> UpsertInputOperator:
         operator = self.compiled.inputs[node]
-        assert isinstance(operator, KeyedInputOperator)
+        assert isinstance(operator, UpsertInputOperator)
         return operator
 
     def _step(self, frontiers: Mapping[Input, Antichain]) -> None:
         schedule = self.compiled.schedule
         self._set_uppers(self.compiled.uppers(dict(frontiers)))
         try:
-            for port in list(schedule.waiting):
+            for port in list(schedule.pending):
                 port.release()
             self._work()
             self._write_down()
@@ -131,10 +131,10 @@ class EmbeddedRun(Run):
         self._began = True
         ended = False
         for frontier in self.compiled.frontiers.values():
-            ended |= frontier.settled != frontier.upper and not frontier.upper.elements
-            frontier.settled = frontier.upper
+            ended |= frontier.lower != frontier.upper and not frontier.upper.elements
+            frontier.lower = frontier.upper
         for output, operator in self.compiled.outputs.items():
-            operator.kept = self._kept(output, frontiers)
+            operator.readers_since = self._kept(output, frontiers)
         schedule.transaction.commit()
         if ended:
             self._drop_ended()
@@ -159,14 +159,14 @@ class EmbeddedRun(Run):
         # Where frontiers differed before, updates held back since then come in this step. What hangs on constants alone
         # is done for good once the first step after it has been.
         live = self.compiled.live(uppers) if self._constants_done else list(uppers)
-        schedule.mixed = len({uppers[f] for f in live}) > 1 or len({f.settled for f in live}) > 1
-        schedule.watched = schedule.mixed or schedule.users > 1 or self._retimes
+        schedule.frontiers_differ = len({uppers[f] for f in live}) > 1 or len({f.lower for f in live}) > 1
+        schedule.checks_frontiers = schedule.frontiers_differ or schedule.users > 1 or self._retimes
 
     def _undo(self) -> None:
         """Put everything back to where it was before the step."""
         schedule = self.compiled.schedule
         for frontier in self.compiled.frontiers.values():
-            frontier.upper = frontier.settled
+            frontier.upper = frontier.lower
         self.compiled.root.clear()
         schedule.transaction.rollback()
 
@@ -174,7 +174,7 @@ class EmbeddedRun(Run):
         operator = self.compiled.outputs[node]
         return self._rows(operator.schema, operator.spine.all_updates(), at)
 
-    def _rows(self, schema: Schema, block: Block, at: Time | None) -> Rows:
+    def _rows(self, schema: Schema, block: UpdateArray, at: Time | None) -> Rows:
         """Return what updates come to at a time, or after all times."""
         k, users = len(schema), len(self.graph.coordinates)
         if at is not None:
@@ -184,7 +184,7 @@ class EmbeddedRun(Run):
 
     def _unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
         operator = self.compiled.outputs[node]
-        found = self._updates(operator.schema, operator.unread_together(), lower, upper)
+        found = self._updates(operator.schema, operator.unread_updates(), lower, upper)
         operator.unread = []
         return found
 
@@ -197,7 +197,7 @@ class EmbeddedRun(Run):
         block = consolidated(block.compress(~_at_or_before(block[k : k + users], time), axis=1))
         return self._updates(operator.schema, block, Antichain.after(time), upper)
 
-    def _updates(self, schema: Schema, block: Block, lower: Antichain, upper: Antichain) -> Updates:
+    def _updates(self, schema: Schema, block: UpdateArray, lower: Antichain, upper: Antichain) -> Updates:
         k = len(schema)
         table = decode(schema, block[:k], self.compiled.interner)
         return Updates(schema, self.graph.coordinates, table, block[k:-1], block[-1], lower, upper)
@@ -212,7 +212,7 @@ class EmbeddedRun(Run):
 
     def _measure(self, node: Node) -> OperatorMetrics:
         o = self.compiled.operators[node]
-        waiting = sum(p.waiting.size for p in o.ports)
+        waiting = sum(p.pending.size for p in o.ports)
         check = self.compiled.checks.get(node)  # a unique input holds its rows, to check them
         holding = [o] if check is None else [o, check]
         return OperatorMetrics(
@@ -237,6 +237,6 @@ class EmbeddedRun(Run):
         self.compiled.interner.forget()
 
 
-def _at_or_before(times: Block, time: Time) -> Bools:
+def _at_or_before(times: Times, time: Time) -> Bools:
     seen: Bools = np.less_equal(times, np.array(time)[:, None]).all(axis=0)
     return seen

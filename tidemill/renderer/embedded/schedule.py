@@ -16,8 +16,8 @@ import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.kernels.times import beyond
-from tidemill.renderer.embedded.kernels.updates import Block, consolidated, grouped, stacked
-from tidemill.renderer.embedded.trace.pending import State, Waiting
+from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated, grouped, stacked
+from tidemill.renderer.embedded.trace.pending import PendingState, PendingUpdates
 from tidemill.renderer.embedded.trace.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from tidemill.dataflow.nodes import Node
     from tidemill.renderer.embedded.trace.spine import Spine
 
-__all__ = ["Frontier", "Loops", "Operator", "Port", "Region", "Schedule"]
+__all__ = ["Frontier", "Operator", "Port", "Region", "Round", "Schedule"]
 
-Loops: TypeAlias = tuple[int, ...]
+Round: TypeAlias = tuple[int, ...]
 """The iteration of each loop around an operator, outermost first."""
 
 
@@ -38,13 +38,13 @@ class Schedule:
     def __init__(self, users: int, frontier_of: Callable[[Node], Frontier]) -> None:
         self.users = users
         self.frontier_of = frontier_of
-        self.watched = False
+        self.checks_frontiers = False
         """Whether updates may come to an operator that are beyond its frontier, so that each has to be looked at."""
-        self.mixed = False
+        self.frontiers_differ = False
         """Whether operators differ in their frontiers, before or after the current step."""
         self.transaction = Transaction()
         """What the current step has changed."""
-        self.waiting: dict[Port, None] = {}
+        self.pending: dict[Port, None] = {}
 
 
 class Frontier:
@@ -53,7 +53,7 @@ class Frontier:
     def __init__(self, least: Antichain) -> None:
         self.upper = least
         """Up to where the current step goes."""
-        self.settled = least
+        self.lower = least
         """Up to where the last step went: from there on readers of state ask about times."""
 
 
@@ -67,13 +67,13 @@ class Region:
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.items: dict[float, Operator | Region] = {}
         self.inner: list[Region] = []
-        self.now: Loops | None = () if parent is None else None
+        self.now: Round | None = () if parent is None else None
         """The current round; None while it is not running."""
         self.queued = False
         self._heap: list[float] = []
-        self._rounds: dict[Loops, list[int]] = {}
+        self._rounds: dict[Round, list[int]] = {}
         """For each round around, the rounds to come within it, as a heap, some more than once."""
-        self._due: dict[Loops, list[Port]] = {}
+        self._due: dict[Round, list[Port]] = {}
         if parent is not None:
             parent.inner.append(self)
 
@@ -83,12 +83,12 @@ class Region:
             item.queued = True
             heapq.heappush(self._heap, item.place)
 
-    def await_round(self, loops: Loops, port: Port) -> None:
+    def await_round(self, loops: Round, port: Port) -> None:
         """Have a port get what waits there for a round when that round comes."""
         self._due.setdefault(loops, []).append(port)
         self._announce(loops)
 
-    def _announce(self, loops: Loops) -> None:
+    def _announce(self, loops: Round) -> None:
         """Have a round run here, and the rounds around it, as far out as they are not running."""
         if self.parent is None:
             return
@@ -148,7 +148,7 @@ class Region:
 class Port:
     """Where updates to an operator wait: for its turn, for a later round, for a later step."""
 
-    __slots__ = ("_later", "_now", "codes", "consolidated", "index", "operator", "waiting")
+    __slots__ = ("_later", "_now", "codes", "consolidated", "index", "operator", "pending")
 
     def __init__(self, operator: Operator, codes: int, weights: int = 1) -> None:
         self.operator = operator
@@ -156,57 +156,57 @@ class Port:
         """How many rows of codes its blocks have; those of the time follow."""
         self.consolidated = False
         """Whether each block that is put here is consolidated; several together need not be."""
-        self._now: list[Block] = []
-        self._later: dict[Loops, list[Block]] = {}
-        self.waiting = Waiting(codes, operator.schedule.users, weights)
+        self._now: list[UpdateArray] = []
+        self._later: dict[Round, list[UpdateArray]] = {}
+        self.pending = PendingUpdates(codes, operator.schedule.users, weights)
         """Updates for later steps."""
         self.index: Spine | None = None
         """The same by key, where the operator looks them up."""
 
-    def put(self, block: Block, at: Loops | None) -> None:
+    def put(self, updates: UpdateArray, at: Round | None) -> None:
         """Take updates that are all at one iteration of each loop, or (None) at any."""
-        if not block.shape[1]:
+        if not updates.shape[1]:
             return
         schedule, region = self.operator.schedule, self.operator.region
-        if schedule.watched:
-            late = beyond(block[self.codes : self.codes + schedule.users], self.operator.frontier.upper)
-            if late.any():
-                self.hold(block.compress(late, axis=1))
-                block = block.compress(~late, axis=1)
-                if not block.shape[1]:
+        if schedule.checks_frontiers:
+            beyond_upper = beyond(updates[self.codes : self.codes + schedule.users], self.operator.frontier.upper)
+            if beyond_upper.any():
+                self.postpone(updates.compress(beyond_upper, axis=1))
+                updates = updates.compress(~beyond_upper, axis=1)
+                if not updates.shape[1]:
                     return
         if at is None:
-            self._sort_out(block)
+            self._sort_out(updates)
         elif at == region.now:
-            self._now.append(block)
+            self._now.append(updates)
             region.wake(self.operator)
         else:
-            self._put_later(block, at)
+            self._put_later(updates, at)
 
-    def _sort_out(self, block: Block) -> None:
+    def _sort_out(self, updates: UpdateArray) -> None:
         """Put updates of various iterations where they belong."""
         region = self.operator.region
         first = self.codes + self.operator.schedule.users
-        order, starts = grouped(block[first : first + region.depth])
+        order, starts = grouped(updates[first : first + region.depth])
         if len(starts) > 1:
-            block = block.take(order, axis=1)
-        rounds = block[first : first + region.depth].take(starts, axis=1).T.tolist()
+            updates = updates.take(order, axis=1)
+        rounds = updates[first : first + region.depth].take(starts, axis=1).T.tolist()
         ends = [*starts[1:].tolist(), len(order)]
         for at, start, end in zip(map(tuple, rounds), starts.tolist(), ends, strict=True):
-            part = block[:, start:end]
+            part = updates[:, start:end]
             if at == region.now:
                 self._now.append(part)
                 region.wake(self.operator)
             else:
                 self._put_later(part, at)
 
-    def _put_later(self, block: Block, at: Loops) -> None:
+    def _put_later(self, updates: UpdateArray, at: Round) -> None:
         if at not in self._later:
             self._later[at] = []
             self.operator.region.await_round(at, self)
-        self._later[at].append(block)
+        self._later[at].append(updates)
 
-    def begin_round(self, at: Loops) -> None:
+    def begin_round(self, at: Round) -> None:
         """Move what waited for this round to where its operator takes it."""
         self._now += self._later.pop(at)
         self.operator.region.wake(self.operator)
@@ -214,66 +214,66 @@ class Port:
     @property
     def size(self) -> int:
         """How many updates are there for the operator's turn."""
-        return sum(block.shape[1] for block in self._now)
+        return sum(updates.shape[1] for updates in self._now)
 
     @property
-    def rounds(self) -> dict[Loops, list[Block]]:
+    def rounds(self) -> dict[Round, list[UpdateArray]]:
         """What is there for this step, by the rounds that it is of."""
         now = self.operator.region.now
         return {**({now: self._now} if self._now and now is not None else {}), **self._later}
 
-    def take(self) -> Block | None:
+    def take(self) -> UpdateArray | None:
         """Return what is there for the operator's turn."""
         if not self._now:
             return None
-        block = stacked(self._now)
+        updates = stacked(self._now)
         self._now = []
-        return block
+        return updates
 
-    def take_consolidated(self) -> Block | None:
+    def take_consolidated(self) -> UpdateArray | None:
         """Return what is there for the operator's turn, consolidated; None where it came to nothing."""
         if self.consolidated and len(self._now) == 1:
             return self._now.pop()
-        block = self.take()
-        if block is None:
+        updates = self.take()
+        if updates is None:
             return None
-        block = consolidated(block)
-        return block if block.shape[1] else None
+        updates = consolidated(updates)
+        return updates if updates.shape[1] else None
 
     # -- waiting for a later step ---------------------------------------------------------------------------------
 
-    def hold(self, block: Block) -> None:
+    def postpone(self, updates: UpdateArray) -> None:
         """Keep updates of the current step for a later one."""
-        self.operator.schedule.transaction.join(self, self.waiting.state)
-        self.defer(block)
+        self.operator.schedule.transaction.join(self, self.pending.state)
+        self.defer(updates)
         if self.index is not None:
-            self.index.append(block)
+            self.index.append(updates)
 
-    def defer(self, block: Block) -> None:
+    def defer(self, updates: UpdateArray) -> None:
         """Keep updates for a later step, whatever becomes of the current one."""
-        self.waiting.add(block)
-        self.operator.schedule.waiting[self] = None
+        self.pending.add(updates)
+        self.operator.schedule.pending[self] = None
 
-    def refill(self, block: Block | None) -> None:
+    def refill(self, updates: UpdateArray | None) -> None:
         """Keep these updates for a later step, and no others."""
-        self.waiting.state = ((), ())
-        if block is not None:
-            self.defer(block)
+        self.pending.state = ((), ())
+        if updates is not None:
+            self.defer(updates)
         if self.index is not None:
             self.index.clear()
-            if block is not None:
-                self.index.refill(block)
+            if updates is not None:
+                self.index.refill(updates)
 
-    def outstanding(self) -> list[Block]:
+    def outstanding(self) -> list[UpdateArray]:
         """Return all that waits for a later round or a later step."""
-        return [*self.waiting.blocks(), *(block for blocks in self._later.values() for block in blocks)]
+        return [*self.pending.arrays(), *(updates for arrays in self._later.values() for updates in arrays)]
 
     def release(self) -> None:
         """Move into the current step what is no longer beyond the operator's frontier."""
-        self.operator.schedule.transaction.join(self, self.waiting.state)
-        due = self.waiting.take_due(self.operator.frontier.upper)
-        if not self.waiting:
-            self.operator.schedule.waiting.pop(self, None)
+        self.operator.schedule.transaction.join(self, self.pending.state)
+        due = self.pending.take_due(self.operator.frontier.upper)
+        if not self.pending:
+            self.operator.schedule.pending.pop(self, None)
         if due is None:
             return
         if self.consolidated:
@@ -286,21 +286,21 @@ class Port:
             self.index.append(gone)
         self._enter_step(due)
 
-    def _enter_step(self, block: Block) -> None:
+    def _enter_step(self, updates: UpdateArray) -> None:
         if self.operator.region.depth:
-            self._sort_out(block)
+            self._sort_out(updates)
         else:
-            self._now.append(block)
+            self._now.append(updates)
             self.operator.region.wake(self.operator)
 
     def commit(self) -> None:
         """Nothing is left to do."""
 
-    def rollback(self, state: State) -> None:
+    def rollback(self, state: PendingState) -> None:
         """Have wait for a later step what did when this was the state."""
-        self.waiting.state = state
-        if self.waiting:
-            self.operator.schedule.waiting[self] = None
+        self.pending.state = state
+        if self.pending:
+            self.operator.schedule.pending[self] = None
 
     def clear(self) -> None:
         self._now = []
@@ -326,17 +326,17 @@ class Operator:
         self.records_out = 0
         self.seconds = 0.0
 
-    def accept(self, port: int, block: Block, at: Loops | None) -> None:
+    def accept(self, port: int, updates: UpdateArray, at: Round | None) -> None:
         """Take updates from an operator before this one."""
-        self.records_in += block.shape[1]
-        self.ports[port].put(block, at)
+        self.records_in += updates.shape[1]
+        self.ports[port].put(updates, at)
 
-    def emit(self, block: Block, at: Loops | None) -> None:
+    def emit(self, updates: UpdateArray, at: Round | None) -> None:
         """Send updates to all that read this operator."""
-        if block.shape[1]:
-            self.records_out += block.shape[1]
+        if updates.shape[1]:
+            self.records_out += updates.shape[1]
             for operator, port in self.consumers:
-                operator.accept(port, block, at)
+                operator.accept(port, updates, at)
 
     def run(self) -> None:
         """Do the work of the current round."""
@@ -349,28 +349,28 @@ class Operator:
 
     def since(self) -> Antichain:
         """Return from where on this operator asks about times."""
-        return self.frontier.settled
+        return self.frontier.lower
 
-    def stores(self) -> dict[str, Spine]:
+    def spines(self) -> dict[str, Spine]:
         """Return the operator's state, by name."""
         return {}
 
     def drop_state(self) -> None:
         """Let go of everything held: nobody will ask for it."""
-        for store in self.stores().values():
+        for store in self.spines().values():
             store.clear()
         for port in self.ports:
             if port.index is not None:
                 port.index.clear()
-        self.refilled()
+        self.drop_derived()
 
-    def refilled(self) -> None:
+    def drop_derived(self) -> None:
         """Drop what was worked out of the stores, which were given other contents."""
 
     @property
     def state_rows(self) -> int:
-        return sum(store.size for store in self.stores().values())
+        return sum(store.size for store in self.spines().values())
 
     @property
     def batches(self) -> int:
-        return sum(store.batches for store in self.stores().values())
+        return sum(store.batches for store in self.spines().values())

@@ -17,7 +17,7 @@ from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
 from tidemill.errors import StateError
 from tidemill.renderer.embedded import array_file as container
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Block, stacked
+from tidemill.renderer.embedded.kernels.updates import UpdateArray, stacked
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.spine import Spine
 
@@ -89,7 +89,7 @@ def restore(run: EmbeddedRun, path: Path) -> dict[str, Any]:
 def spines_of(run: EmbeddedRun) -> dict[str, tuple[Operator, Spine]]:
     """Return all arrangements of a run, and whose they are, by names that stay."""
     operators = list(operators_of(run.compiled.root))
-    return {f"{o.place}/{name}": (o, spine) for o in operators for name, spine in o.stores().items()}
+    return {f"{o.place}/{name}": (o, spine) for o in operators for name, spine in o.spines().items()}
 
 
 def _listed(passes: list[str]) -> str:
@@ -110,7 +110,7 @@ def _restore(run: EmbeddedRun, path: Path, header: dict[str, Any], arrays: dict[
     for operator in operators_of(run.compiled.root):
         _load(operator, _part(arrays, f"operators/{operator.place}/"))
     for output, outlet in run.compiled.outputs.items():
-        outlet.kept = run.since[output]
+        outlet.readers_since = run.since[output]
         outlet.unread = []
         run.read[output] = run.progress.user_frontier(
             output, run.input_frontiers
@@ -127,23 +127,23 @@ def operators_of(region: Region) -> Iterator[Operator]:
             yield from operators_of(item)
 
 
-def _dump(operator: Operator, *, whole: bool) -> dict[str, Block]:
-    found = {name: s.all_updates() if whole else s.updates_in_memory() for name, s in operator.stores().items()}
+def _dump(operator: Operator, *, whole: bool) -> dict[str, UpdateArray]:
+    found = {name: s.all_updates() if whole else s.updates_in_memory() for name, s in operator.spines().items()}
     for i, port in enumerate(operator.ports):
-        if port.waiting:
-            found[f"port{i}"] = stacked(port.waiting.blocks())
+        if port.pending:
+            found[f"port{i}"] = stacked(port.pending.arrays())
     return {name: block for name, block in found.items() if block.shape[1]}
 
 
-def _load(operator: Operator, saved: dict[str, Block]) -> None:
-    for name, store in operator.stores().items():
+def _load(operator: Operator, saved: dict[str, UpdateArray]) -> None:
+    for name, store in operator.spines().items():
         if name in saved:
             store.refill(saved[name])
         else:  # what constants came to when the run was started is below, or was nothing
             store.evict()
     for i, port in enumerate(operator.ports):
         port.refill(saved.get(f"port{i}"))
-    operator.refilled()
+    operator.drop_derived()
 
 
 def _dump_interned(interner: Interner) -> dict[str, Any]:

@@ -51,12 +51,12 @@ class Evaluation:
         feedback = [n for n in self._graph.nodes if isinstance(n, Feedback) and n.scope is scope]
         for node in feedback:
             self.traces[node.variable] = {}
-        settled = False
-        while not settled:
+        lower = False
+        while not lower:
             self._run(scope)
             for node in feedback:
                 _check_limit(node, self.traces[node])
-            settled = all(self.traces[node.variable] == self.traces[node] for node in feedback)
+            lower = all(self.traces[node.variable] == self.traces[node] for node in feedback)
             for node in feedback:
                 self.traces[node.variable] = self.traces[node]
 

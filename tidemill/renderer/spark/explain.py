@@ -22,7 +22,7 @@ from tidemill.renderer.runs.run import schema_of
 from tidemill.renderer.spark import linear
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, planning
 from tidemill.renderer.spark.session import check_session
-from tidemill.renderer.spark.state import Loops
+from tidemill.renderer.spark.state import Round
 from tidemill.renderer.spark.step import Step
 
 __all__ = ["explain"]
@@ -60,10 +60,10 @@ class _Jobs:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._plans: dict[tuple[Node, Loops], list[str]] = {}
-        self._at: tuple[Node, Loops] | None = None
+        self._plans: dict[tuple[Node, Round], list[str]] = {}
+        self._at: tuple[Node, Round] | None = None
 
-    def at(self, node: Node, now: Loops) -> None:
+    def at(self, node: Node, now: Round) -> None:
         """Note for which node, in which round, the next jobs are."""
         self._at = node, now
 
@@ -94,18 +94,18 @@ class _Planned(Step):
         self._jobs = jobs
         super().__init__(spark, graph, given)
 
-    def _delta(self, node: Node, now: Loops) -> Frame | None:
+    def _delta(self, node: Node, now: Round) -> Frame | None:
         self._jobs.at(node, now)
         return super()._delta(node, now)
 
-    def of_feedback(self, node: Feedback, now: Loops) -> None:
+    def of_feedback(self, node: Feedback, now: Round) -> None:
         """Send a round's changes to the second one, from the first."""
         (frame,) = self._inputs(node)
         change = materialised(consolidated(frame)) if frame is not None else None
         if change is not None and now[-1] == 0:
             self._send_later(node.variable, (*now[:-1], 1), linear.moved(change, node.scope.coordinates - 1, 1))
 
-    def _by_round(self, frame: Frame | None) -> list[tuple[Loops, Frame]]:
+    def _by_round(self, frame: Frame | None) -> list[tuple[Round, Frame]]:
         """Return nothing: of which rounds updates are is only known when they are there."""
         del frame
         return []

@@ -19,7 +19,7 @@ from tidemill.expressions.schema import Schema
 from tidemill.renderer.spark.failures import in_task
 from tidemill.renderer.spark.frames import DIFF, Frame, consolidated, is_small, materialised, times, worked_out
 from tidemill.renderer.spark.keyed_tasks import DUE, KIND, NEW, STORE, KeyedTask, Layout, layout_of
-from tidemill.renderer.spark.state import Loops
+from tidemill.renderer.spark.state import Round
 from tidemill.renderer.spark.types import spark_type, struct
 
 __all__ = ["Keyed", "KeyedRound", "due_line", "lines_of", "touched"]
@@ -40,7 +40,7 @@ class KeyedRound:
 
     node: Node
     users: int
-    now: Loops
+    now: Round
     lower: Antichain
     upper: Antichain
     one_time: bool = attrs.field(default=False, kw_only=True)

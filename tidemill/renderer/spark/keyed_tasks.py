@@ -22,13 +22,13 @@ from tidemill.expressions.aggregates import UserReduce
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT32, INT64, DType
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
-from tidemill.renderer.embedded.kernels.updates import NULL, Block, consolidated
+from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray, consolidated
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.keyed import KeyedOperator
 from tidemill.renderer.embedded.operators.threshold import ThresholdOperator, UniqueCheck
 from tidemill.renderer.embedded.reduce.aggregates import AggregateLogic
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
-from tidemill.renderer.embedded.schedule import Frontier, Loops, Region, Schedule
+from tidemill.renderer.embedded.schedule import Frontier, Region, Round, Schedule
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.spark.row_tasks import detached
@@ -71,7 +71,7 @@ class Layout:
     made_weight: int
     """Which weight of these lines is the output's diff."""
     sums: list[tuple[str, int | None]] | None
-    """What is kept of the input, where that is sums of whole numbers alone; see `WholeSums.described`."""
+    """What is kept of the input, where that is sums of whole numbers alone; see `IntegerSums.weight_meanings`."""
 
     @property
     def fields(self) -> list[Field]:
@@ -101,7 +101,7 @@ def layout_of(node: Node) -> Layout:
         kept.append(Kept(name, columns, tuple(t or INT64 for t in of.types), of.keys, of.weights))
     made = kept[-1].columns[operator.dropped if isinstance(operator, ReduceOperator) else 0 :]
     logic = operator.logic if isinstance(operator, ReduceOperator) else None
-    sums = logic.sums.described if isinstance(logic, AggregateLogic) and logic.sums is not None else None
+    sums = logic.sums.weight_meanings if isinstance(logic, AggregateLogic) and logic.sums is not None else None
     return Layout(given, keys, node.scope.coordinates, tuple(kept), made, kept[-1].weights - 1, sums)
 
 
@@ -112,7 +112,7 @@ class KeyedTask:
     node: Any
     layout: Layout
     users: int
-    now: Loops
+    now: Round
     lower: Antichain
     upper: Antichain
     keeps: bool
@@ -144,7 +144,7 @@ class _Round:
         self._interner = Interner()
         self._codes = {f.name: encode_column(table.column(f.name), f.dtype, self._interner) for f in self._fields}
         schedule = _schedule(task.users, task.lower)
-        schedule.watched = bool(task.upper.elements)
+        schedule.checks_frontiers = bool(task.upper.elements)
         self._region = _region(schedule, task.now)
         self._operator, self._stores = _operator(task.node, self._region, self._interner)
         self._operator.frontier.upper = task.upper
@@ -184,13 +184,13 @@ class _Round:
     def _fields(self) -> list[Field]:
         return self._layout.fields
 
-    def _block(self, kind: int, names: Any, weights: int) -> Block:
+    def _block(self, kind: int, names: Any, weights: int) -> UpdateArray:
         """Return the lines of a kind as a block of these columns, the time and some weights."""
         mask = self._codes[KIND] == kind
         wanted = [*names, *self._layout.numbers[: self._layout.coordinates + weights]]
         return np.array([self._codes[name][mask] for name in wanted], np.int64).reshape(len(wanted), -1)
 
-    def _lines(self, kind: int, block: Block, names: Any, weights: int) -> Iterator[pa.RecordBatch]:
+    def _lines(self, kind: int, block: UpdateArray, names: Any, weights: int) -> Iterator[pa.RecordBatch]:
         """Give a block of these columns, the time and some weights as lines of a kind; what it has not is NULL."""
         count = block.shape[1]
         if not count:
@@ -207,12 +207,12 @@ class _Round:
         yield from pa.table(columns).to_batches(max_chunksize=100_000)
 
 
-def fed_sums(layout: Layout, operator: KeyedOperator, sums: Block) -> Block:
+def fed_sums(layout: Layout, operator: KeyedOperator, sums: UpdateArray) -> UpdateArray:
     """Have a Reduce take sums (keys, times, weights), and return as many updates, with their keys and times."""
     assert isinstance(operator, ReduceOperator)
     logic, width = operator.logic, len(layout.keys)
     assert isinstance(logic, AggregateLogic)
-    logic.take_sums(sums)
+    logic.take_presummed(sums)
     new = np.full((len(layout.given) + layout.coordinates + 1, sums.shape[1]), NULL, np.int64)
     new[list(layout.keys)] = sums[:width]
     new[len(layout.given) : -1] = sums[width : width + layout.coordinates]
@@ -224,10 +224,10 @@ def _operator(node: Any, region: Region, interner: Interner) -> tuple[KeyedOpera
     """Return a node's operator and its arrangements: the last one says what the output was."""
     if isinstance(node, Input):
         check = UniqueCheck(node, region, interner)
-        return check, check.stores()
+        return check, check.spines()
     if not isinstance(node, Reduce):
         threshold = ThresholdOperator(node, region, interner)
-        return threshold, threshold.stores()
+        return threshold, threshold.spines()
     stores: dict[str, Spine] = {}
     arranged = None
     if isinstance(node.logic, UserReduce):
@@ -237,7 +237,7 @@ def _operator(node: Any, region: Region, interner: Interner) -> tuple[KeyedOpera
         stores[ARRANGED] = arranged.spine
     operator = ReduceOperator(node, region, interner, arranged)
     operator.ports[1].refill(None)  # what is owed comes with the table
-    out, *parts = operator.stores().items()
+    out, *parts = operator.spines().items()
     stores |= dict([*parts, out])
     return operator, stores
 
@@ -251,7 +251,7 @@ def _schedule(users: int, lower: Antichain) -> Schedule:
     return Schedule(users, lambda _: Frontier(lower))
 
 
-def _region(schedule: Schedule, now: Loops) -> Region:
+def _region(schedule: Schedule, now: Round) -> Region:
     """Return the innermost of as many regions as there are loops, each in its round."""
     region = Region(schedule, None, -1)
     for i in range(len(now)):

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.renderer.spark.frames import Frame, materialised, united
 
-__all__ = ["Loops", "Trace"]
+__all__ = ["Round", "Trace"]
 
-Loops = tuple[int, ...]
+Round = tuple[int, ...]
 _RATIO = 2
 _MANY = 8
 
@@ -21,7 +21,7 @@ _MANY = 8
 @attrs.frozen(eq=False)
 class _Batch:
     frame: Frame
-    rounds: frozenset[Loops]
+    rounds: frozenset[Round]
 
 
 class Trace:
@@ -33,7 +33,7 @@ class Trace:
         self._old = old or []
         """Of earlier steps, of any rounds."""
 
-    def append(self, frame: Frame, now: Loops) -> None:
+    def append(self, frame: Frame, now: Round) -> None:
         """Keep a materialised batch of this round."""
         self._batches.append(_Batch(frame, frozenset([now])))
 
@@ -49,12 +49,12 @@ class Trace:
             batches.append(batch if len(run) == 1 else _merged(run))
         self._batches = batches
 
-    def before(self, now: Loops) -> list[Frame]:
+    def before(self, now: Round) -> list[Frame]:
         """Return what earlier rounds left that is visible in this one: at or before it in every loop."""
         old = [self._filtered(f, now, visible=True) for f in self._old]
         return [*old, *(f for b in self._batches if (f := self._part(b, now, visible=True)) is not None)]
 
-    def later(self, now: Loops) -> list[Frame]:
+    def later(self, now: Round) -> list[Frame]:
         """Return what earlier rounds left that is not: at a later iteration of an inner loop."""
         old = [self._filtered(f, now, visible=False) for f in self._old if now]
         return [*old, *(f for b in self._batches if (f := self._part(b, now, visible=False)) is not None)]
@@ -63,7 +63,7 @@ class Trace:
         """Return all that earlier rounds and steps left."""
         return [*self._old, *(b.frame for b in self._batches)]
 
-    def _part(self, batch: _Batch, now: Loops, *, visible: bool) -> Frame | None:
+    def _part(self, batch: _Batch, now: Round, *, visible: bool) -> Frame | None:
         rounds = {r for r in batch.rounds if r != now and _visible(r, now) == visible}
         if not rounds:
             return None
@@ -71,14 +71,14 @@ class Trace:
             return batch.frame
         return self._filtered(batch.frame, now, visible=visible)
 
-    def _filtered(self, frame: Frame, now: Loops, *, visible: bool) -> Frame:
+    def _filtered(self, frame: Frame, now: Round, *, visible: bool) -> Frame:
         here = F.lit(True)
         for i, iteration in enumerate(now):
             here &= F.col(f"t{self._users + i}") <= iteration
         return frame.of(frame.data.filter(here if visible else ~here), cheap=True) if now else frame
 
 
-def _visible(earlier: Loops, now: Loops) -> bool:
+def _visible(earlier: Round, now: Round) -> bool:
     return all(a <= b for a, b in zip(earlier, now, strict=True))
 
 

@@ -25,7 +25,7 @@ from tidemill.renderer.spark.frames import Frame, consolidated, materialised, un
 from tidemill.renderer.spark.graph_facts import Needs
 from tidemill.renderer.spark.join import joined
 from tidemill.renderer.spark.keyed import KeyedRound, due_line
-from tidemill.renderer.spark.state import Loops, Trace
+from tidemill.renderer.spark.state import Round, Trace
 
 __all__ = ["Step"]
 
@@ -54,11 +54,11 @@ class Step:
         self._needs = Needs(graph, whole=self.lives)
         self._one_time = self._is_at_one_time()
         self._traces: dict[tuple[Node, int], Trace] = {}
-        self._work: dict[Scope, set[Loops]] = defaultdict(set)
-        self._later: dict[tuple[Node, Loops], list[Frame]] = defaultdict(list)
-        self._owed: dict[tuple[Node, Loops], list[DataFrame]] = defaultdict(list)
+        self._work: dict[Scope, set[Round]] = defaultdict(set)
+        self._later: dict[tuple[Node, Round], list[Frame]] = defaultdict(list)
+        self._owed: dict[tuple[Node, Round], list[DataFrame]] = defaultdict(list)
         self._left: dict[Node, list[Frame]] = defaultdict(list)
-        self._running: dict[Scope, Loops] = {}
+        self._running: dict[Scope, Round] = {}
 
     def run(self) -> None:
         """Go through the whole graph."""
@@ -96,14 +96,14 @@ class Step:
 
     # -- scopes and rounds ----------------------------------------------------------------------------------------
 
-    def _run(self, scope: Scope, now: Loops) -> None:
+    def _run(self, scope: Scope, now: Round) -> None:
         for item in self._graph.plan(scope):
             if isinstance(item, Scope):
                 self._loop(item, now)
             elif self._needs.needed(item):
                 self.deltas[item] = self._shared(item, self._delta(item, now), now)
 
-    def _loop(self, scope: Scope, outside: Loops) -> None:
+    def _loop(self, scope: Scope, outside: Round) -> None:
         """Run all rounds there are for the round of the scope around, and those that come up meanwhile."""
         entering = [n for n in self._needs.of(scope, Enter) if self._comes(n)]
         if entering:
@@ -126,29 +126,29 @@ class Step:
         """Return whether something comes into a loop here."""
         return self.deltas.get(node.inputs[0]) is not None
 
-    def _announce(self, scope: Scope, now: Loops) -> None:
+    def _announce(self, scope: Scope, now: Round) -> None:
         """Have a round run, and those of the loops around that it is in, as far out as they are not running."""
         while now and self._running.get(scope) != now:
             self._work[scope].add(now)
             assert scope.parent is not None
             scope, now = scope.parent, now[:-1]
 
-    def _send_later(self, node: Node, at: Loops, frame: Frame) -> None:
+    def _send_later(self, node: Node, at: Round, frame: Frame) -> None:
         self._later[node, at].append(frame)
         self._announce(node.scope, at)
 
-    def _owe(self, node: Node, at: Loops, due: DataFrame) -> None:
+    def _owe(self, node: Node, at: Round, due: DataFrame) -> None:
         self._owed[node, at].append(due)
         self._announce(node.scope, at)
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
-    def _delta(self, node: Node, now: Loops) -> Frame | None:
+    def _delta(self, node: Node, now: Round) -> Frame | None:
         """Return a node's updates of a round; None where it is known that there are none."""
         made: Frame | None = getattr(self, _RULES[type(node)])(node, now)
         return united([f for f in (made, *self._later.pop((node, now), ())) if f is not None])
 
-    def _shared(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
+    def _shared(self, node: Node, frame: Frame | None, now: Round) -> Frame | None:
         """Return what several read, or later rounds ask for, worked out, so that it is not computed for each."""
         del now
         if frame is None:
@@ -161,20 +161,20 @@ class Step:
         """Return what comes to a node in the current round."""
         return [self.deltas.get(source) for source in node.inputs]
 
-    def of_input(self, node: Input, _now: Loops) -> Frame | None:
+    def of_input(self, node: Input, _now: Round) -> Frame | None:
         return constant(self._spark, node, self._users) if node.rows is not None else self._given[node]
 
-    def of_enter(self, node: Enter, now: Loops) -> Frame | None:
+    def of_enter(self, node: Enter, now: Round) -> Frame | None:
         (frame,) = self._inputs(node)
         return linear.entered(frame) if frame is not None and now[-1] == 0 else None
 
-    def of_leave(self, node: Leave, _now: Loops) -> Frame | None:
+    def of_leave(self, node: Leave, _now: Round) -> Frame | None:
         return united(self._left.pop(node, []))
 
-    def of_variable(self, _node: Variable, _now: Loops) -> None:
+    def of_variable(self, _node: Variable, _now: Round) -> None:
         """Return nothing: what comes is sent from the round before."""
 
-    def of_feedback(self, node: Feedback, now: Loops) -> None:
+    def of_feedback(self, node: Feedback, now: Round) -> None:
         """Send a round's changes, consolidated, to the next round, unless that is beyond the limit."""
         (frame,) = self._inputs(node)
         after, limits = now[-1] + 1, node.limits
@@ -189,10 +189,10 @@ class Step:
         moved = linear.moved(change, node.scope.coordinates - 1, 1)
         self._send_later(node.variable, (*now[:-1], after), moved)
 
-    def of_concat(self, node: Node, _now: Loops) -> Frame | None:
+    def of_concat(self, node: Node, _now: Round) -> Frame | None:
         return united([f for f in self._inputs(node) if f is not None])
 
-    def of_join(self, node: Join, now: Loops) -> Frame | None:
+    def of_join(self, node: Join, now: Round) -> Frame | None:
         """Each side's new updates meet the other's, and those that the other had from earlier rounds."""
         came = self._inputs(node)
         left, right = (consolidated(f) if f is not None and self._carefully else f for f in came)
@@ -212,11 +212,11 @@ class Step:
                 self._trace(node, side).append(new, now)
         return _met(node, pairs)
 
-    def _stored(self, trace: Trace, now: Loops) -> list[Frame]:
+    def _stored(self, trace: Trace, now: Round) -> list[Frame]:
         trace.compact()
         return trace.before(now)
 
-    def _by_round(self, frame: Frame | None) -> list[tuple[Loops, Frame]]:
+    def _by_round(self, frame: Frame | None) -> list[tuple[Round, Frame]]:
         """Return updates of various rounds, each round's by themselves."""
         whole = materialised(frame) if frame is not None else None
         if whole is None:
@@ -224,7 +224,7 @@ class Step:
         found = _rounds_in(whole.data, self._users, whole.coordinates)
         return [(at, whole.of(_at(whole.data, self._users, at), cheap=True)) for at in found]
 
-    def of_threshold(self, node: Threshold, now: Loops) -> Frame | None:
+    def of_threshold(self, node: Threshold, now: Round) -> Frame | None:
         (frame,) = self._inputs(node)
         if frame is None and (node, now) not in self._owed:
             return None
@@ -235,7 +235,7 @@ class Step:
                 return self._distinct(node, frame, now)
         return self._keyed(node, frame, now)
 
-    def _distinct(self, node: Threshold, frame: Frame, now: Loops) -> Frame | None:
+    def _distinct(self, node: Threshold, frame: Frame, now: Round) -> Frame | None:
         new, trace = materialised(consolidated(frame)), self._trace(node)
         if new is None:
             return None
@@ -244,7 +244,7 @@ class Step:
         trace.append(new, now)
         return change
 
-    def of_reduce(self, node: Reduce, now: Loops) -> Frame | None:
+    def of_reduce(self, node: Reduce, now: Round) -> Frame | None:
         (frame,) = self._inputs(node)
         if frame is None and (node, now) not in self._owed:
             return None
@@ -252,7 +252,7 @@ class Step:
             return native.aggregated(node, frame)
         return self._keyed(node, frame, now)
 
-    def _keyed(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
+    def _keyed(self, node: Node, frame: Frame | None, now: Round) -> Frame | None:
         around = KeyedRound(node, self._users, now, *self._interval(node), one_time=self._one_time)
         due = _united_data(self._owed.pop((node, now), []))
         if not now and not self.lives:
@@ -276,15 +276,15 @@ class Step:
     def _keep(self, around: KeyedRound, lines: Frame) -> None:
         """Take note of what a keyed operator's arrangements hold more."""
 
-    def of_linear(self, node: Node, _now: Loops) -> Frame | None:
+    def of_linear(self, node: Node, _now: Round) -> Frame | None:
         (frame,) = self._inputs(node)
         return None if frame is None else _LINEAR[type(node)](node, frame, self._carefully)
 
-    def of_same(self, node: Node, _now: Loops) -> Frame | None:
+    def of_same(self, node: Node, _now: Round) -> Frame | None:
         (frame,) = self._inputs(node)
         return frame
 
-    def of_consolidated(self, node: Node, _now: Loops) -> Frame | None:
+    def of_consolidated(self, node: Node, _now: Round) -> Frame | None:
         (frame,) = self._inputs(node)
         return None if frame is None else consolidated(frame)
 
@@ -301,12 +301,12 @@ def _united_data(found: list[DataFrame]) -> DataFrame | None:
     return data
 
 
-def _rounds_in(data: DataFrame, users: int, coordinates: int) -> list[Loops]:
+def _rounds_in(data: DataFrame, users: int, coordinates: int) -> list[Round]:
     loops = [f"t{i}" for i in range(users, coordinates)]
     return sorted(tuple(row) for row in data.select(*loops).distinct().collect())
 
 
-def _at(data: DataFrame, users: int, at: Loops) -> DataFrame:
+def _at(data: DataFrame, users: int, at: Round) -> DataFrame:
     here = F.lit(True)
     for i, iteration in enumerate(at):
         here &= F.col(f"t{users + i}") == iteration

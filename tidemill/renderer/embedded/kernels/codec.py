@@ -22,7 +22,7 @@ from tidemill.boundary.list_columns import list_array, list_parts
 from tidemill.boundary.rows import NAN, Batch
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
-from tidemill.renderer.embedded.kernels.updates import NULL, Block, Bools, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray
 
 __all__ = [
     "FEW", "Interner", "decode", "decode_column", "decode_rows", "encode", "encode_column", "encode_row",
@@ -119,7 +119,7 @@ def is_interned(dtype: DType) -> bool:
     return dtype.name in ("string", "binary", "list") or (dtype.is_decimal and dtype.precision > LONG_DECIMAL)
 
 
-def encode(schema: Schema, batch: Batch, interner: Interner) -> Block:
+def encode(schema: Schema, batch: Batch, interner: Interner) -> UpdateArray:
     """Return checked rows as a matrix of codes, a column for each row."""
     if isinstance(batch, list) and len(batch) <= FEW:
         by = encoders(schema, interner)
@@ -129,10 +129,10 @@ def encode(schema: Schema, batch: Batch, interner: Interner) -> Block:
         columns = [pa.array(c, f.dtype.arrow) for c, f in zip(zip(*batch, strict=True), schema, strict=True)]
     else:
         columns = batch.columns
-    block = np.empty((len(schema), len(batch)), np.int64)
+    updates = np.empty((len(schema), len(batch)), np.int64)
     for i, (column, field) in enumerate(zip(columns, schema, strict=True)):
-        block[i] = encode_column(column, field.dtype, interner)
-    return block
+        updates[i] = encode_column(column, field.dtype, interner)
+    return updates
 
 
 def encoders(schema: Schema, interner: Interner) -> list[Callable[[Any], int]]:
@@ -160,7 +160,7 @@ def encode_column(column: pa.Array | pa.ChunkedArray, dtype: DType, interner: In
     return codes
 
 
-def decode(schema: Schema, codes: Block, interner: Interner) -> pa.Table:
+def decode(schema: Schema, codes: Codes, interner: Interner) -> pa.Table:
     """Return a matrix of codes as an Arrow table of the schema."""
     columns = [decode_column(codes[i], f.dtype, interner) for i, f in enumerate(schema)]
     return pa.Table.from_arrays(columns, names=list(schema.names))
@@ -178,7 +178,7 @@ def decode_column(codes: Ints, dtype: DType, interner: Interner) -> pa.Array:
     return _DECODE_ARROW[dtype.name](codes, mask, dtype)
 
 
-def decode_rows(schema: Schema, codes: Block, interner: Interner) -> list[tuple[Any, ...]]:
+def decode_rows(schema: Schema, codes: Codes, interner: Interner) -> list[tuple[Any, ...]]:
     """Return a matrix of codes as tuples of Python values."""
     decoders = [_decoder(f.dtype, interner) for f in schema]
     columns = [[None if c == NULL else d(c) for c in row] for d, row in zip(decoders, codes.tolist(), strict=True)]

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from tidemill.renderer.embedded.kernels.codec import float_values
-from tidemill.renderer.embedded.kernels.updates import Block, Ints, consolidated
+from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated
 
 __all__ = ["LEAST", "exact_sums", "float_sums", "limbs_of_floats", "limbs_of_squares"]
 
@@ -148,7 +148,7 @@ def _finite_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> Any:
     return result
 
 
-def _rounded(digits: Block, base: Ints) -> Any:
+def _rounded(digits: UpdateArray, base: Ints) -> Any:
     """Return numbers in base 2**32 (lowest digit first, digits of any size and sign), correctly rounded."""
     _carry(digits)
     negative = digits[-1] < 0
@@ -181,7 +181,7 @@ def _rounded(digits: Block, base: Ints) -> Any:
     return np.where(negative, -value, value)
 
 
-def _carry(digits: Block) -> None:
+def _carry(digits: UpdateArray) -> None:
     """Bring all digits but the highest into 0..2**32-1."""
     for i in range(len(digits) - 1):
         digits[i + 1] += digits[i] >> _BITS

@@ -7,12 +7,12 @@ from functools import reduce
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded.kernels.updates import Block, Bools
+from tidemill.renderer.embedded.kernels.updates import Bools, Times, UpdateArray
 
 __all__ = ["advance", "advance_times", "beyond"]
 
 
-def beyond(times: Block, frontier: Antichain) -> Bools:
+def beyond(times: Times, frontier: Antichain) -> Bools:
     """Return which columns of user times are beyond a frontier."""
     if len(frontier.elements) == 1 == len(times):  # the usual case
         only: Bools = times[0] >= frontier.elements[0][0]
@@ -23,14 +23,14 @@ def beyond(times: Block, frontier: Antichain) -> Bools:
     return mask
 
 
-def advance(block: Block, first: int, users: int, frontier: Antichain) -> Block:
+def advance(updates: UpdateArray, first: int, users: int, frontier: Antichain) -> UpdateArray:
     """Return the block with its user times, rows ``first`` on, replaced by their representatives for a frontier."""
-    result = block.copy()
+    result = updates.copy()
     advance_times(result[first : first + users], frontier)
     return result
 
 
-def advance_times(times: Block, frontier: Antichain) -> None:
+def advance_times(times: Times, frontier: Antichain) -> None:
     """Replace user times, in place, by their representatives for a frontier.
 
     The same as `Antichain.advance`, on all columns at once: the meet over f of ``t v f``.

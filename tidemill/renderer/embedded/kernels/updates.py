@@ -15,9 +15,11 @@ import numpy.typing as npt
 
 __all__ = [
     "NULL",
-    "Block",
     "Bools",
+    "Codes",
     "Ints",
+    "Times",
+    "UpdateArray",
     "consolidated",
     "consolidated_by",
     "expand",
@@ -28,7 +30,12 @@ __all__ = [
     "stacked",
 ]
 
-Block: TypeAlias = npt.NDArray[np.int64]
+UpdateArray: TypeAlias = npt.NDArray[np.int64]
+"""A matrix of updates, a column for each."""
+Codes: TypeAlias = npt.NDArray[np.int64]
+"""A matrix of codes, a column for each row, or only those of its key."""
+Times: TypeAlias = npt.NDArray[np.int64]
+"""A matrix of user times, a column for each."""
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
@@ -39,7 +46,7 @@ _MOST_COLUMNS: Final = 4096
 _MULTIPLIERS: Final[Ints] = np.random.default_rng(0x7F4A7C15).integers(-(2**63), 2**63, _MOST_COLUMNS, np.int64) | 1
 
 
-def hashed(codes: Block) -> Ints:
+def hashed(codes: Codes) -> Ints:
     """Return a hash of each column of codes, to sort and look up by. A single code is its own hash.
 
     Hashes decide where to look; whoever looks compares the codes themselves.
@@ -48,7 +55,7 @@ def hashed(codes: Block) -> Ints:
     return hashes
 
 
-def grouped(codes: Block) -> tuple[Ints, Ints]:
+def grouped(codes: Codes) -> tuple[Ints, Ints]:
     """Return an order in which equal columns are adjacent, and where in it each group of equal ones starts."""
     n = codes.shape[1]
     if n < 2:  # noqa: PLR2004 - nothing to order
@@ -66,7 +73,7 @@ def grouped(codes: Block) -> tuple[Ints, Ints]:
     return order, new.nonzero()[0]
 
 
-def _unlike(codes: Block, order: Ints, new: Bools) -> Ints:
+def _unlike(codes: Codes, order: Ints, new: Bools) -> Ints:
     """Return where in an order a column differs from the one before it although it is not known to be new there."""
     if 2 * np.count_nonzero(new) < len(new):
         inside = codes.take(order, axis=1)
@@ -78,48 +85,48 @@ def _unlike(codes: Block, order: Ints, new: Bools) -> Ints:
     return alike.compress(~same(codes.take(order.take(alike), axis=1), codes.take(order.take(alike - 1), axis=1)))
 
 
-def consolidated(block: Block, weights: int = 1) -> Block:
+def consolidated(updates: UpdateArray, weights: int = 1) -> UpdateArray:
     """Return the block with the weights of equal rows at equal times added up, less those that come to nothing."""
-    n = block.shape[1]
+    n = updates.shape[1]
     if n == 0:
-        return block
-    top = len(block) - weights
+        return updates
+    top = len(updates) - weights
     if n > 1:
-        order, starts = grouped(block[:top])
+        order, starts = grouped(updates[:top])
         if len(starts) < n:
-            sums = np.add.reduceat(block[top:].take(order, axis=1), starts, axis=1)
-            block = np.concatenate((block[:top].take(order.take(starts), axis=1), sums))
-    kept = block[top].astype(np.bool_) if weights == 1 else block[top:].any(axis=0)
-    return block if kept.all() else block.compress(kept, axis=1)
+            sums = np.add.reduceat(updates[top:].take(order, axis=1), starts, axis=1)
+            updates = np.concatenate((updates[:top].take(order.take(starts), axis=1), sums))
+    kept = updates[top].astype(np.bool_) if weights == 1 else updates[top:].any(axis=0)
+    return updates if kept.all() else updates.compress(kept, axis=1)
 
 
 def consolidated_by(
-    keys: Ints, block: Block, others: slice | list[int], weights: int, *, runs: bool = False
-) -> tuple[Ints, Block]:
+    keys: Ints, updates: UpdateArray, others: slice | list[int], weights: int, *, runs: bool = False
+) -> tuple[Ints, UpdateArray]:
     """Return the block sorted by its keys' hashes, which it returns too, and consolidated.
 
     ``others`` are the rows, weights aside, that tell updates of one key apart. With ``runs`` it is expected to be a few
     sorted blocks side by side, which are merged, several times faster than sorted.
     """
     if not len(keys):
-        return keys, block
-    n, top = len(keys), len(block) - weights
-    minor = np.matmul(_MULTIPLIERS[: len(block[others])], block[others])
-    keys, order, starts = _grouped_by(keys, block[:top], minor, "stable" if runs else "quicksort")
-    sums = block[top:].take(order, axis=1)
+        return keys, updates
+    n, top = len(keys), len(updates) - weights
+    minor = np.matmul(_MULTIPLIERS[: len(updates[others])], updates[others])
+    keys, order, starts = _grouped_by(keys, updates[:top], minor, "stable" if runs else "quicksort")
+    sums = updates[top:].take(order, axis=1)
     if len(starts) < n:
         sums = np.add.reduceat(sums, starts, axis=1)
         order, keys = order.take(starts), keys.take(starts)
     kept = sums[0].astype(np.bool_) if weights == 1 else sums.any(axis=0)
     if not kept.all():
         sums, order, keys = sums.compress(kept, axis=1), order.compress(kept), keys.compress(kept)
-    result = np.empty((len(block), len(order)), np.int64)
-    block[:top].take(order, axis=1, out=result[:top], mode="clip")  # with "raise" it would go through a buffer
+    result = np.empty((len(updates), len(order)), np.int64)
+    updates[:top].take(order, axis=1, out=result[:top], mode="clip")  # with "raise" it would go through a buffer
     result[top:] = sums
     return keys, result
 
 
-def _grouped_by(keys: Ints, codes: Block, minor: Ints, kind: Literal["quicksort", "stable"]) -> tuple[Ints, Ints, Ints]:
+def _grouped_by(keys: Ints, codes: Codes, minor: Ints, kind: Literal["quicksort", "stable"]) -> tuple[Ints, Ints, Ints]:
     """Return the keys sorted; their order, with equal columns adjacent; where in it each group of equal ones starts."""
     n = len(keys)
     both = _in_one(keys, minor)
@@ -169,7 +176,7 @@ def _in_one(keys: Ints, minor: Ints) -> Ints:
 _EXACT: Final = 40
 
 
-def indices(keys: Block, sought: Block) -> Ints:
+def indices(keys: Codes, sought: Codes) -> Ints:
     """Return for each column of codes sought which of the keys, all different, it is; -1 where it is none."""
     count = keys.shape[1]
     order, starts = grouped(np.concatenate((keys, sought), axis=1))
@@ -182,12 +189,12 @@ def indices(keys: Block, sought: Block) -> Ints:
     return of_group.take(group[count:])
 
 
-def stacked(blocks: list[Block]) -> Block:
+def stacked(arrays: list[UpdateArray]) -> UpdateArray:
     """Return the blocks side by side."""
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=1)
 
 
-def same(codes: Block, others: Block) -> Bools:
+def same(codes: Codes, others: Codes) -> Bools:
     """Return which columns of two equally shaped matrices are equal."""
     equal: Bools = (codes == others).all(axis=0)
     return equal

@@ -29,17 +29,17 @@ class ArrangeOperator(Operator):
         self.readers: list[Operator] = []
 
     def run(self) -> None:
-        block = self.ports[0].take_consolidated()
-        if block is not None:
-            self.before = self.spine.append(block)
-            self.emit(block, self.region.now)
+        updates = self.ports[0].take_consolidated()
+        if updates is not None:
+            self.before = self.spine.append(updates)
+            self.emit(updates, self.region.now)
 
     def since(self) -> Antichain:
         """Return what the reader furthest behind asks about."""
-        since = self.frontier.settled
+        since = self.frontier.lower
         for reader in self.readers:
-            since = since.meet(reader.frontier.settled)
+            since = since.meet(reader.frontier.lower)
         return since
 
-    def stores(self) -> dict[str, Spine]:
+    def spines(self) -> dict[str, Spine]:
         return {"spine": self.spine}

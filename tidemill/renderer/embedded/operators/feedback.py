@@ -22,8 +22,8 @@ class FeedbackOperator(Operator):
         self._interner = interner
 
     def run(self) -> None:
-        block = self.ports[0].take_consolidated()
-        if block is None:
+        updates = self.ports[0].take_consolidated()
+        if updates is None:
             return
         now = self.region.now
         assert now
@@ -31,8 +31,8 @@ class FeedbackOperator(Operator):
         if self._limits.return_at is not None and iteration >= self._limits.return_at:
             return
         if self._limits.error_at is not None and iteration >= self._limits.error_at:
-            (row,) = decode_rows(self.node.schema, block[: len(self.node.schema), :1], self._interner)
+            (row,) = decode_rows(self.node.schema, updates[: len(self.node.schema), :1], self._interner)
             raise failures.iteration_limit(self._feedback, row)
-        moved = block.copy()
+        moved = updates.copy()
         moved[-2] += 1
         self.emit(moved, (*now[:-1], iteration))

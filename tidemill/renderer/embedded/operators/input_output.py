@@ -9,7 +9,7 @@ from tidemill.dataflow.nodes import Input, Output
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner, encode
 from tidemill.renderer.embedded.kernels.times import advance
-from tidemill.renderer.embedded.kernels.updates import Block, consolidated, stacked
+from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated, stacked
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
@@ -33,31 +33,31 @@ class InputOperator(Operator):
 
     def queue(self, queued: Queued) -> None:
         """Keep updates until their times close."""
-        self.ports[0].defer(self._block(queued))
+        self.ports[0].defer(self._updates(queued))
 
     def discard(self) -> None:
         """Forget the updates that wait."""
         self.ports[0].refill(None)
 
-    def _block(self, queued: Queued) -> Block:
+    def _updates(self, queued: Queued) -> UpdateArray:
         k, users, n = len(self.schema), self.schedule.users, len(queued.batch)
-        block = np.empty((k + users + 1, n), np.int64)
-        block[:k] = encode(self.schema, queued.batch, self._interner)
-        block[k : k + users] = np.array(queued.times, np.int64).reshape(-1, users).T
-        block[-1] = queued.diffs
-        return block
+        updates = np.empty((k + users + 1, n), np.int64)
+        updates[:k] = encode(self.schema, queued.batch, self._interner)
+        updates[k : k + users] = np.array(queued.times, np.int64).reshape(-1, users).T
+        updates[-1] = queued.diffs
+        return updates
 
-    def taken(self) -> Block | None:
+    def take_step_updates(self) -> UpdateArray | None:
         """Return the updates of the current step, for whoever takes them to see that they are emitted."""
-        block = self.ports[0].take_consolidated()
-        if block is not None:
-            self.records_in += block.shape[1]
-        return block
+        updates = self.ports[0].take_consolidated()
+        if updates is not None:
+            self.records_in += updates.shape[1]
+        return updates
 
     def run(self) -> None:
-        block = self.taken()
-        if block is not None:
-            self.emit(block, self.region.now)
+        updates = self.take_step_updates()
+        if updates is not None:
+            self.emit(updates, self.region.now)
 
 
 class OutputOperator(Operator):
@@ -66,64 +66,64 @@ class OutputOperator(Operator):
     def __init__(self, node: Output, region: Region) -> None:
         self.schema: Schema = node.schema
         super().__init__(node, region, (len(self.schema),))
-        self.kept = self.frontier.settled
+        self.readers_since = self.frontier.lower
         """From where on times stay distinguishable for those who read the output."""
         types = [f.dtype for f in self.schema]
         columns = tuple(range(len(types)))
         users = self.schedule.users
         layout = UpdateLayout(columns, types, users, users)
-        self.spine = Spine(layout, lambda: self.kept, self.schedule.transaction)
+        self.spine = Spine(layout, lambda: self.readers_since, self.schedule.transaction)
         self._changes = node.changes
-        self.unread: list[Block] = []
-        self.followed = False
-        self._fresh: list[Block] = []
+        self.unread: list[UpdateArray] = []
+        self.has_followers = False
+        self._step_updates: list[UpdateArray] = []
         self._room = int(node.changes)
 
     def run(self) -> None:
-        block = self.ports[0].take_consolidated()
-        if block is None:
+        updates = self.ports[0].take_consolidated()
+        if updates is None:
             return
-        self.spine.append(block)
-        self.show(block)
+        self.spine.append(updates)
+        self.publish(updates)
 
-    def show(self, block: Block) -> None:
+    def publish(self, updates: UpdateArray) -> None:
         """Have these updates of the current step read by those who follow the output."""
-        self.records_out += block.shape[1]
-        if self.followed or self._changes is not False:
+        self.records_out += updates.shape[1]
+        if self.has_followers or self._changes is not False:
             self.schedule.transaction.join(self, len(self.unread))
         if self._changes is not False:
-            self.unread.append(block)
-        if self.followed:
-            self._fresh.append(block)
+            self.unread.append(updates)
+        if self.has_followers:
+            self._step_updates.append(updates)
 
-    def unread_together(self) -> Block:
+    def unread_updates(self) -> UpdateArray:
         """Return the updates that were not read yet."""
-        return self._together(self.unread)
+        return self._joined(self.unread)
 
-    def fresh(self) -> Block:
+    def step_updates(self) -> UpdateArray:
         """Return the updates of the current step, where they are followed."""
-        return self._together(self._fresh)
+        return self._joined(self._step_updates)
 
-    def _together(self, blocks: list[Block]) -> Block:
-        if not blocks:
+    def _joined(self, arrays: list[UpdateArray]) -> UpdateArray:
+        if not arrays:
             return np.empty((len(self.schema) + self.schedule.users + 1, 0), np.int64)
-        return blocks[0] if len(blocks) == 1 else consolidated(stacked(blocks))
+        return arrays[0] if len(arrays) == 1 else consolidated(stacked(arrays))
 
     def commit(self) -> None:
-        self._fresh = []
+        self._step_updates = []
         if self._changes is not True and sum(b.shape[1] for b in self.unread) > self._room:
             self.unread = [self._folded(stacked(self.unread))]
             self._room = max(int(self._changes), 2 * self.unread[0].shape[1])  # what did not fold is not tried again
 
     def rollback(self, state: int) -> None:
-        self._fresh = []
+        self._step_updates = []
         del self.unread[state:]
 
-    def _folded(self, block: Block) -> Block:
-        return consolidated(advance(block, len(self.schema), self.schedule.users, self.kept))
+    def _folded(self, updates: UpdateArray) -> UpdateArray:
+        return consolidated(advance(updates, len(self.schema), self.schedule.users, self.readers_since))
 
     def since(self) -> Antichain:
-        return self.kept
+        return self.readers_since
 
-    def stores(self) -> dict[str, Spine]:
+    def spines(self) -> dict[str, Spine]:
         return {"spine": self.spine}

@@ -1,11 +1,11 @@
-"""The times at which keys have to be looked at in a round, and sums over the updates up to each of them.
+"""Interesting times per key in a round: the times at which a key's output can change; and sums over updates up to them.
 
-In a round all loop coordinates are fixed, so what is left of the lattice is user time. Updates and active times are
-given by the number of their key and their user time. Output corrections are found by Möbius inversion: the change at an
-active time is what is wanted there less what is had, less the changes at earlier active times of the key. That is a
-fixed linear combination, given here as pairs with coefficients.
+In a round all loop coordinates are fixed, so what is left of the lattice is user time. Updates and interesting times
+are given by the number of their key and their user time. Corrections of the output are found by Möbius inversion: the
+change at an interesting time is the desired output less what was produced up to it, less the changes at earlier
+interesting times of the key. That is a fixed linear combination, given here as pairs with coefficients.
 
-Three forms, from the common to the general: one active time for each key with everything before it (a step of one
+Three forms, from the common to the general: a single time for all keys, with everything before it (a step of one
 epoch); totally ordered times (several epochs); partially ordered ones.
 """
 
@@ -17,140 +17,156 @@ import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.kernels.times import beyond
-from tidemill.renderer.embedded.kernels.updates import Block, Ints, expand, grouped
+from tidemill.renderer.embedded.kernels.updates import Ints, Times, UpdateArray, expand, grouped
 
-__all__ = ["Active", "PartialActive", "Seeds", "SingleActive", "TotalActive", "find_active"]
+__all__ = [
+    "InterestingTimes",
+    "PartiallyOrderedTimes",
+    "Seeds",
+    "SingleTime",
+    "TotallyOrderedTimes",
+    "find_interesting_times",
+]
 
 _MOBIUS_CELLS: Final = 1 << 22
 """Coefficients worked out at once."""
 
-Pairs: TypeAlias = tuple[Ints, Ints, Ints]
-"""(active time, what, coefficient)"""
+Coefficients: TypeAlias = tuple[Ints, Ints, Ints]
+"""(interesting time, what goes into the change there, how often)"""
 
 
-class ActiveTimes:
-    """What all forms have in common."""
+class InterestingTimes:
+    """The interesting times of the keys of a round, in one of three forms."""
 
-    def __len__(self) -> int:
-        raise NotImplementedError
-
-    def of_wanted(self) -> Pairs:
-        """Return at which active times, and how often, what is wanted at one goes into the change."""
-        raise NotImplementedError
-
-    def of_had(self, keys: Ints, times: Block) -> Pairs:
-        """Return at which active times, and how often, an earlier output update goes out of the change."""
-        raise NotImplementedError
-
-    def change(self, wanted: Ints) -> Ints:
-        """Return, for each active time, how these counts, wanted at each of them, differ from those before it."""
-        change = np.zeros(len(self), np.int64)
-        at, what, coefficient = self.of_wanted()
-        np.add.at(change, at, coefficient * wanted.take(what))
-        return change
-
-    def given(self, keys: Ints, times: Block, counts: Ints) -> Ints:
-        """Return, for each active time, by how much earlier output updates change there what is seen of them."""
-        change = np.zeros(len(self), np.int64)
-        some = counts.nonzero()[0]
-        at, what, coefficient = self.of_had(keys.take(some), times.take(some, axis=1))
-        np.add.at(change, at, coefficient * counts.take(some).take(what))
-        return change
-
-
-class SingleActive(ActiveTimes):
-    """One active time for each key, the same for all; every update is at or before it."""
-
-    def __init__(self, count: int, time: Block) -> None:
-        self.keys = np.arange(count)
-        self._time = time
+    keys: Ints
+    """The number of the key of each interesting time."""
 
     def __len__(self) -> int:
         return len(self.keys)
 
     @property
-    def times(self) -> Block:
-        """The user time of each active time."""
+    def times(self) -> Times:
+        """The user time of each interesting time."""
+        raise NotImplementedError
+
+    def keys_at(self, which: Ints) -> Ints:
+        """Return the keys of some of the interesting times."""
+        return self.keys.take(which)
+
+    def times_at(self, which: Ints) -> Times:
+        """Return the user times of some of the interesting times; a single column where it is the same for all."""
+        return self.times.take(which, axis=1)
+
+    def sums(self, keys: Ints, times: Times, weights: UpdateArray) -> UpdateArray:
+        """Return, for each interesting time, the sum of the weights of the key's updates up to it."""
+        raise NotImplementedError
+
+    def pairs(self, keys: Ints, times: Times) -> tuple[Ints, Ints]:
+        """Return all pairs of an interesting time and an update of its key at or before it."""
+        raise NotImplementedError
+
+    def coefficients(self) -> Coefficients:
+        """Return how often the desired output at one interesting time goes into the change at another."""
+        raise NotImplementedError
+
+    def retractions(self, keys: Ints, times: Times) -> Coefficients:
+        """Return how often an update produced earlier goes out of the change at an interesting time."""
+        raise NotImplementedError
+
+    def changes(self, desired: Ints) -> Ints:
+        """Return, for each interesting time, how these counts, desired at each, differ from those before it."""
+        change = np.zeros(len(self), np.int64)
+        at, what, coefficient = self.coefficients()
+        np.add.at(change, at, coefficient * desired.take(what))
+        return change
+
+    def produced(self, keys: Ints, times: Times, counts: Ints) -> Ints:
+        """Return, for each interesting time, by how much updates produced earlier change there what is seen of them."""
+        change = np.zeros(len(self), np.int64)
+        some = counts.nonzero()[0]
+        at, what, coefficient = self.retractions(keys.take(some), times.take(some, axis=1))
+        np.add.at(change, at, coefficient * counts.take(some).take(what))
+        return change
+
+
+class SingleTime(InterestingTimes):
+    """One interesting time for each key, the same for all; every update is at or before it."""
+
+    def __init__(self, count: int, time: Times) -> None:
+        self.keys = np.arange(count)
+        self._time = time
+
+    @property
+    def times(self) -> Times:
         return self._time.repeat(len(self.keys), axis=1)
 
     def keys_at(self, which: Ints) -> Ints:
-        """Return the keys of some of the active times."""
         return which
 
-    def times_at(self, which: Ints) -> Block:
-        """Return the user times of some of the active times; a single column where it is the same for all."""
+    def times_at(self, which: Ints) -> Times:
         del which
         return self._time
 
-    def sums(self, keys: Ints, times: Block, weights: Block) -> Block:
-        """Return, for each active time, the sum of the weights of the key's updates up to it."""
+    def sums(self, keys: Ints, times: Times, weights: UpdateArray) -> UpdateArray:
         del times
         result = np.zeros((len(weights), len(self.keys)), np.int64)
         for row, values in zip(result, weights, strict=True):
             np.add.at(row, keys, values)
         return result
 
-    def pairs(self, keys: Ints, times: Block) -> tuple[Ints, Ints]:
-        """Return all pairs of an active time and an update of its key at or before it."""
+    def pairs(self, keys: Ints, times: Times) -> tuple[Ints, Ints]:
         del times
         return keys, np.arange(len(keys))
 
-    def change(self, wanted: Ints) -> Ints:
-        return wanted
+    def changes(self, desired: Ints) -> Ints:
+        return desired
 
-    def given(self, keys: Ints, times: Block, counts: Ints) -> Ints:
+    def produced(self, keys: Ints, times: Times, counts: Ints) -> Ints:
         del times
         change = np.zeros(len(self.keys), np.int64)
         np.add.at(change, keys, counts)
         return change
 
-    def of_wanted(self) -> Pairs:
+    def coefficients(self) -> Coefficients:
         return self.keys, self.keys, np.ones(len(self.keys), np.int64)
 
-    def of_had(self, keys: Ints, times: Block) -> Pairs:
+    def retractions(self, keys: Ints, times: Times) -> Coefficients:
         del times
         return keys, np.arange(len(keys)), np.ones(len(keys), np.int64)
 
 
-class SeveralActive(ActiveTimes):
-    """Any number of active times for each key; sorted by key and time."""
+class SeveralTimes(InterestingTimes):
+    """Any number of interesting times for each key; sorted by key and time."""
 
-    def __init__(self, keys: Ints, times: Block) -> None:
+    def __init__(self, keys: Ints, times: Times) -> None:
         self.keys = keys
-        self.times = times
+        self._times = times
 
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def keys_at(self, which: Ints) -> Ints:
-        """See `SingleActive.keys_at`."""
-        return self.keys.take(which)
-
-    def times_at(self, which: Ints) -> Block:
-        """See `SingleActive.times_at`."""
-        return self.times.take(which, axis=1)
+    @property
+    def times(self) -> Times:
+        return self._times
 
 
-class TotalActive(SeveralActive):
-    """Active times of one user coordinate."""
+class TotallyOrderedTimes(SeveralTimes):
+    """Interesting times of one user coordinate."""
 
-    def __init__(self, keys: Ints, times: Block) -> None:
+    def __init__(self, keys: Ints, times: Times) -> None:
         super().__init__(keys, times)
         self._first = np.concatenate(([True], keys[1:] != keys[:-1])) if len(keys) else np.empty(0, np.bool_)
 
-    def _place(self, keys: Ints, times: Block) -> Ints:
-        """Return for each update the first active time of its key at or after it; past the end where there is none."""
+    def _place(self, keys: Ints, times: Times) -> Ints:
+        """Return the first interesting time of each update's key at or after it; past the end where there is none."""
         order = np.lexsort((np.concatenate((np.zeros_like(keys), np.ones_like(self.keys))),
                             np.concatenate((times[0], self.times[0])),
                             np.concatenate((keys, self.keys))))  # fmt: skip
-        is_active = order >= len(keys)
-        before = is_active.cumsum()
+        is_interesting = order >= len(keys)
+        before = is_interesting.cumsum()
         place = np.empty(len(keys), np.int64)
-        place[order[~is_active]] = before[~is_active]
+        place[order[~is_interesting]] = before[~is_interesting]
         return place
 
-    def sums(self, keys: Ints, times: Block, weights: Block) -> Block:
-        """See `SingleActive.sums`. Linear, by running sums."""
+    def sums(self, keys: Ints, times: Times, weights: UpdateArray) -> UpdateArray:
+        """Linear in the updates, by running sums."""
         place = self._place(keys, times)
         n = len(self.keys)
         inside = (place < n) & (self.keys.take(place, mode="clip") == keys)
@@ -162,14 +178,14 @@ class TotalActive(SeveralActive):
         base = np.where(starts > 0, running[:, starts - 1], 0)
         return running - base.take(self._first.cumsum() - 1, axis=1)
 
-    def pairs(self, keys: Ints, times: Block) -> tuple[Ints, Ints]:
-        """See `SingleActive.pairs`. As many as there are."""
+    def pairs(self, keys: Ints, times: Times) -> tuple[Ints, Ints]:
+        """As many as there are."""
         place = self._place(keys, times)
         lasts = np.searchsorted(self.keys, keys, "right")
-        update, active = expand(place, np.maximum(lasts - place, 0))
-        return active, update
+        update, interesting = expand(place, np.maximum(lasts - place, 0))
+        return interesting, update
 
-    def of_wanted(self) -> Pairs:
+    def coefficients(self) -> Coefficients:
         """In at its own time, out at the key's next."""
         own = np.arange(len(self.keys))
         later = (~self._first).nonzero()[0]
@@ -179,35 +195,33 @@ class TotalActive(SeveralActive):
             np.concatenate((np.ones_like(own), np.full_like(later, -1))),
         )
 
-    def of_had(self, keys: Ints, times: Block) -> Pairs:
-        """Out at the first active time that sees it."""
+    def retractions(self, keys: Ints, times: Times) -> Coefficients:
+        """Out at the first interesting time that sees it."""
         place = self._place(keys, times)
         inside = ((place < len(self.keys)) & (self.keys.take(place, mode="clip") == keys)).nonzero()[0]
         return place.take(inside), inside, np.ones(len(inside), np.int64)
 
 
-class PartialActive(SeveralActive):
-    """Active times in any partial order."""
+class PartiallyOrderedTimes(SeveralTimes):
+    """Interesting times in any partial order."""
 
-    def sums(self, keys: Ints, times: Block, weights: Block) -> Block:
-        """See `SingleActive.sums`."""
-        active, update = self.pairs(keys, times)
+    def sums(self, keys: Ints, times: Times, weights: UpdateArray) -> UpdateArray:
+        interesting, update = self.pairs(keys, times)
         result = np.zeros((len(weights), len(self.keys)), np.int64)
         for row, values in zip(result, weights, strict=True):
-            np.add.at(row, active, values.take(update))
+            np.add.at(row, interesting, values.take(update))
         return result
 
-    def pairs(self, keys: Ints, times: Block) -> tuple[Ints, Ints]:
-        """See `SingleActive.pairs`."""
+    def pairs(self, keys: Ints, times: Times) -> tuple[Ints, Ints]:
         low = self.keys.searchsorted(keys)
-        update, active = expand(low, self.keys.searchsorted(keys, "right") - low)
-        seen = (times.take(update, axis=1) <= self.times.take(active, axis=1)).all(axis=0)
-        return active.compress(seen), update.compress(seen)
+        update, interesting = expand(low, self.keys.searchsorted(keys, "right") - low)
+        seen = (times.take(update, axis=1) <= self.times.take(interesting, axis=1)).all(axis=0)
+        return interesting.compress(seen), update.compress(seen)
 
-    def of_wanted(self) -> Pairs:
-        """By the Möbius function of the active times."""
+    def coefficients(self) -> Coefficients:
+        """By the Möbius function of the interesting times."""
         _, starts, counts = np.unique(self.keys, return_index=True, return_counts=True)
-        found: list[Block] = []
+        found: list[UpdateArray] = []
         for size in np.unique(counts).tolist():
             some = starts.compress(counts == size)
             chunk = max(1, _MOBIUS_CELLS // size**2)
@@ -215,8 +229,8 @@ class PartialActive(SeveralActive):
         columns = np.concatenate(found, axis=1)
         return columns[0], columns[1], columns[2]
 
-    def _mobius(self, starts: Ints, size: int) -> Block:
-        """Return (later, earlier, coefficient) for keys with so many active times, which start at these places.
+    def _mobius(self, starts: Ints, size: int) -> UpdateArray:
+        """Return (later, earlier, coefficient) for keys with so many interesting times, which start at these places.
 
         change(a) = x(a) - sum of change(c) over c < a, so row a of the coefficients is that of x(a) less the rows of
         those before it; the order of places extends that of times.
@@ -225,17 +239,17 @@ class PartialActive(SeveralActive):
         times = self.times[:, places]
         seen = np.asarray(np.less_equal(times[:, :, None, :], times[:, :, :, None])).all(axis=0)
         before = np.asarray(seen, np.int64)
-        rows: Block = np.zeros((len(starts), size, size), np.int64)
+        rows: UpdateArray = np.zeros((len(starts), size, size), np.int64)
         for a in range(size):
-            earlier: Block = np.matmul(before[:, a, None, :a], rows[:, :a, :])
+            earlier: UpdateArray = np.matmul(before[:, a, None, :a], rows[:, :a, :])
             rows[:, a, :] = -earlier[:, 0, :]
             rows[:, a, a] += 1
         key, at, of = rows.nonzero()
         return np.stack((places[key, at], places[key, of], rows[key, at, of]))
 
-    def of_had(self, keys: Ints, times: Block) -> Pairs:
-        """By the sum of the Möbius function over the active times that see it."""
-        target, source, coefficient = self.of_wanted()
+    def retractions(self, keys: Ints, times: Times) -> Coefficients:
+        """By the sum of the Möbius function over the interesting times that see it."""
+        target, source, coefficient = self.coefficients()
         seen_by, update = self.pairs(keys, times)
         order = source.argsort(kind="stable")
         source = source.take(order)
@@ -251,33 +265,32 @@ class PartialActive(SeveralActive):
         return at.take(first)[kept], what.take(first)[kept], total[kept]
 
 
-Active: TypeAlias = SingleActive | TotalActive | PartialActive
-
-
 class Seeds(NamedTuple):
-    """Times at which keys 0..count-1 have to be looked at; every key has one."""
+    """Interesting times of keys 0..count-1 to begin with; every key has one."""
 
     groups: int
     keys: Ints
-    times: Block
-    together: bool
-    """Whether all are of one time."""
+    times: Times
+    single_time: bool
+    """Whether all are at one time."""
 
 
-def find_active(seeds: Seeds, base_keys: Ints, base: Block, upper: Antichain) -> tuple[Active, Ints, Block]:
-    """Return the active times of some keys in a round; and what lies beyond ``upper``, to be owed later.
+def find_interesting_times(
+    seeds: Seeds, base_keys: Ints, base: Times, upper: Antichain
+) -> tuple[InterestingTimes, Ints, UpdateArray]:
+    """Return the interesting times of some keys in a round; and those beyond ``upper``, which stay pending.
 
-    Active are the seeds and their joins with each other and with the base, the times of stored updates. What is beyond
-    ``upper`` is recorded when first reached, and not joined further.
+    Interesting are the seeds and their joins with each other and with the base, the times of stored updates. What is
+    beyond ``upper`` is recorded when first reached, and not joined further.
     """
     nothing = (np.empty(0, np.int64), np.empty((len(base), 0), np.int64))
-    if seeds.together and (base <= seeds.times[:, :1]).all():
-        return SingleActive(seeds.groups, seeds.times[:, :1]), *nothing
+    if seeds.single_time and (base <= seeds.times[:, :1]).all():
+        return SingleTime(seeds.groups, seeds.times[:, :1]), *nothing
     if len(base) == 1:
         keys, times = _total_closure(seeds.keys, seeds.times[0], base_keys, base[0])
-        return TotalActive(keys, times[None]), *nothing
-    keys, times, late_keys, late = _closure(seeds.keys, seeds.times, base_keys, base, upper)
-    return PartialActive(keys, times), late_keys, late
+        return TotallyOrderedTimes(keys, times[None]), *nothing
+    keys, times, pending_keys, pending = _closure(seeds.keys, seeds.times, base_keys, base, upper)
+    return PartiallyOrderedTimes(keys, times), pending_keys, pending
 
 
 def _total_closure(seed_keys: Ints, seeds: Ints, base_keys: Ints, base: Ints) -> tuple[Ints, Ints]:
@@ -294,25 +307,25 @@ def _total_closure(seed_keys: Ints, seeds: Ints, base_keys: Ints, base: Ints) ->
 
 
 def _closure(
-    seed_keys: Ints, seeds: Block, base_keys: Ints, base: Block, upper: Antichain
-) -> tuple[Ints, Block, Ints, Block]:
+    seed_keys: Ints, seeds: Times, base_keys: Ints, base: Times, upper: Antichain
+) -> tuple[Ints, Times, Ints, Times]:
     """Return the seeds' joins with each other and the base, sorted by key and time; apart, those beyond ``upper``."""
     reached = _distinct(np.concatenate((seed_keys[None], seeds)))
     generators = _distinct(np.concatenate((reached, np.concatenate((base_keys[None], base))), axis=1))
-    late = reached[:, :0]
+    pending = reached[:, :0]
     while True:
         low = generators[0].searchsorted(reached[0])
         one, other = expand(low, generators[0].searchsorted(reached[0], "right") - low)
         joined = np.maximum(reached.take(one, axis=1), generators.take(other, axis=1))
         out = beyond(joined[1:], upper)
-        late = _distinct(np.concatenate((late, joined.compress(out, axis=1)), axis=1))
+        pending = _distinct(np.concatenate((pending, joined.compress(out, axis=1)), axis=1))
         grown = _distinct(np.concatenate((reached, joined.compress(~out, axis=1)), axis=1))
         if grown.shape[1] == reached.shape[1]:
-            return grown[0], grown[1:], late[0], late[1:]
+            return grown[0], grown[1:], pending[0], pending[1:]
         reached = grown
 
 
-def _distinct(columns: Block) -> Block:
+def _distinct(columns: UpdateArray) -> UpdateArray:
     """Return the columns sorted by their first row, then the next and so on, each once."""
     ordered = columns.take(np.lexsort(columns[::-1]), axis=1)
     new = np.ones(ordered.shape[1], np.bool_)

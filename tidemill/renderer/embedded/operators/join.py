@@ -6,7 +6,7 @@ import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Join
-from tidemill.renderer.embedded.kernels.updates import NULL, Block, stacked
+from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray, stacked
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
@@ -44,41 +44,41 @@ class JoinOperator(Operator):
 
     def run(self) -> None:
         new = [port.take() for port in self.ports]
-        found: list[Block] = []
+        found: list[UpdateArray] = []
         if new[0] is not None:
-            self._meet(new[0], 0, self._sides[1].spine, None, found)
+            self._join_with(new[0], 0, self._sides[1].spine, None, found)
         if new[1] is not None:
-            if self.schedule.mixed:
-                self._meet(new[1], 1, self._sides[0].spine, None, found)
+            if self.schedule.frontiers_differ:
+                self._join_with(new[1], 1, self._sides[0].spine, None, found)
             else:
-                self._meet(
+                self._join_with(
                     new[1], 1, self._sides[0].spine, self._sides[0].before if new[0] is not None else None, found
                 )
-        if self.schedule.mixed:
-            self._take_out_unmet(new, found)
+        if self.schedule.frontiers_differ:
+            self._retract_unmet(new, found)
         if found:
-            block = stacked(found)
+            updates = stacked(found)
             if self._order is not None:
-                block = np.concatenate((block[self._order], block[len(self._order) :]))
-            self.emit(block, self._common_round(block))
+                updates = np.concatenate((updates[self._order], updates[len(self._order) :]))
+            self.emit(updates, self._common_round(updates))
 
-    def _take_out_unmet(self, new: list[Block | None], found: list[Block]) -> None:
+    def _retract_unmet(self, new: list[UpdateArray | None], found: list[UpdateArray]) -> None:
         """Where frontiers differ, the arrangements hold updates that this operator has not been given yet.
 
         What was found with those is taken out again: they will meet the other side when they come. Taken out exactly,
         since joining is bilinear.
         """
-        unmet: list[Block] = []
+        unmet: list[UpdateArray] = []
         for side in (0, 1):
-            block, held = new[side], self.ports[1 - side].index
-            if block is not None and held is not None and held.size:
-                self._meet(block, side, held, None, unmet)
+            updates, unjoined = new[side], self.ports[1 - side].index
+            if updates is not None and unjoined is not None and unjoined.size:
+                self._join_with(updates, side, unjoined, None, unmet)
         if new[0] is not None and new[1] is not None:
             both = self._index(0, Transaction())
             both.append(new[0])
-            self._meet(new[1], 1, both, None, unmet)
-        for block in unmet:
-            np.negative(block[-1], out=block[-1])
+            self._join_with(new[1], 1, both, None, unmet)
+        for updates in unmet:
+            np.negative(updates[-1], out=updates[-1])
         found += unmet
 
     def _index(self, side: int, transaction: Transaction) -> Spine:
@@ -87,7 +87,9 @@ class JoinOperator(Operator):
         layout = UpdateLayout(of.keys, [f.dtype for f in of.schema], self._coordinates, self.schedule.users)
         return Spine(layout, self.since, transaction)
 
-    def _meet(self, new: Block, side: int, spine: Spine, view: View | None, found: list[Block]) -> None:
+    def _join_with(
+        self, new: UpdateArray, side: int, spine: Spine, view: View | None, found: list[UpdateArray]
+    ) -> None:
         """Add what new updates of one side make with the other side's."""
         keys = new.take(self._keys[side], axis=0)
         if self._nullable[side] and not self._nulls_equal and (keys == NULL).any():
@@ -99,29 +101,29 @@ class JoinOperator(Operator):
         mine, theirs = self._codes[side], self._codes[1 - side]
         ours = new.take(owner, axis=1) if len(owner) > 1 or new.shape[1] > 1 else new
         width = len(self._picked[0]) + len(self._picked[1])
-        block = np.empty((width + self._coordinates + 1, len(owner)), np.int64)
+        updates = np.empty((width + self._coordinates + 1, len(owner)), np.int64)
         own_rows, other_rows = self._picked[side], self._picked[1 - side]
         split = len(self._picked[0])
         own_place, other_place = (slice(0, split), slice(split, width))[:: 1 if side == 0 else -1]
         if len(own_rows):
-            block[own_place] = ours.take(own_rows, axis=0)
+            updates[own_place] = ours.take(own_rows, axis=0)
         if len(other_rows):
-            block[other_place] = others.take(other_rows, axis=0)
-        times = block[width:-1]
+            updates[other_place] = others.take(other_rows, axis=0)
+        times = updates[width:-1]
         shared = len(others) - 1 - theirs  # an arrangement from outside a loop has fewer coordinates: 0 in the others
         np.maximum(ours[mine : mine + shared], others[theirs:-1], out=times[:shared])
         if shared < self._coordinates:
             times[shared:] = ours[mine + shared : -1]
-        np.multiply(ours[-1], others[-1], out=block[-1])
+        np.multiply(ours[-1], others[-1], out=updates[-1])
         if np.abs(ours[-1]).max() > COUNT_LIMIT or np.abs(others[-1]).max() > COUNT_LIMIT:
             raise failures.too_many(self.node)
-        found.append(block)
+        found.append(updates)
 
-    def _common_round(self, block: Block) -> tuple[int, ...] | None:
+    def _common_round(self, updates: UpdateArray) -> tuple[int, ...] | None:
         """Return the round all results are of, where that is one: mostly this one, but a stored update may be later."""
         now = self.region.now
         if not now:
             return now
-        loops = block[-1 - len(now) : -1]
+        loops = updates[-1 - len(now) : -1]
         here = loops[0] == now[0] if len(now) == 1 else loops == np.array(now)[:, None]
         return now if here.all() else None

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tidemill.dataflow.nodes import Node
-from tidemill.renderer.embedded.kernels.updates import Block, Bools, Ints, expand, grouped, stacked
-from tidemill.renderer.embedded.operators.interesting_times import Active, Seeds, find_active
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, Times, UpdateArray, expand, grouped, stacked
+from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, Seeds, find_interesting_times
 from tidemill.renderer.embedded.schedule import Operator, Port, Region
 
 __all__ = ["NEW", "PENDING", "KeyedOperator", "Stored", "Work", "next_rounds"]
@@ -21,7 +21,7 @@ class Stored(NamedTuple):
     """Updates of the keys of a round: the number of each one's key, the updates, and how many codes they have."""
 
     owner: Ints
-    block: Block
+    updates: UpdateArray
     codes: int
 
 
@@ -32,15 +32,15 @@ class Work(NamedTuple):
     which some may be there twice. Consolidating the batch within itself makes fewer of them, and is a saving only.
     """
 
-    keys: Block
+    keys: Codes
     """The keys to look at, each once."""
     owner: Ints
     """For each seed the number of its key; every key has one."""
-    times: Block
+    times: Times
     """The user times of the seeds."""
-    new: Block
+    new: UpdateArray
     """The new updates."""
-    together: bool
+    single_time: bool
     """Whether all seeds are of one user time."""
 
     @property
@@ -59,7 +59,7 @@ class KeyedOperator(Operator):
         super().__init__(node, region, (codes,))
         self.ports.append(Port(self, len(keys), weights=0))
         self._columns = np.array(keys, np.int64)
-        self._whole = keys == tuple(range(codes))
+        self._row_is_key = keys == tuple(range(codes))
         """Whether the row is the key; a key of all columns in another order is not."""
         self._width = codes
         self._coordinates = node.scope.coordinates
@@ -73,24 +73,24 @@ class KeyedOperator(Operator):
         if new is None:
             new = np.empty((self._width + self._coordinates + 1, 0), np.int64)
         users, width = self.schedule.users, len(self._columns)
-        keys = new[:width] if self._whole else new.take(self._columns, axis=0)
+        keys = new[:width] if self._row_is_key else new.take(self._columns, axis=0)
         times = new[self._width : self._width + users]
         if due is not None:
             keys = np.concatenate((keys, due[:width]), axis=1)
             times = np.concatenate((times, due[width : width + users]), axis=1)
-        together = bool((times == times[:, :1]).all())
-        if due is None and self._whole and together and (consolidate or keys.shape[1] == 1):
+        single_time = bool((times == times[:, :1]).all())
+        if due is None and self._row_is_key and single_time and (consolidate or keys.shape[1] == 1):
             # Consolidated rows of one time are each there once.
-            return Work(keys, np.arange(keys.shape[1]), times, new, together)
+            return Work(keys, np.arange(keys.shape[1]), times, new, single_time)
         order, starts = grouped(keys)
         owner = np.empty(keys.shape[1], np.int64)
         starting = np.zeros(keys.shape[1], np.int64)
         starting[starts[1:]] = 1
         owner[order] = starting.cumsum()
-        return Work(keys.take(order.take(starts), axis=1), owner, times, new, together)
+        return Work(keys.take(order.take(starts), axis=1), owner, times, new, single_time)
 
-    def activate(self, work: Work, stored: list[Stored]) -> tuple[Active, list[Stored]]:
-        """Return the active times of this round, and of the stored updates those visible in it.
+    def interesting_times(self, work: Work, stored: list[Stored]) -> tuple[InterestingTimes, list[Stored]]:
+        """Return the interesting times of this round, and of the stored updates those visible in it.
 
         ``stored`` are all updates of the keys, of input and output. Where there are some of later iterations, the next
         such round is put on record; and so are times beyond the frontier, for a later step.
@@ -98,29 +98,29 @@ class KeyedOperator(Operator):
         users = self.schedule.users
         visible = [self._visible(s) for s in stored]
         if any(len(v.owner) < len(s.owner) for v, s in zip(visible, stored, strict=True)):
-            self._owe_rounds(work, stored)
+            self._schedule_rounds(work, stored)
         base_keys = visible[0].owner if len(visible) == 1 else np.concatenate([v.owner for v in visible])
-        base = stacked([v.block[v.codes : v.codes + users] for v in visible])
-        seeds = Seeds(work.keys.shape[1], work.owner, work.times, work.together)
-        active, late_keys, late = find_active(seeds, base_keys, base, self.frontier.upper)
-        if len(late_keys):
-            loops = np.array(self.region.now, np.int64)[:, None].repeat(len(late_keys), axis=1)
-            self.ports[PENDING].hold(np.concatenate((work.keys.take(late_keys, axis=1), late, loops)))
-        return active, visible
+        base = stacked([v.updates[v.codes : v.codes + users] for v in visible])
+        seeds = Seeds(work.keys.shape[1], work.owner, work.times, work.single_time)
+        interesting, pending_keys, pending = find_interesting_times(seeds, base_keys, base, self.frontier.upper)
+        if len(pending_keys):
+            loops = np.array(self.region.now, np.int64)[:, None].repeat(len(pending_keys), axis=1)
+            self.ports[PENDING].postpone(np.concatenate((work.keys.take(pending_keys, axis=1), pending, loops)))
+        return interesting, visible
 
     def _visible(self, stored: Stored) -> Stored:
         """Return the updates at or before this round in every loop."""
-        loops = self._loops(stored.block, stored.codes)
-        if not len(loops) or not stored.block.shape[1]:
+        loops = self._loops(stored.updates, stored.codes)
+        if not len(loops) or not stored.updates.shape[1]:
             return stored
         before: Bools = loops <= np.array(self.region.now)[:, None]
         seen: Bools = before[0] if len(before) == 1 else np.all(before, axis=0)
         if seen.all():
             return stored
         which = seen.nonzero()[0]
-        return Stored(stored.owner.take(which), stored.block.take(which, axis=1), stored.codes)
+        return Stored(stored.owner.take(which), stored.updates.take(which, axis=1), stored.codes)
 
-    def _owe_rounds(self, work: Work, stored: list[Stored]) -> None:
+    def _schedule_rounds(self, work: Work, stored: list[Stored]) -> None:
         """Have each key looked at, at the times of its seeds, in the next rounds where they meet its stored updates.
 
         A seed has to be looked at in every round that is the join of this one with stored updates of later iterations.
@@ -128,9 +128,9 @@ class KeyedOperator(Operator):
         for many rounds owes one at a time, not all of them in each.
         """
         owner = stored[0].owner if len(stored) == 1 else np.concatenate([s.owner for s in stored])
-        loops = stacked([self._loops(s.block, s.codes) for s in stored])
+        loops = stacked([self._loops(s.updates, s.codes) for s in stored])
         owner, rounds = next_rounds(owner, loops, self.region.now or ())
-        if work.together:
+        if work.single_time:
             times = work.times[:, :1].repeat(len(owner), axis=1)
         else:
             order, starts = grouped(np.concatenate((work.owner[None], work.times)))
@@ -141,29 +141,29 @@ class KeyedOperator(Operator):
             which, place = expand(low, seeded.searchsorted(owner, "right") - low)
             owner, rounds = owner.take(which), rounds.take(which, axis=1)
             times = work.times.take(first.take(place), axis=1)
-        owed = np.concatenate((work.keys.take(owner, axis=1), times, rounds))
-        self.ports[PENDING].put(owed, None)
+        pending = np.concatenate((work.keys.take(owner, axis=1), times, rounds))
+        self.ports[PENDING].put(pending, None)
 
-    def at_active(self, keys: Block, active: Active, which: Ints, diffs: Ints) -> Block:
-        """Return updates of keys at some of the active times, in this round."""
+    def updates_at(self, keys: Codes, interesting: InterestingTimes, which: Ints, diffs: Ints) -> UpdateArray:
+        """Return updates of keys at some of the interesting times, in this round."""
         out = np.empty((len(keys) + self._coordinates + 1, len(which)), np.int64)
-        self.fill_times(out, len(keys), active, which)
-        out[: len(keys)] = keys.take(active.keys_at(which), axis=1)
+        self.fill_times(out, len(keys), interesting, which)
+        out[: len(keys)] = keys.take(interesting.keys_at(which), axis=1)
         out[-1] = diffs
         return out
 
-    def fill_times(self, out: Block, codes: int, active: Active, which: Ints) -> None:
-        """Write the times of these active times into the time rows of a block."""
+    def fill_times(self, out: UpdateArray, codes: int, interesting: InterestingTimes, which: Ints) -> None:
+        """Write the times of these interesting times into the time rows of a block."""
         users = self.schedule.users
-        out[codes : codes + users] = active.times_at(which)
+        out[codes : codes + users] = interesting.times_at(which)
         for i, now in enumerate(self.region.now or ()):
             out[codes + users + i] = now
 
-    def _loops(self, block: Block, codes: int) -> Block:
-        return block[codes + self.schedule.users : codes + self._coordinates]
+    def _loops(self, updates: UpdateArray, codes: int) -> UpdateArray:
+        return updates[codes + self.schedule.users : codes + self._coordinates]
 
 
-def next_rounds(owner: Ints, loops: Block, now: tuple[int, ...]) -> tuple[Ints, Block]:
+def next_rounds(owner: Ints, loops: UpdateArray, now: tuple[int, ...]) -> tuple[Ints, UpdateArray]:
     """Return for each key the least rounds after this one that are joins of it with iterations of the key's updates.
 
     Of several loops a round may have more than one to follow, incomparable ones, and in three or more some that others

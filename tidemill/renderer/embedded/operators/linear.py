@@ -13,8 +13,8 @@ from tidemill.expressions.binding import Bound, BoundColumn
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, decode_rows, encode, encode_column
-from tidemill.renderer.embedded.kernels.updates import Block, Bools, consolidated
-from tidemill.renderer.embedded.schedule import Loops, Operator, Region
+from tidemill.renderer.embedded.kernels.updates import Bools, UpdateArray, consolidated
+from tidemill.renderer.embedded.schedule import Operator, Region, Round
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
 
@@ -47,20 +47,20 @@ class Wire(Operator):
 class ConcatWire(Wire):
     """Concat, Variable: passes updates on as they are."""
 
-    def accept(self, port: int, block: Block, at: Loops | None) -> None:
+    def accept(self, port: int, updates: UpdateArray, at: Round | None) -> None:
         del port
-        self.records_in += block.shape[1]
-        self.emit(block, at)
+        self.records_in += updates.shape[1]
+        self.emit(updates, at)
 
 
 class NegateWire(Wire):
     """Negate."""
 
-    def accept(self, port: int, block: Block, at: Loops | None) -> None:
+    def accept(self, port: int, updates: UpdateArray, at: Round | None) -> None:
         del port
-        self.records_in += block.shape[1]
-        negated = block.copy()
-        np.negative(block[-1], out=negated[-1])
+        self.records_in += updates.shape[1]
+        negated = updates.copy()
+        np.negative(updates[-1], out=negated[-1])
         self.emit(negated, at)
 
 
@@ -73,10 +73,10 @@ class ProjectWire(Wire):
         codes = len(node.inputs[0].schema)
         self._rows = np.array([*picked, *range(codes, codes + node.scope.coordinates + 1)])
 
-    def accept(self, port: int, block: Block, at: Loops | None) -> None:
+    def accept(self, port: int, updates: UpdateArray, at: Round | None) -> None:
         del port
-        self.records_in += block.shape[1]
-        self.emit(block.take(self._rows, axis=0), at)
+        self.records_in += updates.shape[1]
+        self.emit(updates.take(self._rows, axis=0), at)
 
 
 class EnterWire(Wire):
@@ -86,14 +86,14 @@ class EnterWire(Wire):
         super().__init__(node, region)
         self._row = len(node.schema) + node.scope.coordinates - 1
 
-    def accept(self, port: int, block: Block, at: Loops | None) -> None:
+    def accept(self, port: int, updates: UpdateArray, at: Round | None) -> None:
         del port
-        n = block.shape[1]
+        n = updates.shape[1]
         self.records_in += n
-        entered = np.empty((len(block) + 1, n), np.int64)
-        entered[: self._row] = block[: self._row]
+        entered = np.empty((len(updates) + 1, n), np.int64)
+        entered[: self._row] = updates[: self._row]
         entered[self._row] = 0
-        entered[self._row + 1 :] = block[self._row :]
+        entered[self._row + 1 :] = updates[self._row :]
         self.emit(entered, None if at is None else (*at, 0))
 
 
@@ -106,12 +106,12 @@ class LeaveWire(Wire):
         self._rows = np.array([i for i in range(self._row + 2) if i != self._row])
         self._return_at = node.limits.return_at
 
-    def accept(self, port: int, block: Block, at: Loops | None) -> None:
+    def accept(self, port: int, updates: UpdateArray, at: Round | None) -> None:
         del port
-        self.records_in += block.shape[1]
+        self.records_in += updates.shape[1]
         if self._return_at is not None:
-            block = block.compress(block[self._row] < self._return_at, axis=1)
-        self.emit(block.take(self._rows, axis=0), None if at is None else at[:-1])
+            updates = updates.compress(updates[self._row] < self._return_at, axis=1)
+        self.emit(updates.take(self._rows, axis=0), None if at is None else at[:-1])
 
 
 # -- expressions ----------------------------------------------------------------------------------------------------
@@ -125,16 +125,16 @@ def is_projection(node: Map) -> bool:
 class _Columns:
     """The Arrow columns of a block, decoded when an expression asks for them."""
 
-    def __init__(self, schema: Schema, block: Block, interner: Interner) -> None:
+    def __init__(self, schema: Schema, updates: UpdateArray, interner: Interner) -> None:
         self._schema = schema
-        self._block = block
+        self._updates = updates
         self._interner = interner
         self._decoded: dict[int, pa.Array] = {}
 
     def __call__(self, index: int) -> pa.Array:
         if index not in self._decoded:
             dtype = self._schema.fields[index].dtype
-            self._decoded[index] = decode_column(self._block[index], dtype, self._interner)
+            self._decoded[index] = decode_column(self._updates[index], dtype, self._interner)
         return self._decoded[index]
 
 
@@ -147,24 +147,24 @@ class _ExpressionOperator(Operator):
         self.interner = interner
 
     def run(self) -> None:
-        block = self.ports[0].take()
-        if block is None:
+        updates = self.ports[0].take()
+        if updates is None:
             return
         try:
-            result = self.evaluate(block)
+            result = self.evaluate(updates)
         except (ExpressionError, UserFunctionError):
-            block = consolidated(block)
-            if not block.shape[1]:
+            updates = consolidated(updates)
+            if not updates.shape[1]:
                 return
-            result = self.evaluate(block)
+            result = self.evaluate(updates)
         self.emit(result, self.region.now)
 
-    def evaluate(self, block: Block) -> Block:
+    def evaluate(self, updates: UpdateArray) -> UpdateArray:
         raise NotImplementedError
 
-    def failed(self, error: ExpressionError, block: Block) -> ExpressionError:
+    def failed(self, error: ExpressionError, updates: UpdateArray) -> ExpressionError:
         """Return the error with the node and the row in it."""
-        (row,) = decode_rows(self.schema, block[: len(self.schema), [error.row_index or 0]], self.interner)
+        (row,) = decode_rows(self.schema, updates[: len(self.schema), [error.row_index or 0]], self.interner)
         return failures.expression_failed(self.node, row, error)
 
 
@@ -178,19 +178,19 @@ class MapOperator(_ExpressionOperator):
             for c in cast("tuple[Bound, ...]", node.columns)
         ]
 
-    def evaluate(self, block: Block) -> Block:
-        n, rest = block.shape[1], len(self.schema)
-        columns = _Columns(self.schema, block, self.interner)
-        result = np.empty((len(self._columns) + len(block) - rest, n), np.int64)
+    def evaluate(self, updates: UpdateArray) -> UpdateArray:
+        n, rest = updates.shape[1], len(self.schema)
+        columns = _Columns(self.schema, updates, self.interner)
+        result = np.empty((len(self._columns) + len(updates) - rest, n), np.int64)
         try:
             for i, (index, scalar, dtype) in enumerate(self._columns):
                 if scalar is None:
-                    result[i] = block[index]
+                    result[i] = updates[index]
                 else:
                     result[i] = encode_column(scalar(columns, n), dtype, self.interner)
         except ExpressionError as error:
-            raise self.failed(error, block) from None
-        result[len(self._columns) :] = block[rest:]
+            raise self.failed(error, updates) from None
+        result[len(self._columns) :] = updates[rest:]
         return result
 
 
@@ -201,16 +201,16 @@ class FilterOperator(_ExpressionOperator):
         super().__init__(node, region, interner)
         self._predicate = compile_scalar(cast("Bound", node.predicate))
 
-    def evaluate(self, block: Block) -> Block:
-        columns = _Columns(self.schema, block, self.interner)
+    def evaluate(self, updates: UpdateArray) -> UpdateArray:
+        columns = _Columns(self.schema, updates, self.interner)
         try:
-            passed = self._predicate(columns, block.shape[1])
+            passed = self._predicate(columns, updates.shape[1])
         except ExpressionError as error:
-            raise self.failed(error, block) from None
+            raise self.failed(error, updates) from None
         if passed.null_count:
             passed = passed.fill_null(False)
         mask: Bools = passed.to_numpy(zero_copy_only=False)
-        return block.compress(mask, axis=1)
+        return updates.compress(mask, axis=1)
 
 
 # -- a user's Python functions --------------------------------------------------------------------------------------
@@ -223,17 +223,17 @@ class FlatMapOperator(_ExpressionOperator):
         super().__init__(node, region, interner)
         self._flat_map = node
 
-    def evaluate(self, block: Block) -> Block:
+    def evaluate(self, updates: UpdateArray) -> UpdateArray:
         k = len(self.schema)
         made: list[tuple[Any, ...]] = []
-        counts = np.empty(block.shape[1], np.int64)
-        for i, row in enumerate(decode_rows(self.schema, block[:k], self.interner)):
+        counts = np.empty(updates.shape[1], np.int64)
+        for i, row in enumerate(decode_rows(self.schema, updates[:k], self.interner)):
             rows = functions.mapped_rows(self._flat_map, row)
             counts[i] = len(rows)
             made += rows
         codes = encode(self.node.schema, made, self.interner)
-        owner = np.arange(block.shape[1]).repeat(counts)
-        return np.concatenate((codes, block[k:].take(owner, axis=1)))
+        owner = np.arange(updates.shape[1]).repeat(counts)
+        return np.concatenate((codes, updates[k:].take(owner, axis=1)))
 
 
 class InspectOperator(_ExpressionOperator):
@@ -243,13 +243,13 @@ class InspectOperator(_ExpressionOperator):
         super().__init__(node, region, interner)
         self._inspect = node
 
-    def evaluate(self, block: Block) -> Block:
+    def evaluate(self, updates: UpdateArray) -> UpdateArray:
         k = len(self.schema)
-        rows = decode_rows(self.schema, block[:k], self.interner)
-        times = map(tuple, block[k:-1].T.tolist())
-        for row, t, diff in zip(rows, times, block[-1].tolist(), strict=True):
+        rows = decode_rows(self.schema, updates[:k], self.interner)
+        times = map(tuple, updates[k:-1].T.tolist())
+        for row, t, diff in zip(rows, times, updates[-1].tolist(), strict=True):
             functions.inspect(self._inspect, row, t, diff)
-        return block
+        return updates
 
 
 class RetimeOperator(_ExpressionOperator):
@@ -259,13 +259,13 @@ class RetimeOperator(_ExpressionOperator):
         super().__init__(node, region, interner)
         self._retime = node
 
-    def evaluate(self, block: Block) -> Block:
+    def evaluate(self, updates: UpdateArray) -> UpdateArray:
         users, k = self.schedule.users, len(self.schema)
-        moved = block.copy()
+        moved = updates.copy()
         if self._retime.steps is not None:
             moved[k : k + users] += np.array(self._retime.steps)[:, None]
             return moved
-        times, inverse = np.unique(block[k : k + users], axis=1, return_inverse=True)
+        times, inverse = np.unique(updates[k : k + users], axis=1, return_inverse=True)
         new = [functions.moved_time(self._retime, tuple(t)) for t in times.T.tolist()]
         moved[k : k + users] = np.array(new, np.int64).T.take(inverse, axis=1)
         return moved
@@ -280,6 +280,6 @@ class ConsolidateOperator(Operator):
         super().__init__(node, region, (len(node.schema),))
 
     def run(self) -> None:
-        block = self.ports[0].take_consolidated()
-        if block is not None:
-            self.emit(block, self.region.now)
+        updates = self.ports[0].take_consolidated()
+        if updates is not None:
+            self.emit(updates, self.region.now)

@@ -7,8 +7,8 @@ import numpy as np
 from tidemill.dataflow.nodes import Input, Node, Threshold
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
-from tidemill.renderer.embedded.kernels.updates import Block, Bools, Ints
-from tidemill.renderer.embedded.operators.interesting_times import Active, SingleActive
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, UpdateArray
+from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import KeyedOperator, Stored, Work
 from tidemill.renderer.embedded.schedule import Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
@@ -32,7 +32,7 @@ class ThresholdOperator(KeyedOperator):
         types = [f.dtype for f in self.schema]
         layout = UpdateLayout(columns, types, self._coordinates, self.schedule.users, weights=2)
         self._spine = Spine(layout, self.since, self.schedule.transaction)
-        self._went = np.array([*range(len(columns) + self._coordinates), -1])
+        self._output_rows = np.array([*range(len(columns) + self._coordinates), -1])
         """The rows of what is stored that make up what went out."""
         self._user = node if isinstance(node, Threshold) and node.function is not None else None
 
@@ -41,64 +41,64 @@ class ThresholdOperator(KeyedOperator):
         if work is None:
             return
         owner, stored = self._spine.find(work.keys)
-        active, (seen,) = self.activate(work, [Stored(owner, stored, len(self.schema))])
-        given = self._at_once if isinstance(active, SingleActive) else self._at_times
-        stored, out = given(work, active, seen)
+        interesting, (seen,) = self.interesting_times(work, [Stored(owner, stored, len(self.schema))])
+        at = self._at_once if isinstance(interesting, SingleTime) else self._at_times
+        stored, out = at(work, interesting, seen)
         if stored.shape[1]:
             self._spine.append(stored)
         self.emit(out, self.region.now)
 
-    def _at_once(self, work: Work, active: Active, seen: Stored) -> tuple[Block, Block]:
+    def _at_once(self, work: Work, interesting: InterestingTimes, seen: Stored) -> tuple[UpdateArray, UpdateArray]:
         """Return what to store and what goes out where all is at one time: one update for each row in both."""
-        (came,) = active.sums(work.new_owner, work.times, work.new[-1:])
-        count, given = active.sums(seen.owner, work.times, seen.block[-2:])
-        change = self.wanted(work.keys, active, came + count) - given
+        (came,) = interesting.sums(work.new_owner, work.times, work.new[-1:])
+        count, produced = interesting.sums(seen.owner, work.times, seen.updates[-2:])
+        change = self.desired(work.keys, interesting, came + count) - produced
         some = np.bitwise_or(came, change).nonzero()[0]
         change = change.take(some)
-        stored = np.concatenate((self.at_active(work.keys, active, some, came.take(some)), change[None]))
-        return stored, stored.compress(change, axis=1).take(self._went, axis=0)
+        stored = np.concatenate((self.updates_at(work.keys, interesting, some, came.take(some)), change[None]))
+        return stored, stored.compress(change, axis=1).take(self._output_rows, axis=0)
 
-    def _at_times(self, work: Work, active: Active, seen: Stored) -> tuple[Block, Block]:
+    def _at_times(self, work: Work, interesting: InterestingTimes, seen: Stored) -> tuple[UpdateArray, UpdateArray]:
         """Return what to store and what goes out."""
         new, k = work.new, len(self.schema)
         users = slice(k, k + self.schedule.users)
-        times = np.concatenate((new[users], seen.block[users]), axis=1)
-        came = np.concatenate((new[-1], seen.block[-2]))
-        counts = active.sums(np.concatenate((work.new_owner, seen.owner)), times, came[None])[0]
-        given = active.given(seen.owner, seen.block[users], seen.block[-1])
-        change = active.change(self.wanted(work.keys, active, counts)) - given
+        times = np.concatenate((new[users], seen.updates[users]), axis=1)
+        came = np.concatenate((new[-1], seen.updates[-2]))
+        counts = interesting.sums(np.concatenate((work.new_owner, seen.owner)), times, came[None])[0]
+        produced = interesting.produced(seen.owner, seen.updates[users], seen.updates[-1])
+        change = interesting.changes(self.desired(work.keys, interesting, counts)) - produced
         changed = change.nonzero()[0]
-        out = self.at_active(work.keys, active, changed, change.take(changed))
+        out = self.updates_at(work.keys, interesting, changed, change.take(changed))
         return _side_by_side(new, out), out
 
-    def wanted(self, keys: Block, active: Active, counts: Ints) -> Ints:
+    def desired(self, keys: Codes, interesting: InterestingTimes, counts: Ints) -> Ints:
         """Return the new counts for these accumulated ones."""
         if self._user is None:
             return (counts > 0).astype(np.int64)
         rows = decode_rows(self.schema, keys, self.interner)
         for row in rows:
             functions.thresholded(self._user, row, 0)  # a row that is nowhere has count 0, and must stay nowhere
-        pairs = zip(active.keys.tolist(), counts.tolist(), strict=True)
+        pairs = zip(interesting.keys.tolist(), counts.tolist(), strict=True)
         return np.array([functions.thresholded(self._user, rows[key], n) if n else 0 for key, n in pairs], np.int64)
 
-    def stores(self) -> dict[str, Spine]:
+    def spines(self) -> dict[str, Spine]:
         return {"spine": self._spine}
 
 
 class UniqueCheck(ThresholdOperator):
     """What an input declared unique goes through: raises where a count is neither 0 nor 1, and changes nothing."""
 
-    def wanted(self, keys: Block, active: Active, counts: Ints) -> Ints:
+    def desired(self, keys: Codes, interesting: InterestingTimes, counts: Ints) -> Ints:
         wrong: Bools = (counts != 0) & (counts != 1)
         if wrong.any():
             first = int(wrong.argmax())
-            (row,) = decode_rows(self.schema, keys[:, [active.keys[first]]], self.interner)
+            (row,) = decode_rows(self.schema, keys[:, [interesting.keys[first]]], self.interner)
             assert isinstance(self.node, Input)
-            raise failures.not_unique(self.node, row, int(counts[first]), tuple(active.times[:, first].tolist()))
+            raise failures.not_unique(self.node, row, int(counts[first]), tuple(interesting.times[:, first].tolist()))
         return counts
 
 
-def _side_by_side(came: Block, went: Block) -> Block:
+def _side_by_side(came: UpdateArray, went: UpdateArray) -> UpdateArray:
     """Return updates that came and updates that went as updates of two weights."""
     stored = np.zeros((len(came) + 1, came.shape[1] + went.shape[1]), np.int64)
     stored[:-1, : came.shape[1]] = came

@@ -9,14 +9,14 @@ import numpy as np
 
 from tidemill.dataflow.nodes import Input
 from tidemill.renderer.embedded.kernels.codec import FEW, Interner, encode, encode_row, encoders
-from tidemill.renderer.embedded.kernels.updates import NULL, Block, consolidated, grouped
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, UpdateArray, consolidated, grouped
 from tidemill.renderer.embedded.operators.input_output import InputOperator
 from tidemill.renderer.embedded.schedule import Port, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs.writes import Writes, keys_of
 
-__all__ = ["KeyedInputOperator"]
+__all__ = ["UpsertInputOperator"]
 
 
 _FEW_FOUND: Final = 64
@@ -25,7 +25,7 @@ _in_order: Final = itemgetter(-1, -2)
 """By time and number."""
 
 
-class KeyedInputOperator(InputOperator):
+class UpsertInputOperator(InputOperator):
     """Input with a key: the last write to a key in an epoch becomes the difference from the row that was there.
 
     A write is a column: the codes of a row, NULL beside the key where it deletes; 1 where it puts a row, 0 where it
@@ -45,14 +45,14 @@ class KeyedInputOperator(InputOperator):
         self._key = layout.key_rows
         self._encoders = encoders(self.schema, interner)
         self._next = 0
-        self._handed: Block | None = None
+        self._injected: UpdateArray | None = None
 
     def number(self, count: int = 1) -> int:
         """Return the first of so many numbers, greater than those of all writes before."""
         self._next += count
         return self._next - count
 
-    def keep_after(self, number: int) -> None:
+    def number_after(self, number: int) -> None:
         """Have numbers to come be greater than this one."""
         self._next = max(self._next, number + 1)
 
@@ -65,44 +65,44 @@ class KeyedInputOperator(InputOperator):
             codes = [*encode_row(writes.rows[0], self._encoders), 1, number, writes.times[0]]
             self.ports[0].defer(np.array(codes, np.int64)[:, None])
             return
-        block = np.empty((k + 3, n), np.int64)
+        updates = np.empty((k + 3, n), np.int64)
         if writes.puts is True:
-            block[:k] = encode(self.schema, writes.rows, self._interner)
-            block[k] = 1
+            updates[:k] = encode(self.schema, writes.rows, self._interner)
+            updates[k] = 1
         else:
             puts = np.zeros(n, np.bool_) if writes.puts is False else np.array(writes.puts)
-            block[:k] = NULL
-            block[:k, puts] = encode(self.schema, writes.rows, self._interner)
-            block[np.ix_(np.array(self.rows.layout.keys), ~puts)] = encode(self._keys, writes.deleted, self._interner)
-            block[k] = puts
+            updates[:k] = NULL
+            updates[:k, puts] = encode(self.schema, writes.rows, self._interner)
+            updates[np.ix_(np.array(self.rows.layout.keys), ~puts)] = encode(self._keys, writes.deleted, self._interner)
+            updates[k] = puts
         if number is not None:
-            block[k + 1] = number
+            updates[k + 1] = number
         else:
             first = self.number(n)
-            block[k + 1] = np.arange(first, first + n)
-        block[-1] = [time for (time,) in writes.times] if isinstance(writes.times, list) else writes.times[0]
-        self.ports[0].defer(block)
+            updates[k + 1] = np.arange(first, first + n)
+        updates[-1] = [time for (time,) in writes.times] if isinstance(writes.times, list) else writes.times[0]
+        self.ports[0].defer(updates)
 
-    def hand(self, block: Block) -> None:
+    def inject(self, updates: UpdateArray) -> None:
         """Have updates of the current step emitted that were taken, or worked out elsewhere."""
-        self._handed = block
+        self._injected = updates
         self.region.wake(self)
 
-    def taken(self) -> Block | None:
-        if self._handed is not None:
-            block, self._handed = self._handed, None
-            return block
+    def take_step_updates(self) -> UpdateArray | None:
+        if self._injected is not None:
+            updates, self._injected = self._injected, None
+            return updates
         writes = self.ports[0].take()
         if writes is None:
             return None
         self.records_in += writes.shape[1]
-        block = (self._few_differences if writes.shape[1] <= FEW else self._differences)(writes)
-        if not block.shape[1]:
+        updates = (self._few_differences if writes.shape[1] <= FEW else self._differences)(writes)
+        if not updates.shape[1]:
             return None
-        self.rows.append(block)
-        return block
+        self.rows.append(updates)
+        return updates
 
-    def _few_differences(self, writes: Block) -> Block:
+    def _few_differences(self, writes: UpdateArray) -> UpdateArray:
         """Return what `_differences` does: of few writes, in Python, where NumPy's calls cost more than their work."""
         k, places = self._width, self.rows.layout.keys
         _, found = self.rows.find(writes[self._key])
@@ -127,7 +127,7 @@ class KeyedInputOperator(InputOperator):
                     changes.append([*new, time, 1])
         return np.array(changes, np.int64).reshape(-1, k + 2).T
 
-    def _differences(self, writes: Block) -> Block:
+    def _differences(self, writes: UpdateArray) -> UpdateArray:
         """Return what writes change: where a row differs from the one before, that one goes and the new one comes."""
         k = self._width
         writes, firsts = self._last_ones(writes)
@@ -141,13 +141,13 @@ class KeyedInputOperator(InputOperator):
         changed = (new != before).any(axis=0)
         goes, comes = (changed & (rows[k] > 0) for rows in (before, new))
         gone = np.count_nonzero(goes)
-        block = np.empty((k + 2, gone + np.count_nonzero(comes)), np.int64)
-        block[:k, :gone], block[:k, gone:] = before[:k, goes], new[:k, comes]
-        block[k, :gone], block[k, gone:] = writes[-1, goes], writes[-1, comes]
-        block[-1, :gone], block[-1, gone:] = -1, 1
-        return block
+        updates = np.empty((k + 2, gone + np.count_nonzero(comes)), np.int64)
+        updates[:k, :gone], updates[:k, gone:] = before[:k, goes], new[:k, comes]
+        updates[k, :gone], updates[k, gone:] = writes[-1, goes], writes[-1, comes]
+        updates[-1, :gone], updates[-1, gone:] = -1, 1
+        return updates
 
-    def _last_ones(self, writes: Block) -> tuple[Block, Block | None]:
+    def _last_ones(self, writes: UpdateArray) -> tuple[UpdateArray, UpdateArray | None]:
         """Return the last write to each key at each time, by key and then time, and where a key's first one is.
 
         As they are, and None, where each is to another key.
@@ -168,7 +168,7 @@ class KeyedInputOperator(InputOperator):
         firsts = np.flatnonzero(np.diff(of_key, prepend=-1))
         return writes.take(order.compress(last), axis=1), firsts
 
-    def _current(self, keys: Block) -> Block:
+    def _current(self, keys: Codes) -> UpdateArray:
         """Return the current rows of keys, and 1 for each; where there is none the key with NULL, and 0."""
         k = self._width
         owner, found = self.rows.find(keys)
@@ -183,13 +183,13 @@ class KeyedInputOperator(InputOperator):
             rows[k, owner] = 1
         return rows
 
-    def stores(self) -> dict[str, Spine]:
+    def spines(self) -> dict[str, Spine]:
         return {"spine": self.rows}
 
-    def refilled(self) -> None:
-        for block in self.ports[0].waiting.blocks():
-            self.keep_after(int(block[self._width + 1].max()))
+    def drop_derived(self) -> None:
+        for updates in self.ports[0].pending.arrays():
+            self.number_after(int(updates[self._width + 1].max()))
 
     def clear(self) -> None:
         super().clear()
-        self._handed = None
+        self._injected = None

@@ -17,54 +17,56 @@ from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows, is_interned
 from tidemill.renderer.embedded.kernels.exact_sums import exact_sums, float_sums, limbs_of_floats, limbs_of_squares
-from tidemill.renderer.embedded.kernels.updates import NULL, Block, Ints, consolidated, indices
-from tidemill.renderer.embedded.operators.interesting_times import Active
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray, consolidated, indices
+from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.schedule import Schedule
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
 
-__all__ = ["FloatSums", "Groups", "Part", "Shape", "Since", "SquareSums", "unscaled"]
+__all__ = ["Accumulator", "FloatSums", "Groups", "Shape", "Since", "SquareSums", "unscaled"]
 
 Since: TypeAlias = Callable[[], Antichain]
 
 
 class Groups:
-    """The groups of a round, and what is said of those that cannot be aggregated."""
+    """The groups of a round, and the errors of those that cannot be aggregated, by their interesting times."""
 
-    def __init__(self, node: Reduce, keys: Block, active: Active, present: Ints, interner: Interner) -> None:
+    def __init__(
+        self, node: Reduce, keys: Codes, interesting: InterestingTimes, present: Ints, interner: Interner
+    ) -> None:
         self.node = node
         self.present = present
-        """The active times that have a row."""
+        """The interesting times that have a row."""
         self._keys = keys
-        self._active = active
+        self._interesting = interesting
         self._interner = interner
 
-    def codes(self, active: Any) -> Block:
-        """Return the codes of the keys of the groups at active times."""
-        return self._keys[:, self._active.keys[active]]
+    def codes(self, at: Any) -> Codes:
+        """Return the codes of the keys at interesting times."""
+        return self._keys[:, self._interesting.keys[at]]
 
-    def key(self, active: int) -> tuple[Any, ...]:
-        """Return the key of the group at an active time."""
+    def key(self, at: int) -> tuple[Any, ...]:
+        """Return the key at an interesting time."""
         schema = self.node.inputs[0].schema
         fields = Schema(tuple(schema.fields[i] for i in self.node.keys))
-        (row,) = decode_rows(fields, self._keys[:, [self._active.keys[active]]], self._interner)
+        (row,) = decode_rows(fields, self._keys[:, [self._interesting.keys[at]]], self._interner)
         return row
 
-    def overflow(self, aggregate: BoundAggregate, active: int) -> StepError:
-        """Return the error of an aggregate at an active time."""
+    def overflow(self, aggregate: BoundAggregate, at: int) -> StepError:
+        """Return the error of an aggregate at an interesting time."""
         logic = self.node.logic
         assert isinstance(logic, Aggregates)
         name = logic.names[logic.columns.index(aggregate)]
-        return failures.overflow(self.node, self.key(active), name, aggregate.function)
+        return failures.overflow(self.node, self.key(at), name, aggregate.function)
 
-    def negative(self, active: int, columns: list[int], codes: list[int], count: int) -> StepError:
+    def negative(self, at: int, columns: list[int], codes: list[int], count: int) -> StepError:
         """Return the error of a row, given by some of its columns, with a negative count."""
         fields = self.node.inputs[0].schema.fields
         schema = Schema(tuple(fields[c] for c in columns))
         (row,) = decode_rows(schema, np.array(codes, np.int64)[:, None], self._interner)
-        return failures.negative_count(self.node, self.key(active), row, count)
+        return failures.negative_count(self.node, self.key(at), row, count)
 
 
 class Shape(NamedTuple):
@@ -83,7 +85,7 @@ class Shape(NamedTuple):
         return [f.dtype for f in self.node.inputs[0].schema.fields[: self.width]]
 
 
-class Part:
+class Accumulator:
     """A spine of what is kept for each key."""
 
     def __init__(self, shape: Shape, more: Sequence[DType | None], weights: int) -> None:
@@ -96,11 +98,11 @@ class Part:
         layout = UpdateLayout(keys, types, shape.coordinates, self.users, weights)
         self.spine = Spine(layout, shape.since, shape.schedule.transaction)
 
-    def project(self, owner: Ints, new: Block) -> tuple[Ints, Block]:
+    def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
         """Return what of new updates is kept, and the numbers of their keys."""
         raise NotImplementedError
 
-    def gather(self, keys: Block, owner: Ints, new: Block) -> Stored:
+    def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> Stored:
         """Return all of the keys' updates; keep the new ones."""
         found, stored = self.spine.find(keys)
         if not new.shape[1]:
@@ -114,7 +116,7 @@ class Part:
             self.spine.append(kept)
         return Stored(np.concatenate((found, owner)), np.concatenate((stored, kept), axis=1), self.codes)
 
-    def _summed(self, keys: Block, owner: Ints, kept: Block) -> tuple[Ints, Block]:
+    def _summed(self, keys: Codes, owner: Ints, kept: UpdateArray) -> tuple[Ints, UpdateArray]:
         """Return updates of the same key and value at the same time added up, and the numbers of their keys."""
         times = kept[self.codes : -self.weights]
         if self.codes > self.width or (times != times[:, :1]).any():
@@ -128,23 +130,23 @@ class Part:
         some = np.flatnonzero(summed[-self.weights :].any(axis=0))
         return some, summed.take(some, axis=1)
 
-    def refilled(self) -> None:
+    def drop_derived(self) -> None:
         """Drop what was worked out of the spine, which was given other updates."""
 
 
-class LimbSums(Part):
+class LimbSums(Accumulator):
     """Exact sums of something worked out of each value of a column, as limbs by place, which add up like integers."""
 
-    def __init__(self, column: int, given: int, shape: Shape) -> None:
+    def __init__(self, column: int, input_width: int, shape: Shape) -> None:
         super().__init__(shape, [None], 1)
         self._column = column
-        self._input = given
+        self._input = input_width
 
     def limbs(self, codes: Ints) -> tuple[Ints, Ints, Ints]:
         """Return the limbs of values: which value, which place, how much."""
         raise NotImplementedError
 
-    def project(self, owner: Ints, new: Block) -> tuple[Ints, Block]:
+    def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
         some = (new[self._column] != NULL).nonzero()[0]
         which, place, amount = self.limbs(new[self._column].take(some))
         which = some.take(which)
@@ -155,13 +157,13 @@ class LimbSums(Part):
         kept[-1] *= amount
         return owner.take(which), kept
 
-    def exact(self, active: Active, seen: Stored) -> tuple[list[int], list[bool]]:
-        """Return the sum at each active time as a Python number, and whether NaN or an infinity is in it."""
-        return exact_sums(len(active), *self._seen(active, seen))
+    def exact(self, interesting: InterestingTimes, seen: Stored) -> tuple[list[int], list[bool]]:
+        """Return the sum at each interesting time as a Python number, and whether NaN or an infinity is in it."""
+        return exact_sums(len(interesting), *self._seen(interesting, seen))
 
-    def _seen(self, active: Active, seen: Stored) -> tuple[Ints, Ints, Ints]:
-        at, which = active.pairs(seen.owner, seen.block[self.codes : self.codes + self.users])
-        return at, seen.block[self.width].take(which), seen.block[-1].take(which)
+    def _seen(self, interesting: InterestingTimes, seen: Stored) -> tuple[Ints, Ints, Ints]:
+        at, which = interesting.pairs(seen.owner, seen.updates[self.codes : self.codes + self.users])
+        return at, seen.updates[self.width].take(which), seen.updates[-1].take(which)
 
 
 class FloatSums(LimbSums):
@@ -170,16 +172,16 @@ class FloatSums(LimbSums):
     def limbs(self, codes: Ints) -> tuple[Ints, Ints, Ints]:
         return limbs_of_floats(codes)
 
-    def totals(self, active: Active, seen: Stored) -> Any:
-        """Return the correctly rounded sum at each active time."""
-        return float_sums(len(active), *self._seen(active, seen))
+    def totals(self, interesting: InterestingTimes, seen: Stored) -> Any:
+        """Return the correctly rounded sum at each interesting time."""
+        return float_sums(len(interesting), *self._seen(interesting, seen))
 
 
 class SquareSums(LimbSums):
     """Exact sums of squares, of floats or of whole numbers."""
 
-    def __init__(self, column: int, dtype: DType, given: int, shape: Shape, interner: Interner) -> None:
-        super().__init__(column, given, shape)
+    def __init__(self, column: int, dtype: DType, input_width: int, shape: Shape, interner: Interner) -> None:
+        super().__init__(column, input_width, shape)
         self._dtype = dtype
         self._interner = interner
 

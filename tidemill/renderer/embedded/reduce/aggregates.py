@@ -17,18 +17,18 @@ from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner, float_code, float_codes
 from tidemill.renderer.embedded.kernels.exact_sums import LEAST
-from tidemill.renderer.embedded.kernels.updates import NULL, Block, Ints
-from tidemill.renderer.embedded.operators.interesting_times import Active
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray
+from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
-from tidemill.renderer.embedded.reduce.accumulators import FloatSums, Groups, Part, Shape, Since, SquareSums
-from tidemill.renderer.embedded.reduce.integer_sums import WholeSums
+from tidemill.renderer.embedded.reduce.accumulators import Accumulator, FloatSums, Groups, Shape, Since, SquareSums
+from tidemill.renderer.embedded.reduce.integer_sums import IntegerSums
 from tidemill.renderer.embedded.reduce.ordered_values import OrderedValues
-from tidemill.renderer.embedded.reduce.values import Values
+from tidemill.renderer.embedded.reduce.values import ValueCounts
 from tidemill.renderer.embedded.schedule import Schedule
 from tidemill.renderer.embedded.trace.spine import Spine
 
 if TYPE_CHECKING:
-    from tidemill.renderer.embedded.reduce.operator import Wanted
+    from tidemill.renderer.embedded.reduce.operator import DesiredOutput
 
 __all__ = ["AggregateLogic"]
 
@@ -47,7 +47,7 @@ class AggregateLogic:
         self._aggregates = node.logic.columns
         schema: Schema = node.inputs[0].schema
         shape = Shape(len(node.keys), node.scope.coordinates, schedule, since, node)
-        self._whole = WholeSums(node.logic, schema, shape, interner)
+        self._integers = IntegerSums(node.logic, schema, shape, interner)
         columns = {(a.column, a.input) for a in self._aggregates if a.column is not None and a.input is not None}
         in_order = sorted(columns, key=lambda pair: pair[0])
         functions = {c: {a.function for a in self._aggregates if a.column == c} for c, _ in in_order}
@@ -60,7 +60,7 @@ class AggregateLogic:
             c: SquareSums(c, t, len(schema), shape, interner) for c, t in in_order if functions[c] & _SPREADS
         }
         self._values = {
-            c: Values(c, t, len(schema), shape, interner) for c, t in in_order if functions[c] & {"min", "max"}
+            c: ValueCounts(c, t, len(schema), shape, interner) for c, t in in_order if functions[c] & {"min", "max"}
         }
         alike = defaultdict(list)
         for a in self._aggregates:
@@ -69,72 +69,77 @@ class AggregateLogic:
         self._ordered = [OrderedValues(some, schema, shape, interner) for some in alike.values()]
         others = [*self._floats.values(), *self._squares.values(), *self._values.values(), *self._ordered]
         self.linear = not others
-        self._parts: list[Part] = [self._whole, *others]
+        self._accumulators: list[Accumulator] = [self._integers, *others]
 
-    def stores(self) -> dict[str, Spine]:
-        return {f"part{i}": part.spine for i, part in enumerate(self._parts)}
+    def spines(self) -> dict[str, Spine]:
+        return {f"accumulator{i}": accumulator.spine for i, accumulator in enumerate(self._accumulators)}
 
     @property
-    def sums(self) -> WholeSums | None:
+    def sums(self) -> IntegerSums | None:
         """What is kept, where that is sums of whole numbers alone."""
-        return self._whole if self.linear else None
+        return self._integers if self.linear else None
 
-    def take_sums(self, sums: Block | None) -> None:
+    def take_presummed(self, sums: UpdateArray | None) -> None:
         """Have the next updates, one for each of these sums, stand for them; or (None) for themselves."""
-        self._whole.ready = sums
+        self._integers.presummed = sums
 
-    def refilled(self) -> None:
-        for part in self._parts:
-            part.refilled()
+    def drop_derived(self) -> None:
+        for accumulator in self._accumulators:
+            accumulator.drop_derived()
 
-    def gather(self, keys: Block, owner: Ints, new: Block) -> list[Stored]:
-        return [part.gather(keys, owner, new) for part in self._parts]
+    def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> list[Stored]:
+        return [accumulator.gather(keys, owner, new) for accumulator in self._accumulators]
 
-    def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
-        from tidemill.renderer.embedded.reduce.operator import Wanted  # noqa: PLC0415 - a reduce is made of its logic
+    def desired(self, keys: Codes, interesting: InterestingTimes, seen: list[Stored]) -> DesiredOutput:
+        from tidemill.renderer.embedded.reduce.operator import DesiredOutput  # noqa: PLC0415 - a reduce is made of its logic
 
-        by_part = dict(zip(map(id, self._parts), seen, strict=True))
-        sums = self._whole.sums(active, by_part[id(self._whole)])
-        present = np.arange(len(active)) if self._node.scalar else sums[0].nonzero()[0]
-        group = Groups(self._node, keys, active, present, self._interner)
+        stored_of = dict(zip(map(id, self._accumulators), seen, strict=True))
+        sums = self._integers.sums(interesting, stored_of[id(self._integers)])
+        present = np.arange(len(interesting)) if self._node.scalar else sums[0].nonzero()[0]
+        group = Groups(self._node, keys, interesting, present, self._interner)
         sums = sums.take(present, axis=1)
-        float_totals = {c: p.totals(active, by_part[id(p)]) for c, p in self._floats.items()}
-        extremes = {c: p.extremes(group, active, by_part[id(p)]) for c, p in self._values.items()}
+        float_totals = {c: p.totals(interesting, stored_of[id(p)]) for c, p in self._floats.items()}
+        extremes = {c: p.extremes(group, interesting, stored_of[id(p)]) for c, p in self._values.items()}
         ordered: dict[BoundAggregate, Ints] = {}
-        for part in self._ordered:
-            ordered |= part.values(group, active, by_part[id(part)])
-        columns = [keys.take(active.keys.take(present), axis=1)]
+        for accumulator in self._ordered:
+            ordered |= accumulator.values(group, interesting, stored_of[id(accumulator)])
+        columns = [keys.take(interesting.keys.take(present), axis=1)]
         for a in self._aggregates:
             if a.column in self._floats and a.function in ("sum", "avg"):
                 totals = float_totals[a.column].take(present)
-                columns.append(self._float_column(a, totals, sums[self._whole.count_row[a.column]])[None])
+                columns.append(self._float_column(a, totals, sums[self._integers.count_row[a.column]])[None])
             elif a.function in _SPREADS:
-                columns.append(self._spread_column(a, active, by_part, sums, present)[None])
+                columns.append(self._spread_column(a, interesting, stored_of, sums, present)[None])
             elif a.function in ("min", "max"):
                 assert a.column is not None
                 columns.append(extremes[a.column][a.function == "max"].take(present)[None])
             elif a.function in ORDERED:
                 columns.append(ordered[a].take(present)[None])
             else:
-                columns.append(self._whole.column(a, sums, group)[None])
-        return Wanted(present, np.concatenate(columns), np.ones(len(present), np.int64))
+                columns.append(self._integers.column(a, sums, group)[None])
+        return DesiredOutput(present, np.concatenate(columns), np.ones(len(present), np.int64))
 
     def _spread_column(
-        self, aggregate: BoundAggregate, active: Active, by_part: dict[int, Stored], sums: Block, present: Ints
+        self,
+        aggregate: BoundAggregate,
+        interesting: InterestingTimes,
+        stored_of: dict[int, Stored],
+        sums: UpdateArray,
+        present: Ints,
     ) -> Ints:
         """Return variances or standard deviations, worked out in whole numbers and rounded once."""
         column, given = aggregate.column, aggregate.input
         assert column is not None
         assert given is not None
-        part = self._squares[column]
-        squares, special = part.exact(active, by_part[id(part)])
+        accumulator = self._squares[column]
+        squares, special = accumulator.exact(interesting, stored_of[id(accumulator)])
         if column in self._floats:
             floats = self._floats[column]
-            totals = floats.exact(active, by_part[id(floats)])[0]
+            totals = floats.exact(interesting, stored_of[id(floats)])[0]
             totals, unit = [totals[i] for i in present.tolist()], 1 << 2 * LEAST
         else:
-            totals, unit = self._whole.totals(column, sums), 10 ** (2 * given.scale)
-        counts = sums[self._whole.count_row[column]].tolist()
+            totals, unit = self._integers.totals(column, sums), 10 ** (2 * given.scale)
+        counts = sums[self._integers.count_row[column]].tolist()
         codes = np.full(len(present), NULL)
         for i, at in enumerate(present.tolist()):
             if counts[i] > 1:

@@ -9,10 +9,10 @@ import numpy as np
 
 from tidemill.errors import StepError
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Block, Ints, consolidated
-from tidemill.renderer.embedded.operators.interesting_times import Active
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, consolidated
+from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
-from tidemill.renderer.embedded.reduce.accumulators import Groups, Part, Shape
+from tidemill.renderer.embedded.reduce.accumulators import Accumulator, Groups, Shape
 from tidemill.renderer.embedded.trace.order_index import OrderIndex
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.spine import View
@@ -21,11 +21,11 @@ __all__ = ["GroupRows"]
 
 TRUE: Final = 1
 """The code of true."""
-LARGE: Final = 2048
+INDEXED_FROM: Final = 2048
 """Updates of a group from which on holding it in order beats looking through it."""
 
 
-class GroupRows(Part):
+class GroupRows(Accumulator):
     """The rows of groups.
 
     Where times are of one coordinate and no loop is around, no large group is looked through. A group that has grown
@@ -37,72 +37,72 @@ class GroupRows(Part):
         self,
         columns: Sequence[int],
         order: list[SortColumn],
-        given: int,
+        input_width: int,
         shape: Shape,
         interner: Interner,
         *,
         condition: int | None = None,
-        shown: Sequence[int] | None = None,
+        named: Sequence[int] | None = None,
     ) -> None:
         super().__init__(shape, [shape.node.inputs[0].schema.fields[c].dtype for c in columns], 1)
         self.columns = list(columns)
-        self._input = given
+        self._input = input_width
         self._condition = condition
         """A column that is true in those rows that take part; None where all do."""
-        self._shown = [self.columns.index(c) for c in (self.columns if shown is None else shown)]
+        self._named = [self.columns.index(c) for c in (self.columns if named is None else named)]
         """Which of the columns are told of a row that cannot be."""
-        self._orders = shape.schedule.users == 1 and shape.coordinates == 1
+        self._can_index = shape.schedule.users == 1 and shape.coordinates == 1
         self.index = OrderIndex(shape.width, RowOrder(order, interner), shape.schedule.transaction)
         """The large groups in order, up to the last time that was looked at."""
         self._new = np.empty((self.codes + 2, 0), np.int64)
-        self._is_large = np.empty(0, np.bool_)
+        self._is_indexed = np.empty(0, np.bool_)
 
-    def project(self, owner: Ints, new: Block) -> tuple[Ints, Block]:
+    def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
         rows = [*range(self.width), *self.columns, *range(self._input, len(new))]
         if self._condition is not None:
             taken = new[self._condition] == TRUE
             owner, new = owner.compress(taken), new.compress(taken, axis=1)
         return owner, new.take(rows, axis=0)
 
-    def gather(self, keys: Block, owner: Ints, new: Block) -> Stored:
-        """Return the updates of the small groups; the new ones of the large groups are kept for `move_large`."""
-        self._is_large = np.zeros(keys.shape[1], np.bool_)
-        if not self._orders:
+    def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> Stored:
+        """Return the updates of the small groups; the new ones of the large groups are kept for `advance_index`."""
+        self._is_indexed = np.zeros(keys.shape[1], np.bool_)
+        if not self._can_index:
             return super().gather(keys, owner, new)
         owner, new = self.project(owner, new)
         before = self.spine.view
         if new.shape[1]:
             before = self.spine.append(consolidated(new))
-        self._is_large |= self.index.has(keys)
-        grown = (self.spine.count(keys) > LARGE) & ~self._is_large
+        self._is_indexed |= self.index.has(keys)
+        grown = (self.spine.count(keys) > INDEXED_FROM) & ~self._is_indexed
         if grown.any():
-            self._promote(keys.compress(grown, axis=1), before)
-            self._is_large |= grown
-        self._new = new.compress(self._is_large.take(owner), axis=1)
-        small = (~self._is_large).nonzero()[0]
-        found, block = self.spine.find(keys.take(small, axis=1))
-        return Stored(small.take(found), block, self.codes)
+            self._add_to_index(keys.compress(grown, axis=1), before)
+            self._is_indexed |= grown
+        self._new = new.compress(self._is_indexed.take(owner), axis=1)
+        small = (~self._is_indexed).nonzero()[0]
+        found, updates = self.spine.find(keys.take(small, axis=1))
+        return Stored(small.take(found), updates, self.codes)
 
-    def counted(self, group: Groups, active: Active, seen: Stored) -> Block:
-        """Return the rows of the small groups at each active time: its number, the row's columns, the count.
+    def accumulated(self, group: Groups, interesting: InterestingTimes, seen: Stored) -> UpdateArray:
+        """Return the rows of the small groups at each interesting time: its number, the row's columns, the count.
 
         A negative count is an error.
         """
-        at, which = active.pairs(seen.owner, seen.block[self.codes : self.codes + self.users])
-        rows = seen.block[self.width : self.codes].take(which, axis=1)
-        counted = consolidated(np.concatenate((at[None], rows, seen.block[-1:].take(which, axis=1))))
-        below = (counted[-1] < 0).nonzero()[0]
+        at, which = interesting.pairs(seen.owner, seen.updates[self.codes : self.codes + self.users])
+        rows = seen.updates[self.width : self.codes].take(which, axis=1)
+        accumulated = consolidated(np.concatenate((at[None], rows, seen.updates[-1:].take(which, axis=1))))
+        below = (accumulated[-1] < 0).nonzero()[0]
         if len(below):
-            first, *row, count = counted[:, below[0]].tolist()
+            first, *row, count = accumulated[:, below[0]].tolist()
             raise self._negative(group, first, row, count)
-        return counted
+        return accumulated
 
-    def move_large(self, group: Groups, active: Active) -> Iterator[Ints]:
-        """Bring the large groups to each time in turn, and give the active times of theirs that are at it."""
-        large = self._is_large.take(active.keys)
+    def advance_index(self, group: Groups, interesting: InterestingTimes) -> Iterator[Ints]:
+        """Bring the large groups to each time in turn, and give the interesting times of theirs that are at it."""
+        large = self._is_indexed.take(interesting.keys)
         if not large.any():
             return
-        times = active.times[0]
+        times = interesting.times[0]
         for time in np.unique(times[large]).tolist():
             change = self._new.compress(self._new[self.codes] == time, axis=1)
             negative = self.index.apply(np.concatenate((change[: self.codes], change[-1:])))
@@ -111,10 +111,10 @@ class GroupRows(Part):
                 self._refuse(group, negative[:, 0].tolist(), here)
             yield here
 
-    def _promote(self, keys: Block, before: View) -> None:
+    def _add_to_index(self, keys: Codes, before: View) -> None:
         """Hold these groups in order from now on, as they were before the new updates."""
-        _, block = self.spine.find(keys, before)
-        self.index.add(keys, np.concatenate((block[: self.codes], block[-1:])))
+        _, updates = self.spine.find(keys, before)
+        self.index.add(keys, np.concatenate((updates[: self.codes], updates[-1:])))
 
     def _refuse(self, group: Groups, row: list[int], here: Ints) -> None:
         keys = group.codes(here)
@@ -122,8 +122,8 @@ class GroupRows(Part):
         raise self._negative(group, at, row[self.width : -1], row[-1])
 
     def _negative(self, group: Groups, at: int, row: list[int], count: int) -> StepError:
-        return group.negative(at, [self.columns[i] for i in self._shown], [row[i] for i in self._shown], count)
+        return group.negative(at, [self.columns[i] for i in self._named], [row[i] for i in self._named], count)
 
-    def refilled(self) -> None:
+    def drop_derived(self) -> None:
         """Begin anew: the spine was given other updates."""
         self.index.clear()

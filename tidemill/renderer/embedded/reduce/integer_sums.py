@@ -12,12 +12,12 @@ from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import LONG_DECIMAL, Interner, float_codes, is_interned
-from tidemill.renderer.embedded.kernels.updates import NULL, Block, Ints
-from tidemill.renderer.embedded.operators.interesting_times import Active
+from tidemill.renderer.embedded.kernels.updates import NULL, Ints, UpdateArray
+from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
-from tidemill.renderer.embedded.reduce.accumulators import Groups, Part, Shape, unscaled
+from tidemill.renderer.embedded.reduce.accumulators import Accumulator, Groups, Shape, unscaled
 
-__all__ = ["WholeSums"]
+__all__ = ["IntegerSums"]
 
 _HALF: Final = 32
 _MASK: Final = (1 << _HALF) - 1
@@ -25,7 +25,7 @@ _EXACT: Final = 1 << 53
 _SUMMED: Final = ("sum", "avg", "bool_or", "bool_and", "variance", "stddev")
 
 
-class WholeSums(Part):
+class IntegerSums(Accumulator):
     """Counts and sums of whole numbers, as weights that add up.
 
     The first weight counts rows. For each column aggregated there follow the count of values that are not NULL, and,
@@ -57,14 +57,14 @@ class WholeSums(Part):
                 self._limbs[a.column] = (rows, 4 if long else 2)
                 self._types[a.column] = a.input
                 rows += 4 if long else 2
-        self.ready: Block | None = None
+        self.presummed: UpdateArray | None = None
         """What the updates of this round come to, where that has been worked out before."""
         super().__init__(shape, (), rows)
 
-    def project(self, owner: Ints, new: Block) -> tuple[Ints, Block]:
-        if self.ready is not None:
-            ready, self.ready = self.ready, None
-            return owner, ready
+    def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
+        if self.presummed is not None:
+            presummed, self.presummed = self.presummed, None
+            return owner, presummed
         diffs = new[-1]
         width = self.width
         kept = np.empty((width + len(new) - 1 - self._input + self.weights, new.shape[1]), np.int64)
@@ -85,7 +85,7 @@ class WholeSums(Part):
         return owner, kept
 
     @property
-    def described(self) -> list[tuple[str, int | None]] | None:
+    def weight_meanings(self) -> list[tuple[str, int | None]] | None:
         """What each weight is a sum of: rows, values that are there, low and high halves of a column's values.
 
         None where there are limbs of long decimals among them.
@@ -100,7 +100,7 @@ class WholeSums(Part):
             found[row : row + 2] = [("low", column), ("high", column)]
         return found
 
-    def _long_limbs(self, codes: Ints, dtype: DType) -> Block:
+    def _long_limbs(self, codes: Ints, dtype: DType) -> UpdateArray:
         """Return the limbs of interned decimals."""
         distinct, inverse = np.unique(codes, return_inverse=True)
         limbs = np.zeros((4, len(distinct)), np.int64)
@@ -110,12 +110,12 @@ class WholeSums(Part):
                 limbs[:, i] = [value & _MASK, value >> _HALF & _MASK, value >> 2 * _HALF & _MASK, value >> 3 * _HALF]
         return limbs.take(inverse, axis=1)
 
-    def sums(self, active: Active, seen: Stored) -> Block:
-        """Return the accumulated weights at each active time."""
-        times = seen.block[self.codes : self.codes + self.users]
-        return active.sums(seen.owner, times, seen.block[-self.weights :])
+    def sums(self, interesting: InterestingTimes, seen: Stored) -> UpdateArray:
+        """Return the accumulated weights at each interesting time."""
+        times = seen.updates[self.codes : self.codes + self.users]
+        return interesting.sums(seen.owner, times, seen.updates[-self.weights :])
 
-    def column(self, aggregate: BoundAggregate, sums: Block, group: Groups) -> Ints:
+    def column(self, aggregate: BoundAggregate, sums: UpdateArray, group: Groups) -> Ints:
         """Return the codes of one aggregate for the groups whose sums these are."""
         counts: Ints = sums[self.count_row[aggregate.column]]
         if aggregate.function == "count":
@@ -140,13 +140,13 @@ class WholeSums(Part):
                 return np.where(some, float_codes(total / np.where(some, counts, 1)), NULL)
         return self._one_by_one(aggregate, sums, group, some)
 
-    def totals(self, column: int, sums: Block) -> list[int]:
+    def totals(self, column: int, sums: UpdateArray) -> list[int]:
         """Return the sums of a column as Python numbers."""
         row, limbs = self._limbs[column]
         parts = sums[row : row + limbs].tolist()
         return [sum(part[i] << _HALF * j for j, part in enumerate(parts)) for i in range(sums.shape[1])]
 
-    def _one_by_one(self, aggregate: BoundAggregate, sums: Block, group: Groups, some: Any) -> Ints:
+    def _one_by_one(self, aggregate: BoundAggregate, sums: UpdateArray, group: Groups, some: Any) -> Ints:
         """Return codes worked out in Python numbers: the rare cases, decimals and means of more than 53 bits."""
         assert aggregate.column is not None
         counts = sums[self.count_row[aggregate.column]].tolist()

@@ -11,25 +11,25 @@ from tidemill.expressions.aggregates import Aggregates, UserReduce
 from tidemill.expressions.ordering import TopK
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Block, Ints, consolidated, expand
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, consolidated, expand
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
-from tidemill.renderer.embedded.operators.interesting_times import Active, SingleActive
+from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import PENDING, KeyedOperator, Stored
 from tidemill.renderer.embedded.reduce.aggregates import AggregateLogic
 from tidemill.renderer.embedded.reduce.top_k import TopKLogic
-from tidemill.renderer.embedded.reduce.user_reduce import UserLogic
+from tidemill.renderer.embedded.reduce.user_reduce import UserReduceLogic
 from tidemill.renderer.embedded.schedule import Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 
-__all__ = ["Logic", "ReduceOperator", "Wanted"]
+__all__ = ["DesiredOutput", "Logic", "ReduceOperator"]
 
 
-class Wanted(NamedTuple):
-    """The rows a Reduce should give: the active time of each (ascending), its codes, its count."""
+class DesiredOutput(NamedTuple):
+    """The rows that a Reduce should give: the interesting time that each is at (ascending), its codes, its count."""
 
-    active: Ints
-    codes: Block
+    at: Ints
+    codes: Codes
     counts: Ints
 
 
@@ -41,19 +41,19 @@ class Logic(Protocol):
     keyed_output: bool
     """Whether its rows begin with the key."""
 
-    def gather(self, keys: Block, owner: Ints, new: Block) -> list[Stored]:
+    def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> list[Stored]:
         """Return all updates of the keys, those stored and the new ones, whose keys' numbers are given; store these."""
 
-    def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
-        """Return the rows that should be there at each active time."""
+    def desired(self, keys: Codes, interesting: InterestingTimes, seen: list[Stored]) -> DesiredOutput:
+        """Return the rows that should be there at each interesting time."""
 
-    def stores(self) -> dict[str, Spine]: ...
+    def spines(self) -> dict[str, Spine]: ...
 
-    def refilled(self) -> None: ...
+    def drop_derived(self) -> None: ...
 
 
 class ReduceOperator(KeyedOperator):
-    """Reduce. What is given is what the logic wants less what was given before, at the times where that can change."""
+    """Reduce. At each interesting time it emits the desired output less what it produced before."""
 
     def __init__(self, node: Reduce, region: Region, interner: Interner, arranged: ArrangeOperator | None) -> None:
         self.schema: Schema = node.inputs[0].schema
@@ -67,7 +67,7 @@ class ReduceOperator(KeyedOperator):
         else:
             assert isinstance(node.logic, UserReduce)
             assert arranged is not None
-            self.logic = UserLogic(node, arranged, interner)
+            self.logic = UserReduceLogic(node, arranged, interner)
         self.dropped = 0 if self.logic.keyed_output else width
         self.consolidated = not self.dropped  # without their keys, rows of several groups may be equal
         self._out_codes = self.dropped + len(node.schema)
@@ -84,7 +84,7 @@ class ReduceOperator(KeyedOperator):
         if change.shape[1]:
             self.emit(change[self.dropped :], self.region.now)
 
-    def _changed(self) -> Block:
+    def _changed(self) -> UpdateArray:
         """Do the work of the current round, and return what changes: updates of the output behind the key's codes.
 
         The first ``dropped`` rows of the block are no columns of the output.
@@ -95,40 +95,42 @@ class ReduceOperator(KeyedOperator):
             return nothing
         keys = work.keys
         gathered = self.logic.gather(keys, work.new_owner, work.new)
-        owner, given = self._out.find(keys)
-        stored = [*gathered, Stored(owner, given, self._out_codes)]
-        active, seen = self.activate(work, stored)
-        wanted = self.logic.wanted(keys, active, seen[:-1])
-        change = consolidated(self._change(keys, active, wanted, seen[-1]))
+        owner, produced = self._out.find(keys)
+        stored = [*gathered, Stored(owner, produced, self._out_codes)]
+        interesting, seen = self.interesting_times(work, stored)
+        desired = self.logic.desired(keys, interesting, seen[:-1])
+        change = consolidated(self._change(keys, interesting, desired, seen[-1]))
         if change.shape[1]:
             self._out.append(change)
         return change
 
-    def _change(self, keys: Block, active: Active, wanted: Wanted, given: Stored) -> Block:
-        """Return what is wanted less what was given, as updates at the active times."""
-        if isinstance(active, SingleActive):
-            at, row, factor = wanted.active, np.arange(len(wanted.active)), np.ones(1, np.int64)
+    def _change(
+        self, keys: Codes, interesting: InterestingTimes, desired: DesiredOutput, produced: Stored
+    ) -> UpdateArray:
+        """Return the desired output less what was produced before, as updates at the interesting times."""
+        if isinstance(interesting, SingleTime):
+            at, row, factor = desired.at, np.arange(len(desired.at)), np.ones(1, np.int64)
         else:
-            to, source, coefficient = active.of_wanted()
-            low = wanted.active.searchsorted(source)
-            pair, row = expand(low, wanted.active.searchsorted(source, "right") - low)
+            to, source, coefficient = interesting.coefficients()
+            low = desired.at.searchsorted(source)
+            pair, row = expand(low, desired.at.searchsorted(source, "right") - low)
             at, factor = to.take(pair), coefficient.take(pair)
         codes, users = self._out_codes, self.schedule.users
         put_in = np.empty((codes + self._coordinates + 1, len(at)), np.int64)
-        put_in[: self.dropped] = keys[: self.dropped].take(active.keys.take(at), axis=1)
-        put_in[self.dropped : codes] = wanted.codes.take(row, axis=1)
-        self.fill_times(put_in, codes, active, at)
-        put_in[-1] = factor * wanted.counts.take(row)
-        if not given.block.shape[1]:
+        put_in[: self.dropped] = keys[: self.dropped].take(interesting.keys.take(at), axis=1)
+        put_in[self.dropped : codes] = desired.codes.take(row, axis=1)
+        self.fill_times(put_in, codes, interesting, at)
+        put_in[-1] = factor * desired.counts.take(row)
+        if not produced.updates.shape[1]:
             return put_in
-        at, which, coefficient = active.of_had(given.owner, given.block[codes : codes + users])
-        taken_out = given.block.take(which, axis=1)
-        self.fill_times(taken_out, codes, active, at)
+        at, which, coefficient = interesting.retractions(produced.owner, produced.updates[codes : codes + users])
+        taken_out = produced.updates.take(which, axis=1)
+        self.fill_times(taken_out, codes, interesting, at)
         taken_out[-1] *= -coefficient
         return np.concatenate((put_in, taken_out), axis=1)
 
-    def refilled(self) -> None:
-        self.logic.refilled()
+    def drop_derived(self) -> None:
+        self.logic.drop_derived()
 
-    def stores(self) -> dict[str, Spine]:
-        return {"out": self._out, **self.logic.stores()}
+    def spines(self) -> dict[str, Spine]:
+        return {"out": self._out, **self.logic.spines()}

@@ -11,8 +11,8 @@ from tidemill.boundary.list_columns import MOST_VALUES
 from tidemill.expressions.aggregates import BoundAggregate
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import NULL, Block, Ints
-from tidemill.renderer.embedded.operators.interesting_times import Active
+from tidemill.renderer.embedded.kernels.updates import NULL, Ints, UpdateArray
+from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape
 from tidemill.renderer.embedded.reduce.group_rows import GroupRows
@@ -30,29 +30,29 @@ class OrderedValues(GroupRows):
         used = {a.column for a in aggregates if a.column is not None}
         columns = sorted({*used, *(o.column for o in first.order), *first.tells_apart})
         self._rows_of = {c: i for i, c in enumerate(columns)}
-        """Where in a row of ours each column of the input is, after the key or the active time."""
+        """Where in a row of ours each column of the input is, after the key or the interesting time."""
         by = [(self._rows_of[o.column], schema.fields[o.column].dtype, o) for o in first.order]
         large = [SortColumn(i, t, o.descending, o.nulls_first) for i, t, o in by]
         super().__init__(
-            columns, large, len(schema), shape, interner, condition=first.condition, shown=first.tells_apart
+            columns, large, len(schema), shape, interner, condition=first.condition, named=first.tells_apart
         )
         self._order = [SortColumn(1 + i, t, o.descending, o.nulls_first) for i, t, o in by]
         self._interner = interner
 
-    def values(self, group: Groups, active: Active, seen: Stored) -> dict[BoundAggregate, Ints]:
-        """Return the codes of each aggregate at each active time."""
-        counted = self.counted(group, active, seen)
-        order = sort_order(counted, self._order, self._interner, first=(counted[0],))
-        counted = counted.take(order, axis=1)
-        bounds = counted[0].searchsorted(np.arange(len(active) + 1))
-        found = {a: self._of_small(a, counted, bounds, group) for a in self._aggregates}
-        for here in self.move_large(group, active):
+    def values(self, group: Groups, interesting: InterestingTimes, seen: Stored) -> dict[BoundAggregate, Ints]:
+        """Return the codes of each aggregate at each interesting time."""
+        accumulated = self.accumulated(group, interesting, seen)
+        order = sort_order(accumulated, self._order, self._interner, first=(accumulated[0],))
+        accumulated = accumulated.take(order, axis=1)
+        bounds = accumulated[0].searchsorted(np.arange(len(interesting) + 1))
+        found = {a: self._of_small(a, accumulated, bounds, group) for a in self._aggregates}
+        for here in self.advance_index(group, interesting):
             for at in here.tolist():
-                self._read_large(found, group, at)
+                self._read_index(found, group, at)
         return found
 
-    def _of_small(self, aggregate: BoundAggregate, rows: Block, bounds: Ints, group: Groups) -> Ints:
-        """Return an aggregate's codes, of rows sorted by active time and order; where each begins is given."""
+    def _of_small(self, aggregate: BoundAggregate, rows: UpdateArray, bounds: Ints, group: Groups) -> Ints:
+        """Return an aggregate's codes, of rows sorted by interesting time and order; where each begins is given."""
         assert aggregate.column is not None
         codes, starts, ends = rows[1 + self._rows_of[aggregate.column]], bounds[:-1], bounds[1:]
         if aggregate.function == "list":
@@ -65,7 +65,7 @@ class OrderedValues(GroupRows):
     def _lists(  # noqa: PLR0917 - rows in two parts, and whose they are
         self, aggregate: BoundAggregate, codes: Ints, counts: Ints, bounds: Ints, group: Groups, at: Ints
     ) -> Ints:
-        """Return the numbers of the lists, each value as often as its count; ``at`` are the active times."""
+        """Return the numbers of the lists, each value as often as its count; ``at`` are the interesting times."""
         ends = np.concatenate((np.zeros(1, np.int64), counts.cumsum())).take(bounds)
         lengths = np.diff(ends)
         if lengths.max(initial=0) > MOST_VALUES:
@@ -74,8 +74,8 @@ class OrderedValues(GroupRows):
         found = [self._interner.number(tuple(values[a:b])) for a, b in pairwise(ends.tolist())]
         return np.array(found, np.int64)
 
-    def _read_large(self, found: dict[BoundAggregate, Ints], group: Groups, at: int) -> None:
-        """Put in what a large group gives at an active time, to which it was brought."""
+    def _read_index(self, found: dict[BoundAggregate, Ints], group: Groups, at: int) -> None:
+        """Put in what a large group gives at an interesting time, to which it was brought."""
         in_order = self.index[tuple(group.codes(at).tolist())]
         for a, result in found.items():
             assert a.column is not None

@@ -10,8 +10,8 @@ from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.ordering import TopK
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Block, Ints
-from tidemill.renderer.embedded.operators.interesting_times import Active
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray
+from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape, Since
 from tidemill.renderer.embedded.reduce.group_rows import GroupRows
@@ -20,7 +20,7 @@ from tidemill.renderer.embedded.trace.row_order import SortColumn, sort_order
 from tidemill.renderer.embedded.trace.spine import Spine
 
 if TYPE_CHECKING:
-    from tidemill.renderer.embedded.reduce.operator import Wanted
+    from tidemill.renderer.embedded.reduce.operator import DesiredOutput
 
 __all__ = ["TopKLogic"]
 
@@ -45,26 +45,26 @@ class TopKLogic:
         inside = [c._replace(row=c.row - width) for c in self._order if c.row >= width]
         self._rows = GroupRows(range(width, len(schema)), inside, len(schema), shape, interner)
 
-    def stores(self) -> dict[str, Spine]:
+    def spines(self) -> dict[str, Spine]:
         return {"rows": self._rows.spine}
 
-    def refilled(self) -> None:
-        self._rows.refilled()
+    def drop_derived(self) -> None:
+        self._rows.drop_derived()
 
-    def gather(self, keys: Block, owner: Ints, new: Block) -> list[Stored]:
+    def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> list[Stored]:
         return [self._rows.gather(keys, owner, new)]
 
-    def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
-        from tidemill.renderer.embedded.reduce.operator import Wanted  # noqa: PLC0415 - a reduce is made of its logic
+    def desired(self, keys: Codes, interesting: InterestingTimes, seen: list[Stored]) -> DesiredOutput:
+        from tidemill.renderer.embedded.reduce.operator import DesiredOutput  # noqa: PLC0415 - a reduce is made of its logic
 
-        group = Groups(self._node, keys, active, np.arange(len(active)), self._interner)
-        counted = self._rows.counted(group, active, seen[0])
-        at = counted[0]
-        rows = np.concatenate((group.codes(at), counted[1:]))
+        group = Groups(self._node, keys, interesting, np.arange(len(interesting)), self._interner)
+        accumulated = self._rows.accumulated(group, interesting, seen[0])
+        at = accumulated[0]
+        rows = np.concatenate((group.codes(at), accumulated[1:]))
         order = sort_order(rows, self._order, self._interner, first=(at,))
         at, rows = self._first(at.take(order), rows.take(order, axis=1))
         ats, found = [at], [rows]
-        for here in self._rows.move_large(group, active):
+        for here in self._rows.advance_index(group, interesting):
             for a in here.tolist():
                 key = group.codes(a)
                 head = self._rows.index[tuple(key.tolist())].between(0, self._count)
@@ -73,10 +73,10 @@ class TopKLogic:
         at, rows = np.concatenate(ats), np.concatenate(found, axis=1)
         order = at.argsort(kind="stable")
         rows = rows.take(order, axis=1)
-        return Wanted(at.take(order), rows[:-1], rows[-1])
+        return DesiredOutput(at.take(order), rows[:-1], rows[-1])
 
-    def _first(self, at: Ints, rows: Block) -> tuple[Ints, Block]:
-        """Return of rows in order, the first of each active time, with as many copies as there is room for."""
+    def _first(self, at: Ints, rows: UpdateArray) -> tuple[Ints, UpdateArray]:
+        """Return of rows in order, the first of each interesting time, with as many copies as there is room for."""
         if not len(at):
             return at, rows
         running = rows[-1].cumsum()

@@ -9,23 +9,23 @@ import numpy as np
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows, encode, order_ranks
-from tidemill.renderer.embedded.kernels.updates import Block, Ints, consolidated
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, consolidated
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
-from tidemill.renderer.embedded.operators.interesting_times import Active
+from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
 
 if TYPE_CHECKING:
-    from tidemill.renderer.embedded.reduce.operator import Wanted
+    from tidemill.renderer.embedded.reduce.operator import DesiredOutput
 
-__all__ = ["UserLogic"]
+__all__ = ["UserReduceLogic"]
 
 Row = tuple[Any, ...]
 
 
-class UserLogic:
+class UserReduceLogic:
     """Calls ``fn(key, [(row without key, count), ...])`` for each group. Its state is the shared arrangement."""
 
     linear = False
@@ -41,41 +41,41 @@ class UserLogic:
         self._rest_schema = Schema(tuple(schema.fields[i] for i in rest))
         self._key_schema = Schema(tuple(schema.fields[i] for i in node.keys))
 
-    def refilled(self) -> None:
+    def drop_derived(self) -> None:
         """Nothing is worked out of the arrangement."""
 
-    def stores(self) -> dict[str, Spine]:
+    def spines(self) -> dict[str, Spine]:
         return {}
 
-    def gather(self, keys: Block, owner: Ints, new: Block) -> list[Stored]:
+    def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> list[Stored]:
         del owner, new  # already in the arrangement
         spine = self._arranged.spine
-        found, block = spine.find(keys)
+        found, updates = spine.find(keys)
         coordinates = self._node.scope.coordinates
         codes = len(self._arranged.schema)
-        missing = codes + coordinates + 1 - len(block)
+        missing = codes + coordinates + 1 - len(updates)
         if missing:  # arranged outside of the loop: iteration 0 in it
-            zeros = np.zeros((missing, block.shape[1]), np.int64)
-            block = np.concatenate((block[:-1], zeros, block[-1:]))
-        return [Stored(found, block, codes)]
+            zeros = np.zeros((missing, updates.shape[1]), np.int64)
+            updates = np.concatenate((updates[:-1], zeros, updates[-1:]))
+        return [Stored(found, updates, codes)]
 
-    def wanted(self, keys: Block, active: Active, seen: list[Stored]) -> Wanted:
-        from tidemill.renderer.embedded.reduce.operator import Wanted  # noqa: PLC0415 - a reduce is made of its logic
+    def desired(self, keys: Codes, interesting: InterestingTimes, seen: list[Stored]) -> DesiredOutput:
+        from tidemill.renderer.embedded.reduce.operator import DesiredOutput  # noqa: PLC0415 - a reduce is made of its logic
 
-        ((owner, block, codes),) = seen
+        ((owner, updates, codes),) = seen
         users = self._arranged.schedule.users
-        at, which = active.pairs(owner, block[codes : codes + users])
-        rows = block.take(self._rest, axis=0).take(which, axis=1)
-        groups = consolidated(np.concatenate((at[None], rows, block[-1:].take(which, axis=1))))
+        at, which = interesting.pairs(owner, updates[codes : codes + users])
+        rows = updates.take(self._rest, axis=0).take(which, axis=1)
+        groups = consolidated(np.concatenate((at[None], rows, updates[-1:].take(which, axis=1))))
         groups = groups.take(self._sorted(groups), axis=1)
         values = decode_rows(self._rest_schema, groups[1:-1], self._interner)
         counts = groups[-1].tolist()
         names = decode_rows(self._key_schema, keys, self._interner)
-        bounds = np.concatenate((groups[0].searchsorted(np.arange(len(active))), [groups.shape[1]])).tolist()
+        bounds = np.concatenate((groups[0].searchsorted(np.arange(len(interesting))), [groups.shape[1]])).tolist()
         made: list[tuple[Any, ...]] = []
         made_at: list[int] = []
         made_counts: list[int] = []
-        for i, key in enumerate(active.keys.tolist()):
+        for i, key in enumerate(interesting.keys.tolist()):
             low, high = bounds[i], bounds[i + 1]
             if low < high:
                 group = list(zip(values[low:high], counts[low:high], strict=True))
@@ -84,11 +84,11 @@ class UserLogic:
                     made_at.append(i)
                     made_counts.append(count)
         schema: Schema = self._node.schema
-        return Wanted(
+        return DesiredOutput(
             np.array(made_at, np.int64), encode(schema, made, self._interner), np.array(made_counts, np.int64)
         )
 
-    def _sorted(self, groups: Block) -> Ints:
+    def _sorted(self, groups: UpdateArray) -> Ints:
         """Return an order by group and, in it, by row: nulls first, NaN last."""
         ranks = [order_ranks(c, f.dtype, self._interner) for c, f in zip(groups[1:-1], self._rest_schema, strict=True)]
         return np.lexsort((*reversed(ranks), groups[0]))

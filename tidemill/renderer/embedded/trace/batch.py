@@ -11,7 +11,7 @@ import attrs
 from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.times import advance_times
-from tidemill.renderer.embedded.kernels.updates import Block, Ints, consolidated_by, hashed
+from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated_by, hashed
 
 __all__ = ["Batch", "UpdateLayout"]
 
@@ -24,10 +24,10 @@ class Batch(NamedTuple):
     """
 
     hashes: Ints
-    array: Block
+    array: UpdateArray
 
     @property
-    def updates(self) -> Block:
+    def updates(self) -> UpdateArray:
         """The array, less the columns with nothing in them."""
         return self.array[:, : len(self.hashes)]
 
@@ -67,20 +67,20 @@ class UpdateLayout:
         others = [row for row in range(len(self.types) + self.coordinates) if row not in self.keys]
         return slice(others[0], others[-1] + 1) if others[-1] - others[0] < len(others) else others
 
-    def sorted_batch(self, block: Block) -> Batch:
+    def sorted_batch(self, updates: UpdateArray) -> Batch:
         """Return updates as a batch."""
-        hashes = hashed(block[self.key_rows])
+        hashes = hashed(updates[self.key_rows])
         order = hashes.argsort()
-        return Batch(hashes.take(order), block.take(order, axis=1))
+        return Batch(hashes.take(order), updates.take(order, axis=1))
 
-    def compacted(self, block: Block, since: Antichain, hashes: Ints | None = None) -> Batch:
+    def compacted(self, updates: UpdateArray, since: Antichain, hashes: Ints | None = None) -> Batch:
         """Return updates as a batch, consolidated at times compacted to ``since``.
 
         ``hashes`` are those of the keys, if the updates are a few sorted batches side by side. The array is the
         caller's to give: its times are overwritten.
         """
         first = len(self.types)
-        advance_times(block[first : first + self.users], since)
+        advance_times(updates[first : first + self.users], since)
         runs = hashes is not None
-        hashes = hashed(block[self.key_rows]) if hashes is None else hashes
-        return Batch(*consolidated_by(hashes, block, self._other_rows, self.weights, runs=runs))
+        hashes = hashed(updates[self.key_rows]) if hashes is None else hashes
+        return Batch(*consolidated_by(hashes, updates, self._other_rows, self.weights, runs=runs))

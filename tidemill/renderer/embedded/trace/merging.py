@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded.kernels.updates import Block, Ints
+from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray
 from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 
 __all__ = ["Merge", "Merger"]
@@ -77,7 +77,7 @@ class Merge:
         self._at = (0, 0)
         self._filled = 0
         self._hashes: Ints | None = None
-        self._array: Block | None = None
+        self._array: UpdateArray | None = None
 
     def work(self, effort: int) -> None:
         """Merge about so many updates; with the last of them there is a result."""

@@ -10,7 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidemill.renderer.embedded.kernels.updates import Block, Bools, consolidated, grouped, indices, stacked
+from tidemill.renderer.embedded.kernels.updates import (
+    Bools,
+    Codes,
+    UpdateArray,
+    consolidated,
+    grouped,
+    indices,
+    stacked,
+)
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.sorted_rows import SortedRows
 from tidemill.renderer.embedded.trace.transaction import Transaction
@@ -39,13 +47,13 @@ class OrderIndex:
     def __getitem__(self, key: _Key) -> SortedRows:
         return self._groups[key]
 
-    def has(self, keys: Block) -> Bools:
+    def has(self, keys: Codes) -> Bools:
         """Return of which of these keys the groups are indexed."""
         if not self._keys.shape[1]:
             return np.zeros(keys.shape[1], np.bool_)
         return indices(self._keys, keys) >= 0
 
-    def add(self, keys: Block, rows: Block) -> None:
+    def add(self, keys: Codes, rows: UpdateArray) -> None:
         """Index the groups of these keys, with these rows: codes and counts, which are added up."""
         self._join()
         self._keys = np.concatenate((self._keys, keys), axis=1)
@@ -54,7 +62,7 @@ class OrderIndex:
             self._put(key, nothing)
         self.apply(rows)
 
-    def apply(self, change: Block) -> Block:
+    def apply(self, change: UpdateArray) -> UpdateArray:
         """Add counts to rows of indexed groups; return the rows that have a negative count by then.
 
         The cost grows with the rows changed, and as the square root of the groups' rows.
@@ -64,7 +72,7 @@ class OrderIndex:
             return change
         self._join()
         width = self._width
-        negative: list[Block] = []
+        negative: list[UpdateArray] = []
         order, starts = grouped(change[:width])
         for which in np.split(order, starts[1:].tolist()):
             of_group = change.take(which, axis=1)
@@ -83,7 +91,7 @@ class OrderIndex:
     def commit(self) -> None:
         self._before = {}
 
-    def rollback(self, state: Block) -> None:
+    def rollback(self, state: UpdateArray) -> None:
         """Have the groups as they were before the step, and only those of the keys before."""
         self._keys = state
         for key, group in self._before.items():

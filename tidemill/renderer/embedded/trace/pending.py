@@ -15,9 +15,9 @@ import numpy as np
 
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.renderer.embedded.kernels.times import beyond
-from tidemill.renderer.embedded.kernels.updates import Block, Bools, Ints, consolidated, grouped, stacked
+from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray, consolidated, grouped, stacked
 
-__all__ = ["State", "Waiting"]
+__all__ = ["PendingState", "PendingUpdates"]
 
 LEAF: Final = 256
 """Updates of a leaf at most."""
@@ -25,10 +25,10 @@ RATIO: Final = 2
 """Neighbouring runs are merged when the older is less than this many times the size of the newer."""
 
 
-class Run(NamedTuple):
+class LeafRun(NamedTuple):
     """Updates laid out so that those of a leaf are of similar times."""
 
-    leaves: tuple[Block, ...]
+    leaves: tuple[UpdateArray, ...]
     meets: Ints
     """The meet of the times of each leaf, as a column."""
     joins: Ints
@@ -38,83 +38,83 @@ class Run(NamedTuple):
     meet: Time
 
 
-State: TypeAlias = tuple[tuple[Block, ...], tuple[Run, ...]]
+PendingState: TypeAlias = tuple[tuple[UpdateArray, ...], tuple[LeafRun, ...]]
 """What came in since a frontier was last looked at, and the rest."""
 
 
-class Waiting:
+class PendingUpdates:
     """Updates that wait for a later step; see the module. Those of ``weights`` 0 are there or not, with no diff."""
 
-    __slots__ = ("_first", "_fresh", "_runs", "_users", "_weights", "looked_at")
+    __slots__ = ("_first", "_fresh", "_runs", "_users", "_weights", "compared")
 
     def __init__(self, first: int, users: int, weights: int) -> None:
         self._first = first
         self._users = users
         self._weights = weights
-        self._fresh: list[Block] = []
-        self._runs: tuple[Run, ...] = ()
-        self.looked_at = 0
+        self._fresh: list[UpdateArray] = []
+        self._runs: tuple[LeafRun, ...] = ()
+        self.compared = 0
         """Updates and leaves compared with a frontier so far."""
 
-    def add(self, block: Block) -> None:
+    def add(self, updates: UpdateArray) -> None:
         """Take updates in."""
-        self._fresh.append(block)
+        self._fresh.append(updates)
 
-    def take_due(self, upper: Antichain) -> Block | None:
+    def take_due(self, upper: Antichain) -> UpdateArray | None:
         """Return the updates that are not beyond a frontier, which are no longer held; None where there are none."""
-        due: list[Block] = []
+        due: list[UpdateArray] = []
         runs = [self._without_due(run, upper, due) for run in self._runs]
         if self._fresh:
-            block = stacked(self._fresh)
-            late = self._late(block, upper)
-            if not late.any():
-                due.append(block)
+            updates = stacked(self._fresh)
+            beyond_upper = self._beyond(updates, upper)
+            if not beyond_upper.any():
+                due.append(updates)
             else:
-                runs.append(self._run(block.compress(late, axis=1)))
-                if not late.all():
-                    due.append(block.compress(~late, axis=1))
+                runs.append(self._run(updates.compress(beyond_upper, axis=1)))
+                if not beyond_upper.all():
+                    due.append(updates.compress(~beyond_upper, axis=1))
         if self._fresh or due:
             self._fresh = []
             self._runs = self._balanced(runs)
         return stacked(due) if due else None
 
     @property
-    def state(self) -> State:
+    def state(self) -> PendingState:
         """What is held, to go back to."""
         return tuple(self._fresh), self._runs
 
     @state.setter
-    def state(self, state: State) -> None:
+    def state(self, state: PendingState) -> None:
         fresh, self._runs = state
         self._fresh = list(fresh)
 
     @property
     def size(self) -> int:
-        return sum(block.shape[1] for block in self.blocks())
+        return sum(updates.shape[1] for updates in self.arrays())
 
-    def blocks(self) -> list[Block]:
+    def arrays(self) -> list[UpdateArray]:
         """Return all there is."""
         return [*self._fresh, *(leaf for run in self._runs for leaf in run.leaves)]
 
     def __bool__(self) -> bool:
         return bool(self._fresh or self._runs)
 
-    def _without_due(self, run: Run, upper: Antichain, due: list[Block]) -> Run:
+    def _without_due(self, run: LeafRun, upper: Antichain, due: list[UpdateArray]) -> LeafRun:
         """Return the run without its updates that are due, and add these to a list."""
         if upper.beyond(run.meet):
             return run
-        self.looked_at += len(run.leaves)
+        self.compared += len(run.leaves)
         reached: Bools = ~beyond(run.meets, upper)
         whole: Bools = reached & ~beyond(run.joins, upper)
         parted = (reached & ~whole).nonzero()[0].tolist()
         taken = [run.leaves[i] for i in whole.nonzero()[0].tolist()]
-        kept: list[Block] = []
+        kept: list[UpdateArray] = []
         if parted:
-            block = stacked([run.leaves[i] for i in parted])
-            late = self._late(block, upper)
-            if not late.all():
-                taken.append(block.compress(~late, axis=1))
-            kept = [block.compress(late, axis=1)]
+            updates = stacked([run.leaves[i] for i in parted])
+            beyond_upper = self._beyond(updates, upper)
+            if not beyond_upper.all():
+                taken.append(updates.compress(~beyond_upper, axis=1))
+            kept = [updates.compress(beyond_upper, axis=1)]
         if not taken:
             return run
         due += taken
@@ -130,15 +130,15 @@ class Waiting:
         else:
             meets, joins = run.meets.take(rest, axis=1), run.joins.take(rest, axis=1)
             leaves = tuple(run.leaves[i] for i in rest)
-        return Run(leaves, meets, joins, size, run.room, _meet(meets))
+        return LeafRun(leaves, meets, joins, size, run.room, _meet(meets))
 
-    def _late(self, block: Block, upper: Antichain) -> Bools:
-        self.looked_at += block.shape[1]
-        return beyond(block[self._first : self._first + self._users], upper)
+    def _beyond(self, updates: UpdateArray, upper: Antichain) -> Bools:
+        self.compared += updates.shape[1]
+        return beyond(updates[self._first : self._first + self._users], upper)
 
-    def _balanced(self, runs: list[Run]) -> tuple[Run, ...]:
+    def _balanced(self, runs: list[LeafRun]) -> tuple[LeafRun, ...]:
         """Return the runs, oldest first, with neighbours of similar size merged."""
-        found: list[Run] = []
+        found: list[LeafRun] = []
         for run in runs:
             if not run.size:
                 continue
@@ -149,26 +149,26 @@ class Waiting:
                 found += [merged] if merged.size else []
         return tuple(found)
 
-    def _summed(self, block: Block) -> Block:
+    def _summed(self, updates: UpdateArray) -> UpdateArray:
         if self._weights:
-            return consolidated(block, self._weights)
-        order, starts = grouped(block)
-        return block if len(starts) == len(order) else block.take(order.take(starts), axis=1)
+            return consolidated(updates, self._weights)
+        order, starts = grouped(updates)
+        return updates if len(starts) == len(order) else updates.take(order.take(starts), axis=1)
 
-    def _run(self, block: Block) -> Run:
-        n = block.shape[1]
-        times = block[self._first : self._first + self._users]
+    def _run(self, updates: UpdateArray) -> LeafRun:
+        n = updates.shape[1]
+        times = updates[self._first : self._first + self._users]
         if n <= LEAF:
             if not n:
-                return Run((), times, times, 0, 0, ())
+                return LeafRun((), times, times, 0, 0, ())
             meets = times.min(axis=1, keepdims=True)
-            return Run((block,), meets, times.max(axis=1, keepdims=True), n, n, _meet(meets))
+            return LeafRun((updates,), meets, times.max(axis=1, keepdims=True), n, n, _meet(meets))
         order, starts = _laid_out(times)
-        block = block.take(order, axis=1)
-        times = block[self._first : self._first + self._users]
+        updates = updates.take(order, axis=1)
+        times = updates[self._first : self._first + self._users]
         meets = np.minimum.reduceat(times, starts, axis=1)
-        leaves = tuple(np.split(block, starts[1:].tolist(), axis=1))
-        return Run(leaves, meets, np.maximum.reduceat(times, starts, axis=1), n, n, _meet(meets))
+        leaves = tuple(np.split(updates, starts[1:].tolist(), axis=1))
+        return LeafRun(leaves, meets, np.maximum.reduceat(times, starts, axis=1), n, n, _meet(meets))
 
 
 def _meet(times: Ints) -> Time:

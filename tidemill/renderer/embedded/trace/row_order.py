@@ -10,7 +10,7 @@ import numpy as np
 
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import Interner, is_interned, order_key, order_ranks
-from tidemill.renderer.embedded.kernels.updates import NULL, Block, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray
 
 __all__ = ["RowOrder", "SortColumn", "sort_order"]
 
@@ -28,7 +28,7 @@ class SortColumn(NamedTuple):
 
 
 def sort_order(
-    codes: Block,
+    codes: Codes,
     columns: Sequence[SortColumn],
     interner: Interner,
     first: tuple[Ints, ...] = (),
@@ -53,7 +53,7 @@ class RowOrder:
         self._columns = columns
         self._interner = interner
 
-    def sorted(self, rows: Block) -> Block:
+    def sorted(self, rows: UpdateArray) -> UpdateArray:
         """Return rows in order."""
         return rows.take(sort_order(rows, self._columns, self._interner), axis=1)
 
@@ -61,7 +61,7 @@ class RowOrder:
         """Return a tuple that sorts as a row does."""
         return tuple([self._key_of(c, row[c.row]) for c in self._columns])
 
-    def find(self, rows: Block, sought: Block, *, after_equal: bool = False) -> Ints:
+    def find(self, rows: UpdateArray, sought: Codes, *, after_equal: bool = False) -> Ints:
         """Return for each row sought how many of some sorted rows are before it; with ``after_equal`` or are equal."""
         n = rows.shape[1]
         if sought.shape[1] <= FEW:

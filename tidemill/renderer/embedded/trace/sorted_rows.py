@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tidemill.renderer.embedded.kernels.updates import Block, Ints, consolidated, stacked
+from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated, stacked
 from tidemill.renderer.embedded.trace.row_order import FEW, RowOrder
 
 __all__ = ["SortedRows"]
@@ -39,11 +39,11 @@ class SortedRows:
     def __init__(  # noqa: PLR0917 - its parts, which only this class makes
         self,
         order: RowOrder,
-        chunks: list[Block],
+        chunks: list[UpdateArray],
         heads: list[tuple[Any, ...]],
         copies: Ints,
         distinct: int,
-        nothing: Block,
+        nothing: UpdateArray,
     ) -> None:
         self._order = order
         self.chunks = chunks
@@ -59,7 +59,7 @@ class SortedRows:
         """An array of no rows."""
 
     @classmethod
-    def of(cls, order: RowOrder, rows: Block) -> SortedRows:
+    def of(cls, order: RowOrder, rows: UpdateArray) -> SortedRows:
         """Return rows, all different, in order."""
         n = rows.shape[1]
         chunks = _cut(order.sorted(rows), n)
@@ -68,7 +68,7 @@ class SortedRows:
 
     # -- changing ---------------------------------------------------------------------------------------------------
 
-    def changed(self, change: Block) -> tuple[SortedRows, Block]:
+    def changed(self, change: UpdateArray) -> tuple[SortedRows, UpdateArray]:
         """Return what there is after a consolidated change of counts; and of the rows in it, those negative by then.
 
         A change costs a search, a copy of the chunk it falls into, and one of the list of chunks.
@@ -76,7 +76,7 @@ class SortedRows:
         if change.shape[1] * REBUILD > self.distinct:
             merged = consolidated(stacked([*self.chunks, change]))
             return SortedRows.of(self._order, merged), merged.compress(merged[-1] < 0, axis=1)
-        chunks: list[Block] = []
+        chunks: list[UpdateArray] = []
         heads: list[tuple[Any, ...]] = []
         copies: list[Ints] = []
         negative = [change[:, :0]]
@@ -95,7 +95,7 @@ class SortedRows:
         found = SortedRows(self._order, chunks, heads, np.concatenate(copies), distinct, self._nothing)
         return found, stacked(negative)
 
-    def _merged(self, rows: Block, change: Block, negative: list[Block]) -> Block:
+    def _merged(self, rows: UpdateArray, change: UpdateArray, negative: list[UpdateArray]) -> UpdateArray:
         """Return sorted rows with a change of some of them; add those of a negative count to a list."""
         if change.shape[1] > FEW:
             merged = consolidated(np.concatenate((rows, change), axis=1))
@@ -131,7 +131,7 @@ class SortedRows:
         """Return the last row, as codes and count; None where there is none."""
         return self.chunks[-1][:, -1].tolist() if self.chunks else None
 
-    def select(self, positions: Ints) -> Block:
+    def select(self, positions: Ints) -> UpdateArray:
         """Return the row at each of some positions, from 0 on and before ``size``."""
         found = np.empty((len(self._nothing), len(positions)), np.int64)
         for place, which in _by_place(self._starts.searchsorted(positions, "right") - 1):
@@ -140,7 +140,7 @@ class SortedRows:
             found[:, which] = chunk.take(chunk[-1].cumsum().searchsorted(inside, "right"), axis=1)
         return found
 
-    def rank(self, rows: Block) -> Ints:
+    def rank(self, rows: UpdateArray) -> Ints:
         """Return how many rows there are before each of these, copies counted.
 
         Given by their codes alone, they need not be there. Of one that is, that is the position of its first copy.
@@ -153,7 +153,7 @@ class SortedRows:
                 found[which] = self._starts[place] + _starts(chunk[-1]).take(inside)
         return found
 
-    def between(self, start: int, stop: int) -> Block:
+    def between(self, start: int, stop: int) -> UpdateArray:
         """Return the rows at the positions from ``start`` on and before ``stop``, with as many copies as lie there.
 
         Positions before 0 and beyond the end hold nothing.
@@ -170,7 +170,7 @@ class SortedRows:
         rows[-1] = np.minimum(ends, stop) - np.maximum(ends - rows[-1], start)
         return rows
 
-    def _places(self, rows: Block) -> Ints:
+    def _places(self, rows: UpdateArray) -> Ints:
         """Return in which chunk each row is, or belongs: the last that does not start after it."""
         if len(self.chunks) < CHUNKS_FOR_EACH * rows.shape[1]:
             codes = len(self._nothing) - 1
@@ -190,7 +190,7 @@ def _by_place(places: Ints) -> Iterator[tuple[int, Ints]]:
     yield from zip(different.tolist(), np.split(order, starts[1:].tolist()), strict=False)
 
 
-def _cut(rows: Block, distinct: int) -> list[Block]:
+def _cut(rows: UpdateArray, distinct: int) -> list[UpdateArray]:
     """Return sorted rows in chunks of about the size that suits a group of so many."""
     n, size = rows.shape[1], max(CHUNK, math.isqrt(distinct))
     if n <= 2 * size:
@@ -200,7 +200,7 @@ def _cut(rows: Block, distinct: int) -> list[Block]:
     return [np.ascontiguousarray(rows[:, low:high]) for low, high in pairwise(bounds)]
 
 
-def _copies(chunks: list[Block]) -> Ints:
+def _copies(chunks: list[UpdateArray]) -> Ints:
     return np.array([chunk[-1].sum() for chunk in chunks], np.int64)
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded.kernels.updates import Block, Ints, expand, hashed, same, stacked
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, expand, hashed, same, stacked
 from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 from tidemill.renderer.embedded.trace.merging import Merge, Merger
 from tidemill.renderer.embedded.trace.transaction import Transaction
@@ -43,15 +43,15 @@ class Spilled(Protocol):
     @property
     def batches(self) -> int: ...
 
-    def find(self, keys: Block) -> tuple[Ints, Block]:
+    def find(self, keys: Codes) -> tuple[Ints, UpdateArray]:
         """Return all updates with one of these keys, as a spine does."""
 
-    def count(self, keys: Block) -> Ints:
+    def count(self, keys: Codes) -> Ints:
         """Return about how many updates each key has."""
 
-    def all_updates(self) -> Block: ...
+    def all_updates(self) -> UpdateArray: ...
 
-    def updates_in_memory(self) -> Block:
+    def updates_in_memory(self) -> UpdateArray:
         """Return the updates that were read and are still in memory."""
 
     def clear(self) -> None: ...
@@ -93,22 +93,22 @@ class Spine:
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
-    def append(self, block: Block) -> View:
+    def append(self, updates: UpdateArray) -> View:
         """Add updates; return the view before."""
         before = self.view
         self._transaction.join(self, before)
-        n = block.shape[1]
+        n = updates.shape[1]
         size = before.tail_size
         if size + n <= TAIL:
             hashes, tail = before.tail
-            tail[:, size : size + n] = block
-            hashes[size : size + n] = hashed(block[self._key_rows])
+            tail[:, size : size + n] = updates
+            hashes[size : size + n] = hashed(updates[self._key_rows])
             self.view = before._replace(tail_size=size + n)
         elif n <= TAIL:
-            both = np.concatenate((before.tail.array[:, :size], block), axis=1)
+            both = np.concatenate((before.tail.array[:, :size], updates), axis=1)
             self._push(self.layout.compacted(both, self.since()))
         else:
-            self._push(self.layout.sorted_batch(block), keep_tail=True)
+            self._push(self.layout.sorted_batch(updates), keep_tail=True)
         return before
 
     def commit(self) -> None:
@@ -147,9 +147,9 @@ class Spine:
         self.view = View((), _empty_tail(self.layout), 0)
         self._transaction.leave(self)
 
-    def refill(self, block: Block) -> None:
+    def refill(self, updates: UpdateArray) -> None:
         """Hold these updates in memory, and no others; what is spilled stays."""
-        self.view = View((self.layout.sorted_batch(block),), _empty_tail(self.layout), 0)
+        self.view = View((self.layout.sorted_batch(updates),), _empty_tail(self.layout), 0)
 
     def _push(self, batch: Batch, *, keep_tail: bool = False) -> None:
         view = self.view
@@ -165,20 +165,20 @@ class Spine:
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    def find(self, keys: Block, view: View | None = None) -> tuple[Ints, Block]:
+    def find(self, keys: Codes, view: View | None = None) -> tuple[Ints, UpdateArray]:
         """Return all updates with one of these keys, as the number of the key and the update, in no special order.
 
         The keys are columns of codes, which may repeat. Cost: a binary search for each key in each batch.
         """
-        owner, block = self._find_in_memory(keys, view)
+        owner, updates = self._find_in_memory(keys, view)
         if self.spilled is None:
-            return owner, block
+            return owner, updates
         spilled_owner, spilled = self.spilled.find(keys)
         if not len(spilled_owner):
-            return owner, block
-        return np.concatenate((owner, spilled_owner)), stacked([block, spilled])
+            return owner, updates
+        return np.concatenate((owner, spilled_owner)), stacked([updates, spilled])
 
-    def count(self, keys: Block) -> Ints:
+    def count(self, keys: Codes) -> Ints:
         """Return about how many updates each key has: without those in the tail."""
         hashes = hashed(keys)
         counts = np.zeros(len(hashes), np.int64)
@@ -186,12 +186,12 @@ class Spine:
             counts += batch.hashes.searchsorted(hashes, "right") - batch.hashes.searchsorted(hashes)
         return counts if self.spilled is None else counts + self.spilled.count(keys)
 
-    def all_updates(self) -> Block:
+    def all_updates(self) -> UpdateArray:
         """Return all updates."""
         here = self.updates_in_memory()
         return here if self.spilled is None else stacked([here, self.spilled.all_updates()])
 
-    def updates_in_memory(self) -> Block:
+    def updates_in_memory(self) -> UpdateArray:
         """Return the updates in memory, without those that are spilled."""
         view = self.view
         return stacked([*(b.updates for b in view.batches), view.tail.array[:, : view.tail_size]])
@@ -207,29 +207,29 @@ class Spine:
         here = len(self.view.batches) + (self.view.tail_size > 0)
         return here + (0 if self.spilled is None else self.spilled.batches)
 
-    def _find_in_memory(self, keys: Block, view: View | None) -> tuple[Ints, Block]:
+    def _find_in_memory(self, keys: Codes, view: View | None) -> tuple[Ints, UpdateArray]:
         view = self.view if view is None else view
         count = keys.shape[1]
         if count * view.tail_size > SCAN:
             view = _with_sorted_tail(view)
         hashes = hashed(keys)
         owners: list[Ints] = []
-        found: list[Block] = []
+        found: list[UpdateArray] = []
         if view.tail_size:
             _find_in_tail(view, hashes, owners, found)
         if view.batches:
             _find_in_batches(view.batches, hashes, owners, found)
         if not found:
             return _NONE, np.empty((self.layout.rows, 0), np.int64)
-        owner, block = (owners[0], found[0]) if len(found) == 1 else (np.concatenate(owners), stacked(found))
+        owner, updates = (owners[0], found[0]) if len(found) == 1 else (np.concatenate(owners), stacked(found))
         if len(keys) != 1:
-            true = same(block[self._key_rows], keys.take(owner, axis=1))
+            true = same(updates[self._key_rows], keys.take(owner, axis=1))
             if not true.all():  # another key with the same hash
-                owner, block = owner.compress(true), block.compress(true, axis=1)
-        return owner, block
+                owner, updates = owner.compress(true), updates.compress(true, axis=1)
+        return owner, updates
 
 
-def _find_in_tail(view: View, hashes: Ints, owners: list[Ints], found: list[Block]) -> None:
+def _find_in_tail(view: View, hashes: Ints, owners: list[Ints], found: list[UpdateArray]) -> None:
     """Add the updates in the tail whose keys have these hashes, and the number of each one's hash."""
     in_tail = view.tail.hashes[: view.tail_size]
     if len(hashes) == 1:
@@ -242,7 +242,7 @@ def _find_in_tail(view: View, hashes: Ints, owners: list[Ints], found: list[Bloc
         found.append(view.tail.array.take(at, axis=1))
 
 
-def _find_in_batches(batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints], found: list[Block]) -> None:
+def _find_in_batches(batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints], found: list[UpdateArray]) -> None:
     """Add the updates in the batches whose keys have these hashes, and the number of each one's hash."""
     if len(hashes) == 1:
         for in_batch, array in batches:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.nodes import Enter, Join, Node
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.embedded.kernels.updates import Block
+from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.spark import linear
 from tidemill.renderer.spark.frames import DIFF, Frame, times
 from tidemill.renderer.spark.keyed import lines_of
@@ -30,7 +30,7 @@ class Held:
         self._compiled = compiled
         self._stored = stored
 
-    def frame(self, source: Node, block: Block) -> Frame:
+    def frame(self, source: Node, block: UpdateArray) -> Frame:
         """Return updates of a node that the driver holds."""
         return frame_of(self._spark, self._compiled, source.schema, block)
 

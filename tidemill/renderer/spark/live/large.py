@@ -14,8 +14,8 @@ from tidemill.renderer.durable.large_change import LargeChange
 from tidemill.renderer.durable.spill_files import ColdBatch, ColdFile, Layout, read_file
 from tidemill.renderer.durable.spilled import Cold, ColdStore
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.embedded.kernels.updates import Block
-from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
+from tidemill.renderer.embedded.kernels.updates import UpdateArray
+from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.spark.frames import Frame
 from tidemill.renderer.spark.live.incoming import updates_of
@@ -65,14 +65,14 @@ class LargeWork:
             self._show(output, added.get(f"{output.id}/spine", []))
 
     def overwrite(
-        self, node: Input, changes: Sequence[LargeChange], here: Block | None
+        self, node: Input, changes: Sequence[LargeChange], here: UpdateArray | None
     ) -> tuple[Frame | None, Sequence[ColdFile]]:
         """Take in writes to an input with a key; return what they change, and the files it is in.
 
         Where that is little, None and no files: the driver has it.
         """
         name, operator = f"{node.id}/spine", self._compiled.inputs[node]
-        assert isinstance(operator, KeyedInputOperator)
+        assert isinstance(operator, UpsertInputOperator)
         writes = [writes_in_files(self._spark, self._store, change) for change in changes]
         if here is not None:
             writes.append(writes_here(self._spark, self._compiled, node, here))
@@ -84,7 +84,7 @@ class LargeWork:
             if rows:
                 block = self._block(layout, files)
                 operator.rows.append(block)
-                operator.hand(block)
+                operator.inject(block)
             for file in files:
                 (self._store.folder / file.name).unlink()
             return None, []
@@ -122,15 +122,15 @@ class LargeWork:
     def _show(self, output: Output, files: Sequence[ColdFile]) -> None:
         """Have those who read an output's changes read these: from the disk, where they are many."""
         operator = self._compiled.outputs[output]
-        if not files or (output.changes is False and not operator.followed):
+        if not files or (output.changes is False and not operator.has_followers):
             return
-        if sum(f.rows for f in files) > self._few and not operator.followed:
+        if sum(f.rows for f in files) > self._few and not operator.has_followers:
             self.unread[output] = tuple(files)
             return
         cold = self._store.colds[f"{output.id}/spine"]
-        operator.show(self._block(cold.layout, files))
+        operator.publish(self._block(cold.layout, files))
 
-    def _block(self, layout: Layout, files: Sequence[ColdFile]) -> Block:
+    def _block(self, layout: Layout, files: Sequence[ColdFile]) -> UpdateArray:
         """Return what is in files, got into the driver."""
         tables = [read_file(self._store.folder, layout, f) for f in files]
         return np.concatenate([layout.encoded(t, self._store.interner) for t in tables], axis=1)

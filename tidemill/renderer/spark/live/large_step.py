@@ -22,7 +22,7 @@ from tidemill.dataflow.scopes import Scope
 from tidemill.expressions.binding import BoundColumn
 from tidemill.expressions.types import INT64
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.embedded.kernels.updates import Block, stacked
+from tidemill.renderer.embedded.kernels.updates import UpdateArray, stacked
 from tidemill.renderer.embedded.kernels.updates import consolidated as consolidated_block
 from tidemill.renderer.embedded.operators.keyed import NEW as NEW_PORT
 from tidemill.renderer.embedded.operators.keyed import PENDING, KeyedOperator
@@ -38,7 +38,7 @@ from tidemill.renderer.spark.keyed_tasks import ARRANGED, KIND, STORE, fed_sums,
 from tidemill.renderer.spark.live.exchange import block_of, due_block, due_lines, encoded
 from tidemill.renderer.spark.live.held import Held, Stored
 from tidemill.renderer.spark.live.late import Late, is_beyond
-from tidemill.renderer.spark.state import Loops, Trace
+from tidemill.renderer.spark.state import Round, Trace
 from tidemill.renderer.spark.step import Step
 
 __all__ = ["LargeStep"]
@@ -71,7 +71,7 @@ class LargeStep(Step):
         self._few = few
         """Up to so many rows a change is small."""
         self._late = Late(compiled)
-        self._small: dict[tuple[Node, int, Loops], list[Block]] = defaultdict(list)
+        self._small: dict[tuple[Node, int, Round], list[UpdateArray]] = defaultdict(list)
         """Small changes that came to an operator, by its input and the round, to be taken in with large ones."""
         self._reached = reached(self._graph, [n.id for n, frame in given.items() if frame is not None])
         """What the executors may have to do."""
@@ -89,11 +89,11 @@ class LargeStep(Step):
 
     def _interval(self, node: Node) -> tuple[Antichain, Antichain]:
         frontier = self._compiled.operators[node].frontier
-        return frontier.settled, frontier.upper
+        return frontier.lower, frontier.upper
 
     # -- who does what ------------------------------------------------------------------------------------------------
 
-    def _run(self, scope: Scope, now: Loops) -> None:
+    def _run(self, scope: Scope, now: Round) -> None:
         if scope.parent is not None:
             super()._run(scope, now)
             return
@@ -182,7 +182,7 @@ class LargeStep(Step):
                 operator.ports[NEW_PORT].put(fed_sums(layout, operator, block), ())
             self._run_here(operator)
         finally:
-            cast("AggregateLogic", cast("ReduceOperator", operator).logic).take_sums(None)
+            cast("AggregateLogic", cast("ReduceOperator", operator).logic).take_presummed(None)
         return True
 
     # -- small changes ------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ class LargeStep(Step):
 
     # -- what is for later steps ----------------------------------------------------------------------------------
 
-    def _hold_back(self, node: Node, frame: Frame, now: Loops) -> Frame | None:
+    def _hold_back(self, node: Node, frame: Frame, now: Round) -> Frame | None:
         """Have what some that read a node have to wait with wait at their ports, and return the rest."""
         rest, late = self._late.parted(node, frame)
         if late is not None:
@@ -228,7 +228,7 @@ class LargeStep(Step):
                 self._take_in(cast("Scope", outermost(node.scope)))
         return rest
 
-    def _send_later(self, node: Node, at: Loops, frame: Frame) -> None:
+    def _send_later(self, node: Node, at: Round, frame: Frame) -> None:
         rest = self._hold_back(node, frame, at) if isinstance(node, Variable) else frame
         if rest is not None:
             super()._send_later(node, at, rest)
@@ -244,11 +244,11 @@ class LargeStep(Step):
     def _hold_due(self, node: Node, operator: Operator, due: DataFrame) -> None:
         block = due_block(self._compiled, node, due)
         if block.shape[1]:
-            operator.ports[PENDING].hold(block)
+            operator.ports[PENDING].postpone(block)
 
     # -- what there is more -------------------------------------------------------------------------------------------
 
-    def _shared(self, node: Node, frame: Frame | None, now: Loops) -> Frame | None:
+    def _shared(self, node: Node, frame: Frame | None, now: Round) -> Frame | None:
         if frame is not None and isinstance(node, (Arrange, Output)):
             frame = self._kept(node, frame, now)
         if frame is not None and self._compiled.operators[node].ports:  # others only pass on what was looked at
@@ -258,7 +258,7 @@ class LargeStep(Step):
         self._compiled.operators[node].records_out += _known([frame])
         return frame
 
-    def _kept(self, node: Node, frame: Frame, now: Loops) -> Frame | None:
+    def _kept(self, node: Node, frame: Frame, now: Round) -> Frame | None:
         """Have what comes to an arrangement or output kept, in the driver or on the disk; return it, worked out."""
         cheap = frame.cheap and isinstance(node, Arrange)
         kept = frame if cheap else materialised(frame)
@@ -269,7 +269,7 @@ class LargeStep(Step):
             self.added[f"{node.id}/spine"].append(self.values_of(kept))
         return kept
 
-    def _delta(self, node: Node, now: Loops) -> Frame | None:
+    def _delta(self, node: Node, now: Round) -> Frame | None:
         if not (isinstance(node, Input) and node.key):  # these count writes
             came = [self._given.get(node)] if isinstance(node, Input) else super()._inputs(node)
             small = [b.shape[1] for i in range(len(came)) for b in self._small.get((node, i, now), ())]
@@ -286,7 +286,7 @@ class LargeStep(Step):
         row = [F.col(name).alias(f"v{i}") for i, name in enumerate(columns(frame.width))]
         return frame.data.select(*row, *times(frame.coordinates), F.col(DIFF).alias("w0"))
 
-    def _arrange_here(self, node: Node, frame: Frame, now: Loops) -> bool:
+    def _arrange_here(self, node: Node, frame: Frame, now: Round) -> bool:
         """Have the driver take in a small change of an arrangement or output, unless that is in a loop."""
         if now or frame.rows is None or frame.rows > self._few:
             return False
@@ -311,7 +311,7 @@ class LargeStep(Step):
 
     # -- rules that differ --------------------------------------------------------------------------------------------
 
-    def of_input(self, node: Input, now: Loops) -> Frame | None:
+    def of_input(self, node: Input, now: Round) -> Frame | None:
         frame = self._given.get(node)
         small = [self._there.frame(node, block) for block in self._small.get((node, 0, now), ())]
         frame = united(small if frame is None else [frame, *small])
@@ -319,7 +319,7 @@ class LargeStep(Step):
             self._check(node, frame, now)
         return frame
 
-    def _check(self, node: Input, frame: Frame, now: Loops) -> None:
+    def _check(self, node: Input, frame: Frame, now: Round) -> None:
         """Have checked that an input is unique."""
         around, check = KeyedRound(node, self._users, now, *self._interval(node)), self._compiled.checks[node]
         self._owe_due(node, check.ports[PENDING])
@@ -330,13 +330,13 @@ class LargeStep(Step):
         if came.owed is not None:
             self._hold_due(node, check, came.owed)
 
-    def of_threshold(self, node: Threshold, now: Loops) -> Frame | None:
+    def of_threshold(self, node: Threshold, now: Round) -> Frame | None:
         return self._looked_at(node, now)
 
-    def of_reduce(self, node: Reduce, now: Loops) -> Frame | None:
+    def of_reduce(self, node: Reduce, now: Round) -> Frame | None:
         return self._looked_at(node, now)
 
-    def _looked_at(self, node: Node, now: Loops) -> Frame | None:
+    def _looked_at(self, node: Node, now: Round) -> Frame | None:
         (frame,) = self._inputs(node)
         if frame is None and (node, now) not in self._owed:
             return None

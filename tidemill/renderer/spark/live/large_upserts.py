@@ -15,7 +15,7 @@ from tidemill.expressions.types import INT64
 from tidemill.renderer.durable.large_change import LargeChange
 from tidemill.renderer.durable.spilled import ColdStore
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.embedded.kernels.updates import Block
+from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.runs.run import schema_of
 from tidemill.renderer.spark.live.exchange import frame_of
 from tidemill.renderer.spark.live.incoming import frame_in_files
@@ -33,8 +33,8 @@ def writes_in_files(spark: SparkSession, store: ColdStore, change: LargeChange) 
     return data.select(*row, "t0", F.lit(change.diff > 0).alias(_PUTS), F.lit(change.number).alias(_NUMBER))
 
 
-def writes_here(spark: SparkSession, compiled: Compiled, node: Input, block: Block) -> DataFrame:
-    """Return the same of writes in the driver, as `KeyedInputOperator` holds them."""
+def writes_here(spark: SparkSession, compiled: Compiled, node: Input, block: UpdateArray) -> DataFrame:
+    """Return the same of writes in the driver, as `UpsertInputOperator` holds them."""
     schema, k = schema_of(node), len(schema_of(node))
     more = Schema((*schema, Field(_PUTS, INT64), Field(_NUMBER, INT64)))
     data = frame_of(spark, compiled, more, np.concatenate((block, np.ones_like(block[:1])))).data

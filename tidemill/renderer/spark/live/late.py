@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Feedback, Join, Node, Retime, Variable
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.embedded.kernels.updates import Block, consolidated
+from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated
 from tidemill.renderer.embedded.schedule import Operator
 from tidemill.renderer.spark.frames import Frame, times, worked_out
 from tidemill.renderer.spark.live.exchange import block_of
@@ -41,7 +41,7 @@ class Late:
         self._feedback = {n.variable: n for n in compiled.graph.nodes if isinstance(n, Feedback)}
         self._floors: dict[Node, Antichain] = {}
 
-    def parted(self, node: Node, frame: Frame) -> tuple[Frame, Block | None]:
+    def parted(self, node: Node, frame: Frame) -> tuple[Frame, UpdateArray | None]:
         """Return what all that read a node take in this step, and the rest, in the driver; None where that is nothing.
 
         One job, where this has to be looked at.

@@ -19,7 +19,7 @@ from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import DType
 from tidemill.renderer.durable.spill_files import ColdFile, Layout, read_file
 from tidemill.renderer.durable.spilled import Cold, ColdStore
-from tidemill.renderer.embedded.kernels.updates import Block, consolidated, stacked
+from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated, stacked
 from tidemill.renderer.spark.types import spark_type, struct
 
 __all__ = ["DiskRows", "DiskUpdates", "Parts", "contents", "folded", "pin", "read_cold", "summed"]
@@ -90,7 +90,7 @@ class Parts:
     here: pa.Table
     """What is in the driver, by value: codes may be released while this is there."""
 
-    def updates(self) -> Block:
+    def updates(self) -> UpdateArray:
         """Return them all, in the driver."""
         layout, interner = self.cold.layout, self.store.interner
         tables = [read_file(self.store.folder, layout, f) for f in self.files]

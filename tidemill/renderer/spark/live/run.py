@@ -22,7 +22,7 @@ from tidemill.renderer.durable.run import DurableRun
 from tidemill.renderer.durable.spill_files import ColdFile
 from tidemill.renderer.durable.spilled import Cold
 from tidemill.renderer.embedded.operators.input_output import InputOperator
-from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
+from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
 from tidemill.renderer.runs.run import schema_of
 from tidemill.renderer.spark.dataframes import Names
 from tidemill.renderer.spark.frames import Frame, united
@@ -163,7 +163,7 @@ class SparkRun(DurableRun):
             is_new = self._by_executors
         finally:
             if self._by_executors:
-                self._memory.refilled()
+                self._memory.drop_derived()
             self._taken_now, self._by_executors = [], False
         for output, files in self._shown.items():
             self._memory.store.pin(f.name for f in files)
@@ -197,7 +197,7 @@ class SparkRun(DurableRun):
             return
         store, cold = self._memory.store, self._memory.cold(output)
         assert cold is not None
-        kept = self.compiled.outputs[output].kept
+        kept = self.compiled.outputs[output].readers_since
         data = folded(read_cold(self._spark, store, cold.layout, files), len(schema_of(output)), kept)
         found = tuple(written(store, f"{output.id}/unread", data, has_lists=cold.layout.has_lists))
         store.pin(f.name for f in found)
@@ -244,13 +244,13 @@ class SparkRun(DurableRun):
                 frame, files[node] = work.overwrite(node, changes, operator.ports[0].take())
             else:
                 frames = [frame_in_files(self._spark, self._memory.store, c) for c in changes]
-                block = operator.taken() if self._is_large(operator) else None
+                block = operator.take_step_updates() if self._is_large(operator) else None
                 if block is None:
                     files[node] = [f for c in changes for f in c.files]
-                elif block.shape[1] > self._in_driver or not isinstance(operator, KeyedInputOperator):
+                elif block.shape[1] > self._in_driver or not isinstance(operator, UpsertInputOperator):
                     frames.append(frame_of(self._spark, self.compiled, schema_of(node), block))
                 else:
-                    operator.hand(block)
+                    operator.inject(block)
                 frame = united(frames)
             if frame is not None:
                 found[node] = frame
@@ -299,7 +299,7 @@ class SparkRun(DurableRun):
         schema, store, operator = schema_of(node), self._memory.store, self.compiled.outputs[node]
         cold, files = self._memory.cold(node), self._unread_files[node]
         assert cold is not None
-        here = cold.layout.decoded(operator.unread_together(), self.compiled.interner)
+        here = cold.layout.decoded(operator.unread_updates(), self.compiled.interner)
         parts = Parts(self._spark, store, cold, files, here)
         names = [*schema.names, *Names.of(self.graph.coordinates, None, "diff").times, "diff"]
         found = DiskUpdates(

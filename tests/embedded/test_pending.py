@@ -13,7 +13,7 @@ from tidemill.dataflow.lattice import Antichain, join_closure, lub
 from tidemill.renderer.embedded.operators.keyed import KeyedOperator, next_rounds
 from tidemill.renderer.embedded.schedule import Port
 from tidemill.renderer.embedded.trace import pending as waiting_module
-from tidemill.renderer.embedded.trace.pending import Waiting
+from tidemill.renderer.embedded.trace.pending import PendingUpdates
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.testing import check_equivalent, shuffled, time_by_time, updates
 
@@ -41,7 +41,7 @@ def test_what_is_due_comes_out_and_the_rest_stays(small, users, weights):
     @settings(max_examples=80)
     @given(steps)
     def check(script):
-        held, upper, model = Waiting(1, users, weights), Antichain.minimum(users), []
+        held, upper, model = PendingUpdates(1, users, weights), Antichain.minimum(users), []
         for new, frontier, taken in script:
             moved = upper.join(Antichain(frontier)) if frontier else upper
             columns = [(k, *t, d)[: 1 + users + weights] for k, t, d in new if moved.beyond(t) or upper.beyond(t)]
@@ -58,44 +58,44 @@ def test_what_is_due_comes_out_and_the_rest_stays(small, users, weights):
                 upper, model = moved, [whole[:, late]]
             else:
                 held.state = state
-            assert summed(held.blocks()) == summed(model)
-            assert bool(held) == bool(held.blocks())
+            assert summed(held.arrays()) == summed(model)
+            assert bool(held) == bool(held.arrays())
 
     check()
 
 
 @pytest.mark.parametrize("users", [1, 2])
 def test_what_is_not_due_is_not_looked_at(users):
-    held = Waiting(1, users, 1)
+    held = PendingUpdates(1, users, 1)
     for i in range(3000):  # one at a time, as epochs of one row bring them
         held.add(np.array([[i], *[[5000 + i * 7919 % 3001]] * users, [1]]))
         assert held.take_due(Antichain([(i,) * users])) is None
     assert held.size == 3000
-    assert len(held.blocks()) < 40  # and not a block for each
-    before = held.looked_at
+    assert len(held.arrays()) < 40  # and not a block for each
+    before = held.compared
     for i in range(1000):
         assert held.take_due(Antichain([(3000 + i,) * users])) is None
-    assert held.looked_at == before
+    assert held.compared == before
 
 
 @pytest.mark.parametrize("users", [1, 2])
 def test_a_step_looks_at_about_what_is_due(users):
-    held, n = Waiting(1, users, 1), 20_000
+    held, n = PendingUpdates(1, users, 1), 20_000
     held.add(np.array([np.arange(n), *[np.arange(n)] * users, np.ones(n, np.int64)]))
     held.take_due(Antichain([(0,) * users]))
-    before = held.looked_at
+    before = held.compared
     for i in range(1, 1001):
         due = held.take_due(Antichain([(i,) * users]))
         assert due is not None
         assert due[0].tolist() == [i - 1]
-    assert held.looked_at - before < 1000 * 2 * waiting_module.LEAF  # of twenty million
+    assert held.compared - before < 1000 * 2 * waiting_module.LEAF  # of twenty million
 
 
 def test_memory_of_what_has_gone_is_given_up():
-    held, n = Waiting(0, 1, 1), 10_000
+    held, n = PendingUpdates(0, 1, 1), 10_000
     held.add(np.array([np.arange(n), np.ones(n, np.int64)]))
     held.take_due(Antichain([(n - 300,)]))
-    bases = {id(block.base): block.base for block in held.blocks() if block.base is not None}
+    bases = {id(block.base): block.base for block in held.arrays() if block.base is not None}
     assert sum(base.size for base in bases.values()) < 2 * 2 * 1000
 
 
@@ -103,16 +103,16 @@ def test_a_steps_work_does_not_grow_with_what_waits():
     flow = new_flow()
     flow.output("o", flow.input("a", KV).delay(lambda t: t + 1000 + t * 7919 % 500).count("n"))
     run = flow.start()
-    waiting = [p.waiting for o in run.compiled.operators.values() for p in o.ports]
+    waiting = [p.pending for o in run.compiled.operators.values() for p in o.ports]
     for i in range(500):
         run.insert("a", [(i, i)])
         run.advance()
-    before = sum(w.looked_at for w in waiting)
+    before = sum(w.compared for w in waiting)
     for i in range(100):
         run.insert("a", [(i, i)])
         run.advance()
-    assert sum(o.waiting for o in run.metrics()) == 600
-    assert sum(w.looked_at for w in waiting) - before < 100 * 20
+    assert sum(o.pending for o in run.metrics()) == 600
+    assert sum(w.compared for w in waiting) - before < 100 * 20
 
 
 def test_a_step_that_fails_leaves_waiting_what_waited():
@@ -124,7 +124,7 @@ def test_a_step_that_fails_leaves_waiting_what_waited():
     for _ in range(2):
         with pytest.raises(tm.errors.ExpressionError):
             run.advance_to(4)
-    assert sum(o.waiting for o in run.metrics()) == 2
+    assert sum(o.pending for o in run.metrics()) == 2
 
 
 # -- joins whose inputs are apart ------------------------------------------------------------------------------------

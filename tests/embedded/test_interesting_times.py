@@ -1,4 +1,4 @@
-"""Active times, sums and corrections in their three forms, against the definition."""
+"""Interesting times, sums and corrections in their three forms, against the definition."""
 
 import numpy as np
 import pytest
@@ -7,24 +7,24 @@ from hypothesis import strategies as st
 
 from tidemill.dataflow.lattice import Antichain, less_equal, lub
 from tidemill.renderer.embedded.operators.interesting_times import (
-    PartialActive,
+    PartiallyOrderedTimes,
     Seeds,
-    SingleActive,
-    TotalActive,
-    find_active,
+    SingleTime,
+    TotallyOrderedTimes,
+    find_interesting_times,
 )
 
 
 def closed(seeds, base, upper):
     """Return what joins of seeds with each other and the base reach, and what of it lies beyond ``upper``."""
     reached = set(seeds)
-    late = set()
+    pending = set()
     while True:
         joined = {lub(s, t) for s in reached for t in reached | set(base) | set(seeds)}
-        late |= {t for t in joined if upper.beyond(t)}
+        pending |= {t for t in joined if upper.beyond(t)}
         grown = reached | {t for t in joined if not upper.beyond(t)}
         if grown == reached:
-            return reached, late
+            return reached, pending
         reached = grown
 
 
@@ -37,7 +37,7 @@ def seeds_of(count, keys, times):
 
 
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
-def test_active_times(coordinates):
+def test_interesting_times(coordinates):
     time = st.tuples(*[st.integers(0, 3)] * coordinates)
     keyed = st.tuples(st.integers(0, 2), time)
 
@@ -46,7 +46,7 @@ def test_active_times(coordinates):
         seeds = [(k, data.draw(time)) for k in range(3)] + more_seeds
         # Seeds are never beyond the frontier, as they are in the interval of the step.
         upper = Antichain([(5,) * coordinates]) if coordinates == 1 else data.draw(uppers(seeds, coordinates))
-        active, late_keys, late = find_active(
+        interesting, pending_keys, pending = find_interesting_times(
             seeds_of(3, np.array([k for k, _ in seeds]), block([t for _, t in seeds], coordinates)),
             np.array([k for k, _ in base], np.int64),
             block([t for _, t in base], coordinates),
@@ -57,11 +57,14 @@ def test_active_times(coordinates):
             reached, beyond = closed({t for k, t in seeds if k == key}, {t for k, t in base if k == key}, upper)
             want |= {(key, t) for t in reached}
             owed |= {(key, t) for t in beyond}
-        got = [(k, tuple(t)) for k, t in zip(active.keys.tolist(), active.times.T.tolist())]
+        got = [(k, tuple(t)) for k, t in zip(interesting.keys.tolist(), interesting.times.T.tolist())]
         assert sorted(want) == got
-        assert {(k, tuple(t)) for k, t in zip(late_keys.tolist(), late.T.tolist())} == owed
+        assert {(k, tuple(t)) for k, t in zip(pending_keys.tolist(), pending.T.tolist())} == owed
         check_sums(
-            active, got, [e for e in entries if not isinstance(active, SingleActive) or below(got, e)], coordinates
+            interesting,
+            got,
+            [e for e in entries if not isinstance(interesting, SingleTime) or below(got, e)],
+            coordinates,
         )
 
     check()
@@ -73,25 +76,25 @@ def uppers(seeds, coordinates):
     return free.filter(lambda a: not any(a.beyond(t) for _, t in seeds)) | st.just(Antichain())
 
 
-def below(active, entry):
-    return all(less_equal(entry[1], t) for k, t in active if k == entry[0])
+def below(interesting, entry):
+    return all(less_equal(entry[1], t) for k, t in interesting if k == entry[0])
 
 
-def check_sums(active, points, entries, coordinates):
+def check_sums(interesting, points, entries, coordinates):
     keys = np.array([k for k, _ in entries], np.int64)
     times = block([t for _, t in entries], coordinates)
     amounts = np.arange(1, len(entries) + 1)
     seen = [{e for e, (k, t) in enumerate(entries) if k == key and less_equal(t, at)} for key, at in points]
-    sums = active.sums(keys, times, amounts[None])[0]
+    sums = interesting.sums(keys, times, amounts[None])[0]
     assert sums.tolist() == [sum(e + 1 for e in s) for s in seen]
-    at, which = active.pairs(keys, times)
+    at, which = interesting.pairs(keys, times)
     assert sorted(zip(at.tolist(), which.tolist())) == sorted((a, e) for a, s in enumerate(seen) for e in s)
     # What is put in and taken out must accumulate to what is wanted: here the point's own number, less all entries
     # seen.
     change = np.zeros(len(points), np.int64)
-    to, source, factor = active.of_wanted()
+    to, source, factor = interesting.coefficients()
     np.add.at(change, to, factor * (source + 1))
-    to, source, factor = active.of_had(keys, times)
+    to, source, factor = interesting.retractions(keys, times)
     np.subtract.at(change, to, factor * amounts[source])
     for a, (key, at) in enumerate(points):
         total = sum(c for c, (k, t) in zip(change.tolist(), points) if k == key and less_equal(t, at))
@@ -103,7 +106,7 @@ def test_the_three_forms_are_met():
     one, two = block([(0,)], 1), block([(0,), (1,)], 1)
     incomparable = block([(0, 1), (1, 0)], 2)
     kinds = {
-        type(find_active(seeds_of(1, np.zeros(t.shape[1], int), t), nothing, t[:, :0], Antichain())[0])
+        type(find_interesting_times(seeds_of(1, np.zeros(t.shape[1], int), t), nothing, t[:, :0], Antichain())[0])
         for t in (one, two, incomparable)
     }
-    assert kinds == {SingleActive, TotalActive, PartialActive}
+    assert kinds == {SingleTime, TotallyOrderedTimes, PartiallyOrderedTimes}
