@@ -111,7 +111,7 @@ def test_a_steps_work_does_not_grow_with_what_waits():
     for i in range(100):
         run.insert("a", [(i, i)])
         run.advance()
-    assert sum(o.pending for o in run.metrics()) == 600
+    assert sum(o.waiting for o in run.metrics()) == 600
     assert sum(w.compared for w in waiting) - before < 100 * 20
 
 
@@ -124,7 +124,7 @@ def test_a_step_that_fails_leaves_waiting_what_waited():
     for _ in range(2):
         with pytest.raises(tm.errors.ExpressionError):
             run.advance_to(4)
-    assert sum(o.pending for o in run.metrics()) == 2
+    assert sum(o.waiting for o in run.metrics()) == 2
 
 
 # -- joins whose inputs are apart ------------------------------------------------------------------------------------

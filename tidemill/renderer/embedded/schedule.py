@@ -1,9 +1,9 @@
-"""Who runs when: operators, the ports where their updates wait, and the rounds of loops.
+"""Which operator runs when: ports, where updates are queued for it, and the rounds of loops.
 
 A step goes through the operators once, in topological order, running those with work. A loop is one place in that
 order: it repeats rounds, each handling exactly the updates at one iteration across all user times of the step, until
-nothing is queued. What lies at a later iteration waits in its port for that round, what lies beyond the operator's
-frontier for the step whose interval contains it.
+nothing is queued. Updates at a later iteration stay in their port until that round; those beyond the operator's
+frontier are pending there until the step whose interval contains them.
 """
 
 from __future__ import annotations
@@ -33,32 +33,33 @@ Round: TypeAlias = tuple[int, ...]
 
 
 class Schedule:
-    """What the operators of a run share: the shape of times, what the current step touched, who holds updates back."""
+    """What the operators of a run share: the shape of times, the transaction of the current step, pending updates."""
 
     def __init__(self, users: int, frontier_of: Callable[[Node], Frontier]) -> None:
         self.users = users
         self.frontier_of = frontier_of
         self.checks_frontiers = False
-        """Whether updates may come to an operator that are beyond its frontier, so that each has to be looked at."""
+        """Whether updates beyond an operator's frontier may come to it, so that all have to be compared with it."""
         self.frontiers_differ = False
         """Whether operators differ in their frontiers, before or after the current step."""
         self.transaction = Transaction()
         """What the current step has changed."""
         self.pending: dict[Port, None] = {}
+        """The ports with pending updates."""
 
 
 class Frontier:
-    """The user frontier of operators that the same inputs reach in the same way."""
+    """The user frontiers of operators that the same inputs reach in the same way: a step goes from lower to upper."""
 
     def __init__(self, least: Antichain) -> None:
         self.upper = least
-        """Up to where the current step goes."""
+        """The times of the current step are not beyond it."""
         self.lower = least
-        """Up to where the last step went: from there on readers of state ask about times."""
+        """Where the last step ended: readers of state ask about times beyond it."""
 
 
 class Region:
-    """A scope at work: its operators and inner loops by their places, and those of them that have work."""
+    """A scope at run time: its operators and inner loops, in topological order, and which of them have work."""
 
     def __init__(self, schedule: Schedule, parent: Region | None, place: float) -> None:
         self.schedule = schedule
@@ -84,12 +85,12 @@ class Region:
             heapq.heappush(self._heap, item.place)
 
     def await_round(self, loops: Round, port: Port) -> None:
-        """Have a port get what waits there for a round when that round comes."""
+        """Have a port begin a round, with the updates that are queued there for it, when that round comes."""
         self._due.setdefault(loops, []).append(port)
         self._announce(loops)
 
     def _announce(self, loops: Round) -> None:
-        """Have a round run here, and the rounds around it, as far out as they are not running."""
+        """Schedule a round here, and the rounds around it, as far out as they are not running."""
         if self.parent is None:
             return
         outside = loops[:-1]
@@ -146,16 +147,16 @@ class Region:
 
 
 class Port:
-    """Where updates to an operator wait: for its turn, for a later round, for a later step."""
+    """The updates queued for an operator: for its turn, for a later round, or pending for a later step."""
 
     __slots__ = ("_later", "_now", "codes", "consolidated", "index", "operator", "pending")
 
     def __init__(self, operator: Operator, codes: int, weights: int = 1) -> None:
         self.operator = operator
         self.codes = codes
-        """How many rows of codes its blocks have; those of the time follow."""
+        """How many rows of codes updates have; those of the time follow."""
         self.consolidated = False
-        """Whether each block that is put here is consolidated; several together need not be."""
+        """Whether each array that is put here is consolidated; several together need not be."""
         self._now: list[UpdateArray] = []
         self._later: dict[Round, list[UpdateArray]] = {}
         self.pending = PendingUpdates(codes, operator.schedule.users, weights)
@@ -240,22 +241,22 @@ class Port:
         updates = consolidated(updates)
         return updates if updates.shape[1] else None
 
-    # -- waiting for a later step ---------------------------------------------------------------------------------
+    # -- pending for a later step ----------------------------------------------------------------------------------
 
     def postpone(self, updates: UpdateArray) -> None:
-        """Keep updates of the current step for a later one."""
+        """Have updates of the current step pending for a later one."""
         self.operator.schedule.transaction.join(self, self.pending.state)
         self.defer(updates)
         if self.index is not None:
             self.index.append(updates)
 
     def defer(self, updates: UpdateArray) -> None:
-        """Keep updates for a later step, whatever becomes of the current one."""
+        """Have updates pending for a later step, whatever becomes of the current one."""
         self.pending.add(updates)
         self.operator.schedule.pending[self] = None
 
     def refill(self, updates: UpdateArray | None) -> None:
-        """Keep these updates for a later step, and no others."""
+        """Have these updates pending, and no others."""
         self.pending.state = ((), ())
         if updates is not None:
             self.defer(updates)
@@ -265,11 +266,11 @@ class Port:
                 self.index.refill(updates)
 
     def outstanding(self) -> list[UpdateArray]:
-        """Return all that waits for a later round or a later step."""
+        """Return all updates of later rounds and later steps."""
         return [*self.pending.arrays(), *(updates for arrays in self._later.values() for updates in arrays)]
 
     def release(self) -> None:
-        """Move into the current step what is no longer beyond the operator's frontier."""
+        """Move pending updates into the current step that are not beyond the operator's frontier any more."""
         self.operator.schedule.transaction.join(self, self.pending.state)
         due = self.pending.take_due(self.operator.frontier.upper)
         if not self.pending:
@@ -297,7 +298,7 @@ class Port:
         """Nothing is left to do."""
 
     def rollback(self, state: PendingState) -> None:
-        """Have wait for a later step what did when this was the state."""
+        """Have the pending updates there were in this state."""
         self.pending.state = state
         if self.pending:
             self.operator.schedule.pending[self] = None
@@ -308,10 +309,10 @@ class Port:
 
 
 class Operator:
-    """A node at work. Subclasses take what is in their ports when they are run, and emit what follows from it."""
+    """A node at run time. Subclasses take the updates in their ports when they are run, and emit what follows."""
 
     consolidated = False
-    """Whether each block it emits is consolidated, and all of one round."""
+    """Whether each array it emits is consolidated, and all of one round."""
 
     def __init__(self, node: Node, region: Region, codes: tuple[int, ...]) -> None:
         self.node = node
@@ -348,15 +349,15 @@ class Operator:
             port.clear()
 
     def since(self) -> Antichain:
-        """Return from where on this operator asks about times."""
+        """Return the frontier up to which times may be compacted: this operator asks about none before it."""
         return self.frontier.lower
 
     def spines(self) -> dict[str, Spine]:
-        """Return the operator's state, by name."""
+        """Return the operator's traces, by name."""
         return {}
 
     def drop_state(self) -> None:
-        """Let go of everything held: nobody will ask for it."""
+        """Hold nothing any more: nobody will ask for it."""
         for store in self.spines().values():
             store.clear()
         for port in self.ports:
@@ -365,7 +366,7 @@ class Operator:
         self.drop_derived()
 
     def drop_derived(self) -> None:
-        """Drop what was worked out of the stores, which were given other contents."""
+        """Drop state derived from the traces, such as indexes, since these were given other contents."""
 
     @property
     def state_rows(self) -> int:

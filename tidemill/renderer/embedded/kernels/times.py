@@ -1,4 +1,4 @@
-"""Kernels on the time rows of blocks: which are beyond a frontier, and compaction to one."""
+"""Kernels on the time rows of updates: which are beyond a frontier, and compaction to one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def beyond(times: Times, frontier: Antichain) -> Bools:
 
 
 def advance(updates: UpdateArray, first: int, users: int, frontier: Antichain) -> UpdateArray:
-    """Return the block with its user times, rows ``first`` on, replaced by their representatives for a frontier."""
+    """Return updates with their user times, rows ``first`` on, replaced by their representatives for a frontier."""
     result = updates.copy()
     advance_times(result[first : first + users], frontier)
     return result

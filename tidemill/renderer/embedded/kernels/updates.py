@@ -1,6 +1,6 @@
-"""Blocks of updates, and the kernels that sort, group and consolidate them.
+"""Arrays of updates, and the kernels that sort, group and consolidate them.
 
-A block is a matrix of int64, a column for each update: first the codes of the row's values, then the coordinates of its
+Updates are a matrix of int64, a column for each: first the codes of the row's values, then the coordinates of its
 time, then its weights (one diff, unless an operator keeps several sums). Equal values have equal codes, so kernels
 never ask what a code stands for. One matrix rather than an array a column makes an operator a handful of NumPy calls,
 which is what a step of one row costs.
@@ -86,7 +86,7 @@ def _unlike(codes: Codes, order: Ints, new: Bools) -> Ints:
 
 
 def consolidated(updates: UpdateArray, weights: int = 1) -> UpdateArray:
-    """Return the block with the weights of equal rows at equal times added up, less those that come to nothing."""
+    """Return updates with the weights of equal rows at equal times added up, less those that come to nothing."""
     n = updates.shape[1]
     if n == 0:
         return updates
@@ -103,10 +103,10 @@ def consolidated(updates: UpdateArray, weights: int = 1) -> UpdateArray:
 def consolidated_by(
     keys: Ints, updates: UpdateArray, others: slice | list[int], weights: int, *, runs: bool = False
 ) -> tuple[Ints, UpdateArray]:
-    """Return the block sorted by its keys' hashes, which it returns too, and consolidated.
+    """Return updates consolidated and sorted by the hashes of their keys, after these hashes.
 
     ``others`` are the rows, weights aside, that tell updates of one key apart. With ``runs`` it is expected to be a few
-    sorted blocks side by side, which are merged, several times faster than sorted.
+    sorted arrays side by side, which are merged, several times faster than sorted.
     """
     if not len(keys):
         return keys, updates
@@ -190,7 +190,7 @@ def indices(keys: Codes, sought: Codes) -> Ints:
 
 
 def stacked(arrays: list[UpdateArray]) -> UpdateArray:
-    """Return the blocks side by side."""
+    """Return arrays side by side."""
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=1)
 
 

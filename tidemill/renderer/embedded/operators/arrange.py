@@ -25,7 +25,7 @@ class ArrangeOperator(Operator):
         layout = UpdateLayout(node.keys, types, node.scope.coordinates, self.schedule.users)
         self.spine = Spine(layout, self.since, self.schedule.transaction)
         self.before = self.spine.view
-        """What the spine held before the latest updates."""
+        """The view of the spine before the latest updates."""
         self.readers: list[Operator] = []
 
     def run(self) -> None:
@@ -35,7 +35,7 @@ class ArrangeOperator(Operator):
             self.emit(updates, self.region.now)
 
     def since(self) -> Antichain:
-        """Return what the reader furthest behind asks about."""
+        """Return the meet of the frontiers of all readers, so that none asks about times before it."""
         since = self.frontier.lower
         for reader in self.readers:
             since = since.meet(reader.frontier.lower)

@@ -19,7 +19,7 @@ __all__ = ["InputOperator", "OutputOperator"]
 
 
 class InputOperator(Operator):
-    """Input: updates wait here until their times close. A constant's are there from the start."""
+    """Input: updates are pending here until their times close. A constant's are there from the start."""
 
     consolidated = True
 
@@ -32,11 +32,11 @@ class InputOperator(Operator):
             self.queue(Queued(list(node.rows), least, 1))
 
     def queue(self, queued: Queued) -> None:
-        """Keep updates until their times close."""
+        """Have updates pending until their times close."""
         self.ports[0].defer(self._updates(queued))
 
     def discard(self) -> None:
-        """Forget the updates that wait."""
+        """Drop the pending updates."""
         self.ports[0].refill(None)
 
     def _updates(self, queued: Queued) -> UpdateArray:
@@ -48,7 +48,7 @@ class InputOperator(Operator):
         return updates
 
     def take_step_updates(self) -> UpdateArray | None:
-        """Return the updates of the current step, for whoever takes them to see that they are emitted."""
+        """Return the updates of the current step; whoever takes them has them emitted."""
         updates = self.ports[0].take_consolidated()
         if updates is not None:
             self.records_in += updates.shape[1]
@@ -67,7 +67,7 @@ class OutputOperator(Operator):
         self.schema: Schema = node.schema
         super().__init__(node, region, (len(self.schema),))
         self.readers_since = self.frontier.lower
-        """From where on times stay distinguishable for those who read the output."""
+        """Times beyond it stay distinguishable for those who read the output."""
         types = [f.dtype for f in self.schema]
         columns = tuple(range(len(types)))
         users = self.schedule.users
@@ -87,7 +87,7 @@ class OutputOperator(Operator):
         self.publish(updates)
 
     def publish(self, updates: UpdateArray) -> None:
-        """Have these updates of the current step read by those who follow the output."""
+        """Publish updates of the current step to those who read the output's changes."""
         self.records_out += updates.shape[1]
         if self.has_followers or self._changes is not False:
             self.schedule.transaction.join(self, len(self.unread))

@@ -63,10 +63,10 @@ class JoinOperator(Operator):
             self.emit(updates, self._common_round(updates))
 
     def _retract_unmet(self, new: list[UpdateArray | None], found: list[UpdateArray]) -> None:
-        """Where frontiers differ, the arrangements hold updates that this operator has not been given yet.
+        """Where frontiers differ, the arrangements hold updates that are still pending for this operator.
 
-        What was found with those is taken out again: they will meet the other side when they come. Taken out exactly,
-        since joining is bilinear.
+        What was found with those is retracted: they will meet the other side when they come. That is exact, since
+        joining is bilinear.
         """
         unmet: list[UpdateArray] = []
         for side in (0, 1):

@@ -1,4 +1,4 @@
-"""What operators that look at whole groups have in common: which keys and times a round has to look at."""
+"""Operators that look at whole groups: the keys and interesting times of a round."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Stored(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a keyed operator has to do in a round.
+    """What a keyed operator has to do in a round: its new updates, its keys, and the seeds of interesting times.
 
-    Seeds are the times of the raw new batch, which come first and one for one, and the pending times that are due, of
-    which some may be there twice. Consolidating the batch within itself makes fewer of them, and is a saving only.
+    Seeds are the times of the new updates, which come first and one for one, and the pending interesting times that are
+    due, of which some may be there twice. Consolidating the new updates makes fewer of them, and is a saving only.
     """
 
     keys: Codes
-    """The keys to look at, each once."""
+    """The keys of the new updates and the seeds, each once."""
     owner: Ints
     """For each seed the number of its key; every key has one."""
     times: Times
@@ -52,7 +52,7 @@ class Work(NamedTuple):
 class KeyedOperator(Operator):
     """An operator whose output at a time depends on all of a key's updates up to it.
 
-    Its second port holds pending times: keys and times at which the output may have to change although no input does.
+    Its second port has pending interesting times: keys, and times at which the output may change though no input does.
     """
 
     def __init__(self, node: Node, region: Region, codes: int, keys: tuple[int, ...]) -> None:
@@ -92,8 +92,8 @@ class KeyedOperator(Operator):
     def interesting_times(self, work: Work, stored: list[Stored]) -> tuple[InterestingTimes, list[Stored]]:
         """Return the interesting times of this round, and of the stored updates those visible in it.
 
-        ``stored`` are all updates of the keys, of input and output. Where there are some of later iterations, the next
-        such round is put on record; and so are times beyond the frontier, for a later step.
+        ``stored`` are all updates of the keys, of input and output. Where there are some of later iterations, the keys
+        are scheduled for the next such round; interesting times beyond the frontier become pending for a later step.
         """
         users = self.schedule.users
         visible = [self._visible(s) for s in stored]
@@ -121,11 +121,11 @@ class KeyedOperator(Operator):
         return Stored(stored.owner.take(which), stored.updates.take(which, axis=1), stored.codes)
 
     def _schedule_rounds(self, work: Work, stored: list[Stored]) -> None:
-        """Have each key looked at, at the times of its seeds, in the next rounds where they meet its stored updates.
+        """Schedule each key, at the times of its seeds, for the next rounds where they meet its stored updates.
 
-        A seed has to be looked at in every round that is the join of this one with stored updates of later iterations.
-        It is passed on to the least of these rounds only, which pass it on in turn. So a key whose trajectory goes on
-        for many rounds owes one at a time, not all of them in each.
+        A seed is interesting in every round that is the join of this one with stored updates of later iterations. It is
+        passed on to the least of these rounds only, which pass it on in turn. So a key whose trajectory goes on for
+        many rounds is scheduled for one at a time, not for all of them in each.
         """
         owner = stored[0].owner if len(stored) == 1 else np.concatenate([s.owner for s in stored])
         loops = stacked([self._loops(s.updates, s.codes) for s in stored])
@@ -153,7 +153,7 @@ class KeyedOperator(Operator):
         return out
 
     def fill_times(self, out: UpdateArray, codes: int, interesting: InterestingTimes, which: Ints) -> None:
-        """Write the times of these interesting times into the time rows of a block."""
+        """Write these interesting times into the time rows of updates."""
         users = self.schedule.users
         out[codes : codes + users] = interesting.times_at(which)
         for i, now in enumerate(self.region.now or ()):

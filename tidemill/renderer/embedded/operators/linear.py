@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# -- wires: what needs no turn of its own, but is done as updates pass -----------------------------------------------
+# -- wires: operators without a turn of their own, applied as updates pass --------------------------------------------
 
 
 class Wire(Operator):
@@ -123,7 +123,7 @@ def is_projection(node: Map) -> bool:
 
 
 class _Columns:
-    """The Arrow columns of a block, decoded when an expression asks for them."""
+    """The Arrow columns of updates, decoded when an expression asks for them."""
 
     def __init__(self, schema: Schema, updates: UpdateArray, interner: Interner) -> None:
         self._schema = schema

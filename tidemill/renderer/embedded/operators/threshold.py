@@ -33,7 +33,7 @@ class ThresholdOperator(KeyedOperator):
         layout = UpdateLayout(columns, types, self._coordinates, self.schedule.users, weights=2)
         self._spine = Spine(layout, self.since, self.schedule.transaction)
         self._output_rows = np.array([*range(len(columns) + self._coordinates), -1])
-        """The rows of what is stored that make up what went out."""
+        """The rows of the spine's updates that are an update of the output."""
         self._user = node if isinstance(node, Threshold) and node.function is not None else None
 
     def run(self) -> None:

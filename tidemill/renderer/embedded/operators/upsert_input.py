@@ -1,4 +1,4 @@
-"""Inputs with a key: writes that wait for their times, and the rows that they are written over, as an arrangement."""
+"""Inputs with a key: pending writes, and the current row of each key, as an arrangement."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class UpsertInputOperator(InputOperator):
         return self._next - count
 
     def number_after(self, number: int) -> None:
-        """Have numbers to come be greater than this one."""
+        """Give out only numbers greater than this one from now on."""
         self._next = max(self._next, number + 1)
 
     def write(self, writes: Writes, number: int | None = None) -> None:
-        """Keep writes until their times close. With ``number``, which all have, they were made when it was given."""
+        """Have writes pending until their times close. With ``number``, that is the number of all."""
         k, n = self._width, len(writes)
         if n == 1 and writes.puts is True and isinstance(writes.rows, list) and isinstance(writes.times, tuple):
             # What services write: a row, in Python.
@@ -84,7 +84,7 @@ class UpsertInputOperator(InputOperator):
         self.ports[0].defer(updates)
 
     def inject(self, updates: UpdateArray) -> None:
-        """Have updates of the current step emitted that were taken, or worked out elsewhere."""
+        """Have updates emitted in the current step that were taken, or made elsewhere."""
         self._injected = updates
         self.region.wake(self)
 

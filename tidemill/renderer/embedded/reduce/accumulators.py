@@ -1,4 +1,4 @@
-"""What a Reduce by aggregates keeps of its input, each part a state of its own."""
+"""Accumulators: what a Reduce keeps of its input for each key, each a spine of its own."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Shape(NamedTuple):
 
 
 class Accumulator:
-    """A spine of what is kept for each key."""
+    """A spine of what is accumulated for each key."""
 
     def __init__(self, shape: Shape, more: Sequence[DType | None], weights: int) -> None:
         self.node = shape.node
@@ -99,11 +99,11 @@ class Accumulator:
         self.spine = Spine(layout, shape.since, shape.schedule.transaction)
 
     def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
-        """Return what of new updates is kept, and the numbers of their keys."""
+        """Return what new updates come to here, and the numbers of their keys."""
         raise NotImplementedError
 
     def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> Stored:
-        """Return all of the keys' updates; keep the new ones."""
+        """Return all of the keys' updates, the new ones included, which are appended."""
         found, stored = self.spine.find(keys)
         if not new.shape[1]:
             return Stored(found, stored, self.codes)
@@ -131,11 +131,11 @@ class Accumulator:
         return some, summed.take(some, axis=1)
 
     def drop_derived(self) -> None:
-        """Drop what was worked out of the spine, which was given other updates."""
+        """Drop state derived from the spine, which was given other updates."""
 
 
 class LimbSums(Accumulator):
-    """Exact sums of something worked out of each value of a column, as limbs by place, which add up like integers."""
+    """Exact sums of a function of each value of a column, as limbs by place, which add up like integers."""
 
     def __init__(self, column: int, input_width: int, shape: Shape) -> None:
         super().__init__(shape, [None], 1)

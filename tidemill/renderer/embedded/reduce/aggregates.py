@@ -1,7 +1,7 @@
-"""Aggregates of groups, from sums that are kept for each key.
+"""Aggregates of groups, from what is accumulated for each key.
 
-Four kinds of state, each a spine of its own: sums of whole numbers as weights (count, sum, avg), sums of floats in
-exact limbs, the values themselves with their counts (min, max), and rows with their counts (first, last, list).
+Four kinds of accumulators: sums of whole numbers as weights (count, sum, avg), sums of floats in exact limbs, the
+values themselves with their counts (min, max), and rows with their counts (first, last, list).
 """
 
 from __future__ import annotations

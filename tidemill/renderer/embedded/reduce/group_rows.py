@@ -1,4 +1,4 @@
-"""Some columns of a group's rows, with their counts: what min, max and the first rows are found in."""
+"""Some columns of the rows of groups, with their counts: what min, max and the first rows are found in."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ __all__ = ["GroupRows"]
 TRUE: Final = 1
 """The code of true."""
 INDEXED_FROM: Final = 2048
-"""Updates of a group from which on holding it in order beats looking through it."""
+"""Updates of a group from which on an index of it in order beats looking through it."""
 
 
 class GroupRows(Accumulator):
     """The rows of groups.
 
-    Where times are of one coordinate and no loop is around, no large group is looked through. A group that has grown
-    large is from then on held in order as well, and a change to it costs a search. The others are looked through, many
-    at once, which is cheaper as long as they are small.
+    Where times are of one coordinate and no loop is around, a group that has grown large is from then on indexed in
+    order as well, and a change to it costs a search. The others are looked through, many at once, which is cheaper as
+    long as they are small.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class GroupRows(Accumulator):
         self._condition = condition
         """A column that is true in those rows that take part; None where all do."""
         self._named = [self.columns.index(c) for c in (self.columns if named is None else named)]
-        """Which of the columns are told of a row that cannot be."""
+        """Which of the columns an error names a row by."""
         self._can_index = shape.schedule.users == 1 and shape.coordinates == 1
         self.index = OrderIndex(shape.width, RowOrder(order, interner), shape.schedule.transaction)
-        """The large groups in order, up to the last time that was looked at."""
+        """The large groups in order, up to the latest interesting time."""
         self._new = np.empty((self.codes + 2, 0), np.int64)
         self._is_indexed = np.empty(0, np.bool_)
 
@@ -65,7 +65,7 @@ class GroupRows(Accumulator):
         return owner, new.take(rows, axis=0)
 
     def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> Stored:
-        """Return the updates of the small groups; the new ones of the large groups are kept for `advance_index`."""
+        """Return the updates of the groups that are not indexed; the others' new ones are kept for `advance_index`."""
         self._is_indexed = np.zeros(keys.shape[1], np.bool_)
         if not self._can_index:
             return super().gather(keys, owner, new)
@@ -84,35 +84,35 @@ class GroupRows(Accumulator):
         return Stored(small.take(found), updates, self.codes)
 
     def accumulated(self, group: Groups, interesting: InterestingTimes, seen: Stored) -> UpdateArray:
-        """Return the rows of the small groups at each interesting time: its number, the row's columns, the count.
+        """Return the rows of groups not indexed, at each interesting time: its number, the row's columns, the count.
 
         A negative count is an error.
         """
         at, which = interesting.pairs(seen.owner, seen.updates[self.codes : self.codes + self.users])
         rows = seen.updates[self.width : self.codes].take(which, axis=1)
         accumulated = consolidated(np.concatenate((at[None], rows, seen.updates[-1:].take(which, axis=1))))
-        below = (accumulated[-1] < 0).nonzero()[0]
-        if len(below):
-            first, *row, count = accumulated[:, below[0]].tolist()
-            raise self._negative(group, first, row, count)
+        negative = (accumulated[-1] < 0).nonzero()[0]
+        if len(negative):
+            at_first, *row, count = accumulated[:, negative[0]].tolist()
+            raise self._negative(group, at_first, row, count)
         return accumulated
 
     def advance_index(self, group: Groups, interesting: InterestingTimes) -> Iterator[Ints]:
-        """Bring the large groups to each time in turn, and give the interesting times of theirs that are at it."""
-        large = self._is_indexed.take(interesting.keys)
-        if not large.any():
+        """Bring the index to each time in turn, and give the interesting times of its groups that are at it."""
+        indexed = self._is_indexed.take(interesting.keys)
+        if not indexed.any():
             return
         times = interesting.times[0]
-        for time in np.unique(times[large]).tolist():
+        for time in np.unique(times[indexed]).tolist():
             change = self._new.compress(self._new[self.codes] == time, axis=1)
             negative = self.index.apply(np.concatenate((change[: self.codes], change[-1:])))
-            here = (large & (times == time)).nonzero()[0]
+            here = (indexed & (times == time)).nonzero()[0]
             if negative.shape[1]:
                 self._refuse(group, negative[:, 0].tolist(), here)
             yield here
 
     def _add_to_index(self, keys: Codes, before: View) -> None:
-        """Hold these groups in order from now on, as they were before the new updates."""
+        """Index these groups, as they were before the new updates."""
         _, updates = self.spine.find(keys, before)
         self.index.add(keys, np.concatenate((updates[: self.codes], updates[-1:])))
 
@@ -125,5 +125,5 @@ class GroupRows(Accumulator):
         return group.negative(at, [self.columns[i] for i in self._named], [row[i] for i in self._named], count)
 
     def drop_derived(self) -> None:
-        """Begin anew: the spine was given other updates."""
+        """Index no group: the spine was given other updates."""
         self.index.clear()

@@ -58,7 +58,7 @@ class IntegerSums(Accumulator):
                 self._types[a.column] = a.input
                 rows += 4 if long else 2
         self.presummed: UpdateArray | None = None
-        """What the updates of this round come to, where that has been worked out before."""
+        """What the updates of this round add up to, where that is known before."""
         super().__init__(shape, (), rows)
 
     def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
@@ -86,7 +86,7 @@ class IntegerSums(Accumulator):
 
     @property
     def weight_meanings(self) -> list[tuple[str, int | None]] | None:
-        """What each weight is a sum of: rows, values that are there, low and high halves of a column's values.
+        """What each weight is a sum of: rows, values that are not NULL, low and high halves of a column's values.
 
         None where there are limbs of long decimals among them.
         """

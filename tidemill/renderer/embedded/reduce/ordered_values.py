@@ -52,7 +52,7 @@ class OrderedValues(GroupRows):
         return found
 
     def _of_small(self, aggregate: BoundAggregate, rows: UpdateArray, bounds: Ints, group: Groups) -> Ints:
-        """Return an aggregate's codes, of rows sorted by interesting time and order; where each begins is given."""
+        """Return an aggregate's codes, of rows sorted by interesting time and order; each time begins at its bound."""
         assert aggregate.column is not None
         codes, starts, ends = rows[1 + self._rows_of[aggregate.column]], bounds[:-1], bounds[1:]
         if aggregate.function == "list":
@@ -75,7 +75,7 @@ class OrderedValues(GroupRows):
         return np.array(found, np.int64)
 
     def _read_index(self, found: dict[BoundAggregate, Ints], group: Groups, at: int) -> None:
-        """Put in what a large group gives at an interesting time, to which it was brought."""
+        """Put in the values of an indexed group at an interesting time, to which the index was brought."""
         in_order = self.index[tuple(group.codes(at).tolist())]
         for a, result in found.items():
             assert a.column is not None

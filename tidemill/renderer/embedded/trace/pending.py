@@ -1,6 +1,6 @@
-"""Updates that wait for a later step, by their times: a step looks at those that are due, not at all that wait.
+"""Pending updates, at times of later steps: a step looks at those that are due, not at all that are pending.
 
-What comes in is looked at once, when the next frontier is known. What is not due then is laid out in runs of leaves,
+What comes in is compared once, when the next frontier is known. What is not due then is laid out in runs of leaves,
 each leaf with the meet and the join of its times: a leaf whose meet is beyond the frontier has nothing due, one whose
 join is not is due as a whole, and only what lies between is looked at row by row. Runs are of geometrically growing
 size, so that many small batches do not stay small. All of it is immutable, so a step that fails is undone by going back
@@ -39,11 +39,11 @@ class LeafRun(NamedTuple):
 
 
 PendingState: TypeAlias = tuple[tuple[UpdateArray, ...], tuple[LeafRun, ...]]
-"""What came in since a frontier was last looked at, and the rest."""
+"""What came in since the last frontier, and the rest."""
 
 
 class PendingUpdates:
-    """Updates that wait for a later step; see the module. Those of ``weights`` 0 are there or not, with no diff."""
+    """Updates of later steps; see the module. Those of ``weights`` 0 are there or not, with no diff."""
 
     __slots__ = ("_first", "_fresh", "_runs", "_users", "_weights", "compared")
 
@@ -54,14 +54,14 @@ class PendingUpdates:
         self._fresh: list[UpdateArray] = []
         self._runs: tuple[LeafRun, ...] = ()
         self.compared = 0
-        """Updates and leaves compared with a frontier so far."""
+        """How many updates and leaves were compared with a frontier so far."""
 
     def add(self, updates: UpdateArray) -> None:
         """Take updates in."""
         self._fresh.append(updates)
 
     def take_due(self, upper: Antichain) -> UpdateArray | None:
-        """Return the updates that are not beyond a frontier, which are no longer held; None where there are none."""
+        """Return the updates that are not beyond a frontier, which are pending no longer; None where there are none."""
         due: list[UpdateArray] = []
         runs = [self._without_due(run, upper, due) for run in self._runs]
         if self._fresh:
@@ -80,7 +80,7 @@ class PendingUpdates:
 
     @property
     def state(self) -> PendingState:
-        """What is held, to go back to."""
+        """All there is, to go back to."""
         return tuple(self._fresh), self._runs
 
     @state.setter
@@ -93,7 +93,7 @@ class PendingUpdates:
         return sum(updates.shape[1] for updates in self.arrays())
 
     def arrays(self) -> list[UpdateArray]:
-        """Return all there is."""
+        """Return all pending updates."""
         return [*self._fresh, *(leaf for run in self._runs for leaf in run.leaves)]
 
     def __bool__(self) -> bool:
