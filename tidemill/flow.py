@@ -14,7 +14,7 @@ from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import EngineError, TimeError
 from tidemill.renderer.engines import Embedded
 from tidemill.renderer.engines import load as load_run
-from tidemill.renderer.runs.executor import Engine
+from tidemill.renderer.runs.engine import Engine
 from tidemill.renderer.runs.run import Run
 
 if TYPE_CHECKING:

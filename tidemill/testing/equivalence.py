@@ -14,7 +14,7 @@ from tidemill.dataflow.lattice import Antichain, Time, as_time, shown
 from tidemill.dataflow.passes.pipeline import Passes
 from tidemill.errors import StepError, UnknownNameError, did_you_mean
 from tidemill.flow import Dataflow
-from tidemill.renderer.runs.executor import Engine
+from tidemill.renderer.runs.engine import Engine
 from tidemill.renderer.runs.run import Run
 from tidemill.testing.batchings import Batching, Feed, Given, Move, Plan, all_at_once, shuffled, time_by_time
 

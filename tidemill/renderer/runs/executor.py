@@ -1,31 +1,19 @@
-"""What a run needs of an engine, and what it may have beside that: a recorder of steps, a spill store, DataFrames."""
+"""What a run is made of: an executor, and maybe a recorder of steps, a spill store, and DataFrames of an engine."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from tidemill.boundary.results import Rows, Updates
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Output
-from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.queued import Change
 
-if TYPE_CHECKING:
-    from tidemill.renderer.runs.run import Run
-
-__all__ = ["DataFrames", "Engine", "Executor", "Recorder", "SpillStore"]
-
-
-class Engine(Protocol):
-    """What ``flow.start`` takes: something that makes a run of a graph."""
-
-    def start(self, plan: GraphPlan, keep: int) -> Run:
-        """Return a run of a frozen graph, before any input; ``keep`` as for ``flow.start``."""
-        ...
+__all__ = ["DataFrames", "Executor", "Recorder", "SpillStore"]
 
 
 class Executor(Protocol):
@@ -154,5 +142,5 @@ class DataFrames(Protocol):
     def read(self, node: Input, rows: Any, time: Time, sign: int) -> Change:
         """Return its rows, checked, to insert or delete at an open time."""
 
-    def foreach_batch(self, run: Run, name: str, source: str, op: str | None) -> Callable[[Any, int], None]:
-        """Return the function that makes each batch of a stream an epoch of an input."""
+    def require_streams(self) -> None:
+        """Raise `EngineError` where streams of the engine cannot call a function of this process."""

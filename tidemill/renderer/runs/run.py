@@ -174,7 +174,18 @@ class Run:
         if self._dataframes is None:
             msg = "foreach_batch is for streams of Spark: start the run with tm.Spark(spark); others run.deliver(...)"
             raise EngineError(msg)
-        return self._dataframes.foreach_batch(self, name, name if source is None else source, op)
+        self._dataframes.require_streams()
+
+        def take(frame: Any, batch: int) -> None:
+            def put(run: Self) -> None:
+                if op is None:
+                    run.insert(name, frame)
+                else:
+                    run.apply(name, frame.toArrow(), op=op)
+
+            self.deliver(name if source is None else source, batch, put)
+
+        return take
 
     # -- moving on --------------------------------------------------------------------------------------------------
 
