@@ -145,7 +145,7 @@ class Run:
         For sources that deliver again what may have got lost: their batches have numbers that grow, and the step
         commits the batch with its number. Returns False, and does nothing, where this number or a later one of the
         source has been committed. Where anything fails, what ``put`` put in is taken back. The step is ``advance()``,
-        or ``advance_to(advance_to)``.
+        or ``advance_to(advance_to)``. Without durable state numbers are remembered in this process alone.
         """
         advance = self.advance if advance_to is None else lambda: self.advance_to(advance_to)
         return self._stepper.deliver(source, batch, lambda: put(self), advance)
