@@ -1,1 +1,7 @@
-"""A dataflow at work, whichever engine renders it: what is put in, how times close, what is read."""
+"""What users hold, whichever engine is behind it: the one `Run`.
+
+`run` checks names and delegates: `intake` checks what is put in, `frontiers` knows where the inputs and outputs are,
+`stepper` takes steps, `lifecycle` sees that they are whole. `executor` says what a run is made of, `engine` what
+``flow.start`` takes. What goes in: `queued`, `writes`, `deliveries`; what comes out: `metrics`, `step_info`. `failures`
+and `user_functions` are what engines share.
+"""

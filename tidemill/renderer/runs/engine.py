@@ -11,8 +11,8 @@ __all__ = ["Engine"]
 
 
 class Engine(Protocol):
-    """What ``flow.start`` takes: something that makes a run of a graph."""
+    """Something that makes a run of a graph."""
 
     def start(self, plan: GraphPlan, keep: int) -> Run:
-        """Return a run of a frozen graph, before any input; ``keep`` as for ``flow.start``."""
+        """Return a run of a frozen graph, at its start or where saved state says; ``keep`` as for ``flow.start``."""
         ...

@@ -1,9 +1,9 @@
-"""What a run needs of an engine, and what it may have beside that: a recorder of steps, a spill store, DataFrames."""
+"""What a run is made of: an executor, and maybe a recorder of steps, a spill store, and DataFrames of an engine."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from tidemill.dataflow.nodes import Input, Output
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.queued import Change
 
-__all__ = ["BatchTarget", "DataFrames", "Executor", "Recorder", "SpillStore"]
+__all__ = ["DataFrames", "Executor", "Recorder", "SpillStore"]
 
 
 class Executor(Protocol):
@@ -133,13 +133,6 @@ class SpillStore(Protocol):
         """Remove what was in a temporary folder."""
 
 
-class BatchTarget(Protocol):
-    """What numbered batches of a stream are put into: a `Run`."""
-
-    def deliver(self, source: str, batch: int, put: Callable[[Any], object]) -> bool:
-        """Take a batch exactly once."""
-
-
 class DataFrames(Protocol):
     """How DataFrames of an engine come in without passing through this process."""
 
@@ -149,5 +142,5 @@ class DataFrames(Protocol):
     def read(self, node: Input, rows: Any, time: Time, sign: int) -> Change:
         """Return its rows, checked, to insert or delete at an open time."""
 
-    def foreach_batch(self, run: BatchTarget, name: str, source: str, op: str | None) -> Callable[[Any, int], None]:
-        """Return the function that makes each batch of a stream an epoch of an input."""
+    def require_streams(self) -> None:
+        """Raise `EngineError` where streams of the engine cannot call a function of this process."""

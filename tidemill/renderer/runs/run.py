@@ -145,7 +145,7 @@ class Run:
         For sources that deliver again what may have got lost: their batches have numbers that grow, and the step
         commits the batch with its number. Returns False, and does nothing, where this number or a later one of the
         source has been committed. Where anything fails, what ``put`` put in is taken back. The step is ``advance()``,
-        or ``advance_to(advance_to)``.
+        or ``advance_to(advance_to)``. Without durable state numbers are remembered in this process alone.
         """
         advance = self.advance if advance_to is None else lambda: self.advance_to(advance_to)
         return self._stepper.deliver(source, batch, lambda: put(self), advance)
@@ -174,7 +174,18 @@ class Run:
         if self._dataframes is None:
             msg = "foreach_batch is for streams of Spark: start the run with tm.Spark(spark); others run.deliver(...)"
             raise EngineError(msg)
-        return self._dataframes.foreach_batch(self, name, name if source is None else source, op)
+        self._dataframes.require_streams()
+
+        def take(frame: Any, batch: int) -> None:
+            def put(run: Self) -> None:
+                if op is None:
+                    run.insert(name, frame)
+                else:
+                    run.apply(name, frame.toArrow(), op=op)
+
+            self.deliver(name if source is None else source, batch, put)
+
+        return take
 
     # -- moving on --------------------------------------------------------------------------------------------------
 

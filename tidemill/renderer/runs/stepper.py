@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.dataflow.nodes import Input
+from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import StateError, StepError
 from tidemill.renderer.runs.deliveries import Deliveries
 from tidemill.renderer.runs.executor import Executor, Recorder, SpillStore
@@ -110,13 +110,19 @@ class Stepper:
             raise StepError(msg)
         start = perf_counter()
         inputs = self.frontiers.moved(moved)
-        self.lifecycle.change("a step was made final", lambda: self._take(inputs))
+        needed, since = self.frontiers.needed_for(inputs), self.frontiers.since_for(inputs)
+        self.lifecycle.change("a step was made final", lambda: self._take(inputs, needed, since))
+        seconds = perf_counter() - start
         self._between_steps()
-        self._tell(perf_counter() - start)
+        self._tell(seconds)
 
-    def _take(self, inputs: Mapping[Input, Antichain]) -> None:
-        executor, frontiers = self.executor, self.frontiers
-        needed, since = frontiers.needed_for(inputs), frontiers.since_for(inputs)
+    def _take(
+        self,
+        inputs: Mapping[Input, Antichain],
+        needed: Mapping[Input, Antichain],
+        since: Mapping[Output, Antichain],
+    ) -> None:
+        executor = self.executor
         try:
             self._work(needed)
         except BaseException as error:
@@ -130,7 +136,7 @@ class Stepper:
                 self._undo(error)
                 raise
         executor.commit(since)
-        frontiers.settle(inputs, needed, since)
+        self.frontiers.settle(inputs, needed, since)
         self._deliveries.commit()
         self.steps += 1
 

@@ -1,8 +1,8 @@
-"""Spark DataFrames that are put into a run, and the batches of Structured Streaming."""
+"""Spark DataFrames that are put into a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from tidemill.dataflow.lattice import Time, shown
@@ -10,7 +10,6 @@ from tidemill.dataflow.nodes import Input
 from tidemill.dataflow.passes.columns import columns_read
 from tidemill.errors import EngineError
 from tidemill.renderer.durable.start import State
-from tidemill.renderer.runs.executor import BatchTarget
 from tidemill.renderer.runs.intake import checked_change, checked_updates, require_order
 from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.spark.live.incoming import collected_if_few, refuse_ambiguous_keys, written_to_files
@@ -18,7 +17,7 @@ from tidemill.renderer.spark.live.state_files import remove_files
 from tidemill.renderer.spark.session import check_session, is_connected
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 __all__ = ["SparkDataFrames"]
 
@@ -68,23 +67,10 @@ class SparkDataFrames:
             return node.key
         return range(len(node.schema)) if node.unique or node.key else columns_read(self._graph, node)
 
-    def foreach_batch(
-        self, run: BatchTarget, name: str, source: str, op: str | None
-    ) -> Callable[[DataFrame, int], None]:
+    def require_streams(self) -> None:
         if is_connected(self._spark):
             msg = (
                 "foreach_batch: Spark Connect calls the function in a process of its server, where this run is not: "
                 "use a session that is not remote, or number what comes and run.deliver(source, number, put)"
             )
             raise EngineError(msg)
-
-        def take(frame: DataFrame, batch: int) -> None:
-            def put(run: Any) -> None:
-                if op is None:
-                    run.insert(name, frame)
-                else:
-                    run.apply(name, frame.toArrow(), op=op)
-
-            run.deliver(source, batch, put)
-
-        return take
