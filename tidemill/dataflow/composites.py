@@ -19,12 +19,12 @@ from tidemill.expressions.sql_text import to_sql
 __all__ = ["Aggregate", "AntiJoin", "Composite", "OuterJoin", "PartneredJoin", "SemiJoin", "SetOperation", "TopK"]
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Composite(Node):
     """An operator that stands for several. What it is made of is found by its class."""
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class PartneredJoin(Composite):
     """What joins have in common in which it matters whether a row has a partner.
 
@@ -45,7 +45,7 @@ class PartneredJoin(Composite):
         return f"on {keys}{where}" + (", nulls equal" if self.nulls_equal else "")
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class OuterJoin(PartneredJoin):
     """All pairs, and of the left side, the right one or both also the rows without a partner, NULL beside them.
 
@@ -58,17 +58,17 @@ class OuterJoin(PartneredJoin):
         return f"{self.how} {super().describe()}"
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class SemiJoin(PartneredJoin):
     """The left rows that have a partner, each with its own count."""
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class AntiJoin(PartneredJoin):
     """The left rows that have no partner, each with its own count."""
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class SetOperation(Composite):
     """SQL's set operations of two collections with the same columns; NULL is a value like any other.
 
@@ -83,7 +83,7 @@ class SetOperation(Composite):
         return self.operation
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class TopK(Composite):
     """The first rows of each group in an order, as many as make ``count`` copies.
 
@@ -100,7 +100,7 @@ class TopK(Composite):
         return f"{first} of each {by}" if by else first
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Aggregate(Composite):
     """For each group one row: the keys, then the aggregates. Without keys there is one group, and always its row."""
 

@@ -66,7 +66,7 @@ class Limits:
         return f"return_at={self.return_at}" if self.return_at is not None else "no limit"
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Node:
     """An operator. Nodes are compared by identity; ``id`` is their place in the order of making."""
 
@@ -98,7 +98,7 @@ class Node:
         return f"<{self.kind} {self.id} {self.name!r} at {self.site}>"
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Input(Node):
     """Updates from outside; with ``rows``, a constant: these rows from the least time on, and nothing ever after."""
 
@@ -114,7 +114,7 @@ class Input(Node):
         return key or ("unique" if self.unique else "")
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Map(Node):
     """Each row becomes the values of the expressions, at the same time with the same count."""
 
@@ -131,7 +131,7 @@ class Map(Node):
         return ", ".join(name if name == sql.strip("`") else f"{sql} AS {name}" for name, sql in pairs)
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Filter(Node):
     """Keeps the rows for which the predicate is true (not false, not NULL)."""
 
@@ -141,7 +141,7 @@ class Filter(Node):
         return to_sql(self.predicate)
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class FlatMap(Node):
     """Each row becomes the rows that a user's function makes of it; with ``single``, exactly one."""
 
@@ -152,19 +152,19 @@ class FlatMap(Node):
         return getattr(self.function, "__qualname__", type(self.function).__name__)
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Negate(Node):
     """The same rows with negated counts."""
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Concat(Node):
     """The sum of its inputs."""
 
     arity: ClassVar[int | None] = None
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Join(Node):
     """Pairs of rows with equal keys, of two arrangements: times joined, counts multiplied.
 
@@ -182,7 +182,7 @@ class Join(Node):
         return "on " + ", ".join(a if a == b else f"{a} = {b}" for a, b in pairs)
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Reduce(Node):
     """For each key at each time, rows computed from the group's accumulated rows; an empty group gives none.
 
@@ -198,7 +198,7 @@ class Reduce(Node):
         return f"by {keys}: {self.logic.describe()}" if keys else self.logic.describe()
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Threshold(Node):
     """Each row with a new count computed from its accumulated one; without a function, distinct."""
 
@@ -208,12 +208,12 @@ class Threshold(Node):
         return "distinct" if self.function is None else getattr(self.function, "__qualname__", "function")
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Consolidate(Node):
     """The same collection, at most one update for each row and time."""
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Arrange(Node):
     """The same collection, consolidated and indexed by key, for all who can use the index."""
 
@@ -223,7 +223,7 @@ class Arrange(Node):
         return "by " + ", ".join(self.schema.names[i] for i in self.keys)
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Retime(Node):
     """Each update moves forward to a later user time: by fixed steps, or as a monotone function says."""
 
@@ -236,12 +236,12 @@ class Retime(Node):
         return getattr(self.function, "__qualname__", "function")
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Enter(Node):
     """Brings a collection, or an arrangement, into a loop: there from iteration 0, so visible in every one."""
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Leave(Node):
     """Takes a collection out of its loop: the sum over all iterations, which is the loop's limit."""
 
@@ -251,14 +251,14 @@ class Leave(Node):
         return self.limits.describe() if self.limits.return_at is not None else ""
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Variable(Node):
     """What a loop's binding held after the last iteration; nothing in the first one. Its Feedback ties the knot."""
 
     arity: ClassVar[int | None] = 0
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Feedback(Node):
     """Sends changes, consolidated, to its Variable in the next iteration: the only edge that goes back."""
 
@@ -269,14 +269,14 @@ class Feedback(Node):
         return f"to {self.variable.name}, {self.limits.describe()}"
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Inspect(Node):
     """The same collection; a user's function sees each update that passes."""
 
     function: Callable[[Any, Any, int], Any]
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, repr=False)
 class Output(Node):
     """What a run can be asked for by name.
 

@@ -21,6 +21,7 @@ from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.run import Run
+from tidemill.renderer.runs.step_events import OperatorTrace
 from tidemill.renderer.runs.stepper import Stepper
 from tidemill.renderer.runs.writes import Writes
 
@@ -141,6 +142,12 @@ class _HistoryExecutor:
 
     def compact(self) -> int:
         raise NotImplementedError
+
+    def trace(self, *, on: bool) -> None:
+        """Nothing: Spark does not say what its operators do."""
+
+    def take_traces(self) -> Mapping[int, OperatorTrace]:
+        return {}
 
     def metrics(self) -> Metrics:
         return Metrics([])

@@ -22,8 +22,10 @@ from tidemill.renderer.embedded.operators.input_output import OutputOperator
 from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
 from tidemill.renderer.embedded.schedule import Frontier
 from tidemill.renderer.embedded.state import operators_of, save
+from tidemill.renderer.embedded.tracer import Tracer
 from tidemill.renderer.runs.metrics import Metrics, OperatorMetrics
 from tidemill.renderer.runs.queued import Change, Queued
+from tidemill.renderer.runs.step_events import OperatorTrace
 from tidemill.renderer.runs.writes import Writes
 
 __all__ = ["EmbeddedExecutor"]
@@ -105,6 +107,7 @@ class EmbeddedExecutor:
             frontier.upper = frontier.lower
         self.compiled.root.clear()
         schedule.transaction.rollback()
+        self.take_traces()
 
     def tidy(self) -> None:
         """Nothing: steps merge spines little by little."""
@@ -193,6 +196,13 @@ class EmbeddedExecutor:
                     port.index.exert()
             if isinstance(operator, OutputOperator):
                 yield from operator.unread
+
+    def trace(self, *, on: bool) -> None:
+        self.compiled.schedule.tracer = Tracer(len(self.graph.coordinates)) if on else None
+
+    def take_traces(self) -> Mapping[int, OperatorTrace]:
+        tracer = self.compiled.schedule.tracer
+        return {} if tracer is None else tracer.take()
 
     def metrics(self) -> Metrics:
         return Metrics([self._measure(node) for node in self.graph.nodes])

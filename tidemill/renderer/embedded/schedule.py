@@ -19,6 +19,7 @@ from tidemill.renderer.embedded.kernels.times import beyond
 from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated, grouped, stacked
 from tidemill.renderer.embedded.trace.pending import PendingState, PendingUpdates
 from tidemill.renderer.embedded.trace.transaction import Transaction
+from tidemill.renderer.embedded.tracer import Tracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +47,8 @@ class Schedule:
         """What the current step has changed."""
         self.pending: dict[Port, None] = {}
         """The ports with pending updates."""
+        self.tracer: Tracer | None = None
+        """Takes down what operators do, while events are logged."""
 
 
 class Frontier:
@@ -124,11 +127,13 @@ class Region:
 
     def drain(self) -> None:
         """Run whoever has work, in topological order."""
-        heap, items, clock = self._heap, self.items, time.perf_counter
+        heap, items, clock, tracer = self._heap, self.items, time.perf_counter, self.schedule.tracer
         while heap:
             item = items[heapq.heappop(heap)]
             item.queued = False
             if isinstance(item, Operator):
+                if tracer is not None:
+                    tracer.ran(item.node, self.now)
                 start = clock()
                 item.run()
                 item.seconds += clock() - start
@@ -336,6 +341,8 @@ class Operator:
         """Send updates to all that read this operator."""
         if updates.shape[1]:
             self.records_out += updates.shape[1]
+            if self.schedule.tracer is not None:
+                self.schedule.tracer.emitted(self.node, updates)
             for operator, port in self.consumers:
                 operator.accept(port, updates, at)
 

@@ -23,6 +23,7 @@ from tidemill.renderer.reference.upserts import Upserts
 from tidemill.renderer.runs import user_functions as functions
 from tidemill.renderer.runs.metrics import Metrics, OperatorMetrics
 from tidemill.renderer.runs.queued import Change, Queued
+from tidemill.renderer.runs.step_events import OperatorTrace
 from tidemill.renderer.runs.writes import Writes
 
 __all__ = ["ReferenceExecutor"]
@@ -45,6 +46,8 @@ class ReferenceExecutor:
         self._seconds: dict[Node, float] = defaultdict(float)
         self._upserts = {node: Upserts(node) for node in inputs if node.key}
         self._next: _Next | None = None
+        self._tracing = False
+        self._operator_traces: dict[int, OperatorTrace] = {}
         least = Antichain.minimum(self._users)
         self.step(dict.fromkeys(inputs, least))  # what hangs on constants alone is complete from the start
         self.commit(dict.fromkeys(outputs, least))
@@ -92,6 +95,8 @@ class ReferenceExecutor:
         for output, kept in self._news.items():
             if output.changes is not False:
                 kept.update(_news(found.traces[output], self._traces[output]))
+        if self._tracing:
+            self._trace(found)
         self._closed_updates, self._queued, self._traces = self._next.given, self._next.queued, found.traces
         for upserts in self._upserts.values():
             upserts.commit()
@@ -137,6 +142,23 @@ class ReferenceExecutor:
         diffs = np.array(list(trace.values()), np.int64)
         table = arrow_table(schema, rows)
         return Updates(schema, self.graph.coordinates, table, times, diffs, lower, upper)
+
+    def trace(self, *, on: bool) -> None:
+        self._tracing = on
+        self._operator_traces = {}
+
+    def take_traces(self) -> Mapping[int, OperatorTrace]:
+        taken, self._operator_traces = self._operator_traces, {}
+        return taken
+
+    def _trace(self, found: Evaluation) -> None:
+        for node, trace in found.traces.items():
+            news = _news(trace, self._traces[node])
+            if news:
+                noted = self._operator_traces[node.id] = OperatorTrace()
+                for _, time in news:
+                    noted.emitted(time, 1)
+                    noted.rounds.add(time[self._users :])
 
     def metrics(self) -> Metrics:
         return Metrics([self._operator_metrics(node) for node in self.graph.nodes])

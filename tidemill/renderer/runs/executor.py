@@ -12,6 +12,7 @@ from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.queued import Change
+from tidemill.renderer.runs.step_events import OperatorTrace
 
 __all__ = ["DataFrames", "Executor", "Recorder", "SpillStore"]
 
@@ -62,6 +63,12 @@ class Executor(Protocol):
 
     def metrics(self) -> Metrics:
         """Return figures for each operator."""
+
+    def trace(self, *, on: bool) -> None:
+        """Begin or end noting what operators do in each step. What is noted of a step that is rolled back is lost."""
+
+    def take_traces(self) -> Mapping[int, OperatorTrace]:
+        """Return, and forget, what was noted since the last call, by the ids of nodes."""
 
     def save(self, path: Path, header: Mapping[str, Any]) -> None:
         """Write the whole state to a file, with a header that says where the run is."""

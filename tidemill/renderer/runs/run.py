@@ -15,6 +15,7 @@ from tidemill.errors import EngineError, TimeError, UnknownNameError, did_you_me
 from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.intake import checked_change, checked_feed, checked_updates, require_key
 from tidemill.renderer.runs.metrics import Metrics
+from tidemill.renderer.runs.step_events import StepEvents
 from tidemill.renderer.runs.step_info import StepInfo
 from tidemill.renderer.runs.stepper import Stepper
 
@@ -396,6 +397,40 @@ class Run:
         """
         self._check_open()
         self._stepper.spill()
+
+    def log_events(self, limit: int = 1000) -> None:
+        """Log what every operator does in each step from now on: the last ``limit`` steps, read as `events`; 0 ends it.
+
+        Cost: while events are logged, some microseconds for each operator and step; else nothing.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> edges = flow.input("edges", {"a": "int64", "b": "int64"})
+        >>> start = flow.constant({"at": "int64"}, [(1,)])
+        >>> step = lambda here: here.join(edges, on={"at": "a"}).select(at="b").concat(start).distinct()
+        >>> flow.output("reached", start.iterate(step))
+        >>> with flow.start() as run:
+        ...     run.log_events()
+        ...     run.insert("edges", [(1, 2), (2, 3)])
+        ...     run.advance()
+        ...     (distinct,) = (n for n in run.graph.nodes if n.kind == "Threshold")
+        ...     work = run.events[-1].operators[distinct.id]
+        ...     work.rounds, work.times
+        (3, {(0, 0): 2, (0, 1): 1})
+        """
+        self._check_open()
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
+            msg = f"limit={limit!r}: expected a number of steps, 0 or more"
+            raise TimeError(msg)
+        self._stepper.log_events(limit)
+
+    @property
+    def events(self) -> StepEvents:
+        """The last steps, oldest first, with what every operator did in each; see `log_events`."""
+        if self._stepper.events is None:
+            msg = "this run logs no events: begin with run.log_events(), before the steps that you want to see"
+            raise EngineError(msg)
+        return self._stepper.events
 
     def close(self) -> None:
         """Release the state. Whatever is asked of the run afterwards is an error."""

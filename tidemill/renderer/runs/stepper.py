@@ -14,6 +14,7 @@ from tidemill.renderer.runs.executor import Executor, Recorder, SpillStore
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.lifecycle import Lifecycle
 from tidemill.renderer.runs.queued import Change
+from tidemill.renderer.runs.step_events import StepEvents
 from tidemill.renderer.runs.step_info import Listeners, StepInfo
 
 __all__ = ["Stepper"]
@@ -43,6 +44,8 @@ class Stepper:
         """How many were taken, by runs that this one goes on from too."""
         self.listeners = Listeners()
         on = "with flow.start()" if recorder is None else f"on {recorder.folder}, which goes on after the last step"
+        self.events: StepEvents | None = None
+        """The log of what operators did in each step, where one is kept."""
         self.lifecycle = Lifecycle(frontiers.graph.name, f"start another {on}", self._release)
         self._recorder = recorder
         self._deliveries = Deliveries(sources or {})
@@ -171,12 +174,22 @@ class Stepper:
         self.executor.tidy()
 
     def _tell(self, seconds: float) -> None:
-        """Tell those who follow the run of the step that was taken: whatever is logged of steps hooks in here."""
-        if self.listeners:
-            graph, frontiers = self.frontiers.graph, self.frontiers
-            outputs = {name: frontiers.of(output) for name, output in graph.outputs.items()}
-            inputs = {name: frontiers.inputs[node] for name, node in graph.inputs.items()}
-            self.listeners.tell(StepInfo(self.steps, seconds, outputs, inputs))
+        """Log the step that was taken, and tell those who follow the run."""
+        if self.events is None and not self.listeners:
+            return
+        graph, frontiers = self.frontiers.graph, self.frontiers
+        outputs = {name: frontiers.of(output) for name, output in graph.outputs.items()}
+        inputs = {name: frontiers.inputs[node] for name, node in graph.inputs.items()}
+        info = StepInfo(self.steps, seconds, outputs, inputs)
+        if self.events is not None:
+            everywhere = {node.id: frontiers.of(node) for node in graph.nodes}
+            self.events.log(info, self.executor.metrics(), self.executor.take_traces(), everywhere)
+        self.listeners.tell(info)
+
+    def log_events(self, limit: int) -> None:
+        """Keep a log of the last steps from now on; with 0, none any more."""
+        self.events = StepEvents(limit, self.executor.metrics()) if limit else None
+        self.executor.trace(on=limit > 0)
 
     # -- state --------------------------------------------------------------------------------------------------------
 

@@ -90,6 +90,8 @@ class OutputOperator(Operator):
     def publish(self, updates: UpdateArray) -> None:
         """Publish updates of the current step to those who read the output's changes."""
         self.records_out += updates.shape[1]
+        if self.schedule.tracer is not None:
+            self.schedule.tracer.emitted(self.node, updates)
         if self.has_followers or self._changes is not False:
             self.schedule.transaction.join(self, len(self.unread))
         if self._changes is not False:

@@ -17,6 +17,7 @@ from tidemill.renderer.embedded.operators.input_output import InputOperator
 from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.queued import Change
+from tidemill.renderer.runs.step_events import OperatorTrace
 from tidemill.renderer.spark.frames import Frame, united
 from tidemill.renderer.spark.live.executor_step import ExecutorStep
 from tidemill.renderer.spark.live.incoming import frame_of_change
@@ -172,6 +173,12 @@ class SparkExecutor:
 
     def metrics(self) -> Metrics:
         return self._embedded.metrics()
+
+    def trace(self, *, on: bool) -> None:
+        self._embedded.trace(on=on)
+
+    def take_traces(self) -> Mapping[int, OperatorTrace]:
+        return self._embedded.take_traces()
 
     def save(self, path: Path, header: Mapping[str, Any]) -> None:
         """Large changes that are pending come into the driver's memory for it."""

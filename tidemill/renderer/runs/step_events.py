@@ -1,0 +1,128 @@
+"""The log of step events: for each step what every operator did in it, and what it held afterwards.
+
+Pictures, progress and time travel read this log and nothing else of an engine. It is off unless asked for, and bounded.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import overload
+
+import attrs
+
+from tidemill.dataflow.lattice import Antichain, Time
+from tidemill.renderer.runs.metrics import Metrics, OperatorMetrics
+from tidemill.renderer.runs.step_info import StepInfo
+
+__all__ = ["OperatorTrace", "OperatorWork", "StepEvent", "StepEvents"]
+
+
+@attrs.define
+class OperatorTrace:
+    """What an engine notes of one operator in a step, while events are logged."""
+
+    rounds: set[Time] = attrs.field(factory=set)
+    """The rounds in which it had work: for each loop around it, outermost first, an iteration."""
+    times: dict[Time, int] = attrs.field(factory=dict)
+    """How many updates it emitted at each time: the user's coordinates, then the loops'."""
+
+    def emitted(self, time: Time, count: int) -> None:
+        """Add updates emitted at a time."""
+        self.times[time] = self.times.get(time, 0) + count
+
+
+@attrs.frozen
+class OperatorWork:
+    """What one operator did in a step, and what it holds after it."""
+
+    records_in: int
+    records_out: int
+    seconds: float
+    rounds: int
+    """In how many rounds it had work: outside of loops, in one at most."""
+    times: Mapping[Time, int]
+    """How many updates it emitted at each time: the user's coordinates, then an iteration for each loop around it.
+
+    Empty for what Spark's executors did, where only records are counted.
+    """
+    state_rows: int
+    batches: int
+    waiting: int
+
+
+@attrs.frozen
+class StepEvent:
+    """A step that was taken, operator by operator."""
+
+    info: StepInfo
+    """Its number and seconds, and the frontiers of inputs and outputs after it."""
+    operators: Mapping[int, OperatorWork]
+    """Those that had work, by their ids in the graph (`Run.graph`)."""
+    frontiers: Mapping[int, Antichain]
+    """The frontier of every operator after the step, in user coordinates: where what may still come begins."""
+
+
+class StepEvents(Sequence[StepEvent]):
+    """The last steps of a run, oldest first, while it goes on: a sequence that grows to its limit and moves along.
+
+    What operators did in all the steps of the log adds up to the difference of `Run.metrics` after and before them.
+    """
+
+    def __init__(self, limit: int, before: Metrics) -> None:
+        self._events: deque[StepEvent] = deque(maxlen=limit)
+        self._before = before
+
+    @property
+    def limit(self) -> int:
+        """How many steps are kept."""
+        assert self._events.maxlen is not None
+        return self._events.maxlen
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @overload
+    def __getitem__(self, index: int) -> StepEvent: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[StepEvent]: ...
+    def __getitem__(self, index: int | slice) -> StepEvent | Sequence[StepEvent]:
+        if isinstance(index, slice):
+            return list(islice(self._events, *index.indices(len(self._events))))
+        return self._events[index]
+
+    def __iter__(self) -> Iterator[StepEvent]:
+        return iter(self._events)
+
+    def __repr__(self) -> str:
+        steps = (
+            f"steps {self._events[0].info.number} to {self._events[-1].info.number}" if self._events else "no step yet"
+        )
+        return f"StepEvents({steps}, limit={self.limit})"
+
+    def log(
+        self, info: StepInfo, after: Metrics, traces: Mapping[int, OperatorTrace], frontiers: Mapping[int, Antichain]
+    ) -> None:
+        """Add a step: the figures after it, and what the engine noted of operators."""
+        untraced = OperatorTrace()
+        found = {}
+        for old, new in zip(self._before, after, strict=True):
+            trace = traces.get(new.id, untraced)
+            if trace.rounds or trace.times or (old.records_in, old.records_out) != (new.records_in, new.records_out):
+                found[new.id] = _work(old, new, trace)
+        self._events.append(StepEvent(info, found, frontiers))
+        self._before = after
+
+
+def _work(old: OperatorMetrics, new: OperatorMetrics, trace: OperatorTrace) -> OperatorWork:
+    return OperatorWork(
+        records_in=new.records_in - old.records_in,
+        records_out=new.records_out - old.records_out,
+        seconds=new.seconds - old.seconds,
+        rounds=len(trace.rounds),
+        times=dict(sorted(trace.times.items())),
+        state_rows=new.state_rows,
+        batches=new.batches,
+        waiting=new.waiting,
+    )
