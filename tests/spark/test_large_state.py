@@ -98,7 +98,7 @@ def test_a_step_is_taken_whatever_becomes_of_tidying_up(spark, tmp_path, monkeyp
     with flow.start(tm.Spark(spark, tmp_path if durable else None, in_driver=2)) as run:
         run.insert("x", spark.range(6).toDF("i"))
         with monkeypatch.context() as patch:
-            patch.setattr("tidemill.renderer.spark.live.run.compacted", full)
+            patch.setattr("tidemill.renderer.spark.live.outputs.compacted", full)
             with pytest.warns(RuntimeWarning, match="the step was taken.*No space left"):
                 run.advance()
         assert run.frontier("o") == tm.Antichain([1])
@@ -113,15 +113,23 @@ def test_a_step_is_taken_whatever_becomes_of_tidying_up(spark, tmp_path, monkeyp
         assert [(row, diff) for row, _, diff in run.changes("o") if row == (5,)] == [((5,), 1)]
 
 
-def test_large_changes_count_once_whenever_a_step_is_interrupted(spark, monkeypatch):
+def test_large_changes_count_once_whenever_a_step_is_interrupted(spark, tmp_path, monkeypatch):
+    """In its work it is undone; while it is made final it is written down, and there when the run is opened again."""
     flow = tm.Dataflow()
     flow.output("o", flow.input("x", {"i": "int64"}).select(i="i"))
-    with flow.start(tm.Spark(spark, in_driver=2)) as run:
+    engine = tm.Spark(spark, tmp_path, in_driver=2)
+    with flow.start(engine) as run:
         run.insert("x", spark.range(4).toDF("i"))
-        with monkeypatch.context() as patch:
-            patch.setattr("tidemill.renderer.spark.live.spilled_state._Addition.commit", interrupting)
-            with pytest.raises(KeyboardInterrupt):
-                run.advance()
+        for moment in ("executor_step.ExecutorStep._publish", "spilled_state._Addition.commit"):
+            assert run.frontier("o") == tm.Antichain([0])
+            with monkeypatch.context() as patch:
+                patch.setattr(f"tidemill.renderer.spark.live.{moment}", interrupting)
+                with pytest.raises(KeyboardInterrupt):
+                    run.advance()
+        with pytest.raises(tm.errors.ClosedRunError, match="interrupted while a step was made final"):
+            run.advance()
+    with flow.start(engine) as run:
+        assert sorted(run.snapshot("o")) == [(i,) for i in range(4)]
         run.advance()
         assert sorted(run.snapshot("o")) == [(i,) for i in range(4)]
 
@@ -219,7 +227,7 @@ def test_changes_that_could_not_be_read_are_there_still(spark, monkeypatch):
         run.insert("x", spark.range(4).toDF("i"))
         run.advance()
         with monkeypatch.context() as patch:
-            patch.setattr("tidemill.renderer.spark.live.run.SpilledOutput", full)
+            patch.setattr("tidemill.renderer.spark.live.outputs.SpilledOutput", full)
             with pytest.raises(OSError, match="No space"):
                 run.changes("o")
         assert [(row, diff) for row, _, diff in run.changes("o")] == [((i,), 1) for i in range(4)]

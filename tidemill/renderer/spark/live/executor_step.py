@@ -86,9 +86,9 @@ class ExecutorStep(Step):
             if files:
                 self._spilled.add(name, files)
         for output in self._compiled.outputs:
-            self._show(output, added.get(_spine(output), []))
+            self._publish(output, added.get(_spine(output), []))
 
-    def _show(self, output: Output, files: Sequence[SpillFile]) -> None:
+    def _publish(self, output: Output, files: Sequence[SpillFile]) -> None:
         """Show changes to those who read an output: from the disk, where they are many."""
         operator = self._compiled.outputs[output]
         if not files or (output.changes is False and not operator.has_followers):
