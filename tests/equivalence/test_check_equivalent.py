@@ -216,7 +216,8 @@ def test_dataflows_have_all_operators():
 
     collect()
     abstract = {"Composite", "Limits", "Node", "PartneredJoin", "ReduceLogic"}
-    assert kinds == {*nodes.__all__, *composites.__all__} - abstract
+    kinds_there_are = {name for name in (*nodes.__all__, *composites.__all__) if name[0].isupper()}
+    assert kinds == kinds_there_are - abstract
 
 
 def test_batchings_feed_everything_before_it_is_closed():

@@ -13,6 +13,7 @@ from tidemill.dataflow.composites import Composite, OuterJoin
 from tidemill.dataflow.fingerprint import describe
 from tidemill.dataflow.nodes import Arrange
 from tidemill.dataflow.passes.lowering import LOWERINGS, has_composites, lower
+from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import EngineError, GraphError
 from tidemill.renderer.reference import Reference
 from tidemill.renderer.reference.executor import ReferenceExecutor
@@ -31,6 +32,16 @@ class Lowered:
         assert not has_composites(graph)
         frontiers = Frontiers(graph, keep)
         return Run(Stepper(ReferenceExecutor(graph, frontiers.progress), frontiers))
+
+
+class NotLowered(GraphPlan):
+    """The graph of a flow, with its composites."""
+
+    def after(self, passes=None):
+        return self.graph
+
+    def without_passes(self, takes=()):
+        return self.graph
 
 
 ON = {"k": "k", "v to k": {"v": "k"}, "both to one": {"k": "k", "v": "k"}, "all": ["k", "v"], "none": []}
@@ -241,7 +252,7 @@ def test_a_node_that_an_engine_does_not_know_is_named(who, name):
     with pytest.raises(
         EngineError, match=rf"Aggregate 'aggregate' \(.*test_composites.py:\d+\): the {name} does not know Aggregate"
     ):
-        who.start(flow.graph, 0)
+        who.start(NotLowered(flow.graph, (), is_default=False), 0)
 
 
 def test_composites_are_told_apart_by_what_they_are():

@@ -70,7 +70,7 @@ def test_inputs_apart_show_who_holds_an_output_back(engine):
 @pytest.mark.parametrize("coordinates", [1, 2])
 def test_metrics_are_the_sums_of_the_events(engine, coordinates):
     @examples(15)
-    @given(updates(KV, coordinates), updates({"k": "int64"}, coordinates, non_negative=True), st.integers(1, 4))
+    @given(updates(KV, coordinates, non_negative=True), updates({"k": "int64"}, coordinates, non_negative=True), st.integers(1, 4))
     def check(edges, begin, steps):
         with start(reachability(coordinates), engine) as run:
             before = run.metrics()
@@ -86,7 +86,7 @@ def test_metrics_are_the_sums_of_the_events(engine, coordinates):
                 assert sum(w.records_out for w in works) == new.records_out - old.records_out
                 assert sum(sum(w.times.values()) for w in works) == new.records_out - old.records_out
                 assert sum(w.seconds for w in works) <= new.seconds - old.seconds + 1e-9
-                if works:
+                if new.id in run.events[-1].operators:  # what it holds may go later, when nobody can ask about it
                     assert (works[-1].state_rows, works[-1].waiting) == (new.state_rows, new.waiting)
 
     check()

@@ -20,7 +20,7 @@ __all__ = ["LOGICS", "Around", "DesiredOutput", "Logic"]
 
 
 class DesiredOutput(NamedTuple):
-    """The rows a Reduce should give: the active time of each (ascending), its codes, its count."""
+    """The rows that a Reduce should give: the interesting time that each is at (ascending), its codes, its count."""
 
     at: Ints
     codes: Codes
@@ -39,7 +39,7 @@ class Logic(Protocol):
         """Return all updates of the keys, those stored and the new ones, whose keys' numbers are given; store these."""
 
     def desired(self, keys: Codes, interesting: InterestingTimes, seen: list[Stored]) -> DesiredOutput:
-        """Return the rows that should be there at each active time."""
+        """Return the rows that should be there at each interesting time."""
 
     def spines(self) -> dict[str, Spine]: ...
 

@@ -1,7 +1,8 @@
 """Live runs on Spark: kept up to date step by step, durable, with DataFrames in and out.
 
-Small steps are taken by the embedded engine in the driver, large ones by the executors. `run` decides which, and is
-what users see. `incoming` checks the DataFrames that they put in and writes large ones to files. `executor_step` is the
+Small steps are taken by the embedded engine in the driver, large ones by the executors: `executor` decides which.
+`inputs` takes the DataFrames that users put in, which `incoming` checks, writing large ones to files; `outputs` is what
+they read. `executor_step` is the
 step on executors: it walks the graph and has each operator run where its changes are. `state_frames` turns updates in
 the driver into DataFrames and back, and shows what operators hold as DataFrames; `spilled_state` reads what
 arrangements hold on the disk and adds what a step writes, in files that `state_files` reads and writes.
