@@ -31,6 +31,7 @@ from tidemill.dataflow.nodes import (
 from tidemill.dataflow.progress import Progress
 from tidemill.dataflow.scopes import Scope
 from tidemill.dataflow.summaries import PathSummary
+from tidemill.expressions.table_functions import TableCall
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.feedback import FeedbackOperator
@@ -50,6 +51,7 @@ from tidemill.renderer.embedded.operators.linear import (
     RetimeOperator,
     is_projection,
 )
+from tidemill.renderer.embedded.operators.table_function import TableFunctionOperator
 from tidemill.renderer.embedded.operators.threshold import ThresholdOperator, UniqueCheck
 from tidemill.renderer.embedded.operators.upsert_input import KeyedInputOperator
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
@@ -199,7 +201,7 @@ _MAKERS: Final[dict[type[Node], Callable[[Any, Region, Compiled], Operator]]] = 
     Input: lambda n, r, made: (KeyedInputOperator if n.key else InputOperator)(n, r, made.interner),
     Map: _make_map,
     Filter: lambda n, r, made: FilterOperator(n, r, made.interner),
-    FlatMap: lambda n, r, made: FlatMapOperator(n, r, made.interner),
+    FlatMap: lambda n, r, made: (TableFunctionOperator if isinstance(n.function, TableCall) else FlatMapOperator)(n, r, made.interner),
     Negate: lambda n, r, _: NegateWire(n, r),
     Concat: lambda n, r, _: ConcatWire(n, r),
     Join: _make_join,

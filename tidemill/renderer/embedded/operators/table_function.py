@@ -1,0 +1,66 @@
+"""FlatMap by a table function: on columns, those that are kept passed on as codes."""
+
+from __future__ import annotations
+
+from itertools import chain, pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.dataflow.nodes import FlatMap
+from tidemill.expressions.table_functions import Column, ListColumn, TableCall
+from tidemill.expressions.types import DType
+from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
+from tidemill.renderer.embedded.kernels.updates import Block, Ints
+from tidemill.renderer.embedded.operators.linear import FlatMapOperator
+from tidemill.renderer.embedded.schedule import Region
+
+__all__ = ["TableFunctionOperator"]
+
+
+class TableFunctionOperator(FlatMapOperator):
+    """FlatMap by a table function. Where that fails on columns, each row is taken alone, to find the one at fault."""
+
+    def __init__(self, node: FlatMap, region: Region, interner: Interner) -> None:
+        super().__init__(node, region, interner)
+        assert isinstance(node.function, TableCall)
+        self._call = node.function
+        self._kept = np.array(node.function.kept, np.int64)
+        self._arguments = [(i, self.schema.fields[i].dtype) for i in node.function.arguments]
+        self._made = [f.dtype for f in node.schema.fields[len(self._kept) :]]
+
+    def evaluate(self, block: Block) -> Block:
+        try:
+            arguments = [self._decoded(block[i], dtype) for i, dtype in self._arguments]
+            owner, columns = self._call.function.columns(*arguments)
+        except Exception:  # noqa: BLE001 - whatever it is, it is raised again for its row
+            return super().evaluate(block)
+        rest, kept = len(self.schema), len(self._kept)
+        codes = kept + len(self._made)
+        made = np.empty((codes + len(block) - rest, len(owner)), np.int64)
+        made[:kept] = block.take(self._kept, axis=0).take(owner, axis=1)
+        for row, column, dtype in zip(made[kept:codes], columns, self._made, strict=True):
+            row[:] = self._encoded(column, dtype)
+        made[codes:] = block[rest:].take(owner, axis=1)
+        return made
+
+    def _decoded(self, codes: Ints, dtype: DType) -> Column:
+        if dtype.element is None:
+            return decode_column(codes, dtype, self.interner)
+        distinct, which = np.unique(codes, return_inverse=True)
+        lists = [self.interner.object(c) for c in distinct.tolist()]
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        values = np.fromiter(chain.from_iterable(lists), np.int64)
+        offsets = np.concatenate((np.zeros(1, np.int64), lengths.cumsum()))
+        return ListColumn(decode_column(values, dtype.element, self.interner), offsets, which)
+
+    def _encoded(self, column: Column, dtype: DType) -> Ints:
+        if isinstance(column, ListColumn):
+            assert dtype.element is not None
+            values, numbered = encode_column(column.values, dtype.element, self.interner).tolist(), self.interner.number
+            numbers = [numbered(tuple(values[a:b])) for a, b in pairwise(column.offsets.tolist())]
+            return np.array(numbers, np.int64).take(column.which)
+        if isinstance(column, pa.DictionaryArray):
+            codes = encode_column(column.dictionary, dtype, self.interner)
+            return codes.take(column.indices.to_numpy())
+        return encode_column(column, dtype, self.interner)
