@@ -83,7 +83,8 @@ class TableFunction(abc.ABC):
     def columns(self, *arguments: Any) -> tuple[Ints, Sequence[Column]]:
         """Return the rows for all rows of arguments, as columns, and for each the place of the row it is made from.
 
-        The places ascend. Columns are Arrow arrays, those of lists are a `ListColumn` both ways.
+        The places ascend. Columns are Arrow arrays, but those of lists, none of which is NULL, are a `ListColumn`; the
+        result may have either.
         """
 
 

@@ -11,7 +11,7 @@ from tidemill.dataflow.nodes import FlatMap
 from tidemill.expressions.table_functions import Column, ListColumn, TableCall
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
-from tidemill.renderer.embedded.kernels.updates import Block, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Block, Ints
 from tidemill.renderer.embedded.operators.linear import FlatMapOperator
 from tidemill.renderer.embedded.schedule import Region
 
@@ -45,7 +45,7 @@ class TableFunctionOperator(FlatMapOperator):
         return made
 
     def _decoded(self, codes: Ints, dtype: DType) -> Column:
-        if dtype.element is None:
+        if dtype.element is None or (codes == NULL).any():
             return decode_column(codes, dtype, self.interner)
         distinct, which = np.unique(codes, return_inverse=True)
         lists = [self.interner.object(c) for c in distinct.tolist()]
