@@ -18,7 +18,11 @@ from tidemill.collections.table_functions import apply_table
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.table_functions import Column, Ints, TableFunction
 
-__all__ = ["Blocks", "Fold", "FoldLists", "StateColumns", "state_columns"]
+__all__ = ["PLACES", "Blocks", "Fold", "FoldLists", "StateColumns", "state_columns"]
+
+
+PLACES: Final = "places#"
+"""The column of the places in a block, in order; in a block of blocks their separators."""
 
 
 @attrs.frozen
@@ -75,6 +79,10 @@ class Blocks:
     entries: tuple[Collection, ...]
     """By depth: what is in the blocks, a row each: the block's path, place and state."""
 
+    def at(self, level: int) -> Collection:
+        """Return the blocks at a depth, with the lists of what is in them."""
+        return self.nodes[level].filter(depth() == level) if self.shape.loop else self.nodes[level]
+
     @property
     def key(self) -> list[str]:
         """The columns that tell blocks apart."""
@@ -88,7 +96,7 @@ class Blocks:
         key, inner = [*parts, PATH], ways.located
 
         def listed(entries: Collection) -> Collection:
-            return ordered_lists(entries, key, index, (index, *states.flat))
+            return ordered_lists(entries, key, index, (index, *states.flat)).rename({index: PLACES})
 
         def outward(nodes: Collection) -> Collection:
             return apply_table(nodes, Fold(states, index), [PATH, *states.flat], keep=parts)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tidemill.expressions.table_functions import Ints, ListColumn
 
 __all__ = [
-    "Lists", "comparable", "extended", "lined_up", "ordinals", "positions", "ranges", "shortened", "sort_key",
+    "Lists", "comparable", "copy_numbers", "extended", "lined_up", "ordinals", "positions", "ranges", "shortened", "sort_key",
 ]  # fmt: skip
 
 _FEW: Final = 4
@@ -177,6 +177,18 @@ def positions(lists: Lists, values: pa.Array, rows: Ints, wanted: pa.Array, side
     keys = owners * span + ranks[: len(sorted_values)]
     found = keys.searchsorted(which * span + ranks[len(sorted_values) :], side)
     return found
+
+
+def copy_numbers(places: pa.Array, offsets: Ints) -> Ints:
+    """Return the number of each place among equal ones beside each other in its list."""
+    if not len(places):
+        return np.zeros(0, np.int64)
+    (values,) = comparable(places)
+    first = np.ones(len(values), np.bool_)
+    first[1:] = values[1:] != values[:-1]
+    first[offsets[:-1][np.diff(offsets) > 0]] = True
+    rows = np.arange(len(values))
+    return rows - np.maximum.accumulate(np.where(first, rows, 0))
 
 
 # -- paths ------------------------------------------------------------------------------------------------------------

@@ -67,6 +67,7 @@ class OrderSums:
 
 def order_sums(
     values: Collection,
+    /,
     *,
     index: str,
     partition_by: str | Sequence[str] = (),

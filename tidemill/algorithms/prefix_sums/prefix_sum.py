@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.algorithms.combine import Combination
-from tidemill.algorithms.prefix_sums.blocks import StateColumns
-from tidemill.algorithms.prefix_sums.columns import Lists, comparable, lined_up, positions, ranges, sort_key
+from tidemill.algorithms.prefix_sums.blocks import PLACES, StateColumns
+from tidemill.algorithms.prefix_sums.columns import copy_numbers, lined_up, positions, ranges, sort_key
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums, order_sums
 from tidemill.algorithms.prefix_sums.routing import PATH, BlockShape, depth, route_down
 from tidemill.collections.collection import Collection
@@ -27,6 +27,7 @@ __all__ = ["prefix_sum"]
 def prefix_sum(
     values: Collection | OrderSums,
     at: Collection | None = None,
+    /,
     *,
     copies: str | None = None,
     **order: Any,
@@ -70,9 +71,8 @@ def _at_places(order: OrderSums, at: Collection) -> Collection:
     blocks, states = order.blocks, order.states
     places = order.partitioned(at.select(*order.places).distinct())
     located = route_down(places, blocks.ways, blocks.parts, order.index, blocks.shape)
-    inside = _innermost(order).rename({order.index: "places#"})
-    met = located.join(inside, on=blocks.key, nulls_equal=True)
-    arguments = [order.index, "places#", *states.flat, *_before(states).flat]
+    met = located.join(_innermost(order), on=blocks.key, nulls_equal=True)
+    arguments = [order.index, PLACES, *states.flat, *_before(states).flat]
     found = apply_table(met, _PrefixAt(states), arguments, keep=order.places)
     nothing = places.select(*order.places, **{f.name: lit(None).cast(f.dtype) for f in states.fields})
     missed = nothing.antijoin(found, on=list(order.places), nulls_equal=True)
@@ -85,7 +85,7 @@ def _before(states: StateColumns) -> StateColumns:
 
 
 def _spread_arguments(order: OrderSums) -> list[str]:
-    return [PATH, order.index, *order.states.flat, *_before(order.states).flat]
+    return [PATH, PLACES, *order.states.flat, *_before(order.states).flat]
 
 
 def _innermost(order: OrderSums) -> Collection:
@@ -94,7 +94,7 @@ def _innermost(order: OrderSums) -> Collection:
     before = _before(states)
     spread = _Spread(states, order.index, inner=True, copies=None)
     zeros = {f.name: lit(None).cast(f.dtype) for f in before.fields}
-    whole = blocks.nodes[0].filter(depth() == 0) if blocks.shape.loop else blocks.nodes[0]
+    whole = blocks.at(0)
 
     def inward(of_blocks: Collection, nodes: Collection) -> Collection:
         inside = nodes.join(of_blocks, on=blocks.key, nulls_equal=True)
@@ -163,7 +163,7 @@ class _Spread(TableFunction):
             made += combiner.scan(own, offsets, earlier)
         if self.inner:
             return owner, [_appended(path, owner, places), *made]
-        copy = _copies(places, offsets)
+        copy = copy_numbers(places, offsets)
         if self.copies:
             return owner, [places, pa.array(copy), *made]
         if copy.any():
@@ -180,18 +180,6 @@ def _appended(path: ListColumn, owner: Ints, places: pa.Array) -> ListColumn:
     order = np.concatenate((rows.repeat(lengths), rows)).argsort(kind="stable")
     offsets = np.concatenate((np.zeros(1, np.int64), (lengths + 1).cumsum()))
     return ListColumn(pa.concat_arrays([old, places]).take(pa.array(order)), offsets, rows)
-
-
-def _copies(places: pa.Array, offsets: Ints) -> Ints:
-    """Return the number of each place among equal ones beside each other in its list."""
-    if not len(places):
-        return np.zeros(0, np.int64)
-    (values,) = comparable(places)
-    first = np.ones(len(values), np.bool_)
-    first[1:] = values[1:] != values[:-1]
-    first[offsets[:-1][np.diff(offsets) > 0]] = True
-    rows = np.arange(len(values))
-    return rows - np.maximum.accumulate(np.where(first, rows, 0))
 
 
 @attrs.frozen
