@@ -80,9 +80,15 @@ def last(argument: Any, *, ignore_nulls: bool = False) -> Combination:
     return Combination("last", argument, lambda t: Choice("last", (t,) if ignore_nulls else (BOOL, t)))
 
 
-def list(argument: Any) -> Combination:  # noqa: A001 - SQL's name
-    """Return the combination for the list of all values in order, NULLs among them; empty for none."""
-    return Combination("list", argument, lambda t: Concatenation((list_type(t),)))
+def list(argument: Any, *, last: int | None = None) -> Combination:  # noqa: A001 - SQL's name
+    """Return the combination for the list of all values in order, NULLs among them; empty for none.
+
+    With ``last=k`` it is that of the last k values: what a frame of k rows before the current one holds.
+    """
+    if last is not None and last < 1:
+        msg = f"combine.list: last={last!r}: expected at least 1"
+        raise SchemaError(msg)
+    return Combination("list", argument, lambda t: Concatenation((list_type(t),), last))
 
 
 def by(function: Callable[[Any, Any], Any], argument: Any, *, zero: Any = None) -> Combination:

@@ -115,22 +115,28 @@ def _whole_numbers(column: pa.Array) -> npt.NDArray[Any]:
 
 
 def _common_width(columns: Sequence[pa.Array]) -> int | None:
-    """Return the one length of all values but NULL; None where lengths differ."""
+    """Return the one length of all values, which NULL has too where it is alone; None where lengths differ."""
     width = 0
     for column in columns:
-        lengths = pc.min_max(pc.binary_length(column)).as_py()
-        if lengths["min"] is None:
+        if not len(column):
             continue
-        if lengths["min"] != lengths["max"] or lengths["min"] != (width or lengths["min"]):
+        offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+        lengths = offsets[1:] - offsets[:-1]
+        if column.null_count:
+            lengths = lengths[column.is_valid().to_numpy(zero_copy_only=False)]
+        width = width or int(lengths[:1].sum())
+        if (lengths != width).any():
             return None
-        width = lengths["min"]
     return width or None
 
 
 def _of_width(column: pa.Array, width: int, null: bool) -> npt.NDArray[Any]:
     """Return values of one length as NumPy compares bytes; where there may be NULL, behind a byte that tells them."""
     if not null:
-        return np.frombuffer(column.buffers()[2], f"S{width}", len(column), column.offset * width)
+        if not len(column):
+            return np.empty(0, f"S{width}")
+        first = np.frombuffer(column.buffers()[1], np.int32, 1, 4 * column.offset)[0]
+        return np.frombuffer(column.buffers()[2], f"S{width}", len(column), first)
     filled = column.cast(pa.binary()).fill_null(b"\0" * width)
     values = np.empty((len(column), width + 1), np.uint8)
     values[:, 0] = column.is_valid().to_numpy(zero_copy_only=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import math
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -82,9 +83,10 @@ class UserCombiner(_InPython):
 
 @attrs.frozen
 class Concatenation(_InPython):
-    """The list of all values, NULLs among them."""
+    """The list of all values, NULLs among them, or of the last so many."""
 
     types: tuple[DType, ...]
+    last: int | None = None
 
     def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
         return _each(values, _alone, argument, Field(names[0], self.types[0]))
@@ -93,7 +95,15 @@ class Concatenation(_InPython):
         return _each(sums, _or_empty, names[0], Field(result, self.types[0], nullable=False))
 
     def combined(self, left: State, right: State) -> State:
-        return (left[0] + right[0],)
+        together = left[0] + right[0]
+        return (together if self.last is None else together[-self.last :],)
+
+    def whole(self, states: Iterable[State]) -> State:
+        some = [values for (values,) in states if values is not None]
+        if not some:
+            return self.zero
+        together = tuple(chain.from_iterable(some[-self.last :] if self.last else some))
+        return (together[-self.last :] if self.last else together,)
 
 
 def _alone(value: Any) -> tuple[Any, ...]:

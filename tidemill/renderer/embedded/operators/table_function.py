@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from itertools import chain, pairwise
+from typing import Final
 
 import numpy as np
-import pyarrow as pa
 
 from tidemill.dataflow.nodes import FlatMap
 from tidemill.expressions.table_functions import Column, ListColumn, TableCall
@@ -47,20 +47,38 @@ class TableFunctionOperator(FlatMapOperator):
     def _decoded(self, codes: Ints, dtype: DType) -> Column:
         if dtype.element is None or (codes == NULL).any():
             return decode_column(codes, dtype, self.interner)
-        distinct, which = np.unique(codes, return_inverse=True)
-        lists = [self.interner.object(c) for c in distinct.tolist()]
-        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
-        values = np.fromiter(chain.from_iterable(lists), np.int64)
-        offsets = np.concatenate((np.zeros(1, np.int64), lengths.cumsum()))
+        distinct, which = _numbered(codes)
+        lists = [self.interner.object(c) for c in distinct]
+        offsets = np.zeros(len(lists) + 1, np.int64)
+        np.cumsum([len(values) for values in lists], out=offsets[1:])
+        values = np.fromiter(chain.from_iterable(lists), np.int64, int(offsets[-1]))
         return ListColumn(decode_column(values, dtype.element, self.interner), offsets, which)
 
     def _encoded(self, column: Column, dtype: DType) -> Ints:
+        numbered = self.interner.number
         if isinstance(column, ListColumn):
-            assert dtype.element is not None
-            values, numbered = encode_column(column.values, dtype.element, self.interner).tolist(), self.interner.number
+            assert dtype.element is not None, "a list column is of lists"
+            values = self._encoded(column.values, dtype.element).tolist()
             numbers = [numbered(tuple(values[a:b])) for a, b in pairwise(column.offsets.tolist())]
             return np.array(numbers, np.int64).take(column.which)
-        if isinstance(column, pa.DictionaryArray):
-            codes = encode_column(column.dictionary, dtype, self.interner)
-            return codes.take(column.indices.to_numpy())
+        if dtype.name in _INTERNED and len(column) <= _SMALL:
+            return np.array([NULL if v is None else numbered(v) for v in column.to_pylist()], np.int64)
         return encode_column(column, dtype, self.interner)
+
+
+_INTERNED: Final = ("string", "binary")
+_SMALL: Final = 256
+"""Up to so many values, looking up each beats looking for different ones first."""
+
+
+def _numbered(codes: Ints) -> tuple[list[int], Ints]:
+    """Return the different codes in the order in which they come, and for each code which of these it is."""
+    if len(codes) <= _SMALL:
+        seen: dict[int, int] = {}
+        which = [seen.setdefault(c, len(seen)) for c in codes.tolist()]
+        return list(seen), np.array(which, np.int64)
+    distinct, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    order = first.argsort()
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    return distinct.take(order).tolist(), places.take(inverse)
