@@ -57,7 +57,9 @@ def test_a_prefix_sum_is_a_fold_over_all_before_the_place(engine, coordinates, d
         order = placed(rows, shape)
         return {"of rows": prefix_sum(order), "at places": prefix_sum(order, places)}
 
-    for t, given_rows, found in contents(engine, build, updates, coordinates, {"rows": PLACED, "places": {"p": "int64", "i": "int64"}}):
+    for t, given_rows, found in contents(
+        engine, build, updates, coordinates, {"rows": PLACED, "places": {"p": "int64", "i": "int64"}}
+    ):
         rows = given_rows["rows"]
         asked = {(p, row[1]) for p in parts_of(rows) for row in ordered(rows, p)}
         for name, places in (("of rows", asked), ("at places", given_rows["places"])):
@@ -72,7 +74,9 @@ def test_an_interval_sum_is_a_fold_over_the_interval(engine, coordinates, data, 
     updates = {
         "rows": data.draw(placed_updates(coordinates)),
         "queries": data.draw(
-            placed_updates(coordinates, {"p": VALUES["p"], "low": [None, *range(-1, 11)], "high": [None, *range(-1, 11)]}, size=6)
+            placed_updates(
+                coordinates, {"p": VALUES["p"], "low": [None, *range(-1, 11)], "high": [None, *range(-1, 11)]}, size=6
+            )
         ),
     }
     schemas = {"rows": PLACED, "queries": {"p": "int64", "low": "int64", "high": "int64"}}
@@ -114,7 +118,8 @@ def test_a_search_counts_rows_or_groups(engine, coordinates, data, shape, offset
         rows, queries = given_rows["rows"], given_rows["queries"]
         places = {(p, row[1]) for p in parts_of(rows) for row in ordered(rows, p)}
         for groups in (False, True):
-            def place(p, i, k, groups=groups):
+
+            def place(p, i, k, groups=groups, rows=rows):
                 return (searched(ordered(rows, p), i, 0, k, groups=groups) or (None,))[0]
 
             naive = {(p, i, place(p, i, offset)): 1 for p, i in places}
@@ -126,7 +131,9 @@ def test_a_search_counts_rows_or_groups(engine, coordinates, data, shape, offset
 @COORDINATES
 @examples(10)
 @given(data=st.data(), shape=shapes, back=st.integers(0, 3), on=st.integers(0, 2))
-def test_rows_that_share_a_place_with_copies_are_rows_of_their_own(engine, coordinates, data, shape, back, on):
+def test_rows_that_share_a_place_with_copies_are_rows_of_their_own(  # noqa: PLR0917 - what is drawn
+    engine, coordinates, data, shape, back, on
+):
     """ROWS BETWEEN back PRECEDING AND on FOLLOWING, and LAG, over an order that ties of rows do not leave open."""
 
     def build(rows):
@@ -192,14 +199,18 @@ def test_intervals_add_up(engine, rows, shape, cuts):
     a, b, c = cuts
 
     def build(rows):
-        order = order_sums(rows, index="i", partition_by="p", shape=shape, total=combine.count("x"), x=combine.list("x"))
+        order = order_sums(
+            rows, index="i", partition_by="p", shape=shape, total=combine.count("x"), x=combine.list("x")
+        )
 
         def between(low, high):
             q = rows.select("p").distinct().with_columns(low=tm.lit(low), high=tm.lit(high))
             return interval_sum(order, q).drop("low", "high")
 
         both = between(a, b).join(between(b, c), on="p", nulls_equal=True)
-        join = both.map_rows(lambda r: (r.p, r.total + r.total_right, r.x + r.x_right), both.schema.project(["p", "total", "x"]))
+        join = both.map_rows(
+            lambda r: (r.p, r.total + r.total_right, r.x + r.x_right), both.schema.project(["p", "total", "x"])
+        )
         return [between(a, c), join]
 
     same_contents(engine, {"rows": rows}, build)
@@ -207,7 +218,7 @@ def test_intervals_add_up(engine, rows, shape, cuts):
 
 @examples(10)
 @given(rows=placed_updates(), shape=shapes, k=st.integers(0, 3), m=st.integers(0, 3), sign=st.sampled_from([1, -1]))
-def test_a_search_by_k_then_by_m_is_one_by_both(engine, rows, shape, k, m, sign):
+def test_a_search_by_k_then_by_m_is_one_by_both(engine, rows, shape, k, m, sign):  # noqa: PLR0917 - what is drawn
     def build(rows):
         unique = unique_index(rows, order_by="i", partition_by="p")
         order = order_sums(unique, index="index", partition_by="p", unique=True, shape=shape, n=combine.rows())
@@ -216,7 +227,9 @@ def test_a_search_by_k_then_by_m_is_one_by_both(engine, rows, shape, k, m, sign)
             return offset_search(order, *([at] if at else []), offset=sign * offset, count="n", copies="copy")
 
         first = away(k).rename(index="from_index", copy="from_copy", found="index", found_copy="copy")
-        then = away(m, first.filter("index is not null")).select("p", index="from_index", copy="from_copy", found="found", found_copy="found_copy")
+        then = away(m, first.filter("index is not null")).select(
+            "p", index="from_index", copy="from_copy", found="found", found_copy="found_copy"
+        )
         return [away(k + m).filter("found is not null"), then.filter("found is not null")]
 
     same_contents(engine, {"rows": rows}, build)
@@ -231,7 +244,10 @@ def test_the_whole_is_what_grouping_gives(engine, rows, shape):
         sums = block_sums(rows, index="i", partition_by="p", shape=shape, total=combine.sum("x"))
         levels = [sums.filter(tm.col("level") == n) for n in range(shape.levels + 2)]
         whole = levels[-1].select("p", "rows", "groups", "total")
-        added = [s.group_by("p").agg(rows=tm.sum("rows"), groups=tm.sum("groups"), total=tm.sum("total")) for s in levels[:-1]]
+        added = [
+            s.group_by("p").agg(rows=tm.sum("rows"), groups=tm.sum("groups"), total=tm.sum("total"))
+            for s in levels[:-1]
+        ]
         return [grouped, whole, *added]
 
     same_contents(engine, {"rows": rows}, build)
@@ -249,7 +265,9 @@ def test_inside_a_loop(engines, rows, more):
         return further.concat(values.filter("i is not null")).distinct()
 
     def with_totals(here):
-        before = prefix_sum(body(here), index="i", partition_by="p", shape=BlockShape(1, 2), s=combine.sum("x"), l=combine.max("x"))
+        before = prefix_sum(
+            body(here), index="i", partition_by="p", shape=BlockShape(1, 2), s=combine.sum("x"), l=combine.max("x")
+        )
         return before.select("p", "i", x="coalesce(l, s, 0)").distinct()
 
     flow.output("moved", values.filter("i is not null").distinct().iterate(with_totals, return_at=4))

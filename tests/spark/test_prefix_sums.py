@@ -27,7 +27,9 @@ def test_sums_and_searches(spark, loop):
     flow = tm.Dataflow("sums")
     rows = flow.input("rows", PLACED)
     shape = BlockShape(1, 1 if loop else 2, loop)
-    order = order_sums(rows, index="i", partition_by="p", shape=shape, **{n: c for n, c in combinations().items() if n != "gcd"})
+    order = order_sums(
+        rows, index="i", partition_by="p", shape=shape, **{n: c for n, c in combinations().items() if n != "gcd"}
+    )
     flow.output("prefix", prefix_sum(order))
     flow.output("search", offset_search(order, offset=-2))
     if not loop:
@@ -48,6 +50,8 @@ def test_lag_and_exact_sums(spark):
 
     made = [
         ((p, dt.datetime(2024, 1, day), x), time, 1)
-        for time, (p, day, x) in enumerate([("a", 1, 1e20), ("a", 2, 1.0), ("b", 1, None), ("a", 3, -1e20), ("a", 3, -1e20)])
+        for time, (p, day, x) in enumerate(
+            [("a", 1, 1e20), ("a", 2, 1.0), ("b", 1, None), ("a", 3, -1e20), ("a", 3, -1e20)]
+        )
     ]
     check_equivalent(flow, {"rows": [*made, (made[0][0], 5, -1)]}, engines=["reference", "embedded", "spark"])

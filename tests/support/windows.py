@@ -23,10 +23,7 @@ def placed_updates(draw, coordinates=1, values=VALUES, size=14):
         found.append((row, time, copies))
         if draw(st.booleans()):
             after = draw(TIMES[coordinates])
-            if coordinates == 1:
-                later = max(time, after)
-            else:
-                later = tuple(map(max, time, after))
+            later = max(time, after) if coordinates == 1 else tuple(map(max, time, after))
             found.append((row, later, -draw(st.integers(1, copies))))
     return found
 

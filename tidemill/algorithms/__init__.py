@@ -10,4 +10,15 @@ from tidemill.algorithms.prefix_sums.prefix_sum import prefix_sum
 from tidemill.algorithms.prefix_sums.routing import BlockShape
 from tidemill.algorithms.prefix_sums.unique_index import unique_index
 
-__all__ = ["BlockShape", "OrderSums", "block_sums", "combine", "interval_sum", "offset_search", "order_index", "order_sums", "prefix_sum", "unique_index"]
+__all__ = [
+    "BlockShape",
+    "OrderSums",
+    "block_sums",
+    "combine",
+    "interval_sum",
+    "offset_search",
+    "order_index",
+    "order_sums",
+    "prefix_sum",
+    "unique_index",
+]

@@ -109,6 +109,6 @@ def _sum(given: DType) -> Combiner:
         return ExactSum(given, FLOAT64)
     if given.is_decimal:
         digits = given.precision + _HEADROOM
-        return ExactSum(given, decimal_type(digits if digits < _MOST_DIGITS else _MOST_DIGITS, given.scale))
+        return ExactSum(given, decimal_type(digits if digits < _MOST_DIGITS else _MOST_DIGITS, given.scale))  # noqa: FURB136 - `min` is another here
     msg = f"combine.sum: values are of type {given}: expected numbers"
     raise SchemaError(msg)

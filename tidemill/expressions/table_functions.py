@@ -104,5 +104,6 @@ class TableCall:
         return self.function.name
 
     def __call__(self, row: Sequence[Any]) -> list[Row]:
+        """Return the rows made from a row."""
         kept = tuple(row[i] for i in self.kept)
         return [(*kept, *made) for made in self.function.rows(*(row[i] for i in self.arguments))]

@@ -20,8 +20,8 @@ def block_sums(values: Collection | OrderSums, /, *, level: str = "level", **ord
     ``values`` are rows, with ``index=``, ``partition_by=``, the sums by name and whatever else `order_sums` takes, to
     which counts of ``rows`` and of ``groups``, that is, different places, are added; or what `order_sums` gives. Level
     0 are the places, the highest level is the whole partition, which begins before all places, as the first block of
-    every level does: there the index is NULL. Cost: a change of a row changes one block of each level, and now and then,
-    the less often the larger it is, cuts a block in two or joins two.
+    every level does: there the index is NULL. Cost: a change of a row changes one block of each level; and now and
+    then, the less often the larger it is, cuts a block in two or joins two.
 
     >>> import tidemill as tm
     >>> from tidemill.algorithms import BlockShape, block_sums, combine

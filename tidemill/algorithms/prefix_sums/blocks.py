@@ -8,7 +8,6 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
-import tidemill.expressions.aggregates as agg
 from tidemill.algorithms.prefix_sums.columns import lined_up, shortened
 from tidemill.algorithms.prefix_sums.combiners import Combiner
 from tidemill.algorithms.prefix_sums.routing import PATH, BlockShape, Routes, depth, routes
@@ -75,7 +74,7 @@ class Blocks:
     states: StateColumns
     ways: Routes
     nodes: tuple[Collection, ...]
-    """By depth: each block with lists of what is in it, in order: places and states. With a loop, all depths in each."""
+    """By depth: each block with lists of what is in it, in order. With a loop, those of all depths in each."""
     entries: tuple[Collection, ...]
     """By depth: what is in the blocks, a row each: the block's path, place and state."""
 
@@ -89,7 +88,9 @@ class Blocks:
         return [*self.parts, PATH]
 
     @classmethod
-    def of(cls, placed: Collection, parts: Sequence[str], index: str, states: StateColumns, shape: BlockShape) -> Blocks:
+    def of(
+        cls, placed: Collection, parts: Sequence[str], index: str, states: StateColumns, shape: BlockShape
+    ) -> Blocks:
         """Return the blocks of rows that have a place each, not NULL, and the state that is there."""
         names = (*parts, index, *states.flat)
         ways = routes(placed.select(*names), parts, index, shape)

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from tidemill.expressions.table_functions import Ints, ListColumn
 
 __all__ = [
-    "Lists", "comparable", "copy_numbers", "extended", "lined_up", "ordinals", "positions", "ranges", "shortened", "sort_key",
+    "Lists", "comparable", "copy_numbers", "different", "extended", "lined_up", "ordinals", "positions", "ranges",
+    "shortened", "sort_key",
 ]  # fmt: skip
 
 _FEW: Final = 4
@@ -58,7 +59,7 @@ def lined_up(*columns: ListColumn) -> Lists:
             both = np.unique(both * len(column.offsets) + column.which, return_inverse=True)[1]
     if all(np.array_equal(both, column.which) for column in columns):
         return Lists([c.values for c in columns], first.offsets, both)
-    _, some, which = np.unique(both, return_index=True, return_inverse=True)
+    some, which = different(both)
     values = []
     for column in columns:
         starts = column.starts.take(some)
@@ -67,13 +68,24 @@ def lined_up(*columns: ListColumn) -> Lists:
     return Lists(values, np.concatenate((np.zeros(1, np.int64), lengths.cumsum())), which)
 
 
+def different(numbers: Ints) -> tuple[Ints, Ints]:
+    """Return where each different number first is, and for each number which of them it is.
+
+    >>> [found.tolist() for found in different(np.array([7, 3, 7]))]
+    [[1, 0], [1, 0, 1]]
+    """
+    _, first, which = np.unique(numbers, return_index=True, return_inverse=True)
+    return np.asarray(first, np.int64), np.asarray(which, np.int64)
+
+
 def ranges(starts: Ints, lengths: Ints) -> Ints:
     """Return the numbers of ranges of these starts and lengths, end to end.
 
     >>> ranges(np.array([5, 9]), np.array([2, 1])).tolist()
     [5, 6, 9]
     """
-    return np.arange(int(lengths.sum())) + (starts - lengths.cumsum() + lengths).repeat(lengths)
+    found: Ints = np.arange(int(lengths.sum())) + (starts - lengths.cumsum() + lengths).repeat(lengths)
+    return found
 
 
 # -- comparing --------------------------------------------------------------------------------------------------------
@@ -181,7 +193,11 @@ def positions(lists: Lists, values: pa.Array, rows: Ints, wanted: pa.Array, side
     span = len(ranks) + 1
     owners = np.arange(len(lists.offsets) - 1).repeat(lists.lengths)
     keys = owners * span + ranks[: len(sorted_values)]
-    found = keys.searchsorted(which * span + ranks[len(sorted_values) :], side)
+    return _searched(keys, which * span + ranks[len(sorted_values) :], side)
+
+
+def _searched(keys: Ints, wanted: Ints, side: Any) -> Ints:
+    found: Ints = keys.searchsorted(wanted, side)
     return found
 
 
@@ -203,9 +219,9 @@ def copy_numbers(places: pa.Array, offsets: Ints) -> Ints:
 def extended(paths: ListColumn, values: pa.Array, taken: Ints) -> ListColumn:
     """Return each row's path with one more value: that at this place."""
     both = paths.which * (len(values) + 1) + taken
-    _, first, which = np.unique(both, return_index=True, return_inverse=True)
-    starts, ends = paths.starts.take(first), paths.ends.take(first)
-    lengths = ends - starts
+    first, which = different(both)
+    starts: Ints = paths.starts.take(first)
+    lengths: Ints = paths.ends.take(first) - starts
     old = paths.values.take(pa.array(ranges(starts, lengths)))
     made = pa.concat_arrays([old, values.take(pa.array(taken.take(first)))])
     owner = np.arange(len(first))

@@ -197,7 +197,8 @@ class _Sum(Combiner):
         return self._columns(zero == 0, sums)
 
     def scan(self, states: States, offsets: Ints, before: States) -> Sequence[Column]:
-        lengths, starts, given = np.diff(offsets), offsets[:-1], [_valid(before[0]), *map(_whole, before)]
+        lengths, starts = np.diff(offsets), offsets[:-1]
+        given = [_valid(before[0]).astype(np.int64), *map(_whole, before)]
         sums = [t[:-1] + (g - t.take(starts)).repeat(lengths) for t, g in zip(_totals(states), given, strict=True)]
         return self._columns(sums[0] == 0, sums[1:])
 
@@ -256,5 +257,3 @@ class WholeSum(_Sum):
     def _columns(self, zero: Any, sums: Sequence[Ints]) -> Sequence[pa.Array]:
         high, low = sums
         return super()._columns(zero, (high + (low >> _HALF), low & _MASK))
-
-

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.algorithms.prefix_sums.blocks import PLACES, FoldLists, StateColumns
-from tidemill.algorithms.prefix_sums.columns import comparable, lined_up, positions, ranges, sort_key
+from tidemill.algorithms.prefix_sums.columns import comparable, different, lined_up, positions, ranges, sort_key
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums, order_sums
 from tidemill.algorithms.prefix_sums.routing import PATH, route_down
 from tidemill.collections.collection import Collection
@@ -222,7 +222,7 @@ def _outer_paths(low: ListColumn, high: ListColumn, owner: Ints, depths: Ints, o
     """Return the first parts, of these lengths, of the lower or the higher path of rows."""
     starts = np.where(of_low, low.starts.take(owner), len(low.values) + high.starts.take(owner))
     both = starts * (int(depths.max(initial=0)) + 1) + depths
-    _, first, which = np.unique(both, return_index=True, return_inverse=True)
+    first, which = different(both)
     lengths = depths.take(first)
     values = pa.concat_arrays([low.values, high.values]).take(pa.array(ranges(starts.take(first), lengths)))
     return ListColumn(values, np.concatenate((np.zeros(1, np.int64), lengths.cumsum())), which)

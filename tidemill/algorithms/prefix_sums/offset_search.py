@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidemill.algorithms import combine
 from tidemill.algorithms.prefix_sums.blocks import PLACES
-from tidemill.algorithms.prefix_sums.columns import Lists, copy_numbers, lined_up, positions, ranges
+from tidemill.algorithms.prefix_sums.columns import Lists, copy_numbers, different, lined_up, positions, ranges
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums, order_sums
 from tidemill.algorithms.prefix_sums.routing import PATH
 from tidemill.collections.collection import Collection
@@ -44,9 +44,9 @@ def offset_search(
 ) -> Collection:
     """Return for places the place so many rows away: before them for a negative offset, after them for a positive one.
 
-    ``rows`` are rows, with ``index=``, ``partition_by=`` and whatever else `order_sums` takes; ``count="groups"`` goes by
-    different places in place of rows. Or they are what `order_sums` gives, ``count`` being the name of a count among its
-    sums. Without ``queries`` the search is from each place of the rows; else ``queries`` has the columns of the
+    ``rows`` are rows, with ``index=``, ``partition_by=`` and whatever else `order_sums` takes; ``count="groups"`` goes
+    by different places in place of rows. Or they are what `order_sums` gives, ``count`` being the name of a count among
+    its sums. Without ``queries`` the search is from each place of the rows; else ``queries`` has the columns of the
     partition and of the index, and ``offset`` may name a column of it. The result has the query's columns and
     ``found``, the index that is there: NULL out of range, where the offset is NULL, and where no row is at the place.
 
@@ -67,8 +67,8 @@ def offset_search(
     if isinstance(rows, OrderSums):
         given = rows
     else:
-        counted = combine.groups() if count == "groups" else combine.rows()
-        given = order_sums(rows, **{count: counted}, **order)
+        counted: dict[str, Any] = {count: combine.groups() if count == "groups" else combine.rows()}
+        given = order_sums(rows, **counted, **order)
     if queries is None:
         reached = search_from_rows(given, int(offset), count, copies)
         kept = [*given.places, *([copies] if copies else [])]
@@ -234,9 +234,10 @@ def _totals(inside: Lists) -> Ints:
 def _moved_paths(path: ListColumn, places: pa.Array, change: Ints) -> ListColumn:
     """Return paths with the place of a number appended, as they are (-1), without their last (-2), or empty (-3)."""
     both = path.which * (len(places) + 3) + change + 3
-    _, first, which = np.unique(both, return_index=True, return_inverse=True)
-    change, starts = change.take(first), path.starts.take(first)
-    lengths = path.ends.take(first) - starts
+    first, which = different(both)
+    change = change.take(first)
+    starts: Ints = path.starts.take(first)
+    lengths: Ints = path.ends.take(first) - starts
     kept = np.where(change == -3, 0, lengths - (change == -2))  # noqa: PLR2004 - see above
     pool = pa.concat_arrays([path.values, places])
     owner, more = np.arange(len(first)), (change >= 0).nonzero()[0]

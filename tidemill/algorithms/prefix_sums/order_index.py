@@ -195,7 +195,8 @@ def _matrix(column: pa.Array, part: _Part) -> Bytes:
         else:
             storage = pa.int32() if part.width == 4 else pa.int64()  # noqa: PLR2004 - bytes
             numbers = _numbers(column if t.is_integer(kind) else column.view(storage))
-        raw = numbers.astype(f">i{part.width}").view(np.uint8).reshape(-1, part.width)
+        width = _WIDTHS[part.dtype.name]
+        raw = numbers.astype(f">i{width}").view(np.uint8).reshape(-1, width)
     raw[:, 0] ^= 0x80  # the sign
     return raw
 
@@ -205,10 +206,11 @@ def _numbers(column: pa.Array) -> npt.NDArray[Any]:
     return values
 
 
-def _varying(part: _Part, column: Column) -> pa.Array:
+def _varying(part: _Part, given: Column) -> pa.Array:
     """Return the bytes of a column of strings, bytes or lists."""
+    column: Any = given.to_arrow() if isinstance(given, ListColumn) else given
     if part.dtype.is_list:
-        values = (column.to_arrow() if isinstance(column, ListColumn) else column).to_pylist()
+        values = column.to_pylist()
         return pa.array([_bytes(part, v) for v in values], pa.binary())
     raw = pc.replace_substring(column.cast(pa.binary()), b"\0", b"\0\xff")
     raw = pc.binary_join_element_wise(raw, b"\0\0", b"")

@@ -24,6 +24,7 @@ __all__ = ["OrderSums", "order_sums"]
 _EVERYTHING: Final = "everything#"
 """A column that is the same everywhere, where there is no other to partition by."""
 _HASH: Final = "hash#"
+_SHAPE: Final = BlockShape()
 
 
 @attrs.frozen
@@ -72,15 +73,15 @@ def order_sums(
     index: str,
     partition_by: str | Sequence[str] = (),
     unique: bool = False,
-    shape: BlockShape = BlockShape(),
+    shape: BlockShape = _SHAPE,
     **sums: Combination,
 ) -> OrderSums:
     """Return rows in the order of a column, with sums by block, for `prefix_sum` and the others to be given.
 
-    ``index`` is a column of whole numbers, dates, timestamps, strings or bytes, ascending; `order_index` makes one of any
-    ``ORDER BY``. Rows where it is NULL have no place and take no part. Rows with equal indexes are at one place, and are
-    combined there first, in the order of their hashes. With ``unique`` they are not, since only copies of a row share an
-    index, as `unique_index` makes it; then each copy counts as a row of its own.
+    ``index`` is a column of whole numbers, dates, timestamps, strings or bytes, ascending; `order_index` makes one of
+    any ``ORDER BY``. Rows where it is NULL have no place and take no part. Rows with equal indexes are at one place,
+    and are combined there first, in the order of their hashes. With ``unique`` they are not, since only copies of a row
+    share an index, as `unique_index` makes it; then each copy counts as a row of its own.
     """
     parts = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     for name, combination in sums.items():
@@ -125,4 +126,6 @@ def _at_one_place(
     if not listed:
         return grouped
     some = StateColumns(tuple(states.combiners[i] for i in listed), tuple(states.names[i] for i in listed))
-    return apply_table(grouped, FoldLists(some), some.flat, keep=[n for n in grouped.schema.names if n not in some.flat])
+    return apply_table(
+        grouped, FoldLists(some), some.flat, keep=[n for n in grouped.schema.names if n not in some.flat]
+    )

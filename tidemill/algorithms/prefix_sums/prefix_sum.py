@@ -9,11 +9,10 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tidemill.algorithms.combine import Combination
 from tidemill.algorithms.prefix_sums.blocks import PLACES, StateColumns
 from tidemill.algorithms.prefix_sums.columns import copy_numbers, lined_up, positions, ranges, sort_key
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums, order_sums
-from tidemill.algorithms.prefix_sums.routing import PATH, BlockShape, depth, route_down
+from tidemill.algorithms.prefix_sums.routing import PATH, depth, route_down
 from tidemill.collections.collection import Collection
 from tidemill.collections.table_functions import apply_table
 from tidemill.expressions.expr import lit

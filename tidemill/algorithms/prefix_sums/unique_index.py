@@ -66,8 +66,9 @@ class _Numbered:
     ) -> Iterable[tuple[tuple[Any, ...], int]]:
         if len(rows) > 1 << self.bits:
             msg = (
-                f"{len(rows)} different rows agree in what they are ordered by and in their hashes: {self.bits} collision "
-                f"bits tell {1 << self.bits} apart; order by more columns, or raise hash_bits or collision_bits"
+                f"{len(rows)} different rows agree in what they are ordered by and in their hashes: {self.bits} "
+                f"collision bits tell {1 << self.bits} apart; order by more columns, or raise hash_bits or "
+                "collision_bits"
             )
             raise ValueError(msg)
         *parts, index = key

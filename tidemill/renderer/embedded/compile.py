@@ -201,7 +201,9 @@ _MAKERS: Final[dict[type[Node], Callable[[Any, Region, Compiled], Operator]]] = 
     Input: lambda n, r, made: (KeyedInputOperator if n.key else InputOperator)(n, r, made.interner),
     Map: _make_map,
     Filter: lambda n, r, made: FilterOperator(n, r, made.interner),
-    FlatMap: lambda n, r, made: (TableFunctionOperator if isinstance(n.function, TableCall) else FlatMapOperator)(n, r, made.interner),
+    FlatMap: lambda n, r, made: (TableFunctionOperator if isinstance(n.function, TableCall) else FlatMapOperator)(
+        n, r, made.interner
+    ),
     Negate: lambda n, r, _: NegateWire(n, r),
     Concat: lambda n, r, _: ConcatWire(n, r),
     Join: _make_join,
