@@ -248,7 +248,9 @@ class WholeSum(_Sum):
 
     def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
         high, low = map(col, names)
-        return sums.with_columns(**{result: high * lit(_MASK + 1) + low})
+        unit = lit(_MASK + 1)
+        below = (high + 1) * unit + (low - unit)  # the least whole number of units would be one too low for int64 here
+        return sums.with_columns(**{result: when(high < 0, below).otherwise(high * unit + low)})
 
     def combined(self, left: State, right: State) -> State:
         low = left[1] + right[1]

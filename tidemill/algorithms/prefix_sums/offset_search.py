@@ -117,7 +117,7 @@ def _search_queries(
 def _search(order: OrderSums, begun: Collection, count: str, level: int) -> Collection:
     """Return where searches end, that are to be gone on with in blocks of this depth."""
     blocks = order.blocks
-    step = _Step(order.index, blocks.shape.levels)
+    step = _Step(blocks.shape.levels)
     states = [f.name for f in step.schema(begun.schema)]
     kept = [n for n in begun.schema.names if n not in states]
 
@@ -135,19 +135,22 @@ def _search(order: OrderSums, begun: Collection, count: str, level: int) -> Coll
             name="search",
         )
         return at_stage(every, _DONE).drop(_STAGE)
-    done, rising, falling = [at_stage(begun, _DONE)], at_stage(begun, _UP), []
-    for depth_of in range(level, -1, -1):
-        found = gone_on(rising, blocks.nodes[depth_of])
-        done.append(at_stage(found, _DONE))
-        falling.append(at_stage(found, _DOWN))
-        rising = at_stage(found, _UP)
-    entering = falling[::-1]  # by the depth of the blocks they come from
-    found = entering[0]
-    for depth_of in range(1, blocks.shape.levels + 1):
-        found = gone_on(found, blocks.nodes[depth_of])
-        if depth_of < len(entering) and depth_of < blocks.shape.levels:
-            found = found.concat(entering[depth_of])
-    return found.concat(*done).drop(_STAGE)
+    levels = blocks.shape.levels
+    done, rising, turned = [at_stage(begun, _DONE)], at_stage(begun, _UP), {}
+    for outer in range(level, -1, -1):
+        found = gone_on(rising, blocks.nodes[outer])
+        if outer in (0, levels):
+            done.append(at_stage(found, _DONE))
+        if outer < levels:
+            turned[outer] = at_stage(found, _DOWN)
+        if outer > 0:
+            rising = at_stage(found, _UP)
+    falling = turned[0]
+    for inner in range(1, levels + 1):
+        falling = gone_on(falling, blocks.nodes[inner])
+        if inner < levels:
+            falling = falling.concat(turned[inner])
+    return falling.concat(*done).drop(_STAGE)
 
 
 # -- one step ---------------------------------------------------------------------------------------------------------
@@ -161,7 +164,6 @@ class _Step(TableFunction):
     from where the block begins. Both ways it goes by counts alone, so before and after are no different.
     """
 
-    index: str
     levels: int
 
     def schema(self, arguments: Schema) -> Schema:
@@ -257,13 +259,13 @@ class _FromRows(TableFunction):
     copies: str | None
 
     def schema(self, arguments: Schema) -> Schema:
-        step = _Step(self.index, self.levels).schema(arguments)
+        step = _Step(self.levels).schema(arguments)
         copy = (Field(self.copies, INT64, nullable=False),) if self.copies else ()
         return Schema((Field(self.index, step.fields[0].dtype, nullable=False), *copy, *step.fields))
 
     def rows(self, *arguments: Any) -> Iterable[tuple[Any, ...]]:
         path, places, counts = arguments
-        step = _Step(self.index, self.levels)
+        step = _Step(self.levels)
         before = 0
         for i, (place, count) in enumerate(zip(places, counts, strict=True)):
             copy = i - places.index(place)
@@ -283,7 +285,7 @@ class _FromRows(TableFunction):
         if not self.copies and copy.any():
             first = copy == 0
             at, owner, places = at[first], owner[first], places.filter(pa.array(first))
-        step, totals = _Step(self.index, self.levels), _totals(inside)
+        step, totals = _Step(self.levels), _totals(inside)
         each = ListColumn(path.values, path.offsets, path.which.take(owner))
         of_each = Lists(inside.values, inside.offsets, inside.which.take(owner))
         made = step.moved_columns(each, of_each, totals, totals.take(at) + self.offset)

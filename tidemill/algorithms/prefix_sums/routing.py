@@ -13,6 +13,7 @@ import tidemill.expressions.aggregates as agg
 from tidemill.algorithms.prefix_sums.columns import Lists, extended, positions, sort_key
 from tidemill.collections.collection import Collection
 from tidemill.collections.table_functions import apply_table
+from tidemill.errors import SchemaError
 from tidemill.expressions.expr import Expr, col, lit
 from tidemill.expressions.functions.hashing import hash64
 from tidemill.expressions.functions.lists import size
@@ -42,6 +43,11 @@ class BlockShape:
     bits: int = 5
     levels: int = 3
     loop: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if min(self.bits, self.levels) < 1:
+            msg = f"BlockShape: bits={self.bits}, levels={self.levels}: expected at least 1 of each"
+            raise SchemaError(msg)
 
 
 @attrs.frozen
