@@ -69,7 +69,7 @@ class TableFunction(abc.ABC):
     @property
     def name(self) -> str:
         """What the graph and errors call it."""
-        return type(self).__name__
+        return type(self).__name__.strip("_")
 
     @abc.abstractmethod
     def schema(self, arguments: Schema) -> Schema:
