@@ -143,12 +143,14 @@ class Filter(Node):
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)
 class FlatMap(Node):
-    """Each row becomes the rows that a user's function makes of it; with ``single``, exactly one."""
+    """Each row becomes the rows that a user's or a table function makes of it; with ``single``, exactly one."""
 
     function: Callable[[Any], Any]
     single: bool = False
 
     def describe(self) -> str:
+        if hasattr(self.function, "describe"):
+            return str(self.function.describe())
         return getattr(self.function, "__qualname__", type(self.function).__name__)
 
 

@@ -27,7 +27,13 @@ from tidemill.dataflow.scopes import Scope
 from tidemill.dataflow.summaries import PathSummary
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.makers import MAKERS
-from tidemill.renderer.embedded.operators import feedback, join, linear, upsert_input  # noqa: F401 - they fill the table
+from tidemill.renderer.embedded.operators import (  # noqa: F401 - they fill the table
+    feedback,
+    join,
+    linear,
+    table_function,
+    upsert_input,
+)
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.input_output import InputOperator, OutputOperator
 from tidemill.renderer.embedded.operators.threshold import UniqueCheck

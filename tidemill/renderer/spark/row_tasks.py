@@ -14,11 +14,13 @@ from tidemill.dataflow.nodes import Filter, FlatMap, Input, Inspect, Map, Node, 
 from tidemill.errors import ExpressionError
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.schema import Schema
+from tidemill.expressions.table_functions import TableCall
 from tidemill.expressions.types import FLOAT64
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
 from tidemill.renderer.runs.registry import Registry
+from tidemill.renderer.spark.table_tasks import made_by_table
 
 __all__ = ["detached", "row_task"]
 
@@ -91,6 +93,16 @@ def _filter(node: Filter, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBa
 @_WORK(FlatMap)
 def _flat_map(node: FlatMap, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     width, schema = len(node.inputs[0].schema), node.schema
+    if isinstance(node.function, TableCall):
+        call = node.function
+
+        def apply_table(batch: pa.RecordBatch) -> pa.RecordBatch:
+            made = made_by_table(call, schema, batch.columns)
+            if made is None:
+                return apply(batch)
+            return _batch(made[1], [c.take(made[0]) for c in batch.columns[width:]], batch)
+
+        return apply_table
 
     def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
         found = [functions.mapped_rows(node, row) for row in _rows(batch, width)]

@@ -190,7 +190,10 @@ def order_ranks(codes: Ints, dtype: DType, interner: Interner) -> Ints:
     if not is_interned(dtype):
         return codes
     distinct, inverse = np.unique(codes, return_inverse=True)
-    values = [order_key(c, dtype, interner) for c in distinct.tolist()]
+    if dtype.element is None and NULL not in distinct[:1]:
+        values: list[Any] = interner.objects(distinct).tolist()
+    else:
+        values = [order_key(c, dtype, interner) for c in distinct.tolist()]
     ranks = np.empty(len(values), np.int64)
     ranks[sorted(range(len(values)), key=values.__getitem__)] = np.arange(len(values))
     return ranks.take(inverse)

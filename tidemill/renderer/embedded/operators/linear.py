@@ -234,7 +234,6 @@ class FilterOperator(_ExpressionOperator):
 # -- a user's Python functions --------------------------------------------------------------------------------------
 
 
-@operator_of(FlatMap, interner=True)
 class FlatMapOperator(_ExpressionOperator):
     """FlatMap: a user's function, called once for each distinct row."""
 

@@ -1,0 +1,122 @@
+"""What sums over an order add up: exactly, in order, of every type; and what cannot be."""
+
+import datetime as dt
+import math
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from running import start
+
+import tidemill as tm
+from tidemill.algorithms import BlockShape, combine, interval_sum, offset_search, order_sums, prefix_sum
+from tidemill.errors import ExpressionError, SchemaError, UserFunctionError
+
+SHAPE = BlockShape(1, 2)
+
+
+def over(engine, kind, values, *queries, **sums):
+    """The sums of values at 0, 1, 2... over intervals."""
+    flow = tm.Dataflow("sums")
+    rows = flow.constant({"i": "int64", "x": kind}, list(enumerate(values)))
+    asked = flow.constant({"low": "int64", "high": "int64"}, list(queries))
+    flow.output("sums", interval_sum(rows, asked, index="i", shape=SHAPE, **sums))
+    with start(flow, engine) as run:
+        run.close_inputs()
+        found = {row[:2]: row[2:] for row in run.snapshot("sums")}
+    return [found[q] if len(sums) > 1 else found[q][0] for q in queries]
+
+
+def test_floats_are_rounded_once_and_nothing_is_taken_away(engine):
+    frames = [(0, 1), (0, 2), (1, 3), (2, 4), (3, 5)]
+    found = over(engine, "float64", [1.0, 2.0, math.nan, 3.0, 4.0], *frames, total=combine.sum("x"))
+    assert repr(found) == "[1.0, 3.0, nan, nan, 7.0]"
+    assert over(engine, "float64", [1e20, 1.0], (0, 2), (1, 2), total=combine.sum("x")) == [1e20, 1.0]
+    many = [1e20, 1.0, -1e20, None, 2.0**-1074, 0.1, 0.2, -1e308, 1e308, 1e308]
+    found = over(engine, "float64", many, (0, 3), (4, 5), (5, 7), (7, 10), (8, 10), (3, 4), total=combine.sum("x"))
+    assert found == [1.0, 5e-324, 0.1 + 0.2, 1e308, math.inf, None]
+    found = over(engine, "float64", [math.inf, 1.0, -math.inf], (0, 2), (0, 3), (1, 3), total=combine.sum("x"))
+    assert repr(found) == "[inf, nan, -inf]"
+
+
+def test_only_the_sum_itself_may_overflow(engine):
+    most = 2**63 - 1
+    found = over(engine, "int64", [most, most, -most, -most, 5], (0, 4), (1, 5), (4, 5), total=combine.sum("x"))
+    assert found == [0, 5 - most, 5]
+    with pytest.raises(ExpressionError):
+        over(engine, "int64", [most, 1], (0, 2), total=combine.sum("x"))
+
+
+def test_decimals_are_exact(engine, falls_back):
+    cents = [Decimal("0.10"), Decimal("-3.33"), Decimal("99999999.99")]
+    found = over(engine, "decimal(10,2)", cents, (0, 2), (0, 3), (5, 6), total=combine.sum("x"))
+    assert found == [Decimal("-3.23"), Decimal("99999996.76"), None]
+    nines = Decimal(10**38 - 1)
+    assert over(engine, "decimal(38,0)", [nines, nines, nines.copy_negate()], (0, 3), total=combine.sum("x")) == [nines]
+    with pytest.raises(UserFunctionError, match="does not fit"):
+        over(engine, "decimal(38,0)", [nines, nines], (0, 2), total=combine.sum("x"))
+
+
+def test_values_go_in_by_the_order_of_their_places(engine):
+    sums = {
+        "first": combine.first("x"),
+        "some": combine.first("x", ignore_nulls=True),
+        "last": combine.last("x"),
+        "latest": combine.last("x", ignore_nulls=True),
+        "all": combine.list("x"),
+        "two": combine.list("x", last=2),
+        "joined": combine.by(lambda a, b: f"{a}-{b}", "x", zero="none"),
+        "least": combine.min("x"),
+        "most": combine.max("x"),
+    }
+    found = over(engine, "string", [None, "b", "a", None, "c", None], (0, 4), (1, 6), (3, 4), (7, 9), (4, 1), **sums)
+    assert found[0] == (None, "b", None, "a", (None, "b", "a", None), ("a", None), "b-a", "a", "b")
+    assert found[1] == ("b", "b", None, "c", ("b", "a", None, "c", None), ("c", None), "b-a-c", "a", "c")
+    assert found[2] == (None, None, None, None, (None,), (None,), "none", None, None)
+    assert found[3] == found[4] == (None, None, None, None, (), (), "none", None, None)
+
+
+INDEXES: dict[str, list[Any]] = {
+    "string": ["", "a", "a\0", "ab", "é", "\U0001f600"],
+    "binary": [b"", b"\0", b"\0\0", b"\1", b"\xff"],
+    "date": [dt.date(1, 1, 1), dt.date(1970, 1, 1), dt.date(2024, 2, 29)],
+    "timestamp": [dt.datetime(1, 1, 1), dt.datetime(2024, 2, 29, 1, 2, 3, 4)],
+    "int32": [-(2**31), -1, 0, 7],
+    "decimal(20,1)": [Decimal("-1.5"), Decimal(0), Decimal("99.9")],
+    "bool": [False, True],
+}
+
+
+@pytest.mark.parametrize("kind", INDEXES)
+def test_indexes_of_every_type(engine, kind):
+    flow = tm.Dataflow("indexes")
+    rows = flow.constant({"i": kind, "x": "int64"}, [(i, n) for n, i in enumerate(INDEXES[kind])])
+    flow.output("before", prefix_sum(rows, index="i", shape=SHAPE, all=combine.list("x")))
+    flow.output("next", offset_search(rows, index="i", offset=1, shape=SHAPE))
+    with start(flow, engine) as run:
+        run.close_inputs()
+        assert dict(run.snapshot("before")) == {i: tuple(range(n)) for n, i in enumerate(INDEXES[kind])}
+        assert dict(run.snapshot("next")) == dict(zip(INDEXES[kind], [*INDEXES[kind][1:], None]))
+
+
+def test_a_combination_that_fails_names_its_row(engine, falls_back):
+    def fails(a, b):
+        return a // (b - b)
+
+    with pytest.raises(UserFunctionError, match="raised ZeroDivisionError: .*, for row"):
+        over(engine, "int64", [1, 2, 3], (0, 3), total=combine.by(fails, "x"))
+
+
+def test_what_cannot_be_is_said_when_the_graph_is_built():
+    flow = tm.Dataflow("wrong")
+    rows = flow.input("rows", {"i": "int64", "s": "string"})
+    with pytest.raises(SchemaError, match=r"combine.sum: values are of type string"):
+        prefix_sum(rows, index="i", total=combine.sum("s"))
+    with pytest.raises(SchemaError, match=r"total=.*: expected a combination, such as combine.sum"):
+        prefix_sum(rows, index="i", total=tm.sum("i"))
+    with pytest.raises(SchemaError, match="no count 'rows' among the sums: did you mean 'row'"):
+        offset_search(order_sums(rows, index="i", row=combine.rows()), offset=1)
+    with pytest.raises(SchemaError, match="last=0: expected at least 1"):
+        combine.list("s", last=0)
+    with pytest.raises(SchemaError, match="bits=0, levels=3: expected at least 1 of each"):
+        BlockShape(bits=0)

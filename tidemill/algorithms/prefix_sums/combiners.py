@@ -1,0 +1,262 @@
+"""Combiners: what a sum over an order adds up. Associative, with a zero; they need not commute, nor have an inverse.
+
+While it is added up a sum is a *state*: some columns, all NULL for the zero, of which the first is NULL for nothing
+else. So whole numbers go beyond 64 bits on the way, and floats are rounded once, when the sum is done.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+import tidemill.expressions.aggregate_functions as agg
+from tidemill.algorithms.prefix_sums.columns import ordinals, sort_key
+from tidemill.expressions.expr import col, lit
+from tidemill.expressions.functions.choice import when
+from tidemill.expressions.functions.numbers import pmod, shiftright
+from tidemill.expressions.table_functions import Column, Ints
+from tidemill.expressions.types import INT64, DType
+
+if TYPE_CHECKING:
+    from tidemill.collections.collection import Collection
+
+__all__ = ["Choice", "Combiner", "Count", "State", "States", "WholeSum"]
+
+State: TypeAlias = tuple[Any, ...]
+States: TypeAlias = Sequence[pa.Array]
+"""Many states, by column."""
+
+_HALF: Final = 32
+_MASK: Final = (1 << _HALF) - 1
+
+
+class Combiner(abc.ABC):
+    """How states are combined: its meaning on tuples, and the same on columns of states."""
+
+    types: tuple[DType, ...]
+    """The types of a state's columns."""
+
+    @abc.abstractmethod
+    def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
+        """Return the rows with the state of their argument in columns of these names."""
+
+    @abc.abstractmethod
+    def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
+        """Return the rows with what the state in these columns comes to in a further one."""
+
+    @abc.abstractmethod
+    def combined(self, left: State, right: State) -> State:
+        """Return two states combined, neither of which is the zero."""
+
+    @abc.abstractmethod
+    def fold(self, states: States, starts: Ints, ends: Ints) -> Sequence[Column]:
+        """Return the states from each start to before each end, combined in order."""
+
+    @abc.abstractmethod
+    def scan(self, states: States, offsets: Ints, before: States) -> Sequence[Column]:
+        """Return for each state, in lists that begin at the offsets, the combination of those before it in its list.
+
+        ``before`` has for each list what comes before all that is in it.
+        """
+
+    @property
+    def zero(self) -> State:
+        """The state that adds nothing."""
+        return (None,) * len(self.types)
+
+    def whole(self, states: Iterable[State]) -> State:
+        """Return states combined in order."""
+        total = self.zero
+        for state in states:
+            if state[0] is not None:
+                total = state if total[0] is None else self.combined(total, state)
+        return total
+
+    def of_one_place(self, columns: Sequence[str]) -> Sequence[Any] | None:
+        """Return the aggregates that combine all states at one place; None where it takes a list of them."""
+        del columns
+        return None
+
+
+# -- choosing one of the states ---------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Choice(Combiner):
+    """One of the states: the first, the last, the least or the greatest.
+
+    The value is the only column, so that NULLs are passed over, or comes behind one that is true.
+    """
+
+    which: str
+    types: tuple[DType, ...]
+
+    def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
+        *present, value = names
+        return values.with_columns(**dict.fromkeys(present, lit(value=True)), **{value: col(argument)})
+
+    def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
+        return sums.with_columns(**{result: col(names[-1])})
+
+    def combined(self, left: State, right: State) -> State:
+        if self.which in ("first", "last"):
+            return left if self.which == "first" else right
+        ordered = sort_key(left[0]) <= sort_key(right[0])
+        return left if ordered == (self.which == "min") else right
+
+    def of_one_place(self, columns: Sequence[str]) -> Sequence[Any] | None:
+        return [getattr(agg, self.which)(columns[0])] if self.which in ("min", "max") else None
+
+    def fold(self, states: States, starts: Ints, ends: Ints) -> Sequence[Column]:
+        if self.which in ("min", "max"):
+            at = self._least(states[0], starts, ends)
+        else:
+            at = self._chosen(states[0], starts, ends)
+        taken = pa.array(at, mask=at < 0)
+        return [s.take(taken) for s in states]
+
+    def scan(self, states: States, offsets: Ints, before: States) -> Sequence[Column]:
+        size, lengths = len(states[0]), np.diff(offsets)
+        lists = np.arange(len(lengths)).repeat(lengths)
+        both = [pa.concat_arrays([s, b]) for s, b in zip(states, before, strict=True)]
+        if self.which in ("min", "max"):
+            at = self._running(both[0], offsets)
+        else:
+            at = self._chosen(states[0], offsets[:-1].repeat(lengths), np.arange(size))
+            if self.which == "first":
+                at = np.where(_valid(before[0]).take(lists), -1, at)
+            at = np.where(at < 0, size + lists, at)
+        return [b.take(pa.array(at)) for b in both]
+
+    def _chosen(self, first: pa.Array, starts: Ints, ends: Ints) -> Ints:
+        """Return which state is the first, or the last, from each start to before each end; -1 for none."""
+        size = len(first)
+        if self.which == "last":
+            at = np.where(_valid(first), np.arange(size), -1)
+            found = np.concatenate(([-1], np.maximum.accumulate(at))).take(np.maximum(ends, 0))
+            return np.where((found >= starts) & (ends > starts), found, -1)
+        at = np.where(_valid(first), np.arange(size), size)
+        found = np.append(np.minimum.accumulate(at[::-1])[::-1], size).take(starts)
+        return np.where(found < ends, found, -1)
+
+    def _ranks(self, values: pa.Array) -> Ints:
+        """Return numbers of which the least is that of the value to choose, and that of NULL the greatest."""
+        ranks = ordinals(values)
+        ranks = ranks if self.which == "min" else len(values) - ranks
+        return np.where(_valid(values), ranks, len(values) + 1)
+
+    def _least(self, values: pa.Array, starts: Ints, ends: Ints) -> Ints:
+        never = len(values) + 1
+        ranks = np.append(self._ranks(values), never)
+        found = np.minimum.reduceat(ranks, np.stack((starts, np.maximum(starts, ends)), axis=1).ravel())[::2]
+        at = np.empty(never + 1, np.int64)
+        at[ranks[:-1]] = np.arange(len(values))  # where some value of each rank is
+        at[never] = -1
+        return at.take(np.where(ends > starts, found, never))
+
+    def _running(self, both: pa.Array, offsets: Ints) -> Ints:
+        """Return for each value which of those before it in its list to choose; what comes before lists stands last."""
+        size = int(offsets[-1])
+        ranks = self._ranks(both)
+        at = np.empty(size, np.int64)
+        for i, (start, end) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
+            inside = np.empty(end - start, np.int64)
+            inside[:1] = ranks[size + i]
+            inside[1:] = ranks[start : end - 1]
+            better = np.ones(len(inside), np.bool_)
+            better[1:] = inside[1:] < np.minimum.accumulate(inside)[:-1]
+            latest = np.maximum.accumulate(np.where(better, np.arange(len(inside)), 0))
+            at[start:end] = np.where(latest == 0, size + i, start + latest - 1)
+        return at
+
+
+def _valid(column: pa.Array) -> npt.NDArray[np.bool_]:
+    if not column.null_count:
+        return np.ones(len(column), np.bool_)
+    valid: npt.NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+# -- adding up --------------------------------------------------------------------------------------------------------
+
+
+class _Sum(Combiner):
+    """Sums of whole numbers, a column each."""
+
+    def of_one_place(self, columns: Sequence[str]) -> Sequence[Any] | None:
+        return [agg.sum(c) for c in columns]
+
+    def fold(self, states: States, starts: Ints, ends: Ints) -> Sequence[Column]:
+        ends = np.maximum(starts, ends)
+        zero, *sums = (t.take(ends) - t.take(starts) for t in _totals(states))
+        return self._columns(zero == 0, sums)
+
+    def scan(self, states: States, offsets: Ints, before: States) -> Sequence[Column]:
+        lengths, starts = np.diff(offsets), offsets[:-1]
+        given = [_valid(before[0]).astype(np.int64), *map(_whole, before)]
+        sums = [t[:-1] + (g - t.take(starts)).repeat(lengths) for t, g in zip(_totals(states), given, strict=True)]
+        return self._columns(sums[0] == 0, sums[1:])
+
+    def _columns(self, zero: Any, sums: Sequence[Ints]) -> Sequence[pa.Array]:
+        mask = zero if zero.any() else None
+        return [pa.array(s, mask=mask) for s in sums]
+
+
+def _totals(states: States) -> list[Ints]:
+    """Return how many states there are before each place, and the sums of their columns; one place more than states."""
+    return [np.concatenate((np.zeros(1, np.int64), c.cumsum())) for c in (_valid(states[0]), *map(_whole, states))]
+
+
+def _whole(column: pa.Array) -> Ints:
+    filled = column.fill_null(0) if column.null_count else column
+    numbers: Ints = filled.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+@attrs.frozen
+class Count(_Sum):
+    """How many values there are."""
+
+    types: tuple[DType, ...] = (INT64,)
+
+    def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
+        one = lit(1).cast("int64")
+        return values.with_columns(**{names[0]: when(col(argument).is_not_null(), one).otherwise(None)})
+
+    def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
+        return sums.with_columns(**{result: col(names[0]).fill_null(0)})
+
+    def combined(self, left: State, right: State) -> State:
+        return (left[0] + right[0],)
+
+
+@attrs.frozen
+class WholeSum(_Sum):
+    """A sum of whole numbers, in halves of 32 bits: the upper half counts what the lower overflows."""
+
+    types: tuple[DType, ...] = (INT64, INT64)
+
+    def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
+        high, low = names
+        whole = col(argument).cast("int64")
+        return values.with_columns(**{high: shiftright(whole, _HALF), low: pmod(whole, lit(_MASK + 1))})
+
+    def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
+        high, low = map(col, names)
+        unit = lit(_MASK + 1)
+        below = (high + 1) * unit + (low - unit)  # the least whole number of units would be one too low for int64 here
+        return sums.with_columns(**{result: when(high < 0, below).otherwise(high * unit + low)})
+
+    def combined(self, left: State, right: State) -> State:
+        low = left[1] + right[1]
+        return left[0] + right[0] + (low >> _HALF), low & _MASK
+
+    def _columns(self, zero: Any, sums: Sequence[Ints]) -> Sequence[pa.Array]:
+        high, low = sums
+        return super()._columns(zero, (high + (low >> _HALF), low & _MASK))

@@ -1,0 +1,132 @@
+"""An order of rows with sums over its blocks: what prefix sums, interval sums and searches are worked out from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+import tidemill.expressions.aggregate_functions as agg
+from tidemill.algorithms.combine import Combination
+from tidemill.algorithms.prefix_sums.blocks import Blocks, FoldLists, StateColumns, state_columns
+from tidemill.algorithms.prefix_sums.combiners import Combiner
+from tidemill.algorithms.prefix_sums.routing import BlockShape
+from tidemill.collections.collection import Collection
+from tidemill.collections.table_functions import apply_table
+from tidemill.errors import SchemaError, did_you_mean
+from tidemill.expressions.binding import bind
+from tidemill.expressions.expr import col, lit
+from tidemill.expressions.ordering import hash_of_row
+from tidemill.expressions.sql_text import as_expr
+
+__all__ = ["OrderSums", "order_sums"]
+
+_EVERYTHING: Final = "everything#"
+"""A column that is the same everywhere, where there is no other to partition by."""
+_HASH: Final = "hash#"
+_SHAPE: Final = BlockShape()
+
+
+@attrs.frozen
+class OrderSums:
+    """Rows in an order, cut into blocks, with sums over each block. Made by `order_sums`; can be used many times."""
+
+    partition_by: tuple[str, ...]
+    index: str
+    sums: Mapping[str, Combination]
+    combiners: Mapping[str, Combiner]
+    blocks: Blocks
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The columns that say where a row is: those to partition by, and the index."""
+        return (*self.partition_by, self.index)
+
+    @property
+    def states(self) -> StateColumns:
+        """The columns of the sums' states."""
+        return self.blocks.states
+
+    def partitioned(self, rows: Collection) -> Collection:
+        """Return rows with the columns that blocks are partitioned by."""
+        return rows if self.partition_by else rows.with_columns(**{_EVERYTHING: lit(value=True)})
+
+    def finished(self, rows: Collection, keep: Sequence[str]) -> Collection:
+        """Return these columns of rows beside what the states in them come to."""
+        for (name, combiner), columns in zip(self.combiners.items(), self.states.names, strict=True):
+            rows = combiner.finished(rows, columns, name)
+        return rows.select(*keep, *self.combiners)
+
+    def counting(self, count: str) -> int:
+        """Return which of the sums is the count of this name."""
+        if count not in self.sums or self.sums[count].name not in ("rows", "groups"):
+            counts = [n for n, c in self.sums.items() if c.name in ("rows", "groups")]
+            msg = f"no count {count!r} among the sums: {did_you_mean(count, counts)}; name one, as rows=combine.rows()"
+            raise SchemaError(msg)
+        return list(self.sums).index(count)
+
+
+def order_sums(
+    values: Collection,
+    /,
+    *,
+    index: str,
+    partition_by: str | Sequence[str] = (),
+    unique: bool = False,
+    shape: BlockShape = _SHAPE,
+    **sums: Combination,
+) -> OrderSums:
+    """Return rows in the order of a column, with sums by block, for `prefix_sum` and the others to be given.
+
+    ``index`` is a column of whole numbers, dates, timestamps, strings or bytes, ascending; `order_index` makes one of
+    any ``ORDER BY``. Rows where it is NULL have no place and take no part. Rows with equal indexes are at one place,
+    and are combined there first, in the order of their hashes. With ``unique`` they are not, since only copies of a row
+    share an index, as `unique_index` makes it; then each copy counts as a row of its own.
+    """
+    parts = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    for name, combination in sums.items():
+        if not isinstance(combination, Combination):
+            msg = f"{name}={combination!r}: expected a combination, such as combine.sum('x')"
+            raise SchemaError(msg)
+    schema = values.schema
+    arguments = {
+        name: lit(value=True) if c.argument is None else as_expr(c.argument, schema) for name, c in sums.items()
+    }
+    combiners = {name: c.combiner(bind(arguments[name], schema).dtype) for name, c in sums.items()}
+    states = state_columns(combiners)
+    keys = parts or (_EVERYTHING,)
+    whole = {} if parts else {_EVERYTHING: lit(value=True)}
+    columns = {f"{name}#": e for name, e in arguments.items()}
+    placed = values.filter(col(index).is_not_null()) if schema.field(index).nullable else values
+    placed = placed.select(*parts, index, **whole, **columns, **({} if unique else {_HASH: hash_of_row(schema)}))
+    for (name, combiner), names in zip(combiners.items(), states.names, strict=True):
+        placed = combiner.lifted(placed, f"{name}#", names)
+    if not unique:
+        placed = _at_one_place(placed, (*keys, index), sums, states)
+    blocks = Blocks.of(placed.select(*keys, index, *states.flat), keys, index, states, shape)
+    return OrderSums(parts, index, dict(sums), combiners, blocks)
+
+
+def _at_one_place(
+    rows: Collection, place: Sequence[str], sums: Mapping[str, Combination], states: StateColumns
+) -> Collection:
+    """Return the states of all rows at each place combined: by aggregates, or as lists in the order of rows' hashes."""
+    aggregates: dict[str, Any] = {}
+    listed: list[int] = []
+    for i, (combination, combiner) in enumerate(zip(sums.values(), states.combiners, strict=True)):
+        names = states.names[i]
+        at_once = [agg.max(n) for n in names] if combination.each_place else combiner.of_one_place(names)
+        if at_once is None:
+            at_once = [agg.list(n, order_by=_HASH) for n in names]
+            listed.append(i)
+        aggregates |= dict(zip(names, at_once, strict=True))
+    if not aggregates:
+        return rows.select(*place).distinct()
+    grouped = rows.group_by(*place).agg(**aggregates)
+    if not listed:
+        return grouped
+    some = StateColumns(tuple(states.combiners[i] for i in listed), tuple(states.names[i] for i in listed))
+    return apply_table(
+        grouped, FoldLists(some), some.flat, keep=[n for n in grouped.schema.names if n not in some.flat]
+    )

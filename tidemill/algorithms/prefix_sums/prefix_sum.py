@@ -1,0 +1,214 @@
+"""Prefix sums: the combination of all that comes before a place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from tidemill.algorithms.prefix_sums.blocks import PLACES, StateColumns
+from tidemill.algorithms.prefix_sums.columns import copy_numbers, lined_up, positions, ranges, sort_key
+from tidemill.algorithms.prefix_sums.order_sums import OrderSums, order_sums
+from tidemill.algorithms.prefix_sums.routing import PATH, depth, route_down
+from tidemill.collections.collection import Collection
+from tidemill.collections.table_functions import apply_table
+from tidemill.expressions.expr import lit
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.table_functions import Column, Ints, ListColumn, TableFunction
+from tidemill.expressions.types import INT64
+
+__all__ = ["prefix_sum"]
+
+
+def prefix_sum(
+    values: Collection | OrderSums,
+    at: Collection | None = None,
+    /,
+    *,
+    copies: str | None = None,
+    **order: Any,
+) -> Collection:
+    """Return for each place the sums over all rows before it, those at the place itself left out.
+
+    ``values`` are rows, with ``index=``, ``partition_by=``, the sums by name and whatever else `order_sums` takes, or
+    what that gives. Places are those of the rows, or those in ``at``, a collection with the columns of the partition
+    and of the index; a place is there once in the result, however many rows are at it. ``copies`` names a column for
+    the number of a copy, from 0 on: then each row that shares its place with copies of itself has a row in the result,
+    over those before it, the earlier copies among them.
+
+    >>> import tidemill as tm
+    >>> from tidemill.algorithms import combine, prefix_sum
+    >>> flow = tm.Dataflow()
+    >>> sales = flow.constant({"day": "int64", "sold": "int64"}, [(1, 5), (2, 3), (2, 4), (7, 1)])
+    >>> before = prefix_sum(sales, index="day", total=combine.sum("sold"), latest=combine.max("sold"))
+    >>> flow.output("before", before)
+    >>> flow.start().snapshot("before")
+    day  total  latest
+    ---  -----  ------
+    1    NULL   NULL
+    2    5      5
+    7    12     5
+    """
+    given = values if isinstance(values, OrderSums) else order_sums(values, **order)
+    if at is None:
+        return _at_rows(given, copies)
+    return _at_places(given, at)
+
+
+def _at_rows(order: OrderSums, copies: str | None) -> Collection:
+    blocks, states = order.blocks, order.states
+    leaf = _Spread(states, order.index, inner=False, copies=copies)
+    found = apply_table(_innermost(order), leaf, _spread_arguments(order), keep=blocks.parts)
+    return order.finished(found, [*order.places, *([copies] if copies else [])])
+
+
+def _at_places(order: OrderSums, at: Collection) -> Collection:
+    """Return the sums at any places: what comes before the innermost block, and what is before the place in that."""
+    blocks, states = order.blocks, order.states
+    places = order.partitioned(at.select(*order.places).distinct())
+    located = route_down(places, blocks.ways, blocks.parts, order.index, blocks.shape)
+    met = located.join(_innermost(order), on=blocks.key, nulls_equal=True)
+    arguments = [order.index, PLACES, *states.flat, *_before(states).flat]
+    found = apply_table(met, _PrefixAt(states), arguments, keep=order.places)
+    nothing = places.select(*order.places, **{f.name: lit(None).cast(f.dtype) for f in states.fields})
+    missed = nothing.antijoin(found, on=list(order.places), nulls_equal=True)
+    return order.finished(found.concat(missed), order.places)
+
+
+def _before(states: StateColumns) -> StateColumns:
+    """Return the columns for the states of what comes before a block."""
+    return StateColumns(states.combiners, tuple(tuple(f"{n}<" for n in names) for names in states.names))
+
+
+def _spread_arguments(order: OrderSums) -> list[str]:
+    return [PATH, PLACES, *order.states.flat, *_before(order.states).flat]
+
+
+def _innermost(order: OrderSums) -> Collection:
+    """Return the innermost blocks, with lists of what is in them, and the state of what comes before each."""
+    blocks, states = order.blocks, order.states
+    before = _before(states)
+    spread = _Spread(states, order.index, inner=True, copies=None)
+    zeros = {f.name: lit(None).cast(f.dtype) for f in before.fields}
+    whole = blocks.at(0)
+
+    def inward(of_blocks: Collection, nodes: Collection) -> Collection:
+        inside = nodes.join(of_blocks, on=blocks.key, nulls_equal=True)
+        return apply_table(inside, spread, _spread_arguments(order), keep=blocks.parts)
+
+    if blocks.shape.loop:
+        nodes = blocks.nodes[0]
+        start = whole.select(*blocks.key, **zeros).distinct()
+        every = start.iterate(
+            lambda at: start.concat(inward(at.filter(depth() < blocks.shape.levels), nodes)),
+            error_at=blocks.shape.levels + 2,
+            name="prefix sums",
+        )
+        return nodes.join(every.filter(depth() == blocks.shape.levels), on=blocks.key, nulls_equal=True)
+    inside = whole.with_columns(**zeros)
+    for depth_of in range(1, blocks.shape.levels + 1):
+        at = apply_table(inside, spread, _spread_arguments(order), keep=blocks.parts)
+        inside = blocks.nodes[depth_of].join(at, on=blocks.key, nulls_equal=True)
+    return inside
+
+
+@attrs.frozen
+class _Spread(TableFunction):
+    """For each thing in a block, the combination of what comes before it: before the block, and before it in that.
+
+    What is in an inner block is a block, which has a path; what is in an innermost one is a place.
+    """
+
+    states: StateColumns
+    index: str
+    inner: bool
+    copies: str | None
+
+    def schema(self, arguments: Schema) -> Schema:
+        path = arguments.field(PATH)
+        assert path.dtype.element is not None, "a path is a list"
+        states = _before(self.states).fields if self.inner else self.states.fields
+        if self.inner:
+            return Schema((path, *states))
+        copy = (Field(self.copies, INT64, nullable=False),) if self.copies else ()
+        return Schema((Field(self.index, path.dtype.element, nullable=False), *copy, *states))
+
+    def rows(self, *arguments: Any) -> Iterable[tuple[Any, ...]]:
+        path, places, *rest = arguments
+        lists, before = rest[: len(rest) // 2], rest[len(rest) // 2 :]
+        copy = 0
+        for i, place in enumerate(places):
+            copy = copy + 1 if i and places[i - 1] == place and not self.inner else 0
+            if copy and not self.copies:
+                continue
+            so_far = self.states.whole([(b, *states[:i]) for b, states in zip(before, lists, strict=True)])
+            head = ((*path, place),) if self.inner else (place, copy) if self.copies else (place,)
+            yield (*head, *so_far)
+
+    def columns(self, *arguments: Any) -> tuple[Ints, Sequence[Column]]:
+        path, *rest = arguments
+        width = len(self.states.flat)
+        lists, before = lined_up(*rest[: width + 1]), [_arrow(c) for c in rest[width + 1 :]]
+        lengths = lists.ends - lists.starts
+        at = pa.array(ranges(lists.starts, lengths))
+        places, *states = (v.take(at) for v in lists.values)
+        offsets = np.concatenate((np.zeros(1, np.int64), lengths.cumsum()))
+        owner = np.arange(len(lengths)).repeat(lengths)
+        made: list[Column] = []
+        for (combiner, own), (_, earlier) in zip(self.states.split(states), self.states.split(before), strict=True):
+            made += combiner.scan(own, offsets, earlier)
+        if self.inner:
+            return owner, [_appended(path, owner, places), *made]
+        copy = copy_numbers(places, offsets)
+        if self.copies:
+            return owner, [places, pa.array(copy), *made]
+        if copy.any():
+            first = pa.array(copy == 0)
+            return owner[copy == 0], [c.filter(first) for c in (places, *made)]
+        return owner, [places, *made]
+
+
+def _appended(path: ListColumn, owner: Ints, places: pa.Array) -> ListColumn:
+    """Return the path of each row's block with a place appended; all are different."""
+    starts, lengths = path.starts.take(owner), (path.ends - path.starts).take(owner)
+    old = path.values.take(pa.array(ranges(starts, lengths)))
+    rows = np.arange(len(owner))
+    order = np.concatenate((rows.repeat(lengths), rows)).argsort(kind="stable")
+    offsets = np.concatenate((np.zeros(1, np.int64), (lengths + 1).cumsum()))
+    return ListColumn(pa.concat_arrays([old, places]).take(pa.array(order)), offsets, rows)
+
+
+@attrs.frozen
+class _PrefixAt(TableFunction):
+    """The combination of what comes before a block and what is before a place in it."""
+
+    states: StateColumns
+
+    def schema(self, arguments: Schema) -> Schema:
+        del arguments
+        return Schema(self.states.fields)
+
+    def rows(self, *arguments: Any) -> Iterable[tuple[Any, ...]]:
+        place, places, *rest = arguments
+        lists, before = rest[: len(rest) // 2], rest[len(rest) // 2 :]
+        end = sum(sort_key(p) < sort_key(place) for p in places)
+        return [tuple(self.states.whole([(b, *states[:end]) for b, states in zip(before, lists, strict=True)]))]
+
+    def columns(self, *arguments: Any) -> tuple[Ints, Sequence[Column]]:
+        place, *rest = arguments
+        width = len(self.states.flat)
+        lists, before = lined_up(*rest[: width + 1]), [_arrow(c) for c in rest[width + 1 :]]
+        rows = np.arange(len(place))
+        places, *states = lists.values
+        ends = positions(lists, places, rows, place, "left")
+        inside = [_arrow(c) for c in self.states.fold(states, lists.starts, ends)]
+        both = [pa.concat_arrays([b, i]) for b, i in zip(before, inside, strict=True)]
+        turn = pa.array(np.stack((rows, rows + len(rows)), axis=1).ravel())
+        return rows, self.states.fold([b.take(turn) for b in both], 2 * rows, 2 * rows + 2)
+
+
+def _arrow(column: Column) -> pa.Array:
+    return column.to_arrow() if isinstance(column, ListColumn) else column
