@@ -94,7 +94,9 @@ class Dataflow(Builder):
         if passes is None and spark is None:
             return text
         names = [p.__name__ for p in passes_named(True if passes is None else passes)]
-        graph = optimised(self.graph, names)
+        from tidemill.renderer.embedded.compile import MAKERS  # noqa: PLC0415 - slow to import
+
+        graph = optimised(self.graph, names, MAKERS.composites)
         if graph is not self.graph:
             text += f"\n{'after ' + ', '.join(names) if names else 'lowered'}:\n{explain(graph)}"
         if spark is None:
@@ -175,9 +177,10 @@ def render(
     """
     _need_spark()
     from tidemill.renderer.spark.render import render as rendered  # noqa: PLC0415 - nothing else imports pyspark
+    from tidemill.renderer.spark.step import COMPOSITES  # noqa: PLC0415
 
     flow.graph.freeze()
-    return rendered(optimised(flow.graph, passes), spark, frames, time, diff)
+    return rendered(optimised(flow.graph, passes, COMPOSITES), spark, frames, time, diff)
 
 
 def local_spark(master: str = "local[*]", **settings: str) -> SparkSession:

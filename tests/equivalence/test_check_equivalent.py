@@ -50,7 +50,7 @@ def broken(monkeypatch):
                     RULES(kind)(right)
 
         def start(_self, plan, keep):
-            graph = plan.without_passes(Reference.takes)
+            graph = plan.taking(RULES.composites).without_passes()
             frontiers = Frontiers(graph, keep)
             return Run(Stepper(BrokenExecutor(graph, frontiers.progress), frontiers))
 

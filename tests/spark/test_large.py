@@ -175,7 +175,7 @@ WIDE = {"k": "int64", "n": "string not null", "i": "int64", "d": "date", "l": "l
         ("k", "-9223372036854775808L", "overflow"),
         ("n", "CAST(NULL AS string)", "nulls are not allowed"),
         ("i", "-9223372036854775808L", "overflow"),
-        ("d", "DATE '-0001-01-01'", "no date"),
+        ("d", "DATE '-0001-01-01'", "not a valid date"),
     ],
 )
 def test_columns_that_nobody_reads_are_checked_all_the_same(spark, tmp_path, column, wrong, said):

@@ -99,7 +99,7 @@ AGGREGATES = {
     "expressions of many": lambda a, b, w: (
         w.distinct()
         .group_by("k")
-        .agg(e="count(distinct s) + count(*) filter (where b)", x="max(f) > min(f) and count(*) > k")
+        .agg(e="count(distinct s) + count(*) filter (where b)", xx="max(f) > min(f) and count(*) > k")
     ),
     "filtered": lambda a, b, w: a.group_by("k").agg(n=tm.count().filter("v > 1"), s=tm.sum("v").filter("v < 3")),
     "count distinct": lambda a, b, w: a.distinct().group_by("k").agg(n=tm.count_distinct("v"), m=tm.count()),

@@ -53,6 +53,9 @@ class Embedded:
 
     def start(self, plan: GraphPlan, keep: int) -> Run:
         """Return a run of the graph, which goes on where the last one on the folder ``state`` committed."""
+        from tidemill.renderer.embedded.compile import MAKERS  # noqa: PLC0415 - slow to import
+
+        plan = plan.taking(MAKERS.composites)
         if self.state is None and self.in_memory is None:
             return _started(plan.after(), keep, plan.passes)
         from tidemill.renderer.durable.start import IN_MEMORY, open_state  # noqa: PLC0415 - as below
@@ -69,11 +72,12 @@ class Embedded:
 
 def load(path: Path, graph: Graph, passes: Passes | None) -> Run:
     """Return a run of a frozen graph that goes on from a saved state, after the passes it was saved with."""
-    from tidemill.renderer.embedded.state import read  # noqa: PLC0415 - as below
+    from tidemill.renderer.embedded.compile import MAKERS  # noqa: PLC0415 - slow to import
+    from tidemill.renderer.embedded.state import read  # noqa: PLC0415
 
     saved = read(path)
     names = tuple(saved.header["passes"])
-    plan = GraphPlan.of(graph, passes)
+    plan = GraphPlan.of(graph, passes).taking(MAKERS.composites)
     if not plan.is_default and plan.passes != names:
         msg = (
             f"{path} was saved after the passes {_listed(names)}, and passes={passes!r} asks for "

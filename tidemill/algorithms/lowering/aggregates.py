@@ -87,8 +87,16 @@ def _place(columns: Columns, name: str, argument: Bound) -> int:
     for i, (_, there) in enumerate(columns):
         if there == argument:
             return i
-    columns.append((name, argument))
+    columns.append((_new_name(name, {n for n, _ in columns}), argument))
     return len(columns) - 1
+
+
+def _new_name(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken, which it is from now on: users may call theirs as we do."""
+    while name in taken:
+        name += "#"
+    taken.add(name)
+    return name
 
 
 def _with_distinct(
@@ -106,9 +114,11 @@ def _with_distinct(
     NULL but their own, which is NULL in the former, so that counting what is not NULL counts the distinct ones. Where
     NULL is a value as any other, the mark says which rows take part.
     """
-    schema = source.schema
+    schema, taken = source.schema, {name for name, _ in columns}
+    mark = _new_name(_PRESENT, taken)
+    distinct = [(_new_name(name, taken), argument) for name, argument in distinct]
     null = [(name, bind(lit(None).cast(b.dtype), schema)) for name, b in distinct]
-    plain = source.map_columns([*columns, (_PRESENT, bind(lit(True), schema)), *null])
+    plain = source.map_columns([*columns, (mark, bind(lit(True), schema)), *null])
     parts = [plain]
     for name, argument in distinct:
         values = source.map_columns([*columns[:keys], (name, argument)]).filter(col(name).is_not_null()).distinct()
@@ -120,7 +130,7 @@ def _with_distinct(
                 ]
             )
         )
-    present = plain.schema.index(_PRESENT)
+    present = plain.schema.index(mark)
     counted = iter(range(present + 1, len(plain.schema)))
     made = [
         attrs.evolve(b, function="count", column=next(counted))

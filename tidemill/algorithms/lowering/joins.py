@@ -70,7 +70,8 @@ def _partnered(node: PartneredJoin, left: Collection, right: Collection) -> Coll
 def _with_key_among(left: Collection, right: Collection, on: Pairs, node: PartneredJoin) -> Collection:
     """Return the left rows whose key a right row has, with their own counts."""
     if not on:
-        some = right.select(present=lit(True)).distinct()
+        (name,) = _new_names(1, left.schema, suffix=node.suffix)
+        some = right.select(**{name: lit(True)}).distinct()
         return inner_join(left, some, (), node.suffix, node.nulls_equal).select(*left.schema.names)
     # Named by position, so that no key can clash with a column of the left.
     names = [f"{i}{node.suffix}" for i in range(len(on))]
@@ -89,10 +90,16 @@ def _without(side: Collection, partnered: Collection) -> Collection:
 
 def _rights_of_pairs(node: OuterJoin, left: Collection, right: Collection) -> Collection:
     """Return the right rows of the pairs: paired up again, with copies of all of their columns, keys too."""
-    copies = {f"{name} of the row": col(name) for name in right.schema.names}
-    pairs = _pairs(node, left, right.with_columns(**copies))
-    kept = pairs.schema.names[-len(copies) :]
-    return pairs.select(**{name: col(copy) for name, copy in zip(right.schema.names, kept, strict=True)})
+    names = right.schema.names
+    copies = _new_names(len(names), left.schema, right.schema, suffix=node.suffix)
+    pairs = _pairs(node, left, right.with_columns(**dict(zip(copies, map(col, names), strict=True))))
+    return pairs.select(**dict(zip(names, map(col, copies), strict=True)))
+
+
+def _new_names(count: int, *schemas: Schema, suffix: str) -> list[str]:
+    """Return names that no column of these schemas has, with a suffix or without: they are longer."""
+    longest = max(len(name) for schema in schemas for name in schema.names)
+    return [f"{i}".ljust(longest + len(suffix) + 1, "#") for i in range(count)]
 
 
 def _padded(rows: Collection, schema: Schema, sources: Sequence[str | None]) -> Collection:

@@ -23,6 +23,8 @@ class GraphPlan:
     """The names of the passes that were asked for."""
     is_default: bool
     """Whether nobody chose among the passes: state may then have been saved after fewer."""
+    takes: frozenset[type[Composite]] = frozenset()
+    """The composites that the engine takes itself."""
 
     @classmethod
     def of(cls, graph: Graph, passes: Passes | None) -> GraphPlan:
@@ -30,10 +32,14 @@ class GraphPlan:
         names = tuple(p.__name__ for p in passes_named(True if passes is None else passes))
         return cls(graph, names, is_default=passes is None)
 
-    def after(self, passes: Iterable[str] | None = None) -> Graph:
-        """Return the graph after passes of these names, or after those that were asked for; composites lowered."""
-        return optimised(self.graph, self.passes if passes is None else list(passes))
+    def taking(self, composites: Collection[type[Composite]]) -> GraphPlan:
+        """Return the same plan for an engine that takes these composites itself; others are lowered for it."""
+        return attrs.evolve(self, takes=frozenset(composites))
 
-    def without_passes(self, takes: Collection[type[Composite]] = ()) -> Graph:
-        """Return the graph as it was built, composites lowered but for those that the engine takes itself."""
-        return optimised(self.graph, passes=False, takes=takes)
+    def after(self, passes: Iterable[str] | None = None) -> Graph:
+        """Return the graph after passes of these names, or after those that were asked for."""
+        return optimised(self.graph, self.passes if passes is None else list(passes), self.takes)
+
+    def without_passes(self) -> Graph:
+        """Return the graph as it was built."""
+        return optimised(self.graph, passes=False, takes=self.takes)

@@ -43,7 +43,7 @@ from tidemill.renderer.embedded.trace.transaction import Transaction
 __all__ = ["SpillFolder", "SpilledSpine"]
 
 _MANY: Final = 16
-"""SpilledSpine batches from which on those that nobody has asked for a key are sorted and merged, too."""
+"""Spilled batches from which on those that nobody has asked for a key are sorted and merged, too."""
 _RATIO: Final = 4
 """A spilled batch is merged with the next older one when that is less than this many times its size."""
 

@@ -40,7 +40,7 @@ from tidemill.renderer.embedded.operators.threshold import UniqueCheck
 from tidemill.renderer.embedded.reduce import operator as reduce_operator  # noqa: F401 - as above
 from tidemill.renderer.embedded.schedule import Frontier, Operator, Region, Schedule
 
-__all__ = ["Compiled"]
+__all__ = ["MAKERS", "Compiled"]
 
 
 class Compiled:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 
-from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.renderer.reference.executor import ReferenceExecutor
 from tidemill.renderer.reference.rules import RULES
@@ -31,11 +28,8 @@ class Reference:
     [('a', 2), ('b', 1)]
     """
 
-    takes: ClassVar[frozenset[type]] = frozenset(kind for kind in RULES if issubclass(kind, Composite))
-    """The composites whose definitions it knows; others are lowered."""
-
     def start(self, plan: GraphPlan, keep: int = 0) -> Run:
         """Return a run of the graph as it was built."""
-        graph = plan.without_passes(self.takes)
+        graph = plan.taking(RULES.composites).without_passes()
         frontiers = Frontiers(graph, keep)
         return Run(Stepper(ReferenceExecutor(graph, frontiers.progress), frontiers))

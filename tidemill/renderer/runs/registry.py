@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
+from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.nodes import Node
 from tidemill.errors import EngineError
 
@@ -41,6 +42,11 @@ class Registry(Generic[V]):
 
     def __iter__(self) -> Iterator[type]:
         return iter(self._found)
+
+    @property
+    def composites(self) -> frozenset[type[Composite]]:
+        """The composites that the engine takes itself; others are lowered for it."""
+        return frozenset(kind for kind in self._found if issubclass(kind, Composite))
 
     def of(self, node: Node, kind: type | None = None) -> V:
         """Return what there is for a node; or for another class, of a part of it."""

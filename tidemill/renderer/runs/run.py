@@ -416,7 +416,7 @@ class Run:
         ...     (distinct,) = (n for n in run.graph.nodes if n.kind == "Threshold")
         ...     work = run.events[-1].operators[distinct.id]
         ...     work.rounds, work.times
-        (3, {(0, 0): 2, (0, 1): 1})
+        (2, {(0, 0): 2, (0, 1): 1})
         """
         self._check_open()
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:

@@ -67,7 +67,7 @@ class StepEvent:
 class StepEvents(Sequence[StepEvent]):
     """The last steps of a run, oldest first, while it goes on: a sequence that grows to its limit and moves along.
 
-    What operators did in all the steps of the log adds up to the difference of `Run.metrics` after and before them.
+    What operators did in steps that were taken, one after the other, adds up to what `Run.metrics` gained by them.
     """
 
     def __init__(self, limit: int, before: Metrics) -> None:
@@ -100,6 +100,10 @@ class StepEvents(Sequence[StepEvent]):
             f"steps {self._events[0].info.number} to {self._events[-1].info.number}" if self._events else "no step yet"
         )
         return f"StepEvents({steps}, limit={self.limit})"
+
+    def skip(self, after: Metrics) -> None:
+        """Leave out what was done since the last step: that was for one that was not taken."""
+        self._before = after
 
     def log(
         self, info: StepInfo, after: Metrics, traces: Mapping[int, OperatorTrace], frontiers: Mapping[int, Antichain]

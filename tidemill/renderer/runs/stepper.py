@@ -63,15 +63,20 @@ class Stepper:
 
     def _queue_on_record(self, node: Input, change: Change) -> None:
         assert self._recorder is not None
+        before = self.executor.queued()
         try:
             self.executor.queue(node, change)
             self._recorder.queued(node, change)
         except Exception:
+            self.executor.requeue(before)
             self.lifecycle.undone()
             raise
 
     def discard(self) -> None:
         """Forget all that is queued, and have what was refused corrected at its times."""
+        self.lifecycle.change("what was queued was discarded", self._discard)
+
+    def _discard(self) -> None:
         self.frontiers.step_refused = True
         self.executor.discard()
         if self._recorder is not None:
@@ -81,6 +86,9 @@ class Stepper:
         """Put in a batch and take a step that commits its number; return False where that was done before."""
         with self._deliveries.lock:
             self.lifecycle.check()
+            if self._deliveries.is_putting:
+                msg = "what puts in a delivered batch may not deliver another one: deliver them one after the other"
+                raise StepError(msg)
             if self._deliveries.has(source, batch):
                 return False
             queued, steps = self.executor.queued(), self.steps
@@ -116,8 +124,10 @@ class Stepper:
         needed, since = self.frontiers.needed_for(inputs), self.frontiers.since_for(inputs)
         self.lifecycle.change("a step was made final", lambda: self._take(inputs, needed, since))
         seconds = perf_counter() - start
-        self._between_steps()
-        self._tell(seconds)
+        try:
+            self._tell(seconds)
+        finally:
+            self._between_steps()
 
     def _take(
         self,
@@ -157,6 +167,8 @@ class Stepper:
         self.executor.rollback()
         if isinstance(error, StepError):
             self.frontiers.step_refused = True
+        if self.events is not None:
+            self.events.skip(self.executor.metrics())
         lost = None if self._recorder is None else self._recorder.lost(self.steps)
         if lost is not None:
             self.lifecycle.give_up(f"was closed: {lost}")

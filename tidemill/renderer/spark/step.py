@@ -43,7 +43,7 @@ from tidemill.renderer.spark.state import Round, Trace
 from tidemill.renderer.spark.strategy import Strategy
 from tidemill.renderer.spark.usage import Usage
 
-__all__ = ["Step"]
+__all__ = ["COMPOSITES", "Step"]
 
 _RULES: Final = Registry[str]("Spark engine")
 """For each class of nodes, the name of the method that gives its updates of a round."""
@@ -319,6 +319,10 @@ class Step:
     def of_consolidated(self, node: Node, _now: Round) -> Frame | None:
         (frame,) = self._inputs(node)
         return None if frame is None else consolidated(frame)
+
+
+COMPOSITES: Final = _RULES.composites
+"""The composites that DataFrames are made of without lowering them."""
 
 
 def _joined_pairs(node: Join, pairs: list[tuple[Frame | None, Frame | None]]) -> Frame | None:

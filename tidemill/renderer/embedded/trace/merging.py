@@ -66,7 +66,7 @@ class Merger:
 class Merge:
     """Two neighbouring batches being merged, a run of keys at a time, into arrays of their own."""
 
-    __slots__ = ("_array", "_at", "_filled", "_hashes", "_layout", "_since", "newer", "older", "result")
+    __slots__ = ("_array", "_hashes", "_layout", "_progress", "_since", "newer", "older", "result")
 
     def __init__(self, older: Batch, newer: Batch, layout: UpdateLayout, since: Callable[[], Antichain]) -> None:
         self.older = older
@@ -74,8 +74,8 @@ class Merge:
         self.result: Batch | None = None
         self._layout = layout
         self._since = since
-        self._at = (0, 0)
-        self._filled = 0
+        self._progress = (0, 0, 0)
+        """How much of each batch is merged, and into how many updates. One value: an interrupt cannot come within."""
         self._hashes: Ints | None = None
         self._array: UpdateArray | None = None
 
@@ -83,7 +83,7 @@ class Merge:
         """Merge about so many updates; with the last of them there is a result."""
         if self.result is not None:  # what finished it has been rolled back, but it is the same merge
             return
-        i, j = self._at
+        i, j, filled = self._progress
         older, newer = self.older, self.newer
         total = len(older.hashes) + len(newer.hashes)
         if effort >= total - i - j:
@@ -95,26 +95,28 @@ class Merge:
         both = np.concatenate((older.array[:, i:end_i], newer.array[:, j:end_j]), axis=1)
         hashes = np.concatenate((older.hashes[i:end_i], newer.hashes[j:end_j]))
         merged = self._layout.compacted(both, self._since(), hashes)
-        self._at = (end_i, end_j)
         if self._hashes is None and end_i + end_j == total:
             self.result = merged
             return
-        self._append(merged, total)
+        end = self._write(merged, filled, total)
         if end_i + end_j == total:
-            self._finish()
+            self._finish(end)
+        self._progress = (end_i, end_j, end)  # last: what is cut off before it is done again
 
-    def _append(self, merged: Batch, total: int) -> None:
+    def _write(self, merged: Batch, start: int, total: int) -> int:
+        """Put merged updates behind those that are there, and return how many there are then."""
         if self._hashes is None or self._array is None:
             self._hashes = np.empty(total, np.int64)
             self._array = np.empty((len(merged.array), total), np.int64)
-        start, self._filled = self._filled, self._filled + len(merged.hashes)
-        self._hashes[start : self._filled] = merged.hashes
-        self._array[:, start : self._filled] = merged.array
+        end = start + len(merged.hashes)
+        self._hashes[start:end] = merged.hashes
+        self._array[:, start:end] = merged.array
+        return end
 
-    def _finish(self) -> None:
+    def _finish(self, filled: int) -> None:
         assert self._hashes is not None
         assert self._array is not None
-        hashes, array = self._hashes[: self._filled], self._array
-        if self._filled < len(self._hashes) * 3 // 4:  # much has cancelled: do not hold on to the room it took
-            hashes, array = hashes.copy(), array[:, : self._filled].copy()
+        hashes, array = self._hashes[:filled], self._array[:, :filled]
+        if filled < len(self._hashes) * 3 // 4:  # much has cancelled: do not hold on to the room it took
+            hashes, array = hashes.copy(), array.copy()
         self.result = Batch(hashes, array)

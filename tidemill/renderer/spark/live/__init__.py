@@ -56,9 +56,12 @@ class Spark:
     def start(self, plan: GraphPlan, keep: int) -> Run:
         """Return a run of the graph, which goes on where the last one on the folder ``state`` committed."""
         from tidemill.renderer.durable.start import open_state  # noqa: PLC0415 - its kernels cost more than all the rest
+        from tidemill.renderer.embedded.compile import MAKERS  # noqa: PLC0415
         from tidemill.renderer.spark.live.executor import SparkExecutor  # noqa: PLC0415 - imports pyspark
         from tidemill.renderer.spark.live.inputs import SparkDataFrames  # noqa: PLC0415
+        from tidemill.renderer.spark.step import COMPOSITES  # noqa: PLC0415
 
+        plan = plan.taking(MAKERS.composites & COMPOSITES)
         state = open_state(plan, keep, self.state, checkpoint_every=self.checkpoint_every, in_memory=self.in_memory)
         executor = SparkExecutor(self.spark, state, self.in_driver)
         return state.run(executor, SparkDataFrames(self.spark, state, self.in_driver))
