@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ClosedRunError",
+    "CountOverflowError",
     "EngineError",
     "ExpressionError",
     "GraphError",
@@ -85,6 +86,10 @@ class StepError(TidemillError):
 
 class NegativeCountError(StepError):
     """A row whose count is negative (or above 1 for a unique input) where that has no meaning."""
+
+
+class CountOverflowError(StepError):
+    """A row's count, or a sum that an operator keeps, beyond 64 bits: as in a loop that adds its rows to themselves."""
 
 
 class IterationLimitError(StepError):
