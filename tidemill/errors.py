@@ -18,6 +18,7 @@ __all__ = [
     "GraphError",
     "IterationLimitError",
     "NegativeCountError",
+    "ReentrantUseError",
     "RowError",
     "SchemaError",
     "StateError",
@@ -70,6 +71,10 @@ class TimeError(TidemillError):
 
 class ClosedRunError(TidemillError):
     """The run was closed; it holds no state any more."""
+
+
+class ReentrantUseError(TidemillError):
+    """A function in the dataflow, or whatever else a step calls, used the run whose step it is."""
 
 
 class EngineError(TidemillError):
