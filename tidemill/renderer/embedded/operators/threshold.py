@@ -77,7 +77,7 @@ class ThresholdOperator(KeyedOperator):
 
     def _check_sums(self, new_owner: Ints, came: Ints, owner: Ints, stored: Ints) -> None:
         """Refuse counts whose sum for a row is beyond 64 bits, which only large ones can come to."""
-        if came.max() > COUNT_LIMIT or came.min() < -COUNT_LIMIT:
+        if len(came) and (came.max() > COUNT_LIMIT or came.min() < -COUNT_LIMIT):
             consolidated(np.stack((np.concatenate((new_owner, owner)), np.concatenate((came, stored)))))
 
     def desired(self, keys: Codes, interesting: InterestingTimes, counts: Ints) -> Ints:
