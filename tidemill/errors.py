@@ -12,11 +12,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ClosedRunError",
+    "CountOverflowError",
     "EngineError",
     "ExpressionError",
     "GraphError",
     "IterationLimitError",
     "NegativeCountError",
+    "ReentrantUseError",
     "RowError",
     "SchemaError",
     "StateError",
@@ -71,6 +73,10 @@ class ClosedRunError(TidemillError):
     """The run was closed; it holds no state any more."""
 
 
+class ReentrantUseError(TidemillError):
+    """A function in the dataflow, or whatever else a step calls, used the run whose step it is."""
+
+
 class EngineError(TidemillError):
     """An engine that cannot be used here: a package or Java is missing, or a session has other settings."""
 
@@ -85,6 +91,10 @@ class StepError(TidemillError):
 
 class NegativeCountError(StepError):
     """A row whose count is negative (or above 1 for a unique input) where that has no meaning."""
+
+
+class CountOverflowError(StepError):
+    """A row's count, or a sum that an operator keeps, beyond 64 bits: as in a loop that adds its rows to themselves."""
 
 
 class IterationLimitError(StepError):

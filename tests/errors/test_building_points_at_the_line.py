@@ -55,7 +55,7 @@ def test_a_run_is_not_used_from_inside_its_step():
     tried = []
 
     def use(row):
-        with pytest.raises(tm.errors.ClosedRunError, match="in the middle of a step"):
+        with pytest.raises(tm.errors.ReentrantUseError, match="in the middle of a step"):
             tried.append(row) or run.insert("a", [(2,)])
         return row
 

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
-from running import examples
+from running import examples, new_flow
 
 from tidemill.dataflow.passes.pipeline import PASSES
 from tidemill.testing import all_at_once, check_equivalent, dataflows, shuffled, time_by_time
@@ -49,3 +49,24 @@ def test_passes_in_any_order_and_twice(case, passes, seed):
         graph.check()
     assert list(graph.inputs) == list(case.flow.graph.inputs)
     assert list(graph.outputs) == list(case.flow.graph.outputs)
+
+
+def test_passes_leave_a_consolidation_that_several_read():
+    """Doubling a collection and consolidating it, again and again, is as much work as without passes."""
+    flow = new_flow()
+    c = flow.input("x", {"k": "int64"})
+    for _ in range(20):
+        c = c.concat(c).consolidate()
+    flow.output("out", c)
+    with flow.start() as run:
+        run.insert("x", [(1,)])
+        run.advance()
+        assert run.snapshot("out").counts() == {(1,): 2**20}
+        assert sum(o.records_out for o in run.metrics()) < 100
+
+
+def test_passes_drop_consolidations_that_one_operator_reads_and_repeats():
+    flow = new_flow()
+    a, b = flow.input("a", {"k": "int64"}), flow.input("b", {"k": "int64"})
+    flow.output("out", a.consolidate().concat(b.negate().consolidate()).distinct())
+    assert "Consolidate" not in flow.explain(passes=True).partition("after ")[2]

@@ -7,6 +7,7 @@ from running import KV, new_flow
 
 import tidemill as tm
 from tidemill.errors import (
+    CountOverflowError,
     EngineError,
     ExpressionError,
     NegativeCountError,
@@ -63,6 +64,16 @@ FAILING = {
     "reduce raises": (lambda a: a.group_by("k").reduce(lambda key, rows: rows[7], KV), [((1, 0), 0, 1)]),
     "a loop that does not settle": (lambda a: a.iterate(lambda h: h.select("k", v="v + 1"), error_at=3), [((1, 0), 0, 1)]),
 }  # fmt: skip
+
+
+def test_counts_that_overflow_are_refused_and_the_largest_that_fit_are_right(spark):
+    def pairs(a):
+        return a.join(a.select("k"), on="k")
+
+    many = [((1, 0), 0, 2**31)]
+    assert render(spark, pairs, many) == [(1, 0, 0, 2**62)]
+    with pytest.raises(CountOverflowError, match="beyond 2"):
+        render(spark, lambda a: pairs(a).concat(pairs(a).consolidate()), many)
 
 
 @pytest.mark.parametrize("case", FAILING)

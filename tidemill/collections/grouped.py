@@ -54,9 +54,10 @@ class Grouped:
     def top_k(self, k: int, *, order_by: Any) -> Collection:
         """Return the first k rows of each group, as whole rows; a row with count n is n rows.
 
-        ``order_by`` is a column, an expression, ``tm.asc(...)`` or ``tm.desc(...)``, or a list of them. Ties are broken
-        by a fixed hash of the row, then by the row, so the result does not depend on the order of arrival. A row with a
-        negative count is an error. Cost: at top level a change costs the logarithm of the group's size, and k.
+        ``order_by`` is a column, an expression, ``tm.asc(...)`` or ``tm.desc(...)``, SQL text such as
+        ``"x desc nulls first"``, or a list of them. Ties are broken by a fixed hash of the row, then by the row, so the
+        result does not depend on the order of arrival. A row with a negative count is an error. Cost: at top level a
+        change costs the logarithm of the group's size, and k.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()

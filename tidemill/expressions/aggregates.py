@@ -15,6 +15,7 @@ from tidemill.expressions.expr import Expr, lit
 from tidemill.expressions.functions.choice import when
 from tidemill.expressions.ordering import OrderColumn, OrderKey, bind_order
 from tidemill.expressions.schema import Schema
+from tidemill.expressions.sort_keys import SortKey
 from tidemill.expressions.sql_text import as_expr, to_sql
 from tidemill.expressions.types import BOOL, FLOAT64, INT64, DType, decimal_type, list_type
 
@@ -114,9 +115,12 @@ def with_expressions(aggregate: Aggregate, schema: Schema) -> Aggregate:
         aggregate,
         argument=_expression(aggregate.argument, schema),
         condition=_expression(aggregate.condition, schema),
-        order_by=aggregate.order_by
-        and tuple(attrs.evolve(k, expression=as_expr(k.expression, schema)) for k in aggregate.order_by),
+        order_by=aggregate.order_by and tuple(_sort_key(k.over(schema), schema) for k in aggregate.order_by),
     )
+
+
+def _sort_key(key: SortKey, schema: Schema) -> SortKey:
+    return attrs.evolve(key, expression=as_expr(key.expression, schema), text=None)
 
 
 def _expression(operand: Expr | str | None, schema: Schema) -> Expr | None:

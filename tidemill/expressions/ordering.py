@@ -70,5 +70,5 @@ def hash_of_row(schema: Schema) -> Expr:
 
 def bind_order(order_by: Any, schema: Schema) -> tuple[OrderKey, ...]:
     """Return the keys of an ``order_by=``, bound."""
-    keys = sort_keys(order_by)
+    keys = [k.over(schema) for k in sort_keys(order_by)]
     return tuple(OrderKey(bind(as_expr(k.expression, schema), schema), k.descending, k.nulls_first) for k in keys)

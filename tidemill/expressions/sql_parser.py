@@ -8,6 +8,7 @@ text is met.
 from __future__ import annotations
 
 import decimal
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
@@ -42,6 +43,7 @@ from tidemill.expressions.types import (
 __all__ = ["parse"]
 
 _DIALECT: Final = "spark"
+_DIRECTION: Final = re.compile(r"\b(asc|desc|nulls\s+(first|last))\s*$", re.IGNORECASE)
 
 
 def parse(text: str) -> Expr:
@@ -59,7 +61,10 @@ def parse(text: str) -> Expr:
         trees = _Syntax(dialect=dialect).parse(dialect.tokenize(text), text)
     except SqlglotError as error:
         reason = str(error).splitlines()[0]
-        msg = f"`{text}` is not a SQL expression: {reason}. A literal string is tm.lit({text!r})"
+        hint = f"A literal string is tm.lit({text!r})"
+        if _DIRECTION.search(text):
+            hint = "ASC, DESC, NULLS FIRST and NULLS LAST are for order_by= alone, and once: there or tm.asc, tm.desc"
+        msg = f"`{text}` is not a SQL expression: {reason}. {hint}"
         raise SchemaError(msg) from None
     if len(trees) != 1 or trees[0] is None:
         msg = f"`{text}` is not a SQL expression: expected one. A literal string is tm.lit({text!r})"
@@ -76,6 +81,10 @@ class _Syntax(Dialect.get_or_raise(_DIALECT).parser_class):  # type: ignore[misc
         for name, rule in Dialect.get_or_raise(_DIALECT).parser_class.FUNCTION_PARSERS.items()
         if name in ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
     }
+
+    def _parse_alias(self, this: Any, explicit: bool = False) -> Any:  # noqa: ARG002 - sqlglot's
+        """Take a name after AS alone: of ``a > 1 b`` or ``v desc`` the last word is a mistake, and not a name."""
+        return super()._parse_alias(this, explicit=True)
 
 
 class _Parser:

@@ -31,12 +31,14 @@ _PASS_ON: Final = (Concat, Enter, Leave, Negate)
 
 
 def drop_consolidations(graph: Graph) -> Graph:
-    """Return the graph without a Consolidate whose input is consolidated, or whose readers all consolidate anyway."""
+    """Return the graph without a Consolidate whose input is consolidated, or whose one reader consolidates anyway.
+
+    With several readers it stays: each of them would have to do its work, and where they meet again, as in
+    ``c.concat(c)``, there would be more to do each time.
+    """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-        needless = isinstance(node, Consolidate) and (
-            _is_consolidated(inputs[0]) or all(_consolidates(graph, reader) for reader, _ in graph.consumers(node))
-        )
+        needless = isinstance(node, Consolidate) and (_is_consolidated(inputs[0]) or _is_read_consolidated(graph, node))
         return inputs[0] if needless else copy.put(node, inputs=inputs)
 
     return rebuild(graph, rewrite)
@@ -48,8 +50,10 @@ def _is_consolidated(node: Node) -> bool:
     return isinstance(node, _GIVE_CONSOLIDATED)
 
 
-def _consolidates(graph: Graph, node: Node) -> bool:
-    """Return whether whatever a node is given is consolidated before anybody works on it."""
-    if isinstance(node, _PASS_ON):
-        return all(_consolidates(graph, reader) for reader, _ in graph.consumers(node))
-    return isinstance(node, _CONSOLIDATE_FIRST)
+def _is_read_consolidated(graph: Graph, node: Node) -> bool:
+    """Return whether one reader alone gets a node's updates, passed on or not, and consolidates what it is given."""
+    while len(readers := graph.consumers(node)) == 1:
+        ((node, _),) = readers
+        if not isinstance(node, _PASS_ON):
+            return isinstance(node, _CONSOLIDATE_FIRST)
+    return not readers

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
+from tidemill.errors import CountOverflowError
 from tidemill.renderer.embedded.kernels.times import beyond
 from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated, grouped, stacked
 from tidemill.renderer.embedded.trace.pending import PendingState, PendingUpdates
 from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.embedded.tracer import Tracer
+from tidemill.renderer.runs import failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,7 +137,10 @@ class Region:
                 if tracer is not None:
                     tracer.ran(item.node, self.now)
                 start = clock()
-                item.run()
+                try:
+                    item.run()
+                except CountOverflowError:
+                    raise failures.count_overflow(item.node) from None
                 item.seconds += clock() - start
             else:
                 item.run()

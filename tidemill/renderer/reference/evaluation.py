@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
+from tidemill.boundary.rows import INT64_LIMIT
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, join_closure
 from tidemill.dataflow.nodes import Feedback, Input, Node, Variable
@@ -13,7 +14,7 @@ from tidemill.dataflow.scopes import Scope
 from tidemill.expressions.functions.values import row_order
 from tidemill.renderer.reference import composites, operators  # noqa: F401 - they fill the table of rules
 from tidemill.renderer.reference.rules import RULES
-from tidemill.renderer.reference.traces import Trace, complete, consolidated, contents
+from tidemill.renderer.reference.traces import Row, Trace, complete, consolidated, contents
 from tidemill.renderer.runs import failures
 
 __all__ = ["Evaluation"]
@@ -69,7 +70,9 @@ class Evaluation:
         if len(sources) > 1:  # one input may be further than the other
             sources = [complete(trace, frontier, self._users) for trace in sources]
         made = RULES.of(node)(node, lambda t: not frontier.beyond(t[: self._users]), *sources)
-        return complete(made, frontier, self._users)
+        made = complete(made, frontier, self._users)
+        _check_sums(node, made)
+        return made
 
     def _input(self, node: Input, frontier: Antichain) -> Trace:
         if node.rows is not None:
@@ -79,6 +82,17 @@ class Evaluation:
         if node.unique:
             _check_unique(node, trace, frontier)
         return trace
+
+
+def _check_sums(node: Node, trace: Trace) -> None:
+    """Refuse counts that the 64 bits of other engines do not hold, whether of an update or of a row in the end."""
+    totals: dict[Row, int] = defaultdict(int)
+    for (row, _), diff in trace.items():
+        totals[row] += diff
+        if abs(diff) > INT64_LIMIT:
+            raise failures.count_overflow(node)
+    if any(abs(total) > INT64_LIMIT for total in totals.values()):
+        raise failures.count_overflow(node)
 
 
 def _check_limit(node: Feedback, trace: Trace) -> None:

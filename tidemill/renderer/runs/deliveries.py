@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 
 __all__ = ["Deliveries"]
@@ -12,8 +11,6 @@ class Deliveries:
     """The last batch of each source that a step committed, and the one that is being delivered."""
 
     def __init__(self, committed: Mapping[str, int]) -> None:
-        self.lock = threading.RLock()
-        """One delivery at a time: sources have threads of their own."""
         self.is_putting = False
         """Whether a batch is being put in: not the time for a step."""
         self._committed = dict(committed)

@@ -6,9 +6,11 @@ from typing import Any
 
 from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Feedback, Input, Node
-from tidemill.errors import ExpressionError, IterationLimitError, NegativeCountError, StepError
+from tidemill.errors import CountOverflowError, ExpressionError, IterationLimitError, NegativeCountError, StepError
 
-__all__ = ["expression_failed", "iteration_limit", "negative_count", "not_unique", "overflow", "too_many"]
+__all__ = [
+    "count_overflow", "expression_failed", "iteration_limit", "negative_count", "not_unique", "overflow", "too_many",
+]  # fmt: skip
 
 Row = tuple[Any, ...]
 
@@ -35,6 +37,16 @@ def negative_count(node: Node, key: Row, row: Row, count: int) -> NegativeCountE
 def too_many(node: Node) -> StepError:
     """Return the error of a row whose count has grown so large that sums and products of it could overflow."""
     return StepError(f"{node.where}: a row's count is beyond 2**31: larger counts are not supported")
+
+
+def count_overflow(node: Node | None = None) -> CountOverflowError:
+    """Return the error of counts, or of sums that an operator keeps, that 64 bits do not hold."""
+    where = "the dataflow" if node is None else node.where
+    msg = (
+        f"{where}: the count of a row, or a sum, is beyond 2**63 - 1: look for a loop that adds rows to themselves, or "
+        "have distinct() make the counts 1"
+    )
+    return CountOverflowError(msg)
 
 
 def not_unique(node: Input, row: Row, count: int, time: Time) -> NegativeCountError:

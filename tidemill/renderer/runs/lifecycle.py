@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidemill.errors import ClosedRunError
+from tidemill.errors import ClosedRunError, ReentrantUseError
 
 __all__ = ["Lifecycle"]
 
@@ -32,13 +32,19 @@ class Lifecycle:
         return self._closed is not None
 
     def check(self) -> None:
-        """Raise `ClosedRunError` where the run may not be used now."""
+        """Raise `ClosedRunError` where the run is closed, `ReentrantUseError` where it is being changed.
+
+        Other threads wait for the end of a change: whoever asks during one was called by it.
+        """
         if self._closed is not None:
             msg = f"this run of {self._name!r} {self._closed}: {self._go_on}"
             raise ClosedRunError(msg)
         if self._change is not None:
-            msg = f"this run of {self._name!r} is in the middle of a step: a function in the dataflow may not use it"
-            raise ClosedRunError(msg)
+            msg = (
+                f"this run of {self._name!r} is in the middle of a step: what the step calls, such as a function in "
+                "the dataflow, may not use it; use it after the step, as in run.on_step(...)"
+            )
+            raise ReentrantUseError(msg)
 
     def change(self, what: str, do: Callable[[], None]) -> None:
         """Do something whole; ``what`` says what was going on where it is cut off."""
@@ -60,7 +66,7 @@ class Lifecycle:
         self._release()
 
     def close(self) -> None:
-        """Close the run, unless it is; `ClosedRunError` in the middle of a change."""
+        """Close the run, unless it is; `ReentrantUseError` in the middle of a change."""
         if self._closed is None:
             self.check()
             self.give_up("is closed")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, final
 
 from tidemill.boundary.results import Rows, Updates
 from tidemill.dataflow.graph import Graph
@@ -24,12 +26,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Run"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _alone(method: Callable[Concatenate[Run, P], R]) -> Callable[Concatenate[Run, P], R]:
+    """Return a method that waits for other threads to be done with the run, and is refused where it is closed."""
+
+    @functools.wraps(method)
+    def alone(run: Run, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with run._lock:  # noqa: SLF001 - a part of the class
+            run._stepper.lifecycle.check()  # noqa: SLF001
+            return method(run, *args, **kwargs)
+
+    return alone
+
 
 @final
 class Run:
     """A dataflow at work: takes updates, closes times, and answers what there is and what changed.
 
     Made by ``flow.start()``, or by ``tm.load``. Also a context manager, which closes it.
+
+    Threads may share a run: calls wait for each other, so what is read is of whole steps. What a step calls, such as a
+    function in the dataflow, may not use the run (``ReentrantUseError``), nor wait for a thread that does.
 
     With a folder for state, a step is taken when what was put in for it is on the disk. A run on the same folder goes
     on after the last step that was taken: with what was put in before that step, at times still open too, and without
@@ -38,20 +58,21 @@ class Run:
     """
 
     def __init__(self, stepper: Stepper, *, passes: Sequence[str] = (), dataframes: DataFrames | None = None) -> None:
+        self._lock = threading.RLock()
         self.executor = stepper.executor
         self.graph: Graph = stepper.frontiers.graph
-        """The graph that is run: as the passes left it."""
+        """What is run: as the passes left it."""
         self.passes = tuple(passes)
         """The names of the passes that it went through."""
         self.keep = stepper.frontiers.keep
         self._stepper = stepper
         self._frontiers = stepper.frontiers
         self._dataframes = dataframes
-        self._inputs = self.graph.inputs
-        self._outputs = self.graph.outputs
+        self._inputs, self._outputs = self.graph.inputs, self.graph.outputs
 
     # -- putting in -----------------------------------------------------------------------------------------------
 
+    @_alone
     def insert(self, name: str, rows: Any, *, time: Any = None) -> None:
         """Add rows to an input: tuples or dicts, `read_parquet` or `read_csv`, or any table that speaks Arrow.
 
@@ -74,6 +95,7 @@ class Run:
         """
         self._change(name, rows, time, +1)
 
+    @_alone
     def delete(self, name: str, rows: Any, *, time: Any = None) -> None:
         """Take rows from an input, as `insert` adds them. On an input with a key, rows of the key's columns do.
 
@@ -81,6 +103,7 @@ class Run:
         """
         self._change(name, rows, time, -1)
 
+    @_alone
     def upsert(self, name: str, rows: Any, *, time: Any = None) -> None:
         """Put rows in the place of those with the same key; the last call in an epoch wins, and of its rows the last.
 
@@ -100,6 +123,7 @@ class Run:
         require_key(self._input(name), "upsert")
         self._change(name, rows, time, +1)
 
+    @_alone
     def apply(self, name: str, feed: Any, *, op: str = "op", time: Any = None) -> None:
         """Take a change feed for an input with a key: rows with a column ``op`` that says what to do with each.
 
@@ -123,6 +147,7 @@ class Run:
         node = self._input(name)
         self._stepper.queue(node, checked_feed(node, self._frontiers, feed, op, time))
 
+    @_alone
     def update(self, name: str, updates: Iterable[Any]) -> None:
         """Add ``(row, time, diff)`` triples to an input, in any order, at times beyond its frontier.
 
@@ -140,6 +165,7 @@ class Run:
         node = self._input(name)
         self._stepper.queue(node, checked_updates(node, self._frontiers, updates))
 
+    @_alone
     def deliver(self, source: str, batch: int, put: Callable[[Self], object], *, advance_to: Any = None) -> bool:
         """Take a numbered batch of a source exactly once: call ``put(run)``, which puts it in, and take a step.
 
@@ -151,6 +177,7 @@ class Run:
         advance = self.advance if advance_to is None else lambda: self.advance_to(advance_to)
         return self._stepper.deliver(source, batch, lambda: put(self), advance)
 
+    @_alone
     def foreach_batch(
         self, name: str, *, source: str | None = None, op: str | None = None
     ) -> Callable[[Any, int], None]:
@@ -162,12 +189,11 @@ class Run:
 
         ``source`` names the query, the input's name if nothing is said. Spark counts a query's batches from 0 where its
         ``checkpointLocation`` is new, and batches whose numbers were committed are passed over: a query with a new
-        ``checkpointLocation`` needs a new name. The query calls it from a thread of its own: read the run in `on_step`,
-        or when the query has stopped. ``EngineError`` over Spark Connect, which runs it in another process.
+        ``checkpointLocation`` needs a new name. The query calls it from a thread of its own, for which others wait that
+        read the run. ``EngineError`` over Spark Connect, which runs it in another process.
 
         .. code-block:: python
 
-            run = flow.start(tm.Spark(spark, state="state/"))
             query = arriving.writeStream.foreachBatch(run.foreach_batch("flights"))
             query.option("checkpointLocation", "checkpoint/").start()
         """
@@ -190,6 +216,7 @@ class Run:
 
     # -- moving on --------------------------------------------------------------------------------------------------
 
+    @_alone
     def advance_to(self, time: Any, *, input: str | None = None) -> None:  # noqa: A002 - the name of the contract
         """Close every time not beyond ``time`` (a time or an `Antichain`), and do the work this brings.
 
@@ -209,18 +236,22 @@ class Run:
         node = None if input is None else self._input(input)
         self._stepper.move(self._frontiers.advanced_to(time, node))
 
+    @_alone
     def advance(self) -> None:
         """Close the current epoch: of the inputs still open, the earliest. For times of one coordinate."""
         self.advance_to(self._frontiers.next_epoch())
 
+    @_alone
     def close_input(self, name: str) -> None:
         """Declare that an input will not change any more, and do the work this brings."""
         self._stepper.move({self._input(name): Antichain()})
 
+    @_alone
     def close_inputs(self) -> None:
         """Declare that no input will change any more, and do the work this brings."""
         self._stepper.move(dict.fromkeys(self._inputs.values(), Antichain()))
 
+    @_alone
     def discard(self) -> None:
         """Forget all queued updates that no output shows yet: the way out when a step cannot be taken.
 
@@ -228,11 +259,11 @@ class Run:
         closed which wait for the others. The frontiers stay; until the next step is taken, updates at such times are
         accepted again, as they are to correct what was refused.
         """
-        self._check_open()
         self._stepper.discard()
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
+    @_alone
     def snapshot(self, name: str, *, at: Any = None) -> Rows:
         """Return an output's contents at its last complete time, or at an earlier one not compacted away.
 
@@ -250,6 +281,7 @@ class Run:
         node = self._output(name)
         return self.executor.contents(node, self._frontiers.readable_time(node, at))
 
+    @_alone
     def changes(self, name: str, *, since: Any = None) -> Updates:
         """Return the updates of an output that became complete since they were last asked for, at their exact times.
 
@@ -282,6 +314,7 @@ class Run:
         self._frontiers.read[node] = upper
         return found
 
+    @_alone
     def frontier(self, name: str) -> Antichain:
         """Return the frontier of an output, or of an input: what is not beyond it is final.
 
@@ -295,13 +328,13 @@ class Run:
         ...     run.frontier("x"), run.frontier("later")
         (Antichain(3), Antichain(5))
         """
-        self._check_open()
         node = self._outputs.get(name) or self._inputs.get(name)
         if node is None:
             msg = f"no output or input {name!r}: {did_you_mean(name, [*self._outputs, *self._inputs])}"
             raise UnknownNameError(msg)
         return self._frontiers.of(node)
 
+    @_alone
     def on_step(self, callback: Callable[[StepInfo], object]) -> Callable[[], None]:
         """Call a function with a `StepInfo` after each step that was taken; returns a function that ends this.
 
@@ -317,9 +350,9 @@ class Run:
         ...     run.advance_to(4)
         1 {'x': Antichain(3)}
         """
-        self._check_open()
         return self._stepper.listeners.add(callback)
 
+    @_alone
     def live(self, name: str, *, limit: int = 20) -> Live:
         """Display an output's contents in a notebook, as a table that is refreshed after each step.
 
@@ -330,6 +363,7 @@ class Run:
 
         return Live(self, self._output(name).name, limit)
 
+    @_alone
     def metrics(self) -> Metrics:
         """Return figures for each operator: records in and out, state rows, batches, seconds.
 
@@ -342,9 +376,9 @@ class Run:
         ...     [(o.kind, o.records_out) for o in run.metrics()]
         [('Input', 3), ('Map', 3), ('Threshold', 2), ('Output', 2)]
         """
-        self._check_open()
         return self.executor.metrics()
 
+    @_alone
     def to_changelog(self, path: str | os.PathLike[str], *, outputs: Sequence[str] | None = None) -> None:
         """Write the updates of outputs (all, or those named) to Parquet files from now on, each exactly once.
 
@@ -357,47 +391,47 @@ class Run:
         Cost: a file and its way to the disk for each step and output that changes. An output whose changes nobody reads
         in other ways had better be declared with ``changes=False``: they are kept in memory until they are read.
         """
-        self._check_open()
         names = [self._output(name).name for name in (self._outputs if outputs is None else outputs)]
         self._stepper.recorder_for("to_changelog").to_changelog(path, names)
 
     # -- state --------------------------------------------------------------------------------------------------------
 
+    @_alone
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state to a file, to go on from with ``tm.load(path, flow)``.
 
         Atomic: a crash while saving leaves what the file held before. No pickle: whole numbers, interned values, and a
         manifest with the version of the format, checksums, and what the dataflow is. Cost: the size of the state.
         """
-        self._check_open()
         self.executor.save(Path(path), {"passes": self.passes, **self._frontiers.saved()})
 
+    @_alone
     def checkpoint(self) -> None:
         """Write the whole state, so that the next run on this folder need not repeat the steps before.
 
         This is done by itself after many steps or rows. Not while updates are queued that no step has taken yet. The
         state is compacted first, so what nobody can ask about is given up, in memory too. Cost: the size of the state.
         """
-        self._check_open()
         self._stepper.checkpoint()
 
+    @_alone
     def compact(self) -> int:
         """Merge every arrangement into one batch, forgetting times that nobody can ask about any more.
 
         Strings and other interned values that nothing refers to any more are released. Returns how many updates were
         given up. For idle moments: steps merge the same little by little. Cost: the size of the state.
         """
-        self._check_open()
         return self._stepper.compact()
 
+    @_alone
     def spill(self) -> None:
         """Write all state that is in memory to the disk, from where it is read again by key.
 
         This is done by itself where more updates than ``in_memory`` are held. Cost: the size of what is in memory.
         """
-        self._check_open()
         self._stepper.spill()
 
+    @_alone
     def log_events(self, limit: int = 1000) -> None:
         """Log what every operator does in each step from now on: the last ``limit`` steps, read as `events`; 0 ends it.
 
@@ -418,13 +452,13 @@ class Run:
         ...     work.rounds, work.times
         (2, {(0, 0): 2, (0, 1): 1})
         """
-        self._check_open()
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
             msg = f"limit={limit!r}: expected a number of steps, 0 or more"
             raise TimeError(msg)
         self._stepper.log_events(limit)
 
     @property
+    @_alone
     def events(self) -> StepEvents:
         """The last steps, oldest first, with what every operator did in each; see `log_events`."""
         if self._stepper.events is None:
@@ -434,10 +468,11 @@ class Run:
 
     def close(self) -> None:
         """Release the state. Whatever is asked of the run afterwards is an error."""
-        self._stepper.lifecycle.close()
+        with self._lock:
+            self._stepper.lifecycle.close()
 
+    @_alone
     def __enter__(self) -> Self:
-        self._check_open()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -455,18 +490,13 @@ class Run:
         self._stepper.queue(node, change)
 
     def _input(self, name: str) -> Input:
-        self._check_open()
         if name in self._inputs:
             return self._inputs[name]
         msg = f"no input {name!r}: {did_you_mean(name, self._inputs)}"
         raise UnknownNameError(msg)
 
     def _output(self, name: str) -> Output:
-        self._check_open()
         if name in self._outputs:
             return self._outputs[name]
         msg = f"no output {name!r}: {did_you_mean(name, self._outputs)}"
         raise UnknownNameError(msg)
-
-    def _check_open(self) -> None:
-        self._stepper.lifecycle.check()

@@ -84,27 +84,25 @@ class Stepper:
 
     def deliver(self, source: str, batch: int, put: Callable[[], object], advance: Callable[[], object]) -> bool:
         """Put in a batch and take a step that commits its number; return False where that was done before."""
-        with self._deliveries.lock:
-            self.lifecycle.check()
-            if self._deliveries.is_putting:
-                msg = "what puts in a delivered batch may not deliver another one: deliver them one after the other"
-                raise StepError(msg)
-            if self._deliveries.has(source, batch):
-                return False
-            queued, steps = self.executor.queued(), self.steps
-            journal = None if self._recorder is None else self._recorder.journal()
-            self._deliveries.begin(source, batch)
-            try:
-                put()
-                self._deliveries.is_putting = False
-                advance()
-            except BaseException:
-                if self.steps == steps and not self.lifecycle.is_closed:
-                    self.lifecycle.change("a batch was taken back", lambda: self._take_back(queued, journal))
-                raise
-            finally:
-                self._deliveries.end()
-            return True
+        if self._deliveries.is_putting:
+            msg = "what puts in a delivered batch may not deliver another one: deliver them one after the other"
+            raise StepError(msg)
+        if self._deliveries.has(source, batch):
+            return False
+        queued, steps = self.executor.queued(), self.steps
+        journal = None if self._recorder is None else self._recorder.journal()
+        self._deliveries.begin(source, batch)
+        try:
+            put()
+            self._deliveries.is_putting = False
+            advance()
+        except BaseException:
+            if self.steps == steps and not self.lifecycle.is_closed:
+                self.lifecycle.change("a batch was taken back", lambda: self._take_back(queued, journal))
+            raise
+        finally:
+            self._deliveries.end()
+        return True
 
     def _take_back(self, queued: Any, journal: Any) -> None:
         self.executor.requeue(queued)

@@ -16,8 +16,8 @@ from tidemill import errors
 from tidemill.errors import ExpressionError, StepError, UserFunctionError
 
 __all__ = [
-    "TOO_MANY", "TaskError", "decoded_error", "has_lost_blocks", "is_worth_care", "missing_in_python",
-    "overflowed_node", "with_encoded_errors",
+    "TOO_MANY", "TaskError", "decoded_error", "has_lost_blocks", "is_overflow", "is_worth_care",
+    "missing_in_python", "overflowed_node", "with_encoded_errors",
 ]  # fmt: skip
 
 TOO_MANY: Final = "tidemill: a count beyond 2**31 at node "
@@ -71,6 +71,11 @@ def overflowed_node(error: BaseException) -> int | None:
     """Return the number of the node whose counts became too large, where that is the error."""
     found = _COUNT.search(str(error))
     return int(found[1]) if found else None
+
+
+def is_overflow(error: BaseException) -> bool:
+    """Return whether Spark added up to more than 64 bits hold."""
+    return "[ARITHMETIC_OVERFLOW]" in str(error)
 
 
 def missing_in_python(error: BaseException) -> str | None:

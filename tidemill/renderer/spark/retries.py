@@ -13,6 +13,7 @@ from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.failures import (
     decoded_error,
     has_lost_blocks,
+    is_overflow,
     is_worth_care,
     missing_in_python,
     overflowed_node,
@@ -63,6 +64,8 @@ def translated_errors(graph: Graph) -> Iterator[None]:
             raise ours from ours.__cause__
         if (node := overflowed_node(error)) is not None:
             raise failures.too_many(graph.nodes[node]) from None
+        if is_overflow(error):  # taken with care, so not of an expression
+            raise failures.count_overflow() from error
         if has_lost_blocks(error):
             raise EngineError(_LOST) from error
         if (lack := missing_in_python(error)) is not None:

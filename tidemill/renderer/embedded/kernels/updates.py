@@ -13,6 +13,8 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tidemill.renderer.runs import failures
+
 __all__ = [
     "NULL",
     "Bools",
@@ -42,6 +44,7 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 NULL: Final = -(2**63)
 """The code of NULL, in every column. No int64 value may be it."""
 
+_MOST: Final = 2**63
 _MOST_COLUMNS: Final = 4096
 _MULTIPLIERS: Final[Ints] = np.random.default_rng(0x7F4A7C15).integers(-(2**63), 2**63, _MOST_COLUMNS, np.int64) | 1
 
@@ -94,10 +97,21 @@ def consolidated(updates: UpdateArray, weights: int = 1) -> UpdateArray:
     if n > 1:
         order, starts = grouped(updates[:top])
         if len(starts) < n:
-            sums = np.add.reduceat(updates[top:].take(order, axis=1), starts, axis=1)
+            sums = _sums(updates[top:].take(order, axis=1), starts)
             updates = np.concatenate((updates[:top].take(order.take(starts), axis=1), sums))
     kept = updates[top].astype(np.bool_) if weights == 1 else updates[top:].any(axis=0)
     return updates if kept.all() else updates.compress(kept, axis=1)
+
+
+def _sums(weights: UpdateArray, starts: Ints) -> UpdateArray:
+    """Return the sums of each group of adjacent weights; ``CountOverflowError`` where one is beyond 64 bits."""
+    sums: UpdateArray = np.add.reduceat(weights, starts, axis=1)
+    if int(np.abs(weights).max()) * weights.shape[1] >= _MOST:  # else no sum can be beyond
+        # Integers wrap around by 2**64, floats do not: far more apart than rounding can take them.
+        roughly = np.add.reduceat(weights.astype(np.float64), starts, axis=1)
+        if (np.abs(roughly - sums) > _MOST / 2).any() or (sums == -_MOST).any():
+            raise failures.count_overflow()
+    return sums
 
 
 def consolidated_by(
@@ -115,7 +129,7 @@ def consolidated_by(
     keys, order, starts = _grouped_by(keys, updates[:top], minor, "stable" if runs else "quicksort")
     sums = updates[top:].take(order, axis=1)
     if len(starts) < n:
-        sums = np.add.reduceat(sums, starts, axis=1)
+        sums = _sums(sums, starts)
         order, keys = order.take(starts), keys.take(starts)
     kept = sums[0].astype(np.bool_) if weights == 1 else sums.any(axis=0)
     if not kept.all():

@@ -33,6 +33,7 @@ class ArrangeOperator(Operator):
         updates = self.ports[0].take_consolidated()
         if updates is not None:
             self.before = self.spine.append(updates)
+            self.spine.check_counts(updates)
             self.emit(updates, self.region.now)
 
     def since(self) -> Antichain:

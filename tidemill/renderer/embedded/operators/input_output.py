@@ -85,6 +85,7 @@ class OutputOperator(Operator):
         if updates is None:
             return
         self.spine.append(updates)
+        self.spine.check_counts(updates)
         self.publish(updates)
 
     def publish(self, updates: UpdateArray) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Input, Node, Threshold
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
-from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, UpdateArray, consolidated
 from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import KeyedOperator, Stored, Work
@@ -51,6 +52,7 @@ class ThresholdOperator(KeyedOperator):
 
     def _at_once(self, work: Work, interesting: InterestingTimes, seen: Stored) -> tuple[UpdateArray, UpdateArray]:
         """Return what to store and what goes out where all is at one time: one update for each row in both."""
+        self._check_sums(work.new_owner, work.new[-1], seen.owner, seen.updates[-2])
         (came,) = interesting.sums(work.new_owner, work.times, work.new[-1:])
         count, produced = interesting.sums(seen.owner, work.times, seen.updates[-2:])
         change = self.desired(work.keys, interesting, came + count) - produced
@@ -62,6 +64,7 @@ class ThresholdOperator(KeyedOperator):
     def _at_times(self, work: Work, interesting: InterestingTimes, seen: Stored) -> tuple[UpdateArray, UpdateArray]:
         """Return what to store and what goes out."""
         new, k = work.new, len(self.schema)
+        self._check_sums(work.new_owner, new[-1], seen.owner, seen.updates[-2])
         users = slice(k, k + self.schedule.users)
         times = np.concatenate((new[users], seen.updates[users]), axis=1)
         came = np.concatenate((new[-1], seen.updates[-2]))
@@ -71,6 +74,11 @@ class ThresholdOperator(KeyedOperator):
         changed = change.nonzero()[0]
         out = self.updates_at(work.keys, interesting, changed, change.take(changed))
         return _side_by_side(new, out), out
+
+    def _check_sums(self, new_owner: Ints, came: Ints, owner: Ints, stored: Ints) -> None:
+        """Refuse counts whose sum for a row is beyond 64 bits, which only large ones can come to."""
+        if len(came) and (came.max() > COUNT_LIMIT or came.min() < -COUNT_LIMIT):
+            consolidated(np.stack((np.concatenate((new_owner, owner)), np.concatenate((came, stored)))))
 
     def desired(self, keys: Codes, interesting: InterestingTimes, counts: Ints) -> Ints:
         """Return the new counts for these accumulated ones."""

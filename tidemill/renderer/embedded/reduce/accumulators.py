@@ -107,14 +107,18 @@ class Accumulator:
         found, stored = self.spine.find(keys)
         if not new.shape[1]:
             return Stored(found, stored, self.codes)
-        if np.abs(new[-1]).max() > COUNT_LIMIT:
-            raise failures.too_many(self.node)
+        self.check_counts(new)
         owner, kept = self.project(owner, new)
         if keys.shape[1] < kept.shape[1]:
             owner, kept = self._summed(keys, owner, kept)
         if kept.shape[1]:
             self.spine.append(kept)
         return Stored(np.concatenate((found, owner)), np.concatenate((stored, kept), axis=1), self.codes)
+
+    def check_counts(self, new: UpdateArray) -> None:
+        """Refuse counts whose products with values, and sums of these, could be beyond 64 bits."""
+        if np.abs(new[-1]).max() > COUNT_LIMIT:
+            raise failures.too_many(self.node)
 
     def _summed(self, keys: Codes, owner: Ints, kept: UpdateArray) -> tuple[Ints, UpdateArray]:
         """Return updates of the same key and value at the same time added up, and the numbers of their keys."""

@@ -72,6 +72,7 @@ class GroupRows(Accumulator):
         owner, new = self.project(owner, new)
         before = self.spine.view
         if new.shape[1]:
+            self.check_counts(new)
             before = self.spine.append(consolidated(new))
         self._is_indexed |= self.index.has(keys)
         grown = (self.spine.count(keys) > INDEXED_FROM) & ~self._is_indexed

@@ -12,8 +12,18 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
+from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, expand, hashed, same, stacked
+from tidemill.renderer.embedded.kernels.updates import (
+    Codes,
+    Ints,
+    UpdateArray,
+    consolidated,
+    expand,
+    hashed,
+    same,
+    stacked,
+)
 from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 from tidemill.renderer.embedded.trace.merging import Merge, Merger
 from tidemill.renderer.embedded.trace.transaction import Transaction
@@ -110,6 +120,12 @@ class Spine:
         else:
             self._push(self.layout.sorted_batch(updates), keep_tail=True)
         return before
+
+    def check_counts(self, updates: UpdateArray) -> None:
+        """Refuse a row whose count is beyond 64 bits with these updates, which are here: only large ones lead there."""
+        if updates[-1].max() > COUNT_LIMIT or updates[-1].min() < -COUNT_LIMIT:
+            stored = self.find(updates[self._key_rows])[1]
+            consolidated(np.concatenate((stored[: len(self.layout.types)], stored[-1:])))
 
     def commit(self) -> None:
         """Go on merging: what was appended is there to stay."""
