@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from running import examples
 
 from tidemill.dataflow.lattice import Antichain
+from tidemill.expressions.types import INT64
 from tidemill.renderer.embedded.trace import merging
 from tidemill.renderer.embedded.trace import spine as spine_module
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
@@ -130,3 +131,30 @@ def test_batches_stay_few_while_large_ones_merge():
         most = max(most, s.batches)
     assert most <= 12
     assert s.size == 100_000 + 200 * 300
+
+
+@pytest.mark.parametrize("call", range(1, 12))
+def test_a_merge_that_is_interrupted_loses_nothing(call, monkeypatch):
+    """The arrays cannot be had, or Ctrl-C comes, in the middle of a merge that an earlier step began."""
+    rng, made = np.random.default_rng(call), []
+    layout = UpdateLayout((0,), (INT64,), 1, 1)
+    older, newer = (
+        layout.sorted_batch(np.array([rng.permutation(600), np.zeros(600), np.ones(600)], np.int64)) for _ in range(2)
+    )
+    merge, write = merging.Merge(older, newer, layout, lambda: Antichain([(0,)])), merging.Merge._write
+
+    def failing(self, *args):
+        end = write(self, *args)
+        made.append(end)
+        if len(made) == call:
+            raise MemoryError
+        return end
+
+    monkeypatch.setattr(merging.Merge, "_write", failing)
+    while merge.result is None:
+        try:
+            merge.work(100)
+        except MemoryError:
+            continue
+    assert merge.result.updates.shape[1] == 600
+    assert merge.result.updates[-1].sum() == 1200

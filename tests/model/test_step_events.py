@@ -109,6 +109,8 @@ def test_a_refused_step_leaves_no_event(engine):
         run.advance()
         (event,) = run.events
         assert event.operators[only(run, Output).id].times == {(0,): 1}
+        for work in event.operators.values():
+            assert work.records_out == sum(work.times.values())
 
 
 def test_the_log_is_bounded_and_ends():

@@ -7,7 +7,7 @@ of the pairs: then the counts of both sides say whether there are any.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tidemill.algorithms.lowering.registry import lowering
 from tidemill.collections.collection import Collection
@@ -70,7 +70,7 @@ def _partnered(node: PartneredJoin, left: Collection, right: Collection) -> Coll
 def _with_key_among(left: Collection, right: Collection, on: Pairs, node: PartneredJoin) -> Collection:
     """Return the left rows whose key a right row has, with their own counts."""
     if not on:
-        (name,) = _new_names(1, left.schema, suffix=node.suffix)
+        (name,) = _new_names(["present"], left.schema, suffix=node.suffix)
         some = right.select(**{name: lit(True)}).distinct()
         return inner_join(left, some, (), node.suffix, node.nulls_equal).select(*left.schema.names)
     # Named by position, so that no key can clash with a column of the left.
@@ -91,15 +91,23 @@ def _without(side: Collection, partnered: Collection) -> Collection:
 def _rights_of_pairs(node: OuterJoin, left: Collection, right: Collection) -> Collection:
     """Return the right rows of the pairs: paired up again, with copies of all of their columns, keys too."""
     names = right.schema.names
-    copies = _new_names(len(names), left.schema, right.schema, suffix=node.suffix)
+    copies = _new_names([f"{name} of the row" for name in names], left.schema, right.schema, suffix=node.suffix)
     pairs = _pairs(node, left, right.with_columns(**dict(zip(copies, map(col, names), strict=True))))
     return pairs.select(**dict(zip(names, map(col, copies), strict=True)))
 
 
-def _new_names(count: int, *schemas: Schema, suffix: str) -> list[str]:
-    """Return names that no column of these schemas has, with a suffix or without: they are longer."""
-    longest = max(len(name) for schema in schemas for name in schema.names)
-    return [f"{i}".ljust(longest + len(suffix) + 1, "#") for i in range(count)]
+def _new_names(names: Iterable[str], *schemas: Schema, suffix: str) -> list[str]:
+    """Return these names, longer where a column of these schemas has one, with the suffix or without."""
+    taken = {name for schema in schemas for name in schema.names}
+    taken |= {name + suffix for name in taken}
+    found = []
+    for name in names:
+        new = name
+        while new in taken:
+            new += "#"
+        taken.add(new)
+        found.append(new)
+    return found
 
 
 def _padded(rows: Collection, schema: Schema, sources: Sequence[str | None]) -> Collection:

@@ -116,7 +116,7 @@ class Merge:
     def _finish(self, filled: int) -> None:
         assert self._hashes is not None
         assert self._array is not None
-        hashes, array = self._hashes[:filled], self._array[:, :filled]
+        hashes, array = self._hashes[:filled], self._array
         if filled < len(self._hashes) * 3 // 4:  # much has cancelled: do not hold on to the room it took
-            hashes, array = hashes.copy(), array.copy()
+            hashes, array = hashes.copy(), array[:, :filled].copy()
         self.result = Batch(hashes, array)
