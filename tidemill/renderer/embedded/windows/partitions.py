@@ -1,0 +1,169 @@
+"""The rows of partitions in their order: where partitions and peer groups begin, and the columns that calls read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.expressions.ordering import OrderColumn
+from tidemill.expressions.types import DType
+from tidemill.expressions.windows.bound import Argument, Windows
+from tidemill.renderer.embedded.kernels.codec import Interner, encode_column, is_interned, order_ranks
+from tidemill.renderer.embedded.kernels.updates import NULL, Block, Bools, Ints
+from tidemill.renderer.embedded.windows.sorting import refine, sort_by, sort_values
+
+__all__ = ["GivenRows", "Partitions", "RefusedError", "prefix_counts"]
+
+
+class GivenRows(NamedTuple):
+    """Rows of partitions, in any order."""
+
+    partition: Ints
+    """The number of each row's partition."""
+    codes: Block
+    """The codes of the rows' columns."""
+    counts: Ints
+    """How often each row is there, which is positive."""
+
+
+class RefusedError(Exception):
+    """A call has no value at a place, and why."""
+
+    def __init__(self, place: int, reason: str) -> None:
+        super().__init__(place, reason)
+        self.place = place
+        self.reason = reason
+
+
+class Partitions:
+    """Rows sorted by partition and in it by the order, each copy a row. A place is where in them a row is."""
+
+    def __init__(self, windows: Windows, types: Sequence[DType], given: GivenRows, interner: Interner) -> None:
+        self.windows = windows
+        self.types = types
+        self.interner = interner
+        self._codes = given.codes
+        self._columns: dict[int, Ints] = {}
+        order, new = sort_by([given.partition, *(self._sort_values(o) for o in windows.order)])
+        peer_starts = new.nonzero()[0]
+        for o in windows.ties:
+            refine(order, new, partial(self._tie_ranks, o.column))
+        partition = given.partition.take(order)
+        begins = np.ones(len(order), np.bool_)
+        np.not_equal(partition[1:], partition[:-1], out=begins[1:])
+        starts = begins.nonzero()[0]
+        if (given.counts != 1).any():
+            copies = given.counts.take(order)
+            before = copies.cumsum() - copies
+            order, starts, peer_starts = order.repeat(copies), before.take(starts), before.take(peer_starts)
+        self.source: Ints = order
+        """Which of the rows given is at each place."""
+        self.starts: Ints = starts
+        """The places at which partitions begin."""
+        self.peer_starts: Ints = peer_starts
+        """The places at which peer groups begin."""
+
+    def _sort_values(self, by: OrderColumn) -> Ints:
+        codes, dtype = self._codes[by.column], self.types[by.column]
+        if is_interned(dtype):
+            codes = np.where(codes == NULL, NULL, order_ranks(codes, dtype, self.interner))
+        return sort_values(codes, descending=by.descending, nulls_first=by.nulls_first)
+
+    def _tie_ranks(self, column: int, rows: Ints) -> Ints:
+        return order_ranks(self._codes[column].take(rows), self.types[column], self.interner)
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    # -- where partitions and peers begin and end ----------------------------------------------------------------------
+
+    @cached_property
+    def places(self) -> Ints:
+        """Every place, from 0 on."""
+        return np.arange(len(self))
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """How many rows each partition has."""
+        return np.diff(self.starts, append=len(self))
+
+    @cached_property
+    def longest(self) -> int:
+        """How many rows the largest partition has."""
+        return int(self.sizes.max(initial=0))
+
+    @cached_property
+    def number(self) -> Ints:
+        """The number of each row's partition."""
+        return np.arange(len(self.starts)).repeat(self.sizes)
+
+    @cached_property
+    def first(self) -> Ints:
+        """Where each row's partition begins."""
+        return self.starts.repeat(self.sizes)
+
+    @cached_property
+    def end(self) -> Ints:
+        """The place after the last of each row's partition."""
+        return (self.starts + self.sizes).repeat(self.sizes)
+
+    @cached_property
+    def peer_sizes(self) -> Ints:
+        """How many rows each peer group has."""
+        return np.diff(self.peer_starts, append=len(self))
+
+    @cached_property
+    def group(self) -> Ints:
+        """The number of each row's peer group, counted through all partitions."""
+        return np.arange(len(self.peer_starts)).repeat(self.peer_sizes)
+
+    @cached_property
+    def peer_first(self) -> Ints:
+        """Where each row's peer group begins."""
+        return self.peer_starts.repeat(self.peer_sizes)
+
+    @cached_property
+    def peer_end(self) -> Ints:
+        """The place after the last of each row's peer group."""
+        return (self.peer_starts + self.peer_sizes).repeat(self.peer_sizes)
+
+    @cached_property
+    def groups_before(self) -> Ints:
+        """How many peer groups there are before each partition."""
+        return self.peer_starts.searchsorted(self.starts)
+
+    # -- columns -------------------------------------------------------------------------------------------------------
+
+    def codes(self, column: int) -> Ints:
+        """Return the codes of a column at each place."""
+        found = self._columns.get(column)
+        if found is None:
+            found = self._columns[column] = self._codes[column].take(self.source)
+        return found
+
+    def argument(self, argument: Argument) -> Ints:
+        """Return the codes of an argument at each place, or the one that is at all."""
+        if isinstance(argument, int):
+            return self.codes(argument)
+        array = pa.array([argument.value], argument.dtype.arrow)
+        return encode_column(array, argument.dtype, self.interner)
+
+    def known(self, column: int) -> Bools | None:
+        """Return where a column is not NULL; None where that is everywhere."""
+        known = self.codes(column) != NULL
+        return None if known.all() else known
+
+
+def prefix_counts(marks: Bools) -> Ints:
+    """Return how many marks are set before each place, and before the end.
+
+    >>> prefix_counts(np.array([True, False, True]))
+    array([0, 1, 1, 2])
+    """
+    counts = np.zeros(len(marks) + 1, np.int64)
+    marks.cumsum(dtype=np.int64, out=counts[1:])
+    return counts
