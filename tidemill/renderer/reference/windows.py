@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -35,10 +35,8 @@ Places: TypeAlias = list[int]
 def with_values(windows: Windows, rows: Contents) -> Contents:
     """Return a partition's rows, each copy with its calls' values at its end; `CallError` where there is none."""
     partition = _Partition(windows, rows)
-    found: Contents = defaultdict(int)
-    for i, row in enumerate(partition.rows):
-        found[(*row, *(partition.value(number, i) for number in range(len(windows.calls))))] += 1
-    return found
+    columns = [[partition.value(call, i) for i in range(len(partition.rows))] for call in range(len(windows.calls))]
+    return Counter((*row, *values) for row, *values in zip(partition.rows, *columns, strict=True))
 
 
 class _Partition:

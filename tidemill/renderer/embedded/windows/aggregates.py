@@ -94,7 +94,7 @@ def _spread(rows: Partitions, call: AggregateCall) -> Ints:
     several = counts > 1
     pairs = np.where(several, counts * (counts - 1), 1)
     over = (squares * counts - totals * totals) << max(2 * power, 0)
-    small = rows.longest**2 * scale <= INT64_LIMIT
+    small = max(rows.longest, 1) ** 2 * scale <= INT64_LIMIT
     found = quotients(over, (pairs if small else pairs.astype(object)) * scale)
     if call.aggregate.function == "stddev":
         found = np.sqrt(found)

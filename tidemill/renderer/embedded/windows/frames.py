@@ -45,7 +45,7 @@ def _bound(rows: Partitions, frame: Frame, offset: Offset, *, end: bool) -> Ints
         return rows.peer_end if end else rows.peer_first
     groups = len(rows.peer_starts)
     least = rows.groups_before.repeat(rows.sizes)
-    most = np.append(rows.groups_before[1:], groups).repeat(rows.sizes)
+    most = (rows.groups_before + np.diff(rows.groups_before, append=groups)).repeat(rows.sizes)
     wanted = rows.group + (min(max(offset, -groups), groups) + end)
     starts = np.append(rows.peer_starts, len(rows))
     found: Ints = starts.take(np.clip(wanted, least, most))

@@ -64,7 +64,8 @@ def _is_counted(offset: Offset, dtype: DType) -> bool:
 def _units(offset: Offset, dtype: DType) -> Fraction:
     if isinstance(offset, Interval):
         return Fraction(microseconds(offset), DAY_MICROSECONDS if dtype.name == "date" else 1)
-    return Fraction(offset) * 10**dtype.scale
+    exact: Fraction = Fraction(offset) * 10**dtype.scale
+    return exact
 
 
 def _plus(numbers: Ints, amount: int) -> Ints:
