@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
-from tidemill.renderer.embedded.windows.frames import Part
+from tidemill.renderer.embedded.windows.partitions import Part
 
 __all__ = ["greatest"]
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 
 from tidemill.expressions.windows.frames import Frame, Offset
 from tidemill.renderer.embedded.kernels.updates import Ints
-from tidemill.renderer.embedded.windows.partitions import Partitions
+from tidemill.renderer.embedded.windows.partitions import Part, Partitions
 from tidemill.renderer.embedded.windows.ranges import range_bound
 
-__all__ = ["Part", "frame_bounds", "frame_parts", "hole"]
-
-Part: TypeAlias = tuple[Ints, Ints]
-"""For each place a run of places: its start and its end, never before its start."""
+__all__ = ["frame_bounds", "frame_parts", "hole"]
 
 
 def frame_bounds(rows: Partitions, frame: Frame) -> Part:
@@ -61,6 +56,13 @@ def hole(rows: Partitions, frame: Frame) -> Part:
 
 def frame_parts(rows: Partitions, frame: Frame) -> list[Part]:
     """Return each row's frame as runs of places one after another, which may be empty."""
+    found = rows.frames.get(frame)
+    if found is None:
+        found = rows.frames[frame] = _parts(rows, frame)
+    return found
+
+
+def _parts(rows: Partitions, frame: Frame) -> list[Part]:
     start, end = frame_bounds(rows, frame)
     if frame.exclusion == "no others":
         return [(start, end)]

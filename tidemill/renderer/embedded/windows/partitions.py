@@ -1,33 +1,25 @@
-"""The rows of partitions in their order: where partitions and peer groups begin, and the columns that calls read."""
+"""The rows of partitions in their order: where partitions and peers begin and end, and the columns that calls read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, partial
-from typing import NamedTuple
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import Argument, Windows
-from tidemill.renderer.embedded.kernels.codec import Interner, encode_column, is_interned, order_ranks
+from tidemill.expressions.windows.frames import Frame
+from tidemill.renderer.embedded.kernels.codec import Interner, encode_column
 from tidemill.renderer.embedded.kernels.updates import NULL, Block, Bools, Ints
-from tidemill.renderer.embedded.windows.sorting import refine, sort_by, sort_values
+from tidemill.renderer.embedded.windows.ordering import OrderedRows
 
-__all__ = ["GivenRows", "Partitions", "RefusedError", "prefix_counts"]
+__all__ = ["Part", "Partitions", "RefusedError", "prefix_counts"]
 
-
-class GivenRows(NamedTuple):
-    """Rows of partitions, in any order."""
-
-    partition: Ints
-    """The number of each row's partition."""
-    codes: Block
-    """The codes of the rows' columns."""
-    counts: Ints
-    """How often each row is there, which is positive."""
+Part: TypeAlias = tuple[Ints, Ints]
+"""For each place a run of places: its start and its end, never before its start."""
 
 
 class RefusedError(Exception):
@@ -42,39 +34,18 @@ class RefusedError(Exception):
 class Partitions:
     """Rows sorted by partition and in it by the order, each copy a row. A place is where in them a row is."""
 
-    def __init__(self, windows: Windows, types: Sequence[DType], given: GivenRows, interner: Interner) -> None:
+    def __init__(
+        self, windows: Windows, types: Sequence[DType], codes: Block, interner: Interner, ordered: OrderedRows
+    ) -> None:
         self.windows = windows
         self.types = types
         self.interner = interner
-        self._codes = given.codes
+        self.source, self.starts, self.peer_starts = ordered
+        self._codes = codes
         self._columns: dict[int, Ints] = {}
-        order, new = sort_by([given.partition, *(self._sort_values(o) for o in windows.order)])
-        peer_starts = new.nonzero()[0]
-        for o in windows.ties:
-            refine(order, new, partial(self._tie_ranks, o.column))
-        partition = given.partition.take(order)
-        begins = np.ones(len(order), np.bool_)
-        np.not_equal(partition[1:], partition[:-1], out=begins[1:])
-        starts = begins.nonzero()[0]
-        if (given.counts != 1).any():
-            copies = given.counts.take(order)
-            before = copies.cumsum() - copies
-            order, starts, peer_starts = order.repeat(copies), before.take(starts), before.take(peer_starts)
-        self.source: Ints = order
-        """Which of the rows given is at each place."""
-        self.starts: Ints = starts
-        """The places at which partitions begin."""
-        self.peer_starts: Ints = peer_starts
-        """The places at which peer groups begin."""
-
-    def _sort_values(self, by: OrderColumn) -> Ints:
-        codes, dtype = self._codes[by.column], self.types[by.column]
-        if is_interned(dtype):
-            codes = np.where(codes == NULL, NULL, order_ranks(codes, dtype, self.interner))
-        return sort_values(codes, descending=by.descending, nulls_first=by.nulls_first)
-
-    def _tie_ranks(self, column: int, rows: Ints) -> Ints:
-        return order_ranks(self._codes[column].take(rows), self.types[column], self.interner)
+        self._known: dict[int, Bools | None] = {}
+        self.frames: dict[Frame, list[Part]] = {}
+        """The frames found so far."""
 
     def __len__(self) -> int:
         return len(self.source)
@@ -154,8 +125,10 @@ class Partitions:
 
     def known(self, column: int) -> Bools | None:
         """Return where a column is not NULL; None where that is everywhere."""
-        known = self.codes(column) != NULL
-        return None if known.all() else known
+        if column not in self._known:
+            known = self.codes(column) != NULL
+            self._known[column] = None if known.all() else known
+        return self._known[column]
 
 
 def prefix_counts(marks: Bools) -> Ints:

@@ -13,7 +13,8 @@ from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Block, Ints
 from tidemill.renderer.embedded.windows.aggregates import aggregate
 from tidemill.renderer.embedded.windows.offsets import value_at_offset
-from tidemill.renderer.embedded.windows.partitions import GivenRows, Partitions, RefusedError
+from tidemill.renderer.embedded.windows.ordering import GivenRows, chunks, in_order
+from tidemill.renderer.embedded.windows.partitions import Partitions, RefusedError
 from tidemill.renderer.embedded.windows.rankings import ranking
 from tidemill.renderer.embedded.windows.values import value_in_frame
 
@@ -26,14 +27,18 @@ def recompute(windows: Windows, types: Sequence[DType], given: GivenRows, intern
     Of the rows' columns the types are given. What is returned, in the windows' order, is which of the rows it is, and
     the codes of each call's values. `CallError` has the place among the rows given.
     """
-    found = Partitions(windows, types, given, interner)
-    values = np.empty((len(windows.calls), len(found)), np.int64)
-    for number, call in enumerate(windows.calls):
-        try:
-            values[number] = _CALLS[type(call)](found, call)
-        except RefusedError as refused:
-            raise CallError(number, int(found.source[refused.place]), refused.reason) from None
-    return found.source, values
+    ordered = in_order(windows, types, given, interner)
+    values = np.empty((len(windows.calls), len(ordered.source)), np.int64)
+    done = 0
+    for chunk in chunks(ordered):
+        rows = Partitions(windows, types, given.codes, interner, chunk)
+        for number, call in enumerate(windows.calls):
+            try:
+                values[number, done : done + len(rows)] = _CALLS[type(call)](rows, call)
+            except RefusedError as refused:
+                raise CallError(number, int(rows.source[refused.place]), refused.reason) from None
+        done += len(rows)
+    return ordered.source, values
 
 
 _CALLS: Final[dict[type, Callable[[Partitions, Any], Ints]]] = {

@@ -14,8 +14,7 @@ from tidemill.renderer.embedded.kernels.exact_quotients import quotients
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 from tidemill.renderer.embedded.reduce.accumulators import unscaled
 from tidemill.renderer.embedded.reduce.integer_sums import decimal_of
-from tidemill.renderer.embedded.windows.frames import Part
-from tidemill.renderer.embedded.windows.partitions import Partitions
+from tidemill.renderer.embedded.windows.partitions import Part, Partitions
 
 __all__ = ["FrameSums", "Summation", "decimal_codes", "exact_floats", "float_totals", "whole_numbers"]
 
