@@ -2,9 +2,22 @@
 
 from collections import Counter
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from random_windows import cases
 from windowing import by_kernel, by_reference, outcome, wide_rows
+
+import tidemill as tm
+from tidemill.expressions.schema import Schema
+from tidemill.expressions.windows.binding import bind_windows
+from tidemill.expressions.windows.functions import lag, over
+from tidemill.expressions.windows.specification import Window
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.updates import NULL
+from tidemill.renderer.embedded.windows import ordering
+from tidemill.renderer.embedded.windows.ordering import GivenRows
+from tidemill.renderer.embedded.windows.recompute import recompute
 
 
 @given(cases())
@@ -14,3 +27,42 @@ def test_the_kernel_agrees_with_the_reference(case):
     wide, bound = wide_rows(schema, rows, calls)
     found, expected = outcome(by_kernel, wide, bound), outcome(by_reference, wide, bound)
     assert (Counter(found) if isinstance(found, list) else found) == expected
+
+
+@given(cases(most=2))
+@settings(max_examples=settings().max_examples * 5)
+def test_chunks_of_partitions_make_no_difference(case):
+    schema, rows, calls = case
+    wide, bound = wide_rows(schema, rows, calls)
+    whole = outcome(by_kernel, wide, bound)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ordering, "CHUNK", 2)
+        in_parts = outcome(by_kernel, wide, bound)
+    assert isinstance(whole, tuple) or in_parts == whole
+    assert isinstance(in_parts, tuple) == isinstance(whole, tuple)
+
+
+def test_large_inputs_whether_they_come_sorted_or_not():
+    """More than one chunk of rows: as they come, and sorted before."""
+    n = 3 * ordering.CHUNK // 2
+    rng = np.random.default_rng(1)
+    partition, t, x = np.arange(n) // 1000, rng.permutation(n), rng.integers(-9, 9, n)
+    schema = Schema.of({"k": "int64", "t": "int64", "x": "int64"})
+    w = Window.partition_by("k").order_by("t")
+    (bound,) = bind_windows([("a", lag("x").over(w)), ("b", over(tm.sum("x"), w))], schema)
+    codes = np.stack((partition, t, x, rng.integers(0, 9, n)))
+    types = [b.dtype for _, b in bound.columns]
+    given_rows = GivenRows(partition, codes, np.ones(n, np.int64))
+    source, found = recompute(bound.windows, types, given_rows, Interner())
+    assert (source == np.lexsort((t, partition))).all()
+    ends = np.flatnonzero(np.diff(partition[source], append=-1))
+    running = x[source].cumsum()
+    before = np.concatenate(([0], running[ends[:-1]])).repeat(np.diff(ends, prepend=-1))
+    assert (found[1] == running - before).all()
+    lagged = np.where(np.diff(partition[source], prepend=-1) != 0, NULL, np.roll(x[source], 1))
+    assert (found[0] == lagged).all()
+    again = recompute(
+        bound.windows, types, GivenRows(partition[source], codes[:, source], given_rows.counts), Interner()
+    )
+    assert (again[0] == np.arange(n)).all()
+    assert (again[1] == found).all()
