@@ -223,3 +223,13 @@ def test_values_that_no_row_may_have_name_the_row(call, reason):
         by_kernel(wide, windows)
     assert list(wide[1])[failed.value.row] == row
     assert reason == "overflow" or row[:2] == (2, 0)
+
+
+def test_a_row_that_is_there_too_often():
+    wide, windows = wide_rows({"t": "int64"}, {(1,): 2**24 + 1, (2,): 1}, {"a": row_number().over(BY_T)})
+    found = outcome(by_kernel, wide, windows)
+    assert found == outcome(by_reference, wide, windows)
+    assert found == (
+        0,
+        "the row is there 16777217 times, each of them a row of its own: at most 16777216 are supported",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -14,8 +14,8 @@ from tidemill.expressions.types import FLOAT64, INT64, DType
 from tidemill.expressions.windows.frames import Frame
 
 __all__ = [
-    "AggregateCall", "Argument", "BoundWindowCall", "CallError", "OffsetCall", "RankingCall", "ValueCall", "Windows",
-    "value_fields",
+    "MOST_COPIES", "AggregateCall", "Argument", "BoundWindowCall", "CallError", "OffsetCall", "RankingCall",
+    "ValueCall", "Windows", "too_many_copies", "value_fields",
 ]  # fmt: skip
 
 Argument: TypeAlias = int | BoundLiteral
@@ -156,6 +156,15 @@ def value_fields(windows: Windows) -> tuple[Field, ...]:
     """Return the columns that hold the calls' values, in their order."""
     pairs = zip(windows.names, windows.calls, strict=True)
     return tuple(Field(name, call.output, call.nullable) for name, call in pairs)
+
+
+MOST_COPIES: Final = 1 << 24
+"""How often a row may be there: each copy is a row of its own, in order, with values of its own."""
+
+
+def too_many_copies(count: int) -> str:
+    """Return what is wrong with a row that is there too often."""
+    return f"the row is there {count} times, each of them a row of its own: at most {MOST_COPIES} are supported"
 
 
 class CallError(Exception):

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from tidemill.boundary.rows import canonical_float
 from tidemill.expressions.intervals import Interval
 from tidemill.expressions.windows.bound import (
+    MOST_COPIES,
     AggregateCall,
     Argument,
     BoundWindowCall,
@@ -19,6 +20,7 @@ from tidemill.expressions.windows.bound import (
     RankingCall,
     ValueCall,
     Windows,
+    too_many_copies,
 )
 from tidemill.expressions.windows.frames import Frame, Offset
 from tidemill.renderer.reference.aggregates import aggregate
@@ -34,6 +36,9 @@ Places: TypeAlias = list[int]
 
 def with_values(windows: Windows, rows: Contents) -> Contents:
     """Return a partition's rows, each copy with its calls' values at its end; `CallError` where there is none."""
+    for row, count in rows.items():
+        if count > MOST_COPIES:
+            raise CallError(0, row, too_many_copies(count))
     partition = _Partition(windows, rows)
     columns = [[partition.value(call, i) for i in range(len(partition.rows))] for call in range(len(windows.calls))]
     return Counter((*row, *values) for row, *values in zip(partition.rows, *columns, strict=True))

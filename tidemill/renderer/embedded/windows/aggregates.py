@@ -90,12 +90,11 @@ def _spread(rows: Partitions, call: AggregateCall) -> Ints:
     else:
         whole = whole_numbers(rows, column, squared=True, times=2)
     totals, squares = summed.of(whole), summed.of(whole * whole)
-    scale = 10 ** (2 * dtype.scale) << max(-2 * power, 0)
+    scale = 10 ** (2 * dtype.scale) << -2 * power
     several = counts > 1
     pairs = np.where(several, counts * (counts - 1), 1)
-    over = (squares * counts - totals * totals) << max(2 * power, 0)
     small = max(rows.longest, 1) ** 2 * scale <= INT64_LIMIT
-    found = quotients(over, (pairs if small else pairs.astype(object)) * scale)
+    found = quotients(squares * counts - totals * totals, (pairs if small else pairs.astype(object)) * scale)
     if call.aggregate.function == "stddev":
         found = np.sqrt(found)
     if special is not None:

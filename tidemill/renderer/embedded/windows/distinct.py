@@ -16,7 +16,7 @@ import numpy as np
 from tidemill.expressions.windows.frames import Frame
 from tidemill.renderer.embedded.kernels.updates import Ints
 from tidemill.renderer.embedded.windows.frames import frame_bounds, hole
-from tidemill.renderer.embedded.windows.partitions import Partitions, prefix_counts
+from tidemill.renderer.embedded.windows.partitions import Partitions, prefix_counts, run_lengths
 from tidemill.renderer.embedded.windows.sorting import positions, sort_by
 
 __all__ = ["DistinctSums"]
@@ -103,7 +103,7 @@ class _Occurrences:
         groups = group.take(order)
         new[1:] |= groups[1:] != groups[:-1]
         starts = new.nonzero()[0]
-        sizes = np.diff(starts, append=n)
+        sizes = run_lengths(starts, n)
         self.leaders = order.take(starts)
         """The first row of each value in each peer group."""
         self.before_group = _scattered(order, self.previous.take(self.leaders).repeat(sizes))

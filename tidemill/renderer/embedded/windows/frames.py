@@ -6,7 +6,7 @@ import numpy as np
 
 from tidemill.expressions.windows.frames import Frame, Offset
 from tidemill.renderer.embedded.kernels.updates import Ints
-from tidemill.renderer.embedded.windows.partitions import Part, Partitions
+from tidemill.renderer.embedded.windows.partitions import Part, Partitions, run_lengths
 from tidemill.renderer.embedded.windows.ranges import range_bound
 
 __all__ = ["frame_bounds", "frame_parts", "hole"]
@@ -40,10 +40,10 @@ def _bound(rows: Partitions, frame: Frame, offset: Offset, *, end: bool) -> Ints
         return rows.peer_end if end else rows.peer_first
     groups = len(rows.peer_starts)
     least = rows.groups_before.repeat(rows.sizes)
-    most = (rows.groups_before + np.diff(rows.groups_before, append=groups)).repeat(rows.sizes)
+    most = (rows.groups_before + run_lengths(rows.groups_before, groups)).repeat(rows.sizes)
     wanted = rows.group + (min(max(offset, -groups), groups) + end)
     starts = np.append(rows.peer_starts, len(rows))
-    found: Ints = starts.take(np.clip(wanted, least, most))
+    found: Ints = starts.take(np.minimum(np.maximum(wanted, least), most))
     return found
 
 

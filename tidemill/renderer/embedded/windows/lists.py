@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from typing import Final
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from tidemill.renderer.embedded.windows.partitions import Partitions, RefusedErr
 
 __all__ = ["lists"]
 
-TRUE = 1
+TRUE: Final = 1
 """The code of true."""
 
 

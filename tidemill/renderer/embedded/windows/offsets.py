@@ -15,7 +15,8 @@ def value_at_offset(rows: Partitions, call: OffsetCall) -> Ints:
     """Return the codes of the value in another row of the partition, or of the default, at each place."""
     codes, default = rows.codes(call.column), rows.argument(call.default)
     offsets = rows.argument(call.offset)
-    distance = np.clip(offsets, -len(rows), len(rows)) * (1 if call.function == "lead" else -1)
+    far = np.minimum(np.maximum(offsets, -len(rows)), len(rows))
+    distance = far if call.function == "lead" else -far
     known = rows.known(call.column) if call.ignore_nulls else None
     if known is None:
         places = rows.places + distance

@@ -11,7 +11,7 @@ import numpy as np
 
 from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.types import DType
-from tidemill.expressions.windows.bound import Windows
+from tidemill.expressions.windows.bound import MOST_COPIES, CallError, Windows, too_many_copies
 from tidemill.renderer.embedded.kernels.codec import Interner, is_interned, order_ranks
 from tidemill.renderer.embedded.kernels.updates import NULL, Block, Ints
 from tidemill.renderer.embedded.windows.sorting import refine, sort_by, sort_values
@@ -45,7 +45,7 @@ class OrderedRows(NamedTuple):
 
 
 def in_order(windows: Windows, types: Sequence[DType], given: GivenRows, interner: Interner) -> OrderedRows:
-    """Return the order of rows."""
+    """Return the order of rows, each copy a row; `CallError` for one that is there too often."""
     keys = [_sort_values(o, given.codes[o.column], types[o.column], interner) for o in windows.order]
     order, new = sort_by([given.partition, *keys])
     peer_starts = new.nonzero()[0]
@@ -57,6 +57,9 @@ def in_order(windows: Windows, types: Sequence[DType], given: GivenRows, interne
     starts = begins.nonzero()[0]
     if (given.counts == 1).all():
         return OrderedRows(order, starts, peer_starts)
+    most = int(given.counts.argmax())
+    if given.counts[most] > MOST_COPIES:
+        raise CallError(0, most, too_many_copies(int(given.counts[most])))
     copies = given.counts.take(order)
     before = copies.cumsum() - copies
     return OrderedRows(order.repeat(copies), before.take(starts), before.take(peer_starts))
@@ -75,6 +78,9 @@ def _ranks_at(codes: Ints, dtype: DType, interner: Interner, rows: Ints) -> Ints
 def chunks(ordered: OrderedRows) -> Iterator[OrderedRows]:
     """Iterate over whole partitions, some at a time."""
     n = len(ordered.source)
+    if 0 < n <= CHUNK:
+        yield ordered
+        return
     cuts = ordered.starts[ordered.starts.searchsorted(np.arange(CHUNK, ordered.starts.max(initial=0), CHUNK))]
     for begin, end in pairwise(np.unique(np.concatenate(([0], cuts, [n]))).tolist()):
         starts, peer_starts = (s[slice(*s.searchsorted([begin, end]))] - begin for s in ordered[1:])

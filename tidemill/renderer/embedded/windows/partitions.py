@@ -7,16 +7,16 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
+from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import Argument, Windows
 from tidemill.expressions.windows.frames import Frame
-from tidemill.renderer.embedded.kernels.codec import Interner, encode_column
+from tidemill.renderer.embedded.kernels.codec import Interner, encoders
 from tidemill.renderer.embedded.kernels.updates import NULL, Block, Bools, Ints
 from tidemill.renderer.embedded.windows.ordering import OrderedRows
 
-__all__ = ["Part", "Partitions", "RefusedError", "prefix_counts"]
+__all__ = ["Part", "Partitions", "RefusedError", "prefix_counts", "run_lengths"]
 
 Part: TypeAlias = tuple[Ints, Ints]
 """For each place a run of places: its start and its end, never before its start."""
@@ -60,7 +60,7 @@ class Partitions:
     @cached_property
     def sizes(self) -> Ints:
         """How many rows each partition has."""
-        return np.diff(self.starts, append=len(self))
+        return run_lengths(self.starts, len(self))
 
     @cached_property
     def longest(self) -> int:
@@ -85,7 +85,7 @@ class Partitions:
     @cached_property
     def peer_sizes(self) -> Ints:
         """How many rows each peer group has."""
-        return np.diff(self.peer_starts, append=len(self))
+        return run_lengths(self.peer_starts, len(self))
 
     @cached_property
     def group(self) -> Ints:
@@ -120,8 +120,8 @@ class Partitions:
         """Return the codes of an argument at each place, or the one that is at all."""
         if isinstance(argument, int):
             return self.codes(argument)
-        array = pa.array([argument.value], argument.dtype.arrow)
-        return encode_column(array, argument.dtype, self.interner)
+        (encoded,) = encoders(Schema((Field("", argument.dtype),)), self.interner)
+        return np.array([NULL if argument.value is None else encoded(argument.value)], np.int64)
 
     def known(self, column: int) -> Bools | None:
         """Return where a column is not NULL; None where that is everywhere."""
@@ -129,6 +129,14 @@ class Partitions:
             known = self.codes(column) != NULL
             self._known[column] = None if known.all() else known
         return self._known[column]
+
+
+def run_lengths(starts: Ints, end: int) -> Ints:
+    """Return how long runs are that follow one another up to an end."""
+    ends = np.empty_like(starts)
+    ends[:-1] = starts[1:]
+    ends[-1:] = end
+    return ends - starts
 
 
 def prefix_counts(marks: Bools) -> Ints:

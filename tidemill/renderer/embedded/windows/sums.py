@@ -71,7 +71,7 @@ def _long_decimals(codes: Ints, dtype: DType, interner: Interner) -> Any:
 
 
 def exact_floats(values: Any) -> tuple[Any, int]:
-    """Return finite floats as objects, whole numbers, and the power of two that is their unit."""
+    """Return finite floats as objects, whole numbers, and the negative power of two that is their unit."""
     mantissas, exponents = np.frexp(values)
     unit = int(exponents.min(initial=0)) - _MANTISSA
     whole = np.ldexp(mantissas, _MANTISSA).astype(np.int64).astype(object)
@@ -90,8 +90,8 @@ def float_totals(values: Any, summed: Summation, longest: int) -> Any:
     unit, top, more = int(exponents.min()) - _MANTISSA, int(exponents.max()), longest.bit_length()
     low_bits = min(_MANTISSA - 1, 62 - more)
     if top - unit + more >= low_bits + _MANTISSA:
-        whole, unit = exact_floats(values)
-        return _scaled(summed.of(whole), unit)
+        numbers, unit = exact_floats(values)
+        return quotients(summed.of(numbers), np.full(len(values), 1 << -unit, object))
     whole = np.ldexp(values, -unit)
     high = np.floor(np.ldexp(whole, -low_bits))
     low = whole - np.ldexp(high, low_bits)
@@ -100,10 +100,6 @@ def float_totals(values: Any, summed: Summation, longest: int) -> Any:
     low &= (1 << low_bits) - 1
     with np.errstate(over="ignore"):  # infinite, as IEEE has it
         return np.ldexp(np.ldexp(high.astype(np.float64), low_bits) + low, unit)
-
-
-def _scaled(totals: Any, unit: int) -> Any:
-    return quotients(totals << max(unit, 0), np.full(len(totals), 1 << max(-unit, 0), object))
 
 
 def decimal_codes(totals: Any, dtype: DType, interner: Interner) -> Ints:
