@@ -23,6 +23,7 @@ from tidemill.expressions.windows.bound import (
     too_many_copies,
 )
 from tidemill.expressions.windows.frames import Frame, Offset
+from tidemill.expressions.windows.functions import BELOW_ONE
 from tidemill.renderer.reference.aggregates import aggregate
 from tidemill.renderer.reference.ordering import in_order, order, value_order
 from tidemill.renderer.reference.scalar_dates import moved
@@ -189,7 +190,7 @@ def _compared(a: Any, b: Any) -> int:
 
 def _at_least_one(number: int | None) -> int | None:
     if number is not None and number < 1:
-        msg = f"{number}: expected a number of at least 1"
+        msg = f"{number}: {BELOW_ONE}"
         raise _BelowOneError(msg)
     return number
 
