@@ -15,7 +15,7 @@ from tidemill.expressions.windows.functions import lag, over
 from tidemill.expressions.windows.specification import Window
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL
-from tidemill.renderer.embedded.windows import ordering
+from tidemill.renderer.embedded.windows import ordering, sorting
 from tidemill.renderer.embedded.windows.ordering import GivenRows
 from tidemill.renderer.embedded.windows.recompute import recompute
 
@@ -31,12 +31,14 @@ def test_the_kernel_agrees_with_the_reference(case):
 
 @given(cases(most=2))
 @settings(max_examples=settings().max_examples * 5)
-def test_chunks_of_partitions_make_no_difference(case):
+def test_doing_the_work_in_parts_makes_no_difference(case):
     schema, rows, calls = case
     wide, bound = wide_rows(schema, rows, calls)
     whole = outcome(by_kernel, wide, bound)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ordering, "CHUNK", 2)
+        patch.setattr(sorting, "MANY", 3)
+        patch.setattr(sorting, "FEW", 2)
         in_parts = outcome(by_kernel, wide, bound)
     assert isinstance(whole, tuple) or in_parts == whole
     assert isinstance(in_parts, tuple) == isinstance(whole, tuple)
