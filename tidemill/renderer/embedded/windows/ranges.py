@@ -70,7 +70,7 @@ def _units(offset: Offset, dtype: DType) -> Fraction:
 
 def _plus(numbers: Ints, amount: int) -> Ints:
     """Return sums; the greatest or the least int64 where they would be beyond it."""
-    amount = min(max(amount, -_GREATEST), _GREATEST)
+    amount = min(max(amount, NULL), _GREATEST)
     if amount > 0:
         return np.minimum(numbers, _GREATEST - amount) + amount
     return np.maximum(numbers, NULL - amount) + amount
