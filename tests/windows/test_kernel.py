@@ -79,15 +79,17 @@ def test_ranges_at_the_ends_of_what_an_int64_holds(key):
 @pytest.mark.parametrize("width", [1, 4, 200])
 def test_sums_of_floats_are_rounded_once(spread, special, width):
     rng = np.random.default_rng(spread)
-    n = 2_000
+    n, alike = 2_000, 50
     x = np.ldexp(rng.normal(size=n), rng.integers(-spread, spread, n))
     x = np.where(rng.random(n) < special, rng.choice([math.inf, -math.inf, math.nan, 0.0], n), x)
-    schema = Schema.of({"t": "int64", "x": "float64"})
-    (bound,) = bind_windows([("s", over(tm.sum("x"), Window.order_by("t").rows_between(-width, 0)))], schema)
-    codes = np.stack((np.arange(n), float_codes(x), np.zeros(n, np.int64)))
-    given_rows = GivenRows(np.zeros(n, np.int64), codes, np.ones(n, np.int64))
+    schema = Schema.of({"k": "int64", "t": "int64", "x": "float64"})
+    window = Window.partition_by("k").order_by("t").rows_between(-width, 0)
+    (bound,) = bind_windows([("s", over(tm.sum("x"), window))], schema)
+    k = np.arange(n) // alike
+    codes = np.stack((k, np.arange(n), float_codes(x), np.zeros(n, np.int64)))
+    given_rows = GivenRows(k, codes, np.ones(n, np.int64))
     _, found = recompute(bound.windows, [b.dtype for _, b in bound.columns], given_rows, Interner())
-    frames = [x[max(i - width, 0) : i + 1] for i in range(n)]
+    frames = [x[max(i - width, i // alike * alike) : i + 1] for i in range(n)]
     with np.errstate(invalid="ignore"):
         expected = [math.fsum(f) if np.isfinite(f).all() else f.sum() for f in frames]
     assert (found[0] == float_codes(np.array(expected))).all()

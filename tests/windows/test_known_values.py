@@ -448,3 +448,19 @@ def test_c28_groups():
     assert [
         v for _, (v,) in sorted(values({"k": "int64", "v": "int64"}, rows, s=over(tm.sum("v"), w.order_by("k"))))
     ] == [30, 30, 100, 100, 150]
+
+
+# Ours: ties, and sums on their way beyond an int64.
+
+
+def test_rows_with_one_hash_are_told_apart_by_their_columns():
+    schema, rows = {"t": "int64", "a": "int64", "b": "int64"}, [(1, 5, N), (1, N, 5), (1, N, N)]
+    found = values(schema, rows, n=row_number().over(Window.order_by("t")))
+    in_order = [row for row, _ in found]
+    assert in_order.index((1, N, 5)) + 1 == in_order.index((1, 5, N))  # NULL is left out of the hash, and sorts first
+
+
+def test_means_of_decimals_whose_sum_needs_more_digits():
+    rows = [(i, decimal.Decimal(10**14 - 1)) for i in range(12)]
+    call = over(tm.avg("x"), Window.rows_between(UNBOUNDED, UNBOUNDED))
+    assert column({"i": "int64", "x": "decimal(14,0)"}, rows, call) == [decimal.Decimal("99999999999999.0000")] * 12
