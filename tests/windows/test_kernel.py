@@ -64,11 +64,12 @@ def test_distinct_values_of_frames_with_rows_left_out(rows, data):
     values({"t": "int64", "x": "int64"}, [(t, x) for t, x in rows], **calls)
 
 
-@pytest.mark.parametrize("key", [tm.asc("t"), tm.desc("t")])
-def test_ranges_at_the_ends_of_what_an_int64_holds(key):
+@pytest.mark.parametrize("nulls", ["first", "last"])
+@pytest.mark.parametrize("sort_key", [tm.asc, tm.desc])
+def test_ranges_at_the_ends_of_what_an_int64_holds(sort_key, nulls):
     ends = [-(2**63) + 1, -(2**63) + 2, -1, 0, 1, 2**63 - 2, 2**63 - 1]
     calls = {
-        f"{start} {end}": over(tm.list("t"), Window.order_by(key).range_between(start, end))
+        f"{start} {end}": over(tm.list("t"), Window.order_by(sort_key("t", nulls=nulls)).range_between(start, end))
         for start in [*ends, UNBOUNDED]
         for end in [*ends, UNBOUNDED]
     }
