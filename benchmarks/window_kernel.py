@@ -13,7 +13,8 @@ import tidemill as tm
 from benchmarks.table import text_table
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.windows.binding import bind_windows
-from tidemill.expressions.windows.functions import WindowCall, first_value, lag, over, rank
+from tidemill.expressions.windows.calls import WindowCall
+from tidemill.expressions.windows.functions import first_value, lag, rank
 from tidemill.expressions.windows.specification import Window
 from tidemill.renderer.embedded.kernels.codec import Interner, float_codes
 from tidemill.renderer.embedded.windows.ordering import GivenRows
@@ -25,18 +26,18 @@ W = Window.partition_by("k").order_by("t")
 FEW = W.rows_between(-4, 0)
 CALLS = {
     "lag": [lag("i").over(W)],
-    "sum of ints, ROWS 4 PRECEDING": [over(tm.sum("i"), FEW)],
-    "both": [lag("i").over(W), over(tm.sum("i"), FEW)],
-    "sum of ints, default frame": [over(tm.sum("i"), W)],
-    "sum of ints, RANGE 700 PRECEDING": [over(tm.sum("i"), W.range_between(-700, 0))],
-    "sum of ints, EXCLUDE TIES": [over(tm.sum("i"), FEW.exclude("ties"))],
-    "sum of floats, ROWS 4 PRECEDING": [over(tm.sum("x"), FEW)],
-    "avg of floats, ROWS 4 PRECEDING": [over(tm.avg("x"), FEW)],
-    "variance of ints, ROWS 4 PRECEDING": [over(tm.variance("i"), FEW)],
-    "min, ROWS 20 PRECEDING": [over(tm.min("i"), W.rows_between(-20, 0))],
+    "sum of ints, ROWS 4 PRECEDING": [tm.sum("i").over(FEW)],
+    "both": [lag("i").over(W), tm.sum("i").over(FEW)],
+    "sum of ints, default frame": [tm.sum("i").over(W)],
+    "sum of ints, RANGE 700 PRECEDING": [tm.sum("i").over(W.range_between(-700, 0))],
+    "sum of ints, EXCLUDE TIES": [tm.sum("i").over(FEW.exclude("ties"))],
+    "sum of floats, ROWS 4 PRECEDING": [tm.sum("x").over(FEW)],
+    "avg of floats, ROWS 4 PRECEDING": [tm.avg("x").over(FEW)],
+    "variance of ints, ROWS 4 PRECEDING": [tm.variance("i").over(FEW)],
+    "min, ROWS 20 PRECEDING": [tm.min("i").over(W.rows_between(-20, 0))],
     "first_value, ROWS 4 PRECEDING": [first_value("i").over(FEW)],
     "rank": [rank().over(W)],
-    "count distinct, ROWS 20 to 20": [over(tm.count_distinct("i"), W.rows_between(-20, 20))],
+    "count distinct, ROWS 20 to 20": [tm.count_distinct("i").over(W.rows_between(-20, 20))],
 }
 
 

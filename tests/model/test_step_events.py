@@ -70,7 +70,11 @@ def test_inputs_apart_show_who_holds_an_output_back(engine):
 @pytest.mark.parametrize("coordinates", [1, 2])
 def test_metrics_are_the_sums_of_the_events(engine, coordinates):
     @examples(15)
-    @given(updates(KV, coordinates, non_negative=True), updates({"k": "int64"}, coordinates, non_negative=True), st.integers(1, 4))
+    @given(
+        updates(KV, coordinates, non_negative=True),
+        updates({"k": "int64"}, coordinates, non_negative=True),
+        st.integers(1, 4),
+    )
     def check(edges, begin, steps):
         with start(reachability(coordinates), engine) as run:
             before = run.metrics()

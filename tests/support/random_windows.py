@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -21,7 +22,6 @@ from tidemill.expressions.windows.functions import (
     lead,
     nth_value,
     ntile,
-    over,
     percent_rank,
     rank,
     row_number,
@@ -56,6 +56,14 @@ DISTANCES = {
 RANKINGS = [row_number(), rank(), dense_rank(), percent_rank(), cume_dist(), ntile(3), ntile("abs(n) + 1"), ntile(100)]
 
 
+VALUES: list[Any] = [
+    first_value,
+    last_value,
+    lambda x, **how: nth_value(x, 2, **how),
+    lambda x, **how: nth_value(x, "abs(n) + 1", **how),
+]
+
+
 @st.composite
 def rows(draw, schema):
     """Rows of a schema, each with a count."""
@@ -81,7 +89,7 @@ def frames(draw, window, order_type):
         + ["range"] * (len(window.order) == 1 and order_type in DISTANCES)
     )
     mode = draw(st.sampled_from([*modes, "peers", "none"]))
-    bound = st.just(UNBOUNDED) | st.just(0)
+    bound: Any = st.just(UNBOUNDED) | st.just(0)
     if mode in ("rows", "groups"):
         bound |= st.integers(-3, 3)
     elif mode == "range":
@@ -115,19 +123,10 @@ def calls(draw, schema, window, order_type):
         default = draw(st.sampled_from([None, tm.col("x")]))
         return draw(st.sampled_from([lag, lead]))("x", offset, default, ignore_nulls=ignore).over(framed)
     if kind == "value":
-        function = draw(
-            st.sampled_from(
-                [
-                    first_value,
-                    last_value,
-                    lambda x, **how: nth_value(x, 2, **how),
-                    lambda x, **how: nth_value(x, "abs(n) + 1", **how),
-                ]
-            )
-        )
+        function = draw(st.sampled_from(VALUES))
         return function("x", ignore_nulls=ignore).over(framed)
     if kind == "count":
-        return over(tm.count(), framed)
+        return tm.count().over(framed)
     names = ["count", "count_distinct", "min", "max", "list"]
     x = schema["x"]
     names += ["sum", "avg", "variance", "stddev"] * (x in NUMBERS) + ["bool_and", "bool_or"] * (x == "bool")
@@ -135,7 +134,7 @@ def calls(draw, schema, window, order_type):
     aggregate = getattr(tm, name)("x")
     if draw(st.booleans()):
         aggregate = aggregate.filter("n > 0")
-    return over(aggregate, framed, distinct=name not in ("list", "count_distinct") and draw(st.booleans()))
+    return aggregate.over(framed, distinct=name not in ("list", "count_distinct") and draw(st.booleans()))
 
 
 @st.composite

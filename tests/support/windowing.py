@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from tidemill.renderer.embedded.windows.recompute import GivenRows, recompute
 from tidemill.renderer.reference.windows import with_values
 
 
-def values(schema, rows, **calls):
+def values(schema, rows: Any, **calls):
     """Return ``(row, values of the calls)`` for each copy of each row, by partition and in the order of the first call.
 
     All calls are over one partitioning and order. That the reference says the same is checked.
@@ -27,11 +28,11 @@ def values(schema, rows, **calls):
     found = by_kernel(wide, bound)
     expected = by_reference(wide, bound)
     assert Counter(row for row in found) == expected
-    inputs, width = bound.input, len(bound.columns)
+    inputs, width = bound.windows.row, len(bound.columns)
     return [(tuple(row[i] for i in inputs), row[width:]) for row in found]
 
 
-def column(schema, rows, call):
+def column(schema, rows: Any, call):
     """Return a call's values, for each copy of each row, by partition and in the call's order."""
     return [v for _, (v,) in values(schema, rows, value=call)]
 

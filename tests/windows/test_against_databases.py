@@ -2,6 +2,7 @@
 
 import datetime as dt
 import sqlite3
+from typing import Any
 
 import duckdb
 import pytest
@@ -20,7 +21,6 @@ from tidemill.expressions.windows.functions import (
     lead,
     nth_value,
     ntile,
-    over,
     percent_rank,
     rank,
     row_number,
@@ -56,7 +56,7 @@ DISTINCT = ["count", "sum", "avg", "min"]
 
 
 def call_over(function, window):
-    return over(function, window) if isinstance(function, type(tm.count())) else function.over(window)
+    return function.over(window) if isinstance(function, type(tm.count())) else function.over(window)
 
 
 @st.composite
@@ -133,11 +133,11 @@ def test_ignoring_nulls_as_duckdb(rows, data):
 def test_distinct_as_duckdb(rows, data):
     window, sql = data.draw(framed(unique=data.draw(st.booleans())))
     name = data.draw(st.sampled_from(DISTINCT))
-    call = over(getattr(tm, name)("x"), window, distinct=True)
+    call = getattr(tm, name)("x").over(window, distinct=True)
     assert ours(rows, call) == in_duckdb(rows, f"{name}(distinct x) over {sql}")
 
 
-INTERVALS = {
+INTERVALS: dict[str, Any] = {
     "INTERVAL 1 DAY": dt.timedelta(days=1), "INTERVAL 40 HOUR": dt.timedelta(hours=40),
     "INTERVAL 1 MONTH": tm.interval(months=1), "INTERVAL 1 YEAR": tm.interval(years=1),
 }  # fmt: skip
@@ -156,7 +156,7 @@ def test_intervals_as_duckdb(kind, some, data):
     descending = data.draw(st.booleans())
     key = (tm.desc if descending else tm.asc)("t", nulls="first")
     minus = -INTERVALS[back] if isinstance(INTERVALS[back], dt.timedelta) else tm.lit(-INTERVALS[back].value)
-    call = over(tm.sum("x"), Window.partition_by("k").order_by(key).range_between(minus, INTERVALS[on]))
+    call = tm.sum("x").over(Window.partition_by("k").order_by(key).range_between(minus, INTERVALS[on]))
     sql = f"(partition by k order by t {'desc' if descending else 'asc'} nulls first range between {back} preceding and {on} following)"
     types = f"id bigint, k bigint, t {kind}, x bigint"
     assert ours(rows, call, SCHEMA | {"t": kind}) == in_duckdb(rows, f"sum(x) over {sql}", types)

@@ -14,7 +14,7 @@ import tidemill as tm
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.windows.binding import bind_windows
 from tidemill.expressions.windows.frames import UNBOUNDED
-from tidemill.expressions.windows.functions import lag, over
+from tidemill.expressions.windows.functions import lag
 from tidemill.expressions.windows.specification import Window
 from tidemill.renderer.embedded.kernels.codec import Interner, float_codes
 from tidemill.renderer.embedded.kernels.updates import NULL
@@ -57,7 +57,7 @@ def test_distinct_values_of_frames_with_rows_left_out(rows, data):
     bound = st.just(UNBOUNDED) | st.integers(-3, 3)
     window = getattr(Window.order_by("t"), f"{mode}_between")(data.draw(bound), data.draw(bound))
     calls = {
-        f"{name} {exclusion}": over(getattr(tm, name)("x"), window.exclude(exclusion), distinct=True)
+        f"{name} {exclusion}": getattr(tm, name)("x").over(window.exclude(exclusion), distinct=True)
         for name in ("count", "sum")
         for exclusion in ("current row", "group", "ties")
     }
@@ -69,7 +69,7 @@ def test_distinct_values_of_frames_with_rows_left_out(rows, data):
 def test_ranges_at_the_ends_of_what_an_int64_holds(sort_key, nulls):
     ends = [-(2**63) + 1, -(2**63) + 2, -1, 0, 1, 2**63 - 2, 2**63 - 1]
     calls = {
-        f"{start} {end}": over(tm.list("t"), Window.order_by(sort_key("t", nulls=nulls)).range_between(start, end))
+        f"{start} {end}": tm.list("t").over(Window.order_by(sort_key("t", nulls=nulls)).range_between(start, end))
         for start in [*ends, UNBOUNDED]
         for end in [*ends, UNBOUNDED]
     }
@@ -85,7 +85,7 @@ def test_sums_of_floats_are_rounded_once(spread, special, width):
     x = np.where(rng.random(n) < special, rng.choice([math.inf, -math.inf, math.nan, 0.0], n), x)
     schema = Schema.of({"k": "int64", "t": "int64", "x": "float64"})
     window = Window.partition_by("k").order_by("t").rows_between(-width, 0)
-    (bound,) = bind_windows([("s", over(tm.sum("x"), window))], schema)
+    (bound,) = bind_windows([("s", tm.sum("x").over(window))], schema)
     k = np.arange(n) // alike
     codes = np.stack((k, np.arange(n), float_codes(x), np.zeros(n, np.int64)))
     given_rows = GivenRows(k, codes, np.ones(n, np.int64))
@@ -103,7 +103,7 @@ def test_large_inputs_whether_they_come_sorted_or_not():
     partition, t, x = np.arange(n) // 1000, rng.permutation(n), rng.integers(-9, 9, n)
     schema = Schema.of({"k": "int64", "t": "int64", "x": "int64"})
     w = Window.partition_by("k").order_by("t")
-    (bound,) = bind_windows([("a", lag("x").over(w)), ("b", over(tm.sum("x"), w))], schema)
+    (bound,) = bind_windows([("a", lag("x").over(w)), ("b", tm.sum("x").over(w))], schema)
     codes = np.stack((partition, t, x, rng.integers(0, 9, n)))
     types = [b.dtype for _, b in bound.columns]
     given_rows = GivenRows(partition, codes, np.ones(n, np.int64))

@@ -18,7 +18,6 @@ from tidemill.expressions.windows.functions import (
     lead,
     nth_value,
     ntile,
-    over,
     percent_rank,
     rank,
     row_number,
@@ -43,7 +42,7 @@ ONES = [(1,), (1,), (1,), *((x,) for x in range(5, 50, 2))]
     ],
 )  # fmt: skip
 def test_c1_frame_modes(window, expected):
-    assert column(X, ONES, over(tm.sum("x"), window(-1, 1).order_by("x"))) == expected
+    assert column(X, ONES, tm.sum("x").over(window(-1, 1).order_by("x"))) == expected
 
 
 # C2, C3. Ten numbers in four peer groups.
@@ -53,7 +52,7 @@ TEN = [(u, u % 4) for u in range(10)]
 
 def of_ten(frame):
     """Return the sums by number, where rows of one group come in an order of their own."""
-    found = values({"u": "int64", "four": "int64"}, TEN, s=over(tm.sum("u"), frame.order_by("four")))
+    found = values({"u": "int64", "four": "int64"}, TEN, s=tm.sum("u").over(frame.order_by("four")))
     return [s for (_, (s,)) in sorted(found)]
 
 
@@ -109,9 +108,9 @@ def test_c4_range_over_nulls(nulls, descending):
 
 def test_c4_unbounded_spans_nulls_too():
     w = Window.order_by("x").range_between(UNBOUNDED, 1)
-    assert column({"x": "int64", "y": "int64"}, NULLS, over(tm.count(), w)) == [2, 2, 4, 5, 6, 7, 7]
+    assert column({"x": "int64", "y": "int64"}, NULLS, tm.count().over(w)) == [2, 2, 4, 5, 6, 7, 7]
     w = Window.order_by("x").range_between(-1, UNBOUNDED)
-    assert column({"x": "int64", "y": "int64"}, NULLS, over(tm.count(), w)) == [7, 7, 5, 5, 4, 3, 2]
+    assert column({"x": "int64", "y": "int64"}, NULLS, tm.count().over(w)) == [7, 7, 5, 5, 4, 3, 2]
 
 
 # C5. Degenerate frames.
@@ -120,21 +119,21 @@ def test_c4_unbounded_spans_nulls_too():
 def test_c5_frames_outside_of_the_partition():
     schema, rows = {"a": "int64", "b": "int64"}, [(1, 1), (2, 2)]
     w = Window.partition_by("a").order_by("b")
-    assert column(schema, rows, over(tm.sum("a"), w.range_between(-1, 1))) == [1, 2]
-    assert column(schema, rows, over(tm.sum("a"), w.range_between(-2, -1))) == [N, N]
-    assert column(schema, rows, over(tm.sum("a"), w.groups_between(1, 2))) == [N, N]
+    assert column(schema, rows, tm.sum("a").over(w.range_between(-1, 1))) == [1, 2]
+    assert column(schema, rows, tm.sum("a").over(w.range_between(-2, -1))) == [N, N]
+    assert column(schema, rows, tm.sum("a").over(w.groups_between(1, 2))) == [N, N]
 
 
 def test_c5_reversed_frames_are_empty():
     schema, rows = {"b": "int64", "c": "int64"}, [(1, 1), (2, 3), (4, 9)]
     w = Window.order_by("b")
     for frame in (w.rows_between(-1, -10), w.rows_between(10, 1), w.range_between(-2, -10), w.groups_between(2, -2)):
-        assert column(schema, rows, over(tm.count(), frame)) == [0, 0, 0]
-        assert column(schema, rows, over(tm.avg("c"), frame)) == [N, N, N]
-    assert column(schema, rows, over(tm.avg("c"), w.rows_between(1, 1))) == [3.0, 9.0, N]
-    rows = [(1, "A"), (2, "B"), (N, "B")]
-    call = over(tm.count(), Window.partition_by("ch").order_by(tm.asc("id", nulls="last")).rows_between(1, 2))
-    assert column({"id": "int64", "ch": "string"}, rows, call) == [0, 1, 0]
+        assert column(schema, rows, tm.count().over(frame)) == [0, 0, 0]
+        assert column(schema, rows, tm.avg("c").over(frame)) == [N, N, N]
+    assert column(schema, rows, tm.avg("c").over(w.rows_between(1, 1))) == [3.0, 9.0, N]
+    named = [(1, "A"), (2, "B"), (N, "B")]
+    call = tm.count().over(Window.partition_by("ch").order_by(tm.asc("id", nulls="last")).rows_between(1, 2))
+    assert column({"id": "int64", "ch": "string"}, named, call) == [0, 1, 0]
 
 
 # C6. Where a row is in its partition.
@@ -233,27 +232,27 @@ def test_c8_lag_and_lead_over_nulls(function, expected):
 def test_c20_sums_that_cannot_be_taken_back():
     schema = {"i": "int64", "x": "float64"}
     rows = list(enumerate([1.0, 2.0, math.nan, 3.0, 4.0]))
-    found = column(schema, rows, over(tm.sum("x"), Window.order_by("i").rows_between(-1, 0)))
+    found = column(schema, rows, tm.sum("x").over(Window.order_by("i").rows_between(-1, 0)))
     assert [*found[:2], *found[4:]] == [1.0, 3.0, 7.0]
     assert all(map(math.isnan, found[2:4]))
     ahead = Window.order_by("i").rows_between(0, 1)
-    assert column(schema, [(0, 1e20), (1, 1.0)], over(tm.sum("x"), ahead)) == [1e20, 1.0]
+    assert column(schema, [(0, 1e20), (1, 1.0)], tm.sum("x").over(ahead)) == [1e20, 1.0]
     ints = {"i": "int64", "x": "int64"}
-    assert column(ints, list(enumerate([1, 2, N, N])), over(tm.sum("x"), ahead)) == [3, 2, N, N]
+    assert column(ints, list(enumerate([1, 2, N, N])), tm.sum("x").over(ahead)) == [3, 2, N, N]
     bools = list(enumerate([True, True, False, False, True]))
-    assert column({"i": "int64", "x": "bool"}, bools, over(tm.bool_and("x"), ahead)) == [
+    assert column({"i": "int64", "x": "bool"}, bools, tm.bool_and("x").over(ahead)) == [
         True,
         False,
         False,
         False,
         True,
     ]
-    assert column({"i": "int64", "x": "bool"}, bools, over(tm.bool_or("x"), ahead)) == [True, True, False, True, True]
+    assert column({"i": "int64", "x": "bool"}, bools, tm.bool_or("x").over(ahead)) == [True, True, False, True, True]
 
 
 def test_infinities_in_frames():
     rows = list(enumerate([math.inf, 1.0, -math.inf, 2.0, math.inf]))
-    found = column({"i": "int64", "x": "float64"}, rows, over(tm.sum("x"), Window.order_by("i").rows_between(-2, 0)))
+    found = column({"i": "int64", "x": "float64"}, rows, tm.sum("x").over(Window.order_by("i").rows_between(-2, 0)))
     assert found[:2] == [math.inf, math.inf]
     assert math.isnan(found[2])
     assert found[3] == -math.inf
@@ -266,14 +265,12 @@ def test_infinities_in_frames():
 def test_c21_distinct():
     rows = list(enumerate("abbccbca"))
     near = Window.order_by("i").rows_between(-2, 2)
-    assert column({"i": "int64", "s": "string"}, rows, over(tm.count_distinct("s"), near)) == [2, 3, 3, 2, 2, 3, 3, 3]
-    rows = [(1, 2), (1, 1), (1, 2), (2, 1), (2, 1), (2, 2), (2, 3), (2, 4)]
+    assert column({"i": "int64", "s": "string"}, rows, tm.count_distinct("s").over(near)) == [2, 3, 3, 2, 2, 3, 3, 3]
+    pairs = [(1, 2), (1, 1), (1, 2), (2, 1), (2, 1), (2, 2), (2, 3), (2, 4)]
     by_a = Window.partition_by("a")
-    found = values(
-        {"a": "int64", "b": "int64"}, rows, n=over(tm.count("b"), by_a), d=over(tm.count_distinct("b"), by_a)
-    )
+    found = values({"a": "int64", "b": "int64"}, pairs, n=tm.count("b").over(by_a), d=tm.count_distinct("b").over(by_a))
     assert sorted((row[0], *v) for row, v in found) == [(1, 3, 2)] * 3 + [(2, 5, 4)] * 5
-    call = over(tm.count_distinct("x % 3").filter("x > 3"), Window.partition_by("x > 5"))
+    call = tm.count_distinct("x % 3").filter("x > 3").over(Window.partition_by("x > 5"))
     found = values(X, [(x,) for x in range(1, 11)], d=call)
     assert sorted((row[0], *v) for row, v in found) == [(x, 2 if x <= 5 else 3) for x in range(1, 11)]
 
@@ -287,7 +284,7 @@ def test_c22_defaults():
     assert column(schema, rows, lag("amount", 1, 0).over(w)) == [0, *amounts[:-1]]
     assert column(schema, rows, lead("amount", 1, 0).over(w)) == [*amounts[1:], 0]
     months = [(1,), (1,), (2,), (3,)]
-    assert column(X, months, over(tm.count(), Window.order_by("x").rows_between(UNBOUNDED, 0))) == [1, 2, 3, 4]
+    assert column(X, months, tm.count().over(Window.order_by("x").rows_between(UNBOUNDED, 0))) == [1, 2, 3, 4]
 
 
 # C23. Sales.
@@ -307,7 +304,7 @@ def test_c23_sales():
     found = {
         row[0]: v
         for row, v in values(
-            schema, SALES, a=over(tm.sum("total"), w), b=over(tm.sum("total"), w.rows_between(0, UNBOUNDED))
+            schema, SALES, a=tm.sum("total").over(w), b=tm.sum("total").over(w.rows_between(0, UNBOUNDED))
         )
     }
     assert found == {
@@ -315,7 +312,7 @@ def test_c23_sales():
         "Frank": (30, 144), "Grant": (53, 122), "Elizabeth": (152, 99),
     }  # fmt: skip
     all_others = Window.rows_between(UNBOUNDED, UNBOUNDED).exclude("current row")
-    assert {row[2] + v for row, (v,) in values(schema, SALES, v=over(tm.sum("total"), all_others))} == {254}
+    assert {row[2] + v for row, (v,) in values(schema, SALES, v=tm.sum("total").over(all_others))} == {254}
 
 
 # C24. LAG over peers does not see the row itself.
@@ -395,7 +392,7 @@ def test_c26_intervals(kind, first, size):
         .order_by("day")
         .range_between(-size if isinstance(size, dt.timedelta) else tm.interval(days=-3), size)
     )
-    found = column({"plant": "string", "day": kind, "mwh": "int64"}, rows, over(tm.avg("mwh"), w))
+    found = column({"plant": "string", "day": kind, "mwh": "int64"}, rows, tm.avg("mwh").over(w))
     assert found == pytest.approx([*BOSTON_AVG, *WORCESTER_AVG], abs=0.01)
 
 
@@ -407,9 +404,9 @@ def test_range_by_months():
         dt.date(2024, 2, 29),
         dt.date(2024, 3, 31),
     ]
-    call = over(tm.count(), Window.order_by("d").range_between(tm.interval(months=-1), 0))
+    call = tm.count().over(Window.order_by("d").range_between(tm.interval(months=-1), 0))
     assert column({"d": "date"}, [(d,) for d in days], call) == [1, 2, 3, 4, 2]
-    down = over(tm.count(), Window.order_by(tm.desc("d")).range_between(tm.interval(months=-1), 0))
+    down = tm.count().over(Window.order_by(tm.desc("d")).range_between(tm.interval(months=-1), 0))
     assert column({"d": "date"}, [(d,) for d in days], down) == [1, 1, 2, 3, 4]
 
 
@@ -438,15 +435,15 @@ def test_c28_groups():
     def by_row(call):
         return [v for _, (v,) in sorted(values(schema, rows, v=call))]
 
-    assert by_row(over(tm.sum("amount"), w)) == [25, 25, 45, 75, 75, 95]
-    assert by_row(over(tm.sum("amount"), w.exclude("ties"))) == [10, 15, 45, 45, 50, 95]
+    assert by_row(tm.sum("amount").over(w)) == [25, 25, 45, 75, 75, 95]
+    assert by_row(tm.sum("amount").over(w.exclude("ties"))) == [10, 15, 45, 45, 50, 95]
     days, w = [(3,), (10,), (10,), (11,), (19,)], Window.order_by("x")
-    assert column(X, days, over(tm.count(), w.rows_between(-3, 0))) == [1, 2, 3, 4, 4]
-    assert column(X, days, over(tm.count(), w.range_between(-3, 0))) == [1, 2, 2, 3, 1]
-    assert column(X, days, over(tm.count(), w.groups_between(-3, 0))) == [1, 3, 3, 4, 5]
+    assert column(X, days, tm.count().over(w.rows_between(-3, 0))) == [1, 2, 3, 4, 4]
+    assert column(X, days, tm.count().over(w.range_between(-3, 0))) == [1, 2, 2, 3, 1]
+    assert column(X, days, tm.count().over(w.groups_between(-3, 0))) == [1, 3, 3, 4, 5]
     rows = [(1, 10), (1, 20), (2, 30), (2, 40), (3, 50)]
     assert [
-        v for _, (v,) in sorted(values({"k": "int64", "v": "int64"}, rows, s=over(tm.sum("v"), w.order_by("k"))))
+        v for _, (v,) in sorted(values({"k": "int64", "v": "int64"}, rows, s=tm.sum("v").over(w.order_by("k"))))
     ] == [30, 30, 100, 100, 150]
 
 
@@ -462,5 +459,5 @@ def test_rows_with_one_hash_are_told_apart_by_their_columns():
 
 def test_means_of_decimals_whose_sum_needs_more_digits():
     rows = [(i, decimal.Decimal(10**14 - 1)) for i in range(12)]
-    call = over(tm.avg("x"), Window.rows_between(UNBOUNDED, UNBOUNDED))
+    call = tm.avg("x").over(Window.rows_between(UNBOUNDED, UNBOUNDED))
     assert column({"i": "int64", "x": "decimal(14,0)"}, rows, call) == [decimal.Decimal("99999999999999.0000")] * 12

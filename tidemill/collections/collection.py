@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tidemill.collections import joins, loops
 from tidemill.collections import set_operations as relational
 from tidemill.collections.builder import either_nullable, same_schema
+from tidemill.collections.windows import with_window_calls
 from tidemill.dataflow.lattice import as_time
 from tidemill.dataflow.nodes import (
     Concat,
@@ -27,10 +28,12 @@ from tidemill.errors import GraphError, SchemaError
 from tidemill.expressions import aggregate_functions
 from tidemill.expressions.binding import bind, bind_predicate
 from tidemill.expressions.bound import Bound, BoundColumn
+from tidemill.expressions.display import display
 from tidemill.expressions.expr import Expr
 from tidemill.expressions.schema import Field, Schema, SchemaLike
 from tidemill.expressions.sql_text import as_expr, to_sql
 from tidemill.expressions.structure import output_name
+from tidemill.expressions.windows.calls import calls_in
 
 if TYPE_CHECKING:
     from tidemill.collections.builder import Builder
@@ -93,7 +96,8 @@ class Collection:
         if not named:
             msg = "select() without columns: name at least one"
             raise SchemaError(msg)
-        return self.map_columns([(name, bind(e, self.schema)) for name, e in named])
+        rows, named = with_window_calls(self, named)
+        return rows.map_columns([(name, bind(e, rows.schema)) for name, e in named])
 
     def with_columns(self, *columns: Any, **expressions: Any) -> Collection:
         """Return the rows with these columns added, replacing those of the same name.
@@ -107,9 +111,10 @@ class Collection:
         """
         named = [_named_expression(c, self.schema) for c in columns]
         named += [(name, as_expr(e, self.schema)) for name, e in expressions.items()]
+        rows, named = with_window_calls(self, named)
         bound: dict[str, Bound] = dict(zip(self.schema.names, self._columns(self.schema.names), strict=True))
-        bound |= {name: bind(e, self.schema) for name, e in named}
-        return self.map_columns(list(bound.items()))
+        bound |= {name: bind(e, rows.schema) for name, e in named}
+        return rows.map_columns(list(bound.items()))
 
     def filter(self, *predicates: Any) -> Collection:
         """Return the rows for which all predicates are true (not false, not NULL), with their counts.
@@ -507,6 +512,8 @@ def _named_expression(value: Any, schema: Schema) -> tuple[str, Expr]:
     name = output_name(expression)
     if name is not None:
         return name, expression
+    if calls_in(expression):
+        return display(expression), expression
     return (value if isinstance(value, str) else to_sql(bind(expression, schema))), expression
 
 

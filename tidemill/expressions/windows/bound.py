@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
 
 from tidemill.expressions.aggregates import BoundAggregate
-from tidemill.expressions.binding import BoundLiteral
+from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.schema import Field
+from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.types import FLOAT64, INT64, DType
 from tidemill.expressions.windows.frames import Frame
 
@@ -20,6 +22,9 @@ __all__ = [
 
 Argument: TypeAlias = int | BoundLiteral
 """An argument of a call: a column of the rows, or one value for all of them."""
+
+ColumnText: TypeAlias = Callable[[int], str]
+"""What a column is called in a text."""
 
 
 @attrs.frozen
@@ -45,9 +50,9 @@ class RankingCall:
         """Whether rows that are peers can have different values, depending on their order."""
         return self.function in ("row_number", "ntile")
 
-    def describe(self) -> str:
-        """Return the call as SQL has it, with columns' numbers."""
-        return f"{self.function}({_shown(self.buckets)})"
+    def describe(self, text: ColumnText) -> str:
+        """Return the call as SQL has it."""
+        return f"{self.function}({_text(self.buckets, text)})"
 
 
 @attrs.frozen
@@ -63,11 +68,11 @@ class OffsetCall:
     nullable = True
     by_row = True
 
-    def describe(self) -> str:
-        """Return the call as SQL has it, with columns' numbers."""
+    def describe(self, text: ColumnText) -> str:
+        """Return the call as SQL has it."""
         default = "" if isinstance(self.default, BoundLiteral) and self.default.value is None else self.default
-        more = "" if default == "" else f", {_shown(self.default)}"
-        return f"{self.function}(#{self.column}, {_shown(self.offset)}{more}){_nulls(self.ignore_nulls)}"
+        more = "" if default == "" else f", {_text(self.default, text)}"
+        return f"{self.function}({text(self.column)}, {_text(self.offset, text)}{more}){_nulls(self.ignore_nulls)}"
 
 
 @attrs.frozen
@@ -83,10 +88,10 @@ class ValueCall:
     nullable = True
     by_row = True
 
-    def describe(self) -> str:
-        """Return the call as SQL has it, with columns' numbers."""
-        n = "" if self.n is None else f", {_shown(self.n)}"
-        return f"{self.function}(#{self.column}{n}){_nulls(self.ignore_nulls)} {self.frame}"
+    def describe(self, text: ColumnText) -> str:
+        """Return the call as SQL has it."""
+        n = "" if self.n is None else f", {_text(self.n, text)}"
+        return f"{self.function}({text(self.column)}{n}){_nulls(self.ignore_nulls)} {self.frame}"
 
 
 @attrs.frozen
@@ -98,6 +103,11 @@ class AggregateCall:
     distinct: bool = False
 
     @property
+    def function(self) -> str:
+        """The aggregate's name."""
+        return self.aggregate.function
+
+    @property
     def output(self) -> DType:
         """The type of the values."""
         return self.aggregate.output
@@ -105,17 +115,17 @@ class AggregateCall:
     @property
     def nullable(self) -> bool:
         """Whether a row can have NULL here."""
-        return self.aggregate.nullable
+        return self.aggregate.function not in ("count", "list")
 
     @property
     def by_row(self) -> bool:
         """Whether rows that are peers can have different values, depending on their order."""
         return self.aggregate.function == "list" or (self.frame.mode == "rows" and not self.frame.whole)
 
-    def describe(self) -> str:
-        """Return the call as SQL has it, with columns' numbers."""
-        column = "*" if self.aggregate.column is None else f"#{self.aggregate.column}"
-        condition = "" if self.aggregate.condition is None else f" WHERE #{self.aggregate.condition}"
+    def describe(self, text: ColumnText) -> str:
+        """Return the call as SQL has it."""
+        column = "*" if self.aggregate.column is None else text(self.aggregate.column)
+        condition = "" if self.aggregate.condition is None else f" WHERE {text(self.aggregate.condition)}"
         distinct = "DISTINCT " if self.distinct else ""
         return f"{self.aggregate.function}({distinct}{column}){condition} {self.frame}"
 
@@ -123,10 +133,10 @@ class AggregateCall:
 BoundWindowCall: TypeAlias = RankingCall | OffsetCall | ValueCall | AggregateCall
 
 
-def _shown(argument: Argument | None) -> str:
+def _text(argument: Argument | None, text: ColumnText) -> str:
     if argument is None:
         return ""
-    return f"#{argument}" if isinstance(argument, int) else argument.sql()
+    return text(argument) if isinstance(argument, int) else to_sql(argument)
 
 
 def _nulls(ignored: bool) -> str:
@@ -145,11 +155,14 @@ class Windows:
     ties: tuple[OrderColumn, ...]
     calls: tuple[BoundWindowCall, ...]
     names: tuple[str, ...]
+    row: tuple[int, ...]
+    """Which of the columns are those of the rows that calls are for; all others were computed from them."""
 
-    def describe(self) -> str:
-        """Return the calls with their columns' names, and the order."""
-        calls = ", ".join(f"{c.describe()} AS {n}" for c, n in zip(self.calls, self.names, strict=True))
-        return calls + (f" by {', '.join(o.describe() for o in self.order)}" if self.order else "")
+    def describe(self, texts: Sequence[str] | None = None) -> str:
+        """Return the calls with their columns' names, and the order; what they read as given, or by its number."""
+        text: ColumnText = "#{}".format if texts is None else texts.__getitem__
+        calls = ", ".join(f"{c.describe(text)} AS {n}" for c, n in zip(self.calls, self.names, strict=True))
+        return calls + (f" by {', '.join(text(o.column) + o.direction for o in self.order)}" if self.order else "")
 
 
 def value_fields(windows: Windows) -> tuple[Field, ...]:

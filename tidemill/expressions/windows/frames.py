@@ -11,9 +11,11 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import attrs
 
 from tidemill.errors import SchemaError, did_you_mean
-from tidemill.expressions.expr import INT64_MAX, Expr, resolve
+from tidemill.expressions.expr import Expr
 from tidemill.expressions.expr import Literal as LiteralExpr
 from tidemill.expressions.intervals import DAYS, MICROSECONDS, Interval, interval_text, of_timedelta
+from tidemill.expressions.literals import INT64_MAX
+from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import DATE, TIMESTAMP, DType
 
 __all__ = ["UNBOUNDED", "Exclusion", "Frame", "Mode", "Offset", "Unbounded", "checked_exclusion", "offset_for"]

@@ -1,19 +1,22 @@
-"""Window functions as users write them, and their calls over a window."""
+"""Window functions as users write them: expressions that are called over a window."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, Final, NoReturn
 
 import attrs
 
 from tidemill.errors import SchemaError
-from tidemill.expressions.aggregates import ORDERED, Aggregate
-from tidemill.expressions.expr import Alias, Call, Cast, Expr, Literal, When, resolve
+from tidemill.expressions.display import display
+from tidemill.expressions.expr import Expr, Literal
+from tidemill.expressions.structure import resolve
+from tidemill.expressions.windows.calls import WindowCall, window_call
 from tidemill.expressions.windows.specification import Window
 
 __all__ = [
-    "RANKINGS", "WindowCall", "WindowFunction", "cume_dist", "dense_rank", "first_value", "lag", "last_value", "lead",
-    "nth_value", "ntile", "over", "percent_rank", "rank", "row_number",
+    "RANKINGS", "WindowFunction", "cume_dist", "dense_rank", "first_value", "lag", "last_value", "lead", "nth_value",
+    "ntile", "percent_rank", "rank", "row_number",
 ]  # fmt: skip
 
 RANKINGS: Final = ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile")
@@ -22,20 +25,30 @@ OF_VALUES: Final = ("lag", "lead", "first_value", "last_value", "nth_value")
 """Functions that give the value at another row, and can pass over NULL."""
 
 
-@attrs.frozen(eq=False)
-class WindowFunction:
+@attrs.frozen(eq=False, repr=False)
+class WindowFunction(Expr):
     """A function that is called over a window and nowhere else. Made by ``tm.row_number()``, ``tm.lag("x")`` and such.
 
-    What aggregates have over a window is made of the aggregates themselves.
+    A string in it is a column or SQL text, but for a default, where it is a string.
     """
 
     function: str
     arguments: tuple[Any, ...] = ()
     ignore_nulls: bool = False
 
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return tuple(a for a in self.arguments if isinstance(a, Expr))
+
+    @property
+    def label(self) -> Hashable:
+        given = tuple("" if isinstance(a, Expr) else (type(a).__name__, repr(a)) for a in self.arguments)
+        return self.function, given, self.ignore_nulls
+
     def over(self, window: Window) -> WindowCall:
-        """Return the call of this function over a window, an expression."""
-        return over(self, window)
+        """Return the call of this function over a window, an expression for ``select`` and ``with_columns``."""
+        self._check()
+        return window_call(self, self.function, window)
 
     def filter(self, condition: Any) -> NoReturn:
         """Refuse a FILTER, which only aggregates have."""
@@ -45,83 +58,27 @@ class WindowFunction:
         )
         raise SchemaError(msg)
 
+    def _check(self) -> None:
+        name = self.function
+        if self.ignore_nulls and name in RANKINGS:
+            msg = f"{name} IGNORE NULLS: it looks at no values; expected one of {', '.join(sorted(OF_VALUES))}"
+            raise SchemaError(msg)
+        if name not in ("ntile", "nth_value"):
+            return
+        given = self.arguments[-1]
+        value = resolve(given) if isinstance(given, Expr) else given
+        value = value.value if isinstance(value, Literal) else value
+        if isinstance(value, int) and value < 1:
+            msg = f"{name}({value}): {BELOW_ONE}"
+            raise SchemaError(msg)
 
-@attrs.frozen(eq=False)
-class WindowCall(Expr):
-    """A window function or an aggregate, called over a window."""
-
-    function: WindowFunction | Aggregate
-    window: Window
-    distinct: bool = False
-    """Whether an aggregate takes each value once."""
-
-    @property
-    def name(self) -> str:
-        """The function's name."""
-        return self.function.function
-
-
-def over(function: WindowFunction | Aggregate, window: Window, *, distinct: bool = False) -> WindowCall:
-    """Return a call over a window; ``SchemaError`` for what no rows can make right."""
-    if not isinstance(window, Window):
-        msg = f"{function.function}: over({window!r}): expected a window, as in over(tm.Window.partition_by('k'))"
-        raise SchemaError(msg)
-    if isinstance(function, Aggregate):
-        _check_aggregate(function, distinct=distinct)
-    else:
-        _check_function(function)
-    inside = (*_operands(function), *window.partition, *(k.expression for k in window.order))
-    if any(map(_has_window, inside)):
-        msg = (
-            f"{function.function}: a window call inside a window call: compute the inner one by with_columns first, "
-            "and use its column"
-        )
-        raise SchemaError(msg)
-    window.frame  # noqa: B018 - an error where it needs another ORDER BY
-    return WindowCall(function, window, distinct)
-
-
-def _check_aggregate(aggregate: Aggregate, *, distinct: bool) -> None:
-    name = aggregate.function
-    if name in ORDERED and aggregate.order_by is not None:
-        other = "the list is in the window's order" if name == "list" else f"use tm.{name}_value(...)"
-        msg = f"{name} with order_by= over a window: the window has the order; {other}"
-        raise SchemaError(msg)
-    if distinct and (name == "list" or aggregate.argument is None):
-        why = "its values are in an order, in which those that are equal would have no one place"
-        msg = f"{name} DISTINCT over a window: " + (why if name == "list" else "it needs an argument")
-        raise SchemaError(msg)
-
-
-def _check_function(function: WindowFunction) -> None:
-    if function.ignore_nulls and function.function in RANKINGS:
-        msg = f"{function.function} IGNORE NULLS: it looks at no values; expected one of {', '.join(sorted(OF_VALUES))}"
-        raise SchemaError(msg)
-    if function.function not in ("ntile", "nth_value"):
-        return
-    given = function.arguments[-1]
-    value = resolve(given) if isinstance(given, Expr) else given
-    value = value.value if isinstance(value, Literal) else value
-    if isinstance(value, int) and value < 1:
-        msg = f"{function.function}({value}): {BELOW_ONE}"
-        raise SchemaError(msg)
+    def __repr__(self) -> str:
+        given = [a for a in self.arguments if a is not None]
+        arguments = ", ".join(display(a) if isinstance(a, (Expr, str)) else str(a) for a in given)
+        return f"{self.function.upper()}({arguments}){' IGNORE NULLS' * self.ignore_nulls}"
 
 
 BELOW_ONE: Final = "expected a number of at least 1"
-
-
-def _operands(function: WindowFunction | Aggregate) -> tuple[Any, ...]:
-    return function.arguments if isinstance(function, WindowFunction) else (function.argument, function.condition)
-
-
-def _has_window(value: Any) -> bool:
-    if isinstance(value, WindowCall):
-        return True
-    if isinstance(value, Call):
-        return any(map(_has_window, value.args))
-    if isinstance(value, When):
-        return any(map(_has_window, value.branches))
-    return isinstance(value, (Alias, Cast)) and _has_window(value.arg)
 
 
 # Where a row is in its partition.

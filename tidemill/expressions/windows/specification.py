@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Concatenate, Generic, ParamSpec
 
 import attrs
 
 from tidemill.errors import SchemaError
-from tidemill.expressions.ordering import SortKey, asc
+from tidemill.expressions.display import display
+from tidemill.expressions.expr import Expr
+from tidemill.expressions.sort_keys import SortKey, asc
 from tidemill.expressions.windows.frames import Exclusion, Frame, checked_exclusion
 
 __all__ = ["Window"]
@@ -102,21 +104,37 @@ class Window:
             raise SchemaError(msg)
         return attrs.evolve(frame, exclusion=self.exclusion)
 
-    def __repr__(self) -> str:
+    @property
+    def _operands(self) -> tuple[Any, ...]:
+        return *self.partition, *(k.expression for k in self.order)
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        """The expressions in it."""
+        return tuple(o for o in self._operands if isinstance(o, Expr))
+
+    @property
+    def label(self) -> Hashable:
+        """What it says besides its parts."""
+        operands = tuple("" if isinstance(o, Expr) else repr(o) for o in self._operands)
+        how = tuple((k.descending, k.nulls_first) for k in self.order)
+        return len(self.partition), operands, how, self.given_frame, self.exclusion
+
+    @property
+    def text(self) -> str:
+        """What SQL writes into the parentheses of OVER."""
         parts = []
         if self.partition:
-            parts.append("PARTITION BY " + ", ".join(map(_shown, self.partition)))
+            parts.append("PARTITION BY " + ", ".join(map(_text, self.partition)))
         if self.order:
-            parts.append("ORDER BY " + ", ".join(_shown_key(k) for k in self.order))
+            parts.append("ORDER BY " + ", ".join(_text(k.expression) + k.direction for k in self.order))
         if self.given_frame is not None:
             parts.append(str(attrs.evolve(self.given_frame, exclusion=self.exclusion)))
-        return f"Window({' '.join(parts)})"
+        return " ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"Window({self.text})"
 
 
-def _shown(expression: Any) -> str:
-    return expression if isinstance(expression, str) else repr(expression)
-
-
-def _shown_key(key: SortKey) -> str:
-    nulls = "" if key.nulls_first is not key.descending else f" NULLS {'FIRST' if key.nulls_first else 'LAST'}"
-    return f"{_shown(key.expression)}{' DESC' if key.descending else ''}{nulls}"
+def _text(expression: Any) -> str:
+    return display(expression) if isinstance(expression, (Expr, str)) else repr(expression)

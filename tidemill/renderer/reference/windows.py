@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from tidemill.boundary.rows import canonical_float
+from tidemill.expressions.functions.date_values import moved
+from tidemill.expressions.functions.values import FailureError, row_order, value_order
 from tidemill.expressions.intervals import Interval
 from tidemill.expressions.windows.bound import (
     MOST_COPIES,
@@ -25,9 +27,7 @@ from tidemill.expressions.windows.bound import (
 from tidemill.expressions.windows.frames import Frame, Offset
 from tidemill.expressions.windows.functions import BELOW_ONE
 from tidemill.renderer.reference.aggregates import aggregate
-from tidemill.renderer.reference.ordering import in_order, order, value_order
-from tidemill.renderer.reference.scalar_dates import moved
-from tidemill.renderer.reference.scalar_functions import FailureError
+from tidemill.renderer.reference.ordering import in_order
 from tidemill.renderer.reference.traces import Contents, Row
 
 __all__ = ["with_values"]
@@ -51,7 +51,7 @@ class _Partition:
     def __init__(self, windows: Windows, rows: Contents) -> None:
         self._windows = windows
         self.rows = [r for r in in_order(rows, (*windows.order, *windows.ties)) for _ in range(rows[r])]
-        sorted_by = [order(tuple(r[o.column] for o in windows.order)) for r in self.rows]
+        sorted_by = [row_order(r[o.column] for o in windows.order) for r in self.rows]
         self._group = [0]  # the number of each row's peer group
         for i in range(1, len(self.rows)):
             self._group.append(self._group[-1] + (sorted_by[i] != sorted_by[i - 1]))

@@ -13,7 +13,7 @@ from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import MOST_COPIES, CallError, Windows, too_many_copies
 from tidemill.renderer.embedded.kernels.codec import Interner, is_interned, order_ranks
-from tidemill.renderer.embedded.kernels.updates import NULL, Block, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints
 from tidemill.renderer.embedded.windows.sorting import refine, sort_by, sort_values
 
 __all__ = ["GivenRows", "OrderedRows", "chunks", "in_order"]
@@ -27,7 +27,7 @@ class GivenRows(NamedTuple):
 
     partition: Ints
     """The number of each row's partition."""
-    codes: Block
+    codes: Codes
     """The codes of the rows' columns."""
     counts: Ints
     """How often each row is there, which is positive."""

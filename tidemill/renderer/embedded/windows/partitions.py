@@ -13,7 +13,7 @@ from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import Argument, Windows
 from tidemill.expressions.windows.frames import Frame
 from tidemill.renderer.embedded.kernels.codec import Interner, encoders
-from tidemill.renderer.embedded.kernels.updates import NULL, Block, Bools, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 from tidemill.renderer.embedded.windows.ordering import OrderedRows
 
 __all__ = ["Part", "Partitions", "RefusedError", "prefix_counts", "run_lengths"]
@@ -35,7 +35,7 @@ class Partitions:
     """Rows sorted by partition and in it by the order, each copy a row. A place is where in them a row is."""
 
     def __init__(
-        self, windows: Windows, types: Sequence[DType], codes: Block, interner: Interner, ordered: OrderedRows
+        self, windows: Windows, types: Sequence[DType], codes: Codes, interner: Interner, ordered: OrderedRows
     ) -> None:
         self.windows = windows
         self.types = types

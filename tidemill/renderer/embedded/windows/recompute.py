@@ -10,7 +10,7 @@ import numpy as np
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import AggregateCall, CallError, OffsetCall, RankingCall, ValueCall, Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Block, Ints
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints
 from tidemill.renderer.embedded.windows.aggregates import aggregate
 from tidemill.renderer.embedded.windows.offsets import value_at_offset
 from tidemill.renderer.embedded.windows.ordering import GivenRows, chunks, in_order
@@ -21,7 +21,7 @@ from tidemill.renderer.embedded.windows.values import value_in_frame
 __all__ = ["GivenRows", "recompute"]
 
 
-def recompute(windows: Windows, types: Sequence[DType], given: GivenRows, interner: Interner) -> tuple[Ints, Block]:
+def recompute(windows: Windows, types: Sequence[DType], given: GivenRows, interner: Interner) -> tuple[Ints, Codes]:
     """Return each row of some partitions, as often as its count says, and the calls' values for it.
 
     Of the rows' columns the types are given. What is returned, in the windows' order, is which of the rows it is, and
