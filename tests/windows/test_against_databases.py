@@ -6,8 +6,9 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from running import examples
 from windowing import values
 
 import tidemill as tm
@@ -32,7 +33,6 @@ SMALL = st.none() | st.integers(0, 4)
 ROWS = st.lists(st.tuples(st.integers(0, 1), SMALL, SMALL), max_size=10).map(
     lambda some: [(i, *r) for i, r in enumerate(some)]
 )
-EXAMPLES = settings().max_examples * 5
 
 # What is called, and how SQL calls it.
 BY_PEERS = [
@@ -112,7 +112,7 @@ def test_frames_print_as_sql():
 
 
 @given(ROWS, st.data())
-@settings(max_examples=EXAMPLES)
+@examples(150)
 def test_as_sqlite(rows, data):
     unique = data.draw(st.booleans())
     window, sql = data.draw(framed(unique=unique))
@@ -121,7 +121,7 @@ def test_as_sqlite(rows, data):
 
 
 @given(ROWS, st.data())
-@settings(max_examples=EXAMPLES // 3)
+@examples(50)
 def test_ignoring_nulls_as_duckdb(rows, data):
     window, sql = data.draw(framed(unique=True))
     function, call = data.draw(st.sampled_from(IGNORING))
@@ -129,7 +129,7 @@ def test_ignoring_nulls_as_duckdb(rows, data):
 
 
 @given(ROWS, st.data())
-@settings(max_examples=EXAMPLES // 3)
+@examples(50)
 def test_distinct_as_duckdb(rows, data):
     window, sql = data.draw(framed(unique=data.draw(st.booleans())))
     name = data.draw(st.sampled_from(DISTINCT))
@@ -146,7 +146,7 @@ DAYS = st.none() | st.dates(dt.date(2023, 12, 28), dt.date(2024, 3, 31)) | st.ju
 
 @pytest.mark.parametrize("kind", ["date", "timestamp"])
 @given(st.lists(st.tuples(st.integers(0, 1), DAYS, SMALL), max_size=8), st.data())
-@settings(max_examples=EXAMPLES // 3)
+@examples(50)
 def test_intervals_as_duckdb(kind, some, data):
     rows = [
         (i, k, dt.datetime.combine(d, dt.time(3)) if d and kind == "timestamp" else d, x)

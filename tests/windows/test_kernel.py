@@ -5,9 +5,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from random_windows import cases
+from running import examples
 from windowing import by_kernel, by_reference, outcome, values, wide_rows
 
 import tidemill as tm
@@ -24,7 +25,7 @@ from tidemill.renderer.embedded.windows.recompute import recompute
 
 
 @given(cases())
-@settings(max_examples=settings().max_examples * 20)
+@examples(600)
 def test_the_kernel_agrees_with_the_reference(case):
     schema, rows, calls = case
     wide, bound = wide_rows(schema, rows, calls)
@@ -33,7 +34,7 @@ def test_the_kernel_agrees_with_the_reference(case):
 
 
 @given(cases(most=2))
-@settings(max_examples=settings().max_examples * 5)
+@examples(150)
 def test_doing_the_work_in_parts_makes_no_difference(case):
     schema, rows, calls = case
     wide, bound = wide_rows(schema, rows, calls)
@@ -51,7 +52,7 @@ SMALL = st.none() | st.integers(0, 3)
 
 
 @given(st.lists(st.tuples(SMALL, SMALL), max_size=12), st.data())
-@settings(max_examples=settings().max_examples * 5)
+@examples(150)
 def test_distinct_values_of_frames_with_rows_left_out(rows, data):
     mode = data.draw(st.sampled_from(["rows", "groups", "range"]))
     bound = st.just(UNBOUNDED) | st.integers(-3, 3)

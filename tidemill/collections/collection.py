@@ -96,22 +96,27 @@ class Collection:
         if not named:
             msg = "select() without columns: name at least one"
             raise SchemaError(msg)
-        rows, named = with_window_calls(self, named)
+        rows, named = self._with_window_calls(named)
         return rows.map_columns([(name, bind(e, rows.schema)) for name, e in named])
 
     def with_columns(self, *columns: Any, **expressions: Any) -> Collection:
         """Return the rows with these columns added, replacing those of the same name.
 
-        Expressions are as for `select`; all of them see the row as it was.
+        Expressions are as for `select`; all of them see the row as it was. Window calls may be in them, and by
+        themselves: a row that is there n times is n rows then, and a row with a negative count is an error. Cost: a
+        change computes anew the partitions that it touches.
 
         >>> import tidemill as tm
         >>> c = tm.Dataflow().input("flights", {"origin": "string", "delay": "int64"})
         >>> c.with_columns(delay="delay / 60", late="delay > 15")
         Collection(origin: string, delay: float64, late: bool)
+        >>> by_delay = tm.Window.partition_by("origin").order_by("delay")
+        >>> c.with_columns(place=tm.rank().over(by_delay), more=tm.col("delay") - tm.lag("delay").over(by_delay))
+        Collection(origin: string, delay: int64, place: int64 not null, more: int64)
         """
         named = [_named_expression(c, self.schema) for c in columns]
         named += [(name, as_expr(e, self.schema)) for name, e in expressions.items()]
-        rows, named = with_window_calls(self, named)
+        rows, named = self._with_window_calls(named)
         bound: dict[str, Bound] = dict(zip(self.schema.names, self._columns(self.schema.names), strict=True))
         bound |= {name: bind(e, rows.schema) for name, e in named}
         return rows.map_columns(list(bound.items()))
@@ -475,6 +480,10 @@ class Collection:
             result = self.select(*schema.names)
         same_schema(result.schema, schema, what)
         return result
+
+    def _with_window_calls(self, named: list[tuple[str, Expr]]) -> tuple[Collection, list[tuple[str, Expr]]]:
+        node, named = with_window_calls(self.builder.graph, self.node, named)
+        return Collection(self.builder, node), named
 
     def _columns(self, names: Iterable[str]) -> list[Bound]:
         return [self._column(self.schema.index(n)) for n in names]

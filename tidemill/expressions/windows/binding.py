@@ -62,10 +62,9 @@ def bind_windows(calls: Iterable[tuple[str, WindowCall]], schema: Schema) -> lis
         order = bind_order(call.window.order, schema) if call.window.order else ()
         groups.setdefault((partition, order), []).append((name, call))
     found: list[BoundWindows] = []
-    widened = schema
     for (partition, order), some in groups.items():
+        widened = Schema((*schema, *(f for before in found for f in value_fields(before.windows))))
         found.append(_Binder(widened, partition, order, hash_of_row(schema)).bound(some))
-        widened = Schema((*widened, *value_fields(found[-1].windows)))
     return found
 
 
