@@ -32,6 +32,6 @@ def test_engines_agree(spark, coordinates):
             lambda c: c.with_columns(x=tm.min("x").over(W.rows_between(-1, 0))).concat(x).distinct(), return_at=3
         ),
     )
-    updates = [(row, time, count) for (*row, count), time in zip(CHANGES, TIMES[coordinates])]
+    updates = [(tuple(row), time, count) for (*row, count), time in zip(CHANGES, TIMES[coordinates])]
     engines = ["reference", "embedded", "spark"] + ["spark-live"] * (coordinates == 1)
     check_equivalent(flow, {"x": updates}, engines=engines, batchings=[all_at_once, time_by_time])

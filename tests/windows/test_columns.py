@@ -113,9 +113,19 @@ def test_a_call_may_replace_a_column_that_others_read():
 
 
 def test_a_call_without_a_name_has_its_text():
-    made = flights().select("k", tm.lag("x").over(W), tm.sum("x").over(W.rows_between(-1, 0)) / 2)
+    made = flights().select(
+        "k",
+        tm.lag("x").over(W),
+        tm.sum("x").over(W.rows_between(-1, 0)) / 2,
+        tm.avg("x").over(tm.Window.partition_by(tm.col("x") % 2), distinct=True),
+    )
     frame = "PARTITION BY k ORDER BY t ROWS BETWEEN 1 PRECEDING AND CURRENT ROW"
-    assert made.schema.names == ("k", "LAG(x, 1) OVER (PARTITION BY k ORDER BY t)", f"SUM(x) OVER ({frame}) / 2")
+    assert made.schema.names == (
+        "k",
+        "LAG(x, 1) OVER (PARTITION BY k ORDER BY t)",
+        f"SUM(x) OVER ({frame}) / 2",
+        "AVG(DISTINCT x) OVER (PARTITION BY x % 2)",
+    )
 
 
 def test_calls_of_one_partitioning_and_order_are_one_operator():

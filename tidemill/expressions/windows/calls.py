@@ -33,7 +33,10 @@ class WindowCall(Expr):
         return self.function.label, self.window.label, self.distinct
 
     def __repr__(self) -> str:
-        return f"{self.function!r}{' DISTINCT' * self.distinct} OVER ({self.window.text})"
+        function = repr(self.function)
+        if self.distinct:
+            function = function.replace("(", "(DISTINCT ", 1)
+        return f"{function} OVER ({self.window.text})"
 
 
 def window_call(function: Expr, name: str, window: Window, *, distinct: bool = False) -> WindowCall:
