@@ -1,6 +1,7 @@
 """Window calls on Spark, rendered and live: the kernels, run on whole partitions in executors, say what the others do."""
 
 import datetime as dt
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ TXY = {"k": "int64", "t": "timestamp", "x": "float64"}
 W = tm.Window.partition_by("k").order_by("t")
 AT = [dt.datetime(2024, 3, day, 12) for day in (1, 2, 3)]
 CHANGES = [(1, AT[0], 0.1, 1), (1, AT[1], 1e20, 2), (2, None, None, 1), (1, AT[1], 1e20, -1), (2, AT[2], -0.5, 1)]
-TIMES = {1: [0, 1, 0, 2, 1], 2: [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2)]}
+TIMES: dict[int, list[Any]] = {1: [0, 1, 0, 2, 1], 2: [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2)]}
 
 
 @pytest.mark.parametrize("coordinates", [1, 2])
