@@ -114,6 +114,21 @@ from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.sort_keys import asc, desc
 from tidemill.expressions.sql_text import expr
 from tidemill.expressions.types import DType
+from tidemill.expressions.windows.frames import UNBOUNDED
+from tidemill.expressions.windows.functions import (
+    cume_dist,
+    dense_rank,
+    first_value,
+    lag,
+    last_value,
+    lead,
+    nth_value,
+    ntile,
+    percent_rank,
+    rank,
+    row_number,
+)
+from tidemill.expressions.windows.specification import Window
 from tidemill.flow import Dataflow, load, local_spark, render
 from tidemill.renderer.engines import Embedded
 from tidemill.renderer.reference import Reference
@@ -124,6 +139,7 @@ from tidemill.renderer.spark.live import Spark
 __version__ = "0.1.0"
 
 __all__ = [
+    "UNBOUNDED",
     "Antichain",
     "Collection",
     "DType",
@@ -138,6 +154,7 @@ __all__ = [
     "StepInfo",
     "TidemillError",
     "Updates",
+    "Window",
     "add_months",
     "asc",
     "avg",
@@ -150,6 +167,7 @@ __all__ = [
     "concat_ws",
     "count",
     "count_distinct",
+    "cume_dist",
     "date_add",
     "date_diff",
     "date_from_unix_date",
@@ -159,12 +177,14 @@ __all__ = [
     "day",
     "dayofweek",
     "dayofyear",
+    "dense_rank",
     "desc",
     "errors",
     "exp",
     "expr",
     "extract",
     "first",
+    "first_value",
     "floor",
     "get",
     "greatest",
@@ -175,8 +195,11 @@ __all__ = [
     "instr",
     "interval",
     "isnan",
+    "lag",
     "last",
     "last_day",
+    "last_value",
+    "lead",
     "least",
     "left",
     "length",
@@ -193,10 +216,14 @@ __all__ = [
     "make_date",
     "minute",
     "month",
+    "nth_value",
+    "ntile",
     "nullif",
+    "percent_rank",
     "pmod",
     "power",
     "quarter",
+    "rank",
     "read_csv",
     "read_parquet",
     "regexp_extract",
@@ -207,6 +234,7 @@ __all__ = [
     "replace",
     "reverse",
     "right",
+    "row_number",
     "rpad",
     "rtrim",
     "second",

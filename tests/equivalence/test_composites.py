@@ -48,6 +48,7 @@ class NotLowered(GraphPlan):
 
 
 ON = {"k": "k", "v to k": {"v": "k"}, "both to one": {"k": "k", "v": "k"}, "all": ["k", "v"], "none": []}
+BY_K = tm.Window.partition_by("k").order_by(tm.desc("v"))
 WHERE = {"": None, " where": "v < v_right", " where of one": "k > 0"}
 
 
@@ -75,6 +76,17 @@ COMPOSITES: dict[str, dict[str, Any]] = {
             a.distinct().concat(b.distinct()).group_by(x="k % 2").top_k(1, order_by=["v * v", tm.asc("k", nulls="last")])
         ),
         "of all": lambda a, b: a.distinct().concat(a.distinct()).group_by().top_k(3, order_by="v"),
+    },
+    "windows": {
+        "ranks and lags": lambda a, b: (
+            a.distinct().concat(b.distinct()).with_columns(r=tm.rank().over(BY_K), d=tm.col("v") - tm.lag("v").over(BY_K))
+        ),
+        "frames": lambda a, b: a.distinct().select(
+            "k", s=tm.sum("v").over(BY_K.rows_between(-1, 1)), n=tm.count().over(tm.Window.order_by("v"))
+        ),
+        "by an expression": lambda a, b: (
+            a.distinct().concat(a.distinct()).with_columns(n=tm.row_number().over(tm.Window.partition_by("k % 2")))
+        ),
     },
     "aggregates": {
         "sums": lambda a, b: a.concat(b.negate()).group_by("k").agg(n=tm.count(), s=tm.sum("v"), m=tm.avg("v")),

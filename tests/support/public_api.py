@@ -30,6 +30,9 @@ BETWEEN_LAYERS = {
     "Spark": {"start", "start_after", "takes"},
     "Updates": {"to_frame"},
     "When": {"branches"},
+    "Window": {"exclusion", "frame", "given_frame", "label", "order", "partition", "parts", "text"},
+    "WindowCall": {"distinct", "function", "window"},
+    "WindowFunction": {"arguments", "function", "ignore_nulls"},
 }
 """What other parts of tidemill use, and users need not know."""
 
@@ -43,7 +46,7 @@ def public_api() -> list[str]:
     held = _held()
     for name, value in held.items():
         known = BETWEEN_LAYERS.get(name, set()) | set(dir(Sequence) if isinstance(value, Sequence) else ())
-        if name in {"Aggregate", "When"}:
+        if name in {"Aggregate", "When", "WindowCall", "WindowFunction"}:
             known |= set(dir(held["Expr"]))
         found |= {line for member, line in _members(name, value) if member not in known}
     return sorted(found)
@@ -81,6 +84,9 @@ def _held() -> dict[str, Any]:
             "StepInfo": steps[0],
             "Updates": run.changes("out"),
             "When": tm.when(tm.col("k") == tm.lit(""), 1),
+            "Window": tm.Window(),
+            "WindowCall": tm.rank().over(tm.Window()),
+            "WindowFunction": tm.rank(),
         }
 
 

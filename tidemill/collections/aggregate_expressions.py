@@ -15,6 +15,7 @@ from tidemill.expressions.expr import Column, Expr, col
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import as_expr
 from tidemill.expressions.structure import key, replaced, resolve
+from tidemill.expressions.windows.calls import calls_in
 
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection
@@ -43,6 +44,8 @@ def _expression(name: str, value: Any, schema: Schema, keys: list[str]) -> Expr:
     if not isinstance(value, (str, Expr)):
         raise _no_aggregate(name, value)
     given = as_expr(value, schema)
+    for call in calls_in(given):
+        bind(call, schema)  # refused, with what to do
     for part in _outside_aggregates(given):
         if isinstance(part, Column) and part.name not in keys:
             _refuse(name, part.name, schema, keys)

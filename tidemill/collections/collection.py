@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tidemill.collections import joins, loops
 from tidemill.collections import set_operations as relational
 from tidemill.collections.builder import either_nullable, same_schema
+from tidemill.collections.windows import with_window_calls
 from tidemill.dataflow.lattice import as_time
 from tidemill.dataflow.nodes import (
     Concat,
@@ -27,10 +28,12 @@ from tidemill.errors import GraphError, SchemaError
 from tidemill.expressions import aggregate_functions
 from tidemill.expressions.binding import bind, bind_predicate
 from tidemill.expressions.bound import Bound, BoundColumn
+from tidemill.expressions.display import display
 from tidemill.expressions.expr import Expr
 from tidemill.expressions.schema import Field, Schema, SchemaLike
 from tidemill.expressions.sql_text import as_expr, to_sql
 from tidemill.expressions.structure import output_name
+from tidemill.expressions.windows.calls import calls_in
 
 if TYPE_CHECKING:
     from tidemill.collections.builder import Builder
@@ -93,23 +96,30 @@ class Collection:
         if not named:
             msg = "select() without columns: name at least one"
             raise SchemaError(msg)
-        return self.map_columns([(name, bind(e, self.schema)) for name, e in named])
+        rows, named = self._with_window_calls(named)
+        return rows.map_columns([(name, bind(e, rows.schema)) for name, e in named])
 
     def with_columns(self, *columns: Any, **expressions: Any) -> Collection:
         """Return the rows with these columns added, replacing those of the same name.
 
-        Expressions are as for `select`; all of them see the row as it was.
+        Expressions are as for `select`; all of them see the row as it was. Window calls may be in them, and by
+        themselves: a row that is there n times is n rows then, and a row with a negative count is an error. Cost: a
+        change computes anew the partitions that it touches.
 
         >>> import tidemill as tm
         >>> c = tm.Dataflow().input("flights", {"origin": "string", "delay": "int64"})
         >>> c.with_columns(delay="delay / 60", late="delay > 15")
         Collection(origin: string, delay: float64, late: bool)
+        >>> by_delay = tm.Window.partition_by("origin").order_by("delay")
+        >>> c.with_columns(place=tm.rank().over(by_delay), more=tm.col("delay") - tm.lag("delay").over(by_delay))
+        Collection(origin: string, delay: int64, place: int64 not null, more: int64)
         """
         named = [_named_expression(c, self.schema) for c in columns]
         named += [(name, as_expr(e, self.schema)) for name, e in expressions.items()]
+        rows, named = self._with_window_calls(named)
         bound: dict[str, Bound] = dict(zip(self.schema.names, self._columns(self.schema.names), strict=True))
-        bound |= {name: bind(e, self.schema) for name, e in named}
-        return self.map_columns(list(bound.items()))
+        bound |= {name: bind(e, rows.schema) for name, e in named}
+        return rows.map_columns(list(bound.items()))
 
     def filter(self, *predicates: Any) -> Collection:
         """Return the rows for which all predicates are true (not false, not NULL), with their counts.
@@ -471,6 +481,10 @@ class Collection:
         same_schema(result.schema, schema, what)
         return result
 
+    def _with_window_calls(self, named: list[tuple[str, Expr]]) -> tuple[Collection, list[tuple[str, Expr]]]:
+        node, named = with_window_calls(self.builder.graph, self.node, named)
+        return Collection(self.builder, node), named
+
     def _columns(self, names: Iterable[str]) -> list[Bound]:
         return [self._column(self.schema.index(n)) for n in names]
 
@@ -507,6 +521,8 @@ def _named_expression(value: Any, schema: Schema) -> tuple[str, Expr]:
     name = output_name(expression)
     if name is not None:
         return name, expression
+    if calls_in(expression):
+        return display(expression), expression
     return (value if isinstance(value, str) else to_sql(bind(expression, schema))), expression
 
 

@@ -15,8 +15,11 @@ from tidemill.expressions.aggregates import AggregateCall
 from tidemill.expressions.bound import Bound
 from tidemill.expressions.ordering import OrderKey
 from tidemill.expressions.sql_text import to_sql
+from tidemill.expressions.windows.binding import BoundWindows
 
-__all__ = ["Aggregate", "AntiJoin", "Composite", "OuterJoin", "PartneredJoin", "SemiJoin", "SetOperation", "TopK"]
+__all__ = [
+    "Aggregate", "AntiJoin", "Composite", "OuterJoin", "PartneredJoin", "SemiJoin", "SetOperation", "TopK", "Windowed",
+]  # fmt: skip
 
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)
@@ -111,3 +114,21 @@ class Aggregate(Composite):
         names = self.schema.names[len(self.keys) :]
         made = ", ".join(f"{a.describe()} AS {n}" for a, n in zip(self.aggregates, names, strict=True))
         return f"by {', '.join(to_sql(key) for key in self.keys)}: {made}" if self.keys else made
+
+
+@attrs.frozen(eq=False, kw_only=True, repr=False)
+class Windowed(Composite):
+    """Each row with the values of window calls over one partitioning and order; a row that is there n times is n rows.
+
+    Ties in the order are broken by a fixed hash of the row, then by the row.
+    """
+
+    bound: BoundWindows
+
+    @property
+    def keys(self) -> tuple[Bound, ...]:
+        """What the rows are partitioned by."""
+        return tuple(key for _, key in self.bound.columns[: self.bound.keys])
+
+    def describe(self) -> str:
+        return self.bound.describe()

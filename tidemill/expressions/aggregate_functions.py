@@ -7,9 +7,12 @@ from typing import Any
 
 import attrs
 
+from tidemill.errors import SchemaError
 from tidemill.expressions.display import display
 from tidemill.expressions.expr import Expr, lit
 from tidemill.expressions.sort_keys import SortKey, sort_keys
+from tidemill.expressions.windows.calls import WindowCall, window_call
+from tidemill.expressions.windows.specification import Window
 
 __all__ = [
     "Aggregate", "avg", "bool_and", "bool_or", "count", "count_distinct", "first", "last", "list", "max", "min",
@@ -37,6 +40,22 @@ class Aggregate(Expr):
     def filter(self, condition: Any) -> Aggregate:
         """Return the same aggregate over those rows of the group for which the condition is true (SQL's FILTER)."""
         return attrs.evolve(self, condition=_as_given(condition))
+
+    def over(self, window: Window, *, distinct: bool = False) -> WindowCall:
+        """Return the call of this aggregate over a window, with ``distinct`` of each of the frame's values once.
+
+        An expression for ``select`` and ``with_columns``: for each row the aggregate of the rows of its frame.
+        """
+        name = self.function
+        if self.order_by is not None:
+            other = "the list is in the window's order" if name == "list" else f"use tm.{name}_value(...)"
+            msg = f"{name} with order_by= over a window: the window has the order; {other}"
+            raise SchemaError(msg)
+        if distinct and (name == "list" or self.argument is None):
+            why = "its values are in an order, in which those that are equal would have no one place"
+            msg = f"{name} DISTINCT over a window: " + (why if name == "list" else "it needs an argument")
+            raise SchemaError(msg)
+        return window_call(self, name, window, distinct=distinct)
 
     @property
     def _operands(self) -> tuple[Expr | str | None, ...]:

@@ -16,6 +16,8 @@ from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import as_expr, to_sql
 from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import BOOL, DType
+from tidemill.expressions.windows.calls import WindowCall
+from tidemill.expressions.windows.functions import WindowFunction
 
 __all__ = ["bind", "bind_predicate"]
 
@@ -84,6 +86,15 @@ def _bind(expression: Expr, schema: Schema) -> Operand:
             f"`{expression!r}` is not supported in a scalar expression: an aggregate is no function of one row; use it "
             "in group_by(...).agg(...) or agg(...), and not inside another aggregate"
         )
+        raise SchemaError(msg)
+    if isinstance(expression, WindowCall):
+        msg = (
+            f"`{expression!r}` is not supported here: a window call looks at other rows; add it as a column in "
+            "select(...) or with_columns(...) before, and use that"
+        )
+        raise SchemaError(msg)
+    if isinstance(expression, WindowFunction):
+        msg = f"`{expression!r}` is called over a window only: say which rows it looks at, as in .over(tm.Window...)"
         raise SchemaError(msg)
     assert isinstance(expression, Call)
     return Operand(bind_call(expression.function, tuple(_bind(a, schema) for a in expression.args)))

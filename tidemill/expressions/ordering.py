@@ -40,7 +40,12 @@ class OrderColumn:
 
     def describe(self) -> str:
         """Return it as SQL has it, with the column's number."""
-        return f"#{self.column}{_how(self.descending, self.nulls_first)}"
+        return f"#{self.column}{self.direction}"
+
+    @property
+    def direction(self) -> str:
+        """What SQL writes after the column."""
+        return _how(self.descending, self.nulls_first)
 
 
 def _how(descending: bool, nulls_first: bool) -> str:

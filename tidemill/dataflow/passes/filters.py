@@ -17,6 +17,7 @@ from tidemill.dataflow.composites import (
     SemiJoin,
     SetOperation,
     TopK,
+    Windowed,
 )
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import (
@@ -178,6 +179,10 @@ def _taken_as_they_are(source: Composite) -> tuple[int, Sequence[Bound | None]]:
     if isinstance(source, TopK):
         own = [column(source.schema, i) for i in range(len(source.schema))]
         return 0, [c if c in source.keys else None for c in own]
+    if isinstance(source, Windowed):
+        rows = source.inputs[0].schema
+        own = [column(rows, i) for i in range(len(rows))]
+        return 0, [*(c if c in source.keys else None for c in own), *nothing[len(rows) :]]
     return 0, nothing
 
 

@@ -8,13 +8,24 @@ from typing import Any, Final
 
 from tidemill.boundary.rows import canonical
 from tidemill.dataflow import composites
-from tidemill.dataflow.composites import AntiJoin, OuterJoin, PartneredJoin, SemiJoin, SetOperation
+from tidemill.dataflow.composites import (
+    AntiJoin,
+    Composite,
+    OuterJoin,
+    PartneredJoin,
+    SemiJoin,
+    SetOperation,
+    Windowed,
+)
 from tidemill.expressions.binding import bind
 from tidemill.expressions.ordering import OrderColumn, TopK, hash_of_row
+from tidemill.expressions.windows.bound import CallError
 from tidemill.renderer.reference.expressions import evaluate
 from tidemill.renderer.reference.rules import IsFinal, Updates, by_contents, check_counts, evaluated
 from tidemill.renderer.reference.topk import first_rows
 from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, triples
+from tidemill.renderer.reference.windows import with_values
+from tidemill.renderer.runs import failures
 
 __all__: list[str] = []
 
@@ -138,5 +149,25 @@ def _first(node: composites.TopK, key: Row, rows: Contents) -> Contents:
     return {row[len(asked) + 1 :]: count for row, count in found.items()}
 
 
-def _values(node: composites.TopK, expressions: tuple[Any, ...], row: Row) -> Row:
+@by_contents(Windowed)
+def _windowed(node: Windowed, final: IsFinal, source: Trace) -> Updates:
+    partitions: dict[Row, Trace] = defaultdict(dict)
+    for (row, time), diff in source.items():
+        partitions[_values(node, node.keys, row)][row, time] = diff
+    for key, partition in partitions.items():
+        yield from triples(at_every_time(lambda rows, key=key: _with_calls(node, key, rows), partition, final=final))
+
+
+def _with_calls(node: Windowed, key: Row, rows: Contents) -> Contents:
+    """Return the rows with the values of the calls, worked out of all that these read."""
+    check_counts(node, key, rows)
+    windows, columns = node.bound.windows, tuple(b for _, b in node.bound.columns)
+    try:
+        found = with_values(windows, {_values(node, columns, row): count for row, count in rows.items()})
+    except CallError as error:
+        raise failures.no_window_value(node, windows, error.row, error) from None
+    return {(*(row[i] for i in windows.row), *row[len(columns) :]): count for row, count in found.items()}
+
+
+def _values(node: Composite, expressions: tuple[Any, ...], row: Row) -> Row:
     return tuple(canonical(evaluated(node, expression, row)) for expression in expressions)

@@ -17,10 +17,12 @@ from tidemill.dataflow.nodes import Node
 from tidemill.expressions.aggregates import Aggregates, UserReduce
 from tidemill.expressions.functions.values import row_order
 from tidemill.expressions.ordering import TopK
+from tidemill.expressions.windows.bound import CallError, Windows
 from tidemill.renderer.reference.aggregates import aggregate, taking_part
 from tidemill.renderer.reference.rules import IsFinal, Updates, by_contents, check_counts, evaluated, linear
 from tidemill.renderer.reference.topk import first_rows
 from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, triples
+from tidemill.renderer.reference.windows import with_values
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
 from tidemill.renderer.runs.registry import Registry
@@ -150,6 +152,15 @@ _LOGICS: Final = Registry[Callable[[nodes.Reduce, Any, Row, Contents], Contents]
 def _first(node: nodes.Reduce, logic: TopK, key: Row, rows: Contents) -> Contents:
     check_counts(node, key, rows)
     return first_rows(logic, rows)
+
+
+@_LOGICS(Windows)
+def _windows(node: nodes.Reduce, logic: Windows, key: Row, rows: Contents) -> Contents:
+    check_counts(node, key, rows)
+    try:
+        return with_values(logic, rows)
+    except CallError as error:
+        raise failures.no_window_value(node, logic, error.row, error) from None
 
 
 @_LOGICS(UserReduce)

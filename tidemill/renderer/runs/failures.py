@@ -7,9 +7,11 @@ from typing import Any
 from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Feedback, Input, Node
 from tidemill.errors import CountOverflowError, ExpressionError, IterationLimitError, NegativeCountError, StepError
+from tidemill.expressions.windows.bound import CallError, Windows
 
 __all__ = [
-    "count_overflow", "expression_failed", "iteration_limit", "negative_count", "not_unique", "overflow", "too_many",
+    "count_overflow", "expression_failed", "iteration_limit", "negative_count", "no_window_value", "not_unique",
+    "overflow", "too_many",
 ]  # fmt: skip
 
 Row = tuple[Any, ...]
@@ -23,6 +25,13 @@ def expression_failed(node: Node, row: Row, error: ExpressionError) -> Expressio
 def overflow(node: Node, key: Row, name: str, function: str) -> ExpressionError:
     """Return the error of an aggregate whose value at a time does not fit the type of its column."""
     return ExpressionError(f"{node.where}, key {key}: overflow", f"{function} AS {name}")
+
+
+def no_window_value(node: Node, windows: Windows, row: Row, error: CallError) -> ExpressionError:
+    """Return the error of a window call that has no value for a row, given with all that calls read."""
+    own = tuple(row[i] for i in windows.row)
+    call = f"{windows.calls[error.call].function} AS {windows.names[error.call]}"
+    return ExpressionError(f"{node.where}, row {own}: {error.reason}", call)
 
 
 def negative_count(node: Node, key: Row, row: Row, count: int) -> NegativeCountError:

@@ -28,15 +28,15 @@ INDEXED_FROM: Final = 2048
 class GroupRows(Accumulator):
     """The rows of groups.
 
-    Where times are of one coordinate and no loop is around, a group that has grown large is from then on indexed in
-    order as well, and a change to it costs a search. The others are looked through, many at once, which is cheaper as
-    long as they are small.
+    Where an order is given, times are of one coordinate and no loop is around, a group that has grown large is from
+    then on indexed in order as well, and a change to it costs a search. The others are looked through, many at once,
+    which is cheaper as long as they are small.
     """
 
     def __init__(
         self,
         columns: Sequence[int],
-        order: list[SortColumn],
+        order: list[SortColumn] | None,
         input_width: int,
         shape: Shape,
         interner: Interner,
@@ -51,8 +51,8 @@ class GroupRows(Accumulator):
         """A column that is true in those rows that take part; None where all do."""
         self._named = [self.columns.index(c) for c in (self.columns if named is None else named)]
         """Which of the columns an error names a row by."""
-        self._can_index = shape.schedule.users == 1 and shape.coordinates == 1
-        self.index = OrderIndex(shape.width, RowOrder(order, interner), shape.schedule.transaction)
+        self._can_index = order is not None and shape.schedule.users == 1 and shape.coordinates == 1
+        self.index = OrderIndex(shape.width, RowOrder(order or [], interner), shape.schedule.transaction)
         """The large groups in order, up to the latest interesting time."""
         self._new = np.empty((self.codes + 2, 0), np.int64)
         self._is_indexed = np.empty(0, np.bool_)

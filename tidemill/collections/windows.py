@@ -1,0 +1,50 @@
+"""Window calls in expressions: operators that add them as columns, and the expressions over these."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from tidemill.dataflow.composites import Windowed
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.nodes import Node
+from tidemill.expressions.expr import Expr, col
+from tidemill.expressions.schema import Schema
+from tidemill.expressions.structure import key, replaced, resolve
+from tidemill.expressions.windows.binding import bind_windows
+from tidemill.expressions.windows.bound import value_fields
+from tidemill.expressions.windows.calls import WindowCall, calls_in
+
+__all__ = ["with_window_calls"]
+
+Named = list[tuple[str, Expr]]
+
+
+def with_window_calls(graph: Graph, node: Node, named: Named) -> tuple[Node, Named]:
+    """Return the rows with the values of the window calls in expressions behind them, and expressions over these rows.
+
+    Calls of one partitioning and one order are one operator's.
+    """
+    calls = _each_once(named, taken=set(node.schema.names))
+    for bound in bind_windows(calls.values(), node.schema):
+        schema = Schema((*node.schema, *value_fields(bound.windows)))
+        node = graph.add(Windowed, scope=node.scope, inputs=(node,), schema=schema, bound=bound)
+
+    def column(part: Expr) -> Expr | None:
+        return col(calls[key(part)][0]) if isinstance(part, WindowCall) else None
+
+    return node, [(name, replaced(e, column)) for name, e in named] if calls else named
+
+
+def _each_once(named: Named, taken: set[str]) -> dict[Hashable, tuple[str, WindowCall]]:
+    """Return the calls by their structure, named as the user did or, inside of an expression, like its column."""
+    found: dict[Hashable, tuple[str, WindowCall]] = {}
+    whole = [(name, e) for name, e in named if isinstance(resolve(e), WindowCall)]
+    for name, expression in [*whole, *named]:
+        for call in calls_in(expression):
+            if key(call) not in found:
+                own = name if resolve(expression) is call else f"{name}#"
+                while own in taken:
+                    own += "#"
+                taken.add(own)
+                found[key(call)] = own, call
+    return found

@@ -1,0 +1,165 @@
+"""Binding: from calls over windows and a schema to what engines compute, and the columns that this reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+
+from tidemill.errors import SchemaError
+from tidemill.expressions.aggregate_functions import Aggregate
+from tidemill.expressions.aggregates import BoundAggregate, bind_aggregate
+from tidemill.expressions.binding import bind
+from tidemill.expressions.bound import Bound, BoundLiteral
+from tidemill.expressions.expr import Expr, col, lit
+from tidemill.expressions.ordering import OrderColumn, OrderKey, bind_order, hash_of_row
+from tidemill.expressions.schema import Schema
+from tidemill.expressions.sql_text import as_expr, to_sql
+from tidemill.expressions.types import INT64
+from tidemill.expressions.windows.bound import (
+    AggregateCall,
+    Argument,
+    BoundWindowCall,
+    OffsetCall,
+    RankingCall,
+    ValueCall,
+    Windows,
+    value_fields,
+)
+from tidemill.expressions.windows.calls import WindowCall
+from tidemill.expressions.windows.frames import Frame, offset_for
+from tidemill.expressions.windows.functions import RANKINGS, WindowFunction
+
+__all__ = ["BoundWindows", "bind_windows"]
+
+
+@attrs.frozen
+class BoundWindows:
+    """Calls over one partitioning and one order, and the rows that they are computed from."""
+
+    columns: tuple[tuple[str, Bound], ...]
+    """What the rows hold, with a name each: the partitioning's keys, the columns of the input, all that calls read."""
+    keys: int
+    """How many of the columns, which come first, are the partitioning."""
+    windows: Windows
+
+    def describe(self) -> str:
+        """Return the calls with their columns' names, and over what they are."""
+        partition = ", ".join(to_sql(bound) for _, bound in self.columns[: self.keys])
+        shown = [to_sql(bound) for _, bound in self.columns]
+        return self.windows.describe(shown) + (f" of each {partition}" if partition else "")
+
+
+def bind_windows(calls: Iterable[tuple[str, WindowCall]], schema: Schema) -> list[BoundWindows]:
+    """Return calls, given with the names of their columns, bound: those of one partitioning and order together.
+
+    Each is bound to the rows with the values of those before it. What breaks ties is the hash of the rows without them.
+    """
+    groups: dict[Any, list[tuple[str, WindowCall]]] = {}
+    for name, call in calls:
+        partition = tuple(bind(as_expr(e, schema), schema) for e in call.window.partition)
+        order = bind_order(call.window.order, schema) if call.window.order else ()
+        groups.setdefault((partition, order), []).append((name, call))
+    found: list[BoundWindows] = []
+    for (partition, order), some in groups.items():
+        widened = Schema((*schema, *(f for before in found for f in value_fields(before.windows))))
+        found.append(_Binder(widened, partition, order, hash_of_row(schema)).bound(some))
+    return found
+
+
+class _Binder:
+    """The columns that calls of one partitioning and order read, collected while the calls are bound."""
+
+    def __init__(self, schema: Schema, partition: tuple[Bound, ...], order: tuple[OrderKey, ...], tie: Expr) -> None:
+        self._schema = schema
+        self._tie = tie
+        self._columns: list[tuple[str, Bound]] = [(f"key {i}", b) for i, b in enumerate(partition)]
+        self._keys = len(partition)
+        self._row = tuple(self._place(f"row {n}", bind(col(n), schema)) for n in schema.names)
+        self._sorted_by = order
+        self._order = tuple(
+            OrderColumn(self._place(f"order {i}", key.expression), key.descending, key.nulls_first)
+            for i, key in enumerate(order)
+        )
+
+    def bound(self, calls: list[tuple[str, WindowCall]]) -> BoundWindows:
+        found = tuple(self._call(name, call) for name, call in calls)
+        ties = self._ties() if any(c.by_row for c in found) else ()
+        found = tuple(self._in_order(c, ties) for c in found)
+        windows = Windows(self._order, ties, found, tuple(name for name, _ in calls), self._row)
+        return BoundWindows(tuple(self._columns), self._keys, windows)
+
+    def _place(self, name: str, bound: Bound) -> int:
+        """Return the column that holds an expression: one that is there already, or a new one."""
+        for i, (_, there) in enumerate(self._columns):
+            if there == bound:
+                return i
+        self._columns.append((name, bound))
+        return len(self._columns) - 1
+
+    def _ties(self) -> tuple[OrderColumn, ...]:
+        """Return what tells any two rows apart: their hash and then, column by column, all of them."""
+        tie = self._place("hash", bind(self._tie, self._schema))
+        alike = {*range(self._keys), *(o.column for o in self._order)}  # among the peers of a partition
+        return tuple(OrderColumn(c) for c in (tie, *self._row) if c not in alike)
+
+    def _call(self, name: str, call: WindowCall) -> BoundWindowCall:
+        if isinstance(call.function, Aggregate):
+            return self._aggregate(name, call, call.function)
+        assert isinstance(call.function, WindowFunction)
+        if call.name in RANKINGS:
+            buckets = [self._number(name, call.name, b) for b in call.function.arguments]
+            return RankingCall(call.name, *buckets)
+        value, *more = call.function.arguments
+        bound = bind(as_expr(value, self._schema), self._schema)
+        column = self._place(f"value {name}", bound)
+        ignore_nulls = call.function.ignore_nulls
+        if call.name in ("lag", "lead"):
+            offset = self._number(name, call.name, more[0])
+            default = self._argument(f"default {name}", bind(lit(more[1]), self._schema, expected=bound.dtype))
+            return OffsetCall(call.name, column, offset, default, bound.dtype, ignore_nulls)
+        n = self._number(name, call.name, more[0]) if more else None
+        return ValueCall(call.name, column, self._frame(call), bound.dtype, n, ignore_nulls)
+
+    def _number(self, name: str, function: str, value: Any) -> Argument:
+        expression = as_expr(value, self._schema)
+        try:
+            return self._argument(f"number {name}", bind(expression, self._schema, expected=INT64))
+        except SchemaError as error:
+            msg = f"{name}: {function} takes a whole number of rows: {error.args[0]}"
+            raise SchemaError(msg) from None
+
+    def _argument(self, name: str, bound: Bound) -> Argument:
+        return bound if isinstance(bound, BoundLiteral) else self._place(name, bound)
+
+    def _frame(self, call: WindowCall) -> Frame:
+        """Return the call's frame, with offsets in the type of what a RANGE is over."""
+        frame = call.window.frame
+        if frame.mode != "range" or not frame.offsets:
+            return frame
+        (by,) = self._sorted_by
+        start, end = (
+            o if o is None or o == 0 else offset_for(o, by.expression.dtype) for o in (frame.start, frame.end)
+        )
+        return attrs.evolve(frame, start=start, end=end)
+
+    def _aggregate(self, name: str, call: WindowCall, given: Aggregate) -> AggregateCall:
+        distinct = call.distinct or given.function == "count_distinct"
+        if given.function == "count_distinct":
+            given = attrs.evolve(given, function="count")
+        bound = bind_aggregate(given, name, self._schema)
+        if bound.argument is None:
+            return AggregateCall(BoundAggregate(bound.function, None, None, bound.output), self._frame(call))
+        column = self._place(f"value {name}", bound.argument)
+        condition = None if bound.condition is None else self._place(f"if {name}", bound.condition)
+        aggregate = BoundAggregate(bound.function, column, bound.argument.dtype, bound.output, condition=condition)
+        return AggregateCall(aggregate, self._frame(call), distinct)
+
+    def _in_order(self, call: BoundWindowCall, ties: tuple[OrderColumn, ...]) -> BoundWindowCall:
+        """Return a list with its order: the window's or, where it has none, that of the values."""
+        if not isinstance(call, AggregateCall) or call.aggregate.function != "list":
+            return call
+        assert call.aggregate.column is not None
+        order = (*self._order, *ties) if self._order else (OrderColumn(call.aggregate.column),)
+        return attrs.evolve(call, aggregate=attrs.evolve(call.aggregate, order=order))

@@ -1,0 +1,67 @@
+"""Calls over windows, as expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+import attrs
+
+from tidemill.errors import SchemaError
+from tidemill.expressions.expr import Expr
+from tidemill.expressions.windows.specification import Window
+
+__all__ = ["WindowCall", "calls_in", "window_call"]
+
+
+@attrs.frozen(eq=False, repr=False)
+class WindowCall(Expr):
+    """A window function or an aggregate, called over a window. Made by ``tm.lag("x").over(w)``."""
+
+    function: Expr
+    name: str
+    """The function's name."""
+    window: Window
+    distinct: bool = False
+    """Whether an aggregate takes each value once."""
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return *self.function.parts, *self.window.parts
+
+    @property
+    def label(self) -> Hashable:
+        return self.function.label, self.window.label, self.distinct
+
+    def __repr__(self) -> str:
+        function = repr(self.function)
+        if self.distinct:
+            function = function.replace("(", "(DISTINCT ", 1)
+        return f"{function} OVER ({self.window.text})"
+
+
+def window_call(function: Expr, name: str, window: Window, *, distinct: bool = False) -> WindowCall:
+    """Return the call of a function over a window; ``SchemaError`` for what no rows can make right."""
+    if not isinstance(window, Window):
+        msg = f"{name}: over({window!r}): expected a window, as in over(tm.Window.partition_by('k'))"
+        raise SchemaError(msg)
+    if any(calls_in(part) for inside in (function.parts, window.parts) for part in inside):
+        msg = (
+            f"{name}: a window call inside a window call: compute the inner one by with_columns first, and use its "
+            "column"
+        )
+        raise SchemaError(msg)
+    window.frame  # noqa: B018 - an error where it needs another ORDER BY
+    return WindowCall(function, name, window, distinct)
+
+
+def calls_in(expression: Expr) -> list[WindowCall]:
+    """Return the window calls in an expression, in the order in which they stand in it."""
+    return list(_calls_in(expression))
+
+
+def _calls_in(expression: Expr) -> Iterator[WindowCall]:
+    if isinstance(expression, WindowCall):
+        yield expression
+    else:
+        for part in expression.parts:
+            yield from _calls_in(part)

@@ -1,0 +1,175 @@
+"""Aggregates of each row's frame."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from tidemill.boundary.rows import INT64_LIMIT
+from tidemill.expressions.types import DType
+from tidemill.expressions.windows.bound import AggregateCall
+from tidemill.renderer.embedded.kernels.codec import float_codes, float_values, order_ranks
+from tidemill.renderer.embedded.kernels.exact_quotients import halves_up, quotients
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
+from tidemill.renderer.embedded.windows.distinct import DistinctSums
+from tidemill.renderer.embedded.windows.extremes import greatest
+from tidemill.renderer.embedded.windows.frames import frame_parts
+from tidemill.renderer.embedded.windows.lists import lists
+from tidemill.renderer.embedded.windows.partitions import Partitions, RefusedError
+from tidemill.renderer.embedded.windows.sums import (
+    FrameSums,
+    Summation,
+    decimal_codes,
+    exact_floats,
+    float_totals,
+    whole_numbers,
+)
+
+__all__ = ["aggregate"]
+
+
+def aggregate(rows: Partitions, call: AggregateCall) -> Ints:
+    """Return the codes of an aggregate of the frame at each place."""
+    return _AGGREGATES[call.aggregate.function](rows, call)
+
+
+def _count(rows: Partitions, call: AggregateCall) -> Ints:
+    known = None if call.aggregate.column is None else rows.known(call.aggregate.column)
+    if call.distinct or known is not None:
+        marks = np.ones(len(rows), np.int64) if known is None else known.astype(np.int64)
+        counts: Ints = _summation(rows, call).of(marks)
+        return counts
+    lengths = [end - start for start, end in frame_parts(rows, call.frame)]
+    return lengths[0] if len(lengths) == 1 else np.sum(lengths, axis=0)
+
+
+def _summation(rows: Partitions, call: AggregateCall) -> Summation:
+    if call.distinct:
+        assert call.aggregate.column is not None
+        return DistinctSums(rows, call.aggregate.column, call.frame)
+    return FrameSums(frame_parts(rows, call.frame))
+
+
+def _sum(rows: Partitions, call: AggregateCall) -> Ints:
+    column, output = _column(call), call.output
+    summed, some = _summation(rows, call), _count(rows, call) > 0
+    if output.name == "float64":
+        return np.where(some, float_codes(_floats(rows, column, summed)), NULL)
+    total = summed.of(whole_numbers(rows, column))
+    if output.is_decimal:
+        return _decimals(rows, total, some, output)
+    return np.where(some, _checked(total, INT64_LIMIT).astype(np.int64, copy=False), NULL)
+
+
+def _avg(rows: Partitions, call: AggregateCall) -> Ints:
+    column, output = _column(call), call.output
+    summed, counts = _summation(rows, call), _count(rows, call)
+    some, counts = counts > 0, np.maximum(counts, 1)
+    if rows.types[column].name == "float64":
+        with np.errstate(invalid="ignore"):
+            return np.where(some, float_codes(_floats(rows, column, summed) / counts), NULL)
+    if not output.is_decimal:
+        return np.where(some, float_codes(quotients(summed.of(whole_numbers(rows, column)), counts)), NULL)
+    unit = 10 ** (output.scale - rows.types[column].scale)
+    total = summed.of(whole_numbers(rows, column, times=4 * unit))
+    return _decimals(rows, halves_up(total * unit, counts), some, output)
+
+
+def _spread(rows: Partitions, call: AggregateCall) -> Ints:
+    """Return variances or standard deviations: quotients of whole numbers."""
+    column = _column(call)
+    dtype = rows.types[column]
+    summed, counts = _summation(rows, call), _count(rows, call)
+    special, power = None, 0
+    if dtype.name == "float64":
+        values, special = _finite(rows, column)
+        whole, power = exact_floats(values)
+    else:
+        whole = whole_numbers(rows, column, squared=True, times=2)
+    totals, squares = summed.of(whole), summed.of(whole * whole)
+    scale = 10 ** (2 * dtype.scale) << -2 * power
+    several = counts > 1
+    pairs = np.where(several, counts * (counts - 1), 1)
+    small = max(rows.longest, 1) ** 2 * scale <= INT64_LIMIT
+    found = quotients(squares * counts - totals * totals, (pairs if small else pairs.astype(object)) * scale)
+    if call.aggregate.function == "stddev":
+        found = np.sqrt(found)
+    if special is not None:
+        found = np.where(summed.of(special.astype(np.int64)) > 0, math.nan, found)
+    return np.where(several, float_codes(found), NULL)
+
+
+def _floats(rows: Partitions, column: int, summed: Summation) -> Any:
+    """Return the correctly rounded sums of floats, as IEEE has those with NaN and infinities."""
+    values, special = _finite(rows, column)
+    totals = float_totals(values, summed, rows.longest)
+    if special is None:
+        return totals
+    given = float_values(rows.codes(column))
+    nan, plus, minus = (summed.of((special & m).astype(np.int64)) > 0 for m in (np.isnan(given), given > 0, given < 0))
+    totals = np.where(plus, math.inf, np.where(minus, -math.inf, totals))
+    return np.where(nan | (plus & minus), math.nan, totals)
+
+
+def _finite(rows: Partitions, column: int) -> tuple[Any, Bools | None]:
+    """Return a column's floats, with 0 for NULL, NaN and infinities; and where these last two are, if anywhere."""
+    values, known = float_values(rows.codes(column)), rows.known(column)
+    finite = np.isfinite(values)
+    if finite.all():
+        return (values if known is None else np.where(known, values, 0.0)), None
+    special = ~finite if known is None else ~finite & known
+    return np.where(finite if known is None else finite & known, values, 0.0), special
+
+
+def _decimals(rows: Partitions, total: Any, some: Bools, output: DType) -> Ints:
+    total = np.where(some, total, 0)
+    return np.where(some, decimal_codes(_checked(total, 10**output.precision - 1), output, rows.interner), NULL)
+
+
+def _checked(numbers: Any, limit: int) -> Any:
+    """Return numbers; `RefusedError` for the first that is beyond a limit."""
+    if numbers.dtype != object and limit >= INT64_LIMIT:
+        return numbers
+    beyond = ((numbers > limit) | (numbers < -limit)).astype(np.bool_, copy=False)
+    if beyond.any():
+        raise RefusedError(int(beyond.argmax()), "overflow")
+    return numbers
+
+
+def _extreme(rows: Partitions, call: AggregateCall) -> Ints:
+    column = _column(call)
+    dtype, codes = rows.types[column], rows.codes(column)
+    ranks = order_ranks(codes, dtype, rows.interner)
+    if ranks is not codes:
+        return _of_ranks(codes, ranks, rows, call)
+    sign = -1 if call.aggregate.function == "min" else 1  # NULL, turned round, is NULL
+    return sign * greatest(sign * codes, frame_parts(rows, call.frame))
+
+
+def _of_ranks(codes: Ints, ranks: Ints, rows: Partitions, call: AggregateCall) -> Ints:
+    sign = -1 if call.aggregate.function == "min" else 1
+    found = sign * greatest(np.where(codes == NULL, NULL, sign * ranks), frame_parts(rows, call.frame))
+    of_rank = np.full(int(ranks.max(initial=0)) + 1, NULL)
+    of_rank[ranks] = codes
+    return np.where(found == NULL, NULL, of_rank.take(np.maximum(found, 0)))
+
+
+def _bool(rows: Partitions, call: AggregateCall) -> Ints:
+    counts = _count(rows, call)
+    true = _summation(rows, call).of(whole_numbers(rows, _column(call)))
+    found = true > 0 if call.aggregate.function == "bool_or" else true == counts
+    return np.where(counts > 0, found, NULL)
+
+
+def _column(call: AggregateCall) -> int:
+    assert call.aggregate.column is not None
+    return call.aggregate.column
+
+
+_AGGREGATES: Final[dict[str, Callable[[Partitions, AggregateCall], Ints]]] = {
+    "count": _count, "sum": _sum, "avg": _avg, "variance": _spread, "stddev": _spread, "min": _extreme,
+    "max": _extreme, "bool_or": _bool, "bool_and": _bool, "list": lists,
+}  # fmt: skip

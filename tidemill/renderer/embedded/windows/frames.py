@@ -1,0 +1,75 @@
+"""Frames of rows: for each place, where its frame begins and ends, in parts where rows are left out of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidemill.expressions.windows.frames import Frame, Offset
+from tidemill.renderer.embedded.kernels.updates import Ints
+from tidemill.renderer.embedded.windows.partitions import Part, Partitions, run_lengths
+from tidemill.renderer.embedded.windows.ranges import range_bound
+
+__all__ = ["frame_bounds", "frame_parts", "hole"]
+
+
+def frame_bounds(rows: Partitions, frame: Frame) -> Part:
+    """Return where each row's frame begins and ends, whatever it leaves out; where it is empty, these are equal."""
+    start = rows.first if frame.start is None else _bound(rows, frame, frame.start, end=False)
+    end = rows.end if frame.end is None else _bound(rows, frame, frame.end, end=True)
+    return start, end if _ordered(frame) else np.maximum(start, end)
+
+
+def _ordered(frame: Frame) -> bool:
+    """Return whether a frame's start is never after its end, for all that can be known of it."""
+    at = (0 if b is None else b for b in (frame.start, frame.end))
+    start, end = (b if isinstance(b, int) else None for b in at)
+    return start is not None and end is not None and start <= 0 <= end
+
+
+def _bound(rows: Partitions, frame: Frame, offset: Offset, *, end: bool) -> Ints:
+    if frame.mode == "range" and offset != 0:
+        return range_bound(rows, offset, end=end)
+    assert isinstance(offset, int)
+    if frame.mode == "rows":
+        far = min(max(offset, -len(rows)), len(rows))
+        places = rows.places + (far + end)
+        if far + end > 0:
+            places = np.minimum(places, rows.end)
+        return np.maximum(places, rows.first) if far + end < 0 else places
+    if offset == 0:
+        return rows.peer_end if end else rows.peer_first
+    groups = len(rows.peer_starts)
+    least = rows.groups_before.repeat(rows.sizes)
+    most = (rows.groups_before + run_lengths(rows.groups_before, groups)).repeat(rows.sizes)
+    wanted = rows.group + (min(max(offset, -groups), groups) + end)
+    starts = np.append(rows.peer_starts, len(rows))
+    found: Ints = starts.take(np.minimum(np.maximum(wanted, least), most))
+    return found
+
+
+def hole(rows: Partitions, frame: Frame) -> Part:
+    """Return what a frame leaves out around each row: the row itself, or all its peers."""
+    if frame.exclusion == "current row":
+        return rows.places, rows.places + 1
+    return rows.peer_first, rows.peer_end
+
+
+def frame_parts(rows: Partitions, frame: Frame) -> list[Part]:
+    """Return each row's frame as runs of places one after another, which may be empty."""
+    found = rows.frames.get(frame)
+    if found is None:
+        found = rows.frames[frame] = _parts(rows, frame)
+    return found
+
+
+def _parts(rows: Partitions, frame: Frame) -> list[Part]:
+    start, end = frame_bounds(rows, frame)
+    if frame.exclusion == "no others":
+        return [(start, end)]
+    low, high = hole(rows, frame)
+    parts = [(start, np.maximum(np.minimum(low, end), start))]
+    if frame.exclusion == "ties":
+        inside = (start <= rows.places) & (rows.places < end)
+        parts.append((rows.places, rows.places + inside))
+    parts.append((np.minimum(np.maximum(high, start), end), end))
+    return parts

@@ -1,0 +1,36 @@
+"""Lag and lead: the value so many rows away."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidemill.expressions.windows.bound import OffsetCall
+from tidemill.renderer.embedded.kernels.updates import NULL, Ints
+from tidemill.renderer.embedded.windows.partitions import Partitions, prefix_counts
+
+__all__ = ["value_at_offset"]
+
+
+def value_at_offset(rows: Partitions, call: OffsetCall) -> Ints:
+    """Return the codes of the value in another row of the partition, or of the default, at each place."""
+    codes, default = rows.codes(call.column), rows.argument(call.default)
+    offsets = rows.argument(call.offset)
+    far = np.minimum(np.maximum(offsets, -len(rows)), len(rows))
+    distance = far if call.function == "lead" else -far
+    known = rows.known(call.column) if call.ignore_nulls else None
+    if known is None:
+        places = rows.places + distance
+        inside = (places >= rows.first) & (places < rows.end)
+        found = codes.take(places, mode="clip")
+    else:
+        before = prefix_counts(known)
+        # Values are counted from the first one at or after the row, and those before it from there back.
+        own = np.where(distance > 0, before[1:] - 1, before[:-1])
+        ranks = own + distance
+        inside = (ranks >= before.take(rows.first)) & (ranks < before.take(rows.end))
+        values = codes[known]
+        found = values.take(ranks, mode="clip") if len(values) else codes
+        itself = distance == 0
+        inside, found = inside | itself, np.where(itself, codes, found)
+    result = np.where(inside, found, default)
+    return np.where(offsets == NULL, NULL, result) if (offsets == NULL).any() else result

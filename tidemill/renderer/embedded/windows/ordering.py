@@ -1,0 +1,87 @@
+"""The order of rows in their partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from tidemill.expressions.ordering import OrderColumn
+from tidemill.expressions.types import DType
+from tidemill.expressions.windows.bound import MOST_COPIES, CallError, Windows, too_many_copies
+from tidemill.renderer.embedded.kernels.codec import Interner, is_interned, order_ranks
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints
+from tidemill.renderer.embedded.windows.sorting import refine, sort_by, sort_values
+
+__all__ = ["GivenRows", "OrderedRows", "chunks", "in_order"]
+
+CHUNK: Final = 1 << 18
+"""About so many rows are looked at at once, so that what is worked out of them stays small."""
+
+
+class GivenRows(NamedTuple):
+    """Rows of partitions, in any order."""
+
+    partition: Ints
+    """The number of each row's partition."""
+    codes: Codes
+    """The codes of the rows' columns."""
+    counts: Ints
+    """How often each row is there, which is positive."""
+
+
+class OrderedRows(NamedTuple):
+    """Rows sorted by partition and in it by the order, each copy a row. A place is where in them a row is."""
+
+    source: Ints
+    """Which of the rows given is at each place."""
+    starts: Ints
+    """The places at which partitions begin."""
+    peer_starts: Ints
+    """The places at which peer groups begin."""
+
+
+def in_order(windows: Windows, types: Sequence[DType], given: GivenRows, interner: Interner) -> OrderedRows:
+    """Return the order of rows, each copy a row; `CallError` for one that is there too often."""
+    keys = [_sort_values(o, given.codes[o.column], types[o.column], interner) for o in windows.order]
+    order, new = sort_by([given.partition, *keys])
+    peer_starts = new.nonzero()[0]
+    for o in windows.ties:
+        refine(order, new, partial(_ranks_at, given.codes[o.column], types[o.column], interner))
+    partition = given.partition.take(order)
+    begins = np.ones(len(order), np.bool_)
+    np.not_equal(partition[1:], partition[:-1], out=begins[1:])
+    starts = begins.nonzero()[0]
+    if (given.counts == 1).all():
+        return OrderedRows(order, starts, peer_starts)
+    most = int(given.counts.argmax())
+    if given.counts[most] > MOST_COPIES:
+        raise CallError(0, most, too_many_copies(int(given.counts[most])))
+    copies = given.counts.take(order)
+    before = copies.cumsum() - copies
+    return OrderedRows(order.repeat(copies), before.take(starts), before.take(peer_starts))
+
+
+def _sort_values(by: OrderColumn, codes: Ints, dtype: DType, interner: Interner) -> Ints:
+    if is_interned(dtype):
+        codes = np.where(codes == NULL, NULL, order_ranks(codes, dtype, interner))
+    return sort_values(codes, descending=by.descending, nulls_first=by.nulls_first)
+
+
+def _ranks_at(codes: Ints, dtype: DType, interner: Interner, rows: Ints) -> Ints:
+    return order_ranks(codes.take(rows), dtype, interner)
+
+
+def chunks(ordered: OrderedRows) -> Iterator[OrderedRows]:
+    """Iterate over whole partitions, some at a time."""
+    n = len(ordered.source)
+    if 0 < n <= CHUNK:
+        yield ordered
+        return
+    cuts = ordered.starts[ordered.starts.searchsorted(np.arange(CHUNK, ordered.starts.max(initial=0), CHUNK))]
+    for begin, end in pairwise(np.unique(np.concatenate(([0], cuts, [n]))).tolist()):
+        starts, peer_starts = (s[slice(*s.searchsorted([begin, end]))] - begin for s in ordered[1:])
+        yield OrderedRows(ordered.source[begin:end], starts, peer_starts)

@@ -1,0 +1,150 @@
+"""The rows of partitions in their order: where partitions and peers begin and end, and the columns that calls read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.types import DType
+from tidemill.expressions.windows.bound import Argument, Windows
+from tidemill.expressions.windows.frames import Frame
+from tidemill.renderer.embedded.kernels.codec import Interner, encoders
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
+from tidemill.renderer.embedded.windows.ordering import OrderedRows
+
+__all__ = ["Part", "Partitions", "RefusedError", "prefix_counts", "run_lengths"]
+
+Part: TypeAlias = tuple[Ints, Ints]
+"""For each place a run of places: its start and its end, never before its start."""
+
+
+class RefusedError(Exception):
+    """A call has no value at a place, and why."""
+
+    def __init__(self, place: int, reason: str) -> None:
+        super().__init__(place, reason)
+        self.place = place
+        self.reason = reason
+
+
+class Partitions:
+    """Rows sorted by partition and in it by the order, each copy a row. A place is where in them a row is."""
+
+    def __init__(
+        self, windows: Windows, types: Sequence[DType], codes: Codes, interner: Interner, ordered: OrderedRows
+    ) -> None:
+        self.windows = windows
+        self.types = types
+        self.interner = interner
+        self.source, self.starts, self.peer_starts = ordered
+        self._codes = codes
+        self._columns: dict[int, Ints] = {}
+        self._known: dict[int, Bools | None] = {}
+        self.frames: dict[Frame, list[Part]] = {}
+        """The frames found so far."""
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    # -- where partitions and peers begin and end ----------------------------------------------------------------------
+
+    @cached_property
+    def places(self) -> Ints:
+        """Every place, from 0 on."""
+        return np.arange(len(self))
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """How many rows each partition has."""
+        return run_lengths(self.starts, len(self))
+
+    @cached_property
+    def longest(self) -> int:
+        """How many rows the largest partition has."""
+        return int(self.sizes.max(initial=0))
+
+    @cached_property
+    def number(self) -> Ints:
+        """The number of each row's partition."""
+        return np.arange(len(self.starts)).repeat(self.sizes)
+
+    @cached_property
+    def first(self) -> Ints:
+        """Where each row's partition begins."""
+        return self.starts.repeat(self.sizes)
+
+    @cached_property
+    def end(self) -> Ints:
+        """The place after the last of each row's partition."""
+        return (self.starts + self.sizes).repeat(self.sizes)
+
+    @cached_property
+    def peer_sizes(self) -> Ints:
+        """How many rows each peer group has."""
+        return run_lengths(self.peer_starts, len(self))
+
+    @cached_property
+    def group(self) -> Ints:
+        """The number of each row's peer group, counted through all partitions."""
+        return np.arange(len(self.peer_starts)).repeat(self.peer_sizes)
+
+    @cached_property
+    def peer_first(self) -> Ints:
+        """Where each row's peer group begins."""
+        return self.peer_starts.repeat(self.peer_sizes)
+
+    @cached_property
+    def peer_end(self) -> Ints:
+        """The place after the last of each row's peer group."""
+        return (self.peer_starts + self.peer_sizes).repeat(self.peer_sizes)
+
+    @cached_property
+    def groups_before(self) -> Ints:
+        """How many peer groups there are before each partition."""
+        return self.peer_starts.searchsorted(self.starts)
+
+    # -- columns -------------------------------------------------------------------------------------------------------
+
+    def codes(self, column: int) -> Ints:
+        """Return the codes of a column at each place."""
+        found = self._columns.get(column)
+        if found is None:
+            found = self._columns[column] = self._codes[column].take(self.source)
+        return found
+
+    def argument(self, argument: Argument) -> Ints:
+        """Return the codes of an argument at each place, or the one that is at all."""
+        if isinstance(argument, int):
+            return self.codes(argument)
+        (encoded,) = encoders(Schema((Field("", argument.dtype),)), self.interner)
+        return np.array([NULL if argument.value is None else encoded(argument.value)], np.int64)
+
+    def known(self, column: int) -> Bools | None:
+        """Return where a column is not NULL; None where that is everywhere."""
+        if column not in self._known:
+            known = self.codes(column) != NULL
+            self._known[column] = None if known.all() else known
+        return self._known[column]
+
+
+def run_lengths(starts: Ints, end: int) -> Ints:
+    """Return how long runs are that follow one another up to an end."""
+    ends = np.empty_like(starts)
+    ends[:-1] = starts[1:]
+    ends[-1:] = end
+    return ends - starts
+
+
+def prefix_counts(marks: Bools) -> Ints:
+    """Return how many marks are set before each place, and before the end.
+
+    >>> prefix_counts(np.array([True, False, True]))
+    array([0, 1, 1, 2])
+    """
+    counts = np.zeros(len(marks) + 1, np.int64)
+    marks.cumsum(dtype=np.int64, out=counts[1:])
+    return counts

@@ -1,0 +1,111 @@
+"""Bounds of RANGE frames: where the rows begin, or end, whose value is some way from each row's."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from bisect import bisect_left, bisect_right
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from tidemill.expressions.intervals import MONTHS, Interval
+from tidemill.expressions.types import DType
+from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Offset, microseconds
+from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, float_values, is_interned, order_ranks
+from tidemill.renderer.embedded.kernels.updates import NULL, Ints
+from tidemill.renderer.embedded.windows.partitions import Partitions, prefix_counts
+from tidemill.renderer.embedded.windows.sorting import positions
+
+__all__ = ["range_bound"]
+
+_GREATEST: Final = 2**63 - 1
+_CENTURIES: Final = 200_000
+"""Months beyond all dates, from whichever of them."""
+
+
+def range_bound(rows: Partitions, offset: Offset, *, end: bool) -> Ints:
+    """Return where each row's frame begins, or ends, whose bound is an offset from its value in the order.
+
+    A row without a value has its peers there.
+    """
+    (by,) = rows.windows.order
+    dtype = rows.types[by.column]
+    known = rows.known(by.column)
+    codes, number, first = rows.codes(by.column), rows.number, rows.first
+    if known is not None:
+        before = prefix_counts(known)
+        lacking = rows.end - rows.first - before.take(rows.end) + before.take(rows.first)
+        codes, number, first = codes[known], number[known], before.take(first[known])
+    values = order_ranks(codes, dtype, rows.interner)
+    values = -values if by.descending else values
+    if not _is_counted(offset, dtype):
+        up = end == by.descending  # towards the inside of the frame, where no value is just there
+        moved = _moved(codes, -offset if by.descending else offset, dtype, rows.interner, up=up)
+        bounds = (-moved if by.descending else moved) - (not end)
+    else:
+        exact = _units(offset, dtype)
+        bounds = _plus(values, math.floor(exact) if end else math.ceil(exact) - 1)
+    found = positions(number, values, number, bounds)
+    if known is None:
+        return found
+    result = np.where(known, 0, rows.peer_end if end else rows.peer_first)
+    result[known] = found - first + rows.first[known] + (lacking[known] if by.nulls_first else 0)
+    return result
+
+
+def _is_counted(offset: Offset, dtype: DType) -> bool:
+    """Return whether codes are so many units each, and the offset is so many of them."""
+    months = isinstance(offset, Interval) and offset.dtype == MONTHS
+    return not (months or dtype.name == "float64" or is_interned(dtype))
+
+
+def _units(offset: Offset, dtype: DType) -> Fraction:
+    if isinstance(offset, Interval):
+        return Fraction(microseconds(offset), DAY_MICROSECONDS if dtype.name == "date" else 1)
+    exact: Fraction = Fraction(offset) * 10**dtype.scale
+    return exact
+
+
+def _plus(numbers: Ints, amount: int) -> Ints:
+    """Return sums; the greatest or the least int64 where they would be beyond it."""
+    amount = min(max(amount, NULL), _GREATEST)
+    if amount > 0:
+        return np.minimum(numbers, _GREATEST - amount) + amount
+    return np.maximum(numbers, NULL - amount) + amount
+
+
+def _moved(codes: Ints, offset: Offset, dtype: DType, interner: Interner, *, up: bool) -> Ints:
+    """Return codes of values that are some way from others; where none is just there, of the next one up or down.
+
+    Of interned values, the numbers that `order_ranks` gives them.
+    """
+    if isinstance(offset, Interval):
+        months = min(max(offset.amount, -_CENTURIES), _CENTURIES)
+        if dtype.name == "date":
+            return _plus_months(codes, months)
+        days, rest = np.divmod(codes, DAY_MICROSECONDS)
+        return _plus_months(days, months) * DAY_MICROSECONDS + rest
+    if dtype.name == "float64":
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float_codes(float_values(codes) + offset)
+    distinct, inverse = np.unique(codes, return_inverse=True)
+    ranks = np.array(_moved_ranks(interner.objects(distinct).tolist(), offset, up=up), np.int64)
+    return ranks.take(inverse)
+
+
+def _moved_ranks(values: list[Any], offset: Any, *, up: bool) -> list[int]:
+    in_order = sorted(values)
+    with decimal.localcontext(prec=200):
+        return [bisect_left(in_order, v + offset) if up else bisect_right(in_order, v + offset) - 1 for v in values]
+
+
+def _plus_months(days: Ints, count: int) -> Ints:
+    """Return days moved by months, in a month without such a day to its last."""
+    months = days.astype("M8[D]").astype("M8[M]")
+    day = days - months.astype("M8[D]").astype(np.int64)
+    first = (months + count).astype("M8[D]").astype(np.int64)
+    after = (months + (count + 1)).astype("M8[D]").astype(np.int64)
+    found: Ints = np.minimum(first + day, after - 1)
+    return found

@@ -1,0 +1,112 @@
+"""Exact sums over frames: of whole numbers by differences of prefix sums, of floats as whole numbers of some unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from tidemill.boundary.rows import INT64_LIMIT
+from tidemill.expressions.types import DType
+from tidemill.renderer.embedded.kernels.codec import Interner, is_interned
+from tidemill.renderer.embedded.kernels.exact_quotients import quotients
+from tidemill.renderer.embedded.kernels.updates import NULL, Ints
+from tidemill.renderer.embedded.reduce.accumulators import unscaled
+from tidemill.renderer.embedded.reduce.integer_sums import decimal_of
+from tidemill.renderer.embedded.windows.partitions import Part, Partitions
+
+__all__ = ["FrameSums", "Summation", "decimal_codes", "exact_floats", "float_totals", "whole_numbers"]
+
+_MANTISSA: Final = 53
+
+
+class Summation(Protocol):
+    """Adds up numbers over each row's frame, or over some of its rows."""
+
+    def of(self, numbers: Any) -> Any:
+        """Return the sums of whole numbers, one for each place; int64, modulo 2**64, or objects, Python's numbers."""
+
+
+class FrameSums:
+    """Sums over all rows of each frame, which are differences of prefix sums.
+
+    With int64 these are exact whenever the sums themselves fit, however far a prefix sum has gone round.
+    """
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+
+    def of(self, numbers: Any) -> Any:
+        before = np.zeros(len(numbers) + 1, numbers.dtype)
+        np.cumsum(numbers, out=before[1:])
+        (start, end), *more = self._parts
+        total = before.take(end) - before.take(start)
+        for start, end in more:
+            total += before.take(end) - before.take(start)
+        return total
+
+
+def whole_numbers(rows: Partitions, column: int, *, squared: bool = False, times: int = 1) -> Any:
+    """Return the values of a column that holds no floats as whole numbers of its last digit, 0 for NULL.
+
+    They are int64 where that holds any sum of a partition's values, or squares of such a sum, so many times as large;
+    else objects.
+    """
+    codes, dtype = rows.codes(column), rows.types[column]
+    if is_interned(dtype):
+        return _long_decimals(codes, dtype, rows.interner)
+    known = rows.known(column)
+    values = codes if known is None else np.where(known, codes, 0)
+    largest = max(int(values.max(initial=0)), -int(values.min(initial=0))) * rows.longest
+    fits = (largest**2 if squared else largest) * times <= INT64_LIMIT
+    return values if fits else values.astype(object)
+
+
+def _long_decimals(codes: Ints, dtype: DType, interner: Interner) -> Any:
+    distinct, inverse = np.unique(codes, return_inverse=True)
+    values = np.empty(len(distinct), object)
+    values[:] = [0 if c == NULL else unscaled(interner.object(c), dtype) for c in distinct.tolist()]
+    return values.take(inverse)
+
+
+def exact_floats(values: Any) -> tuple[Any, int]:
+    """Return finite floats as objects, whole numbers, and the negative power of two that is their unit."""
+    mantissas, exponents = np.frexp(values)
+    unit = int(exponents.min(initial=0)) - _MANTISSA
+    whole = np.ldexp(mantissas, _MANTISSA).astype(np.int64).astype(object)
+    return whole << (exponents.astype(np.int64) - _MANTISSA - unit).astype(object), unit
+
+
+def float_totals(values: Any, summed: Summation, longest: int) -> Any:
+    """Return the correctly rounded sums of finite floats over each frame, of at most so many values.
+
+    Floats that are not too far apart, a few powers of ten, are two whole numbers of a unit each, whose sums are exact;
+    and so is the one floating-point addition that puts these together, but for its rounding.
+    """
+    exponents = np.frexp(values)[1][values != 0]
+    if not len(exponents):
+        return np.zeros(len(values))
+    unit, top, more = int(exponents.min()) - _MANTISSA, int(exponents.max()), longest.bit_length()
+    low_bits = min(_MANTISSA - 1, 62 - more)
+    if top - unit + more >= low_bits + _MANTISSA:
+        numbers, unit = exact_floats(values)
+        return quotients(summed.of(numbers), np.full(len(values), 1 << -unit, object))
+    whole = np.ldexp(values, -unit)
+    high = np.floor(np.ldexp(whole, -low_bits))
+    low = whole - np.ldexp(high, low_bits)
+    high, low = summed.of(high.astype(np.int64)), summed.of(low.astype(np.int64))
+    high += low >> low_bits
+    low &= (1 << low_bits) - 1
+    with np.errstate(over="ignore"):  # infinite, as IEEE has it
+        return np.ldexp(np.ldexp(high.astype(np.float64), low_bits) + low, unit)
+
+
+def decimal_codes(totals: Any, dtype: DType, interner: Interner) -> Ints:
+    """Return the codes of decimals, given as whole numbers of their type's last digit."""
+    if not is_interned(dtype):
+        codes: Ints = totals.astype(np.int64, copy=False)
+        return codes
+    distinct, inverse = np.unique(totals, return_inverse=True)
+    codes = np.array([interner.number(decimal_of(int(t), dtype.scale)) for t in distinct.tolist()], np.int64)
+    return codes.take(inverse)
