@@ -63,7 +63,8 @@ class TableFunction(abc.ABC):
     """A pure function from a row of arguments to rows, given twice: as its meaning, and on columns.
 
     `rows` says what it is, in plain Python. `columns` has to give the same, row after row, and is what engines that
-    work on columns call. An error in `columns` has the row that is at fault looked for with `rows`.
+    work on columns call. An error in `columns` has the row that is at fault looked for with `rows`. Rows may come that
+    never were, such as pairs of a join of different times, if what is made of them cancels.
     """
 
     @property

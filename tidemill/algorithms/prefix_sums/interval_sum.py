@@ -260,4 +260,6 @@ class _FoldSlice(TableFunction):
         copy = high_copy.to_numpy()
         rows = (copy >= 0).nonzero()[0]
         end[rows] = positions(lists, places, rows, high.take(pa.array(rows)), "left") + copy[rows]
-        return np.arange(len(low)), self.states.fold(states, begin, np.minimum(end, lists.ends))
+        # A copy may be past the end where a query meets a list of another time; what comes of that cancels.
+        ends = lists.ends
+        return np.arange(len(low)), self.states.fold(states, np.minimum(begin, ends), np.minimum(end, ends))
