@@ -206,7 +206,7 @@ def test_updates_meet_cancel_and_come_in_any_order():
 def test_dataflows_have_all_operators():
     kinds = set()
 
-    @settings(max_examples=150, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=400, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
     @given(dataflows(2))
     def collect(case):
         for graph in (case.flow.graph, lower(case.flow.graph)):
