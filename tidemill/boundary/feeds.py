@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -11,7 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.boundary.list_columns import list_ranks
-from tidemill.boundary.rows import checked_batch, python_rows
+from tidemill.boundary.named_rows import as_dict, field_names
+from tidemill.boundary.rows import checked_rows, listed_rows, python_rows
+from tidemill.boundary.tables import Source, as_table, checked_table
 from tidemill.errors import RowError, SchemaError
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64, STRING, is_arrow_list
@@ -64,16 +66,23 @@ class Feed:
 
     def _rows(self, feed: Any, where: str) -> list[tuple[Any, ...]]:
         columns = self._columns
-        if isinstance(feed, (list, Iterator)):
-            feed = [self._completed(columns, row) if isinstance(row, Mapping) else row for row in feed]
-        return python_rows(checked_batch(columns, feed, where))
+        if isinstance(feed, Source):
+            return python_rows(feed.read(columns, where))
+        table = as_table(columns, feed, where)
+        if table is not None:
+            return python_rows(checked_table(columns, table, where))
+        return checked_rows(columns, [self._completed(columns, row) for row in listed_rows(feed, where)], where)
 
-    def _completed(self, columns: Schema, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a deletion with NULL for what it leaves out."""
-        said = row.get(self.op)
+    def _completed(self, columns: Schema, row: Any) -> Any:
+        """Return a deletion that says its columns by name with NULL for what it leaves out, any other row as it is."""
+        names = field_names(row)
+        if names is None or self.op not in names or set(columns.names) <= set(names):
+            return row
+        values = as_dict(row, names)
+        said = values[self.op]
         deletes = isinstance(said, str) and OPS.get(said.lower()) is False
         others = [n for i, n in enumerate(columns.names[: len(self.schema)]) if i not in self.key]
-        return {**dict.fromkeys(others), **row} if deletes else row
+        return {**dict.fromkeys(others), **values} if deletes else row
 
     def _write(self, row: tuple[Any, ...], where: str) -> Write:
         width = len(self.schema)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
-from tidemill.boundary.rows import canonical
+from tidemill.boundary.values import canonical
 from tidemill.dataflow import nodes
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Node

@@ -76,9 +76,11 @@ class Run:
     def insert(self, name: str, rows: Any, *, time: Any = None) -> None:
         """Add rows to an input: tuples or dicts, `read_parquet` or `read_csv`, or any table that speaks Arrow.
 
-        Tables (Arrow, pandas, Polars, DuckDB's, other outputs' `Rows`) go by column name, in any order; types are
-        converted where that changes no value. What pandas calls missing is NULL, NaN in its floats with it; floats that
-        it made of integers for that are integers again.
+        Tuples and lists go by position. What has names goes by these, in any order: dicts, named tuples, PySpark's
+        rows, dataclasses, objects of attrs; and the columns of tables (Arrow, pandas, Polars, DuckDB's, other outputs'
+        `Rows`). Whatever a value comes in, it is converted where that changes nothing of it, as ``1.0`` to an int64,
+        and else refused. What pandas calls missing is NULL; NaN is a value of floats alone, and NULL in other columns
+        and in frames of pandas.
 
         They get the given time, or the input's frontier where that is one time. They are queued: outputs change when
         their time closes. Refused whole, with no trace, if any row does not fit (``RowError``) or the time is final

@@ -76,7 +76,10 @@ def inspect(node: Inspect, row: Row, time: Time, diff: int) -> None:
 @lru_cache(maxsize=1024)
 def row_type(names: tuple[str, ...]) -> Callable[..., Row]:
     """Return the named tuple as which functions get rows; names that Python does not allow become ``_0``, ``_1``..."""
-    return namedtuple("Row", names, rename=True)  # noqa: PYI024 - the fields are known at run time only
+    plain: Any = namedtuple("Row", names, rename=True)  # noqa: PYI024 - the fields are known at run time only
+    plain.__columns__ = names  # by which it goes when it is returned
+    made: Callable[..., Row] = plain
+    return made
 
 
 def _call(node: Node, subject: str, function: Callable[..., Any], *args: Any) -> Any:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import repeat
 from typing import Any
 
 import attrs
 
-from tidemill.boundary.rows import Batch, checked_batch, python_rows
-from tidemill.boundary.tables import Source, as_table
+from tidemill.boundary.named_rows import field_names
+from tidemill.boundary.rows import Batch, checked_batch, checked_rows, listed_rows, python_rows
+from tidemill.boundary.tables import Source, as_table, checked_table
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import RowError
@@ -68,21 +69,25 @@ def writes_of(node: Input, rows: Any, time: Time, sign: int) -> Writes:
 def _deleted(node: Input, rows: Any) -> Batch:
     """Return the keys of rows of the key's columns alone, or of whole rows."""
     where, keys = node.where, keys_of(node)
-    given = list(rows) if isinstance(rows, (list, tuple, set, frozenset)) or hasattr(rows, "__next__") else rows
-    by_key = isinstance(given, list) and all(
-        isinstance(r, (tuple, list, Mapping)) and len(r) == len(keys) for r in given
-    )
-    if by_key:
-        return checked_batch(keys, given, where)
-    if isinstance(given, Source):  # of files no more than the key is read
-        return given.read(keys, where)
-    table = None if isinstance(given, list) else as_table(node.schema, given, where)
-    if table is not None and sorted(table.column_names) == sorted(keys.names):
-        return checked_batch(keys, table, where)
-    full = checked_batch(node.schema, given if table is None else table, where)
-    if isinstance(full, list):
-        return [tuple([row[i] for i in node.key]) for row in full]
-    return full.select(list(node.key))
+    if isinstance(rows, Source):  # of files no more than the key is read
+        return rows.read(keys, where)
+    table = as_table(node.schema, rows, where)
+    if table is not None:
+        if sorted(table.column_names) == sorted(keys.names):
+            return checked_table(keys, table, where)
+        return checked_table(node.schema, table, where).select(list(node.key))
+    given = listed_rows(rows, where)
+    if all(_is_key(row, keys) for row in given):
+        return checked_rows(keys, given, where)
+    return [tuple([row[i] for i in node.key]) for row in checked_rows(node.schema, given, where)]
+
+
+def _is_key(row: Any, keys: Schema) -> bool:
+    """Return whether a row has as many values as a key, whatever they are and are called."""
+    names = field_names(row)
+    if names is not None:
+        return len(names) == len(keys)
+    return isinstance(row, (tuple, list)) and len(row) == len(keys)
 
 
 def _check_keys(node: Input, batch: Batch, places: tuple[int, ...]) -> None:
