@@ -17,6 +17,7 @@ __all__ = [
     "ExpressionError",
     "GraphError",
     "IterationLimitError",
+    "NegativeCountWarning",
     "NegativeCountError",
     "ReentrantUseError",
     "RowError",
@@ -91,6 +92,10 @@ class StepError(TidemillError):
 
 class NegativeCountError(StepError):
     """A row whose count is negative (or above 1 for a unique input) where that has no meaning."""
+
+
+class NegativeCountWarning(UserWarning):
+    """Rows whose count is negative, as that of one deleted and never inserted, are left out of what is read."""
 
 
 class CountOverflowError(StepError):

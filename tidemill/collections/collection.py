@@ -292,7 +292,7 @@ class Collection:
         """Return the pairs of rows with equal keys: the left columns, then the right ones without the right keys.
 
         ``on`` is a column, a list of them, or a mapping left -> right. Clashing names on the right get ``suffix``.
-        ``where`` adds any further condition on the pair. A NULL key matches nothing unless ``nulls_equal``. Counts
+        ``where`` adds any further condition on the pair; with ``on=[]`` it is all there is. A NULL key matches nothing unless ``nulls_equal``. Counts
         multiply, and times are joined. ``how`` is
 
         - inner: the pairs alone;
@@ -347,8 +347,7 @@ class Collection:
 
     def cross_join(self, other: Collection, *, suffix: str = "_right") -> Collection:
         """Return all pairs of rows, counts multiplied. Cost: every change meets the whole other side."""
-        right = self.builder.own(other, "cross_join")
-        return joins.join(self, right, on=(), how="inner", suffix=suffix, where=None, nulls_equal=False)
+        return joins.cross_join(self, self.builder.own(other, "cross_join"), suffix)
 
     def arrange_by(self, *keys: str) -> Collection:
         """Return the same collection, indexed by key; all joins and reduces on that key share the one index."""

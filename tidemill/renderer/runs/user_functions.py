@@ -76,10 +76,10 @@ def inspect(node: Inspect, row: Row, time: Time, diff: int) -> None:
 @lru_cache(maxsize=1024)
 def row_type(names: tuple[str, ...]) -> Callable[..., Row]:
     """Return the named tuple as which functions get rows; names that Python does not allow become ``_0``, ``_1``..."""
-    plain: Any = namedtuple("Row", names, rename=True)  # noqa: PYI024 - the fields are known at run time only
-    plain.__columns__ = names  # by which it goes when it is returned
-    made: Callable[..., Row] = plain
-    return made
+    make = cast("Any", namedtuple)  # noqa: PYI024 - the fields are known at run time only
+    made = make("Row", names, rename=True)
+    made.__columns__ = names  # by which it goes when it is returned
+    return cast("Callable[..., Row]", made)
 
 
 def _call(node: Node, subject: str, function: Callable[..., Any], *args: Any) -> Any:
