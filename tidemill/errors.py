@@ -17,8 +17,8 @@ __all__ = [
     "ExpressionError",
     "GraphError",
     "IterationLimitError",
-    "NegativeCountWarning",
     "NegativeCountError",
+    "NegativeCountWarning",
     "ReentrantUseError",
     "RowError",
     "SchemaError",
@@ -135,10 +135,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     >>> did_you_mean("orign", ["origin", "dest"])
     "did you mean 'origin'?"
+    >>> did_you_mean("ORIGIN", ["origin", "dest"])
+    "did you mean 'origin'? Upper and lower case are different here"
     >>> did_you_mean("x", ["a", "b"])
     "there are: 'a', 'b'"
     """
     names = list(known)
+    by_case = [n for n in names if n.lower() == str(name).lower() and n != name]
+    if by_case:
+        return f"did you mean {by_case[0]!r}? Upper and lower case are different here"
     near = difflib.get_close_matches(str(name), names, n=3)
     if near:
         return "did you mean " + " or ".join(repr(n) for n in near) + "?"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import os
 import sys
@@ -14,6 +15,8 @@ import attrs
 __all__ = ["Site"]
 
 _PACKAGE: Final = f"{Path(__file__).absolute().parents[0]}{os.sep}"
+_BLOCKS: Final = contextlib.__file__
+"""Through which the end of a `with` comes to us."""
 
 
 @attrs.frozen
@@ -51,4 +54,4 @@ class Site:
 
 
 def _inside(filename: str) -> bool:
-    return filename.startswith((_PACKAGE, "<attrs generated", "<frozen"))
+    return filename.startswith((_PACKAGE, _BLOCKS, "<attrs generated", "<frozen"))

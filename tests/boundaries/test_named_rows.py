@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections import OrderedDict, namedtuple
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import attrs
 import pytest
@@ -17,6 +17,7 @@ from tidemill.testing import check_equivalent
 
 pyspark_sql = pytest.importorskip("pyspark.sql")
 
+named: Any = namedtuple  # with fields that are known at run time only
 COLUMNS = {"item": "string", "maker": "string", "price": "int64"}
 
 
@@ -51,11 +52,11 @@ def spark_row(maker, item, price):
     return pyspark_sql.Row(maker=maker, item=item, price=price)
 
 
-KINDS = {
+KINDS: dict[str, Any] = {
     "dict": lambda maker, item, price: {"maker": maker, "item": item, "price": price},
     "OrderedDict": lambda maker, item, price: OrderedDict(maker=maker, price=price, item=item),
     "NamedTuple": Tuple,
-    "namedtuple": namedtuple("Made", ["maker", "item", "price"]),
+    "namedtuple": named("Made", ["maker", "item", "price"]),
     "PySpark's": spark_row,
     "dataclass": Data,
     "attrs": Attrs,
@@ -108,7 +109,7 @@ def test_upserts_and_deletes_by_key(run, make):
 
 KEYS = {
     "dict": {"maker": "Ann", "item": "tea"},
-    "named tuple": namedtuple("Key", ["maker", "item"])("Ann", "tea"),
+    "named tuple": named("Key", ["maker", "item"])("Ann", "tea"),
     "PySpark's": pyspark_sql.Row(maker="Ann", item="tea"),
     "dataclass": dataclasses.make_dataclass("Key", ["maker", "item"])("Ann", "tea"),
     "attrs": attrs.make_class("Key", ["maker", "item"])("Ann", "tea"),
@@ -128,7 +129,7 @@ def with_op(kind):
     names = ["op", "maker", "item", "price"]
     return {
         "dict": lambda **row: row,
-        "named tuple": namedtuple("Change", names),
+        "named tuple": named("Change", names),
         "PySpark's": pyspark_sql.Row,
         "dataclass": dataclasses.make_dataclass("Change", names),
         "attrs": attrs.make_class("Change", names),
@@ -149,7 +150,7 @@ def test_deletions_of_feeds_need_the_key_alone(run, kind):
     run.advance()
     made = {
         "dict": {"op": "d", **KEYS["dict"]},
-        "named tuple": namedtuple("Gone", ["op", "maker", "item"])("d", "Ann", "tea"),
+        "named tuple": named("Gone", ["op", "maker", "item"])("d", "Ann", "tea"),
         "PySpark's": pyspark_sql.Row(op="d", maker="Ann", item="tea"),
         "dataclass": dataclasses.make_dataclass("Gone", ["op", "maker", "item"])("d", "Ann", "tea"),
         "attrs": attrs.make_class("Gone", ["op", "maker", "item"])("d", "Ann", "tea"),
@@ -195,7 +196,7 @@ def test_rows_without_names_go_by_position():
 WRONG = {
     "dict": ({"item": "tea", "prize": 3, "maker": "Ann"}, "the keys are ['item', 'prize', 'maker']"),
     "named tuple": (
-        namedtuple("Wrong", ["item", "prize", "maker"])("tea", 3, "Ann"),
+        named("Wrong", ["item", "prize", "maker"])("tea", 3, "Ann"),
         "the fields of Wrong are ['item', 'prize', 'maker']",
     ),
     "PySpark's": (
@@ -238,7 +239,7 @@ def test_a_field_that_is_there_twice():
 
 
 def test_named_tuples_say_how_to_go_by_position():
-    pair = namedtuple("Pair", ["a", "b", "c"])("tea", "Ann", 3)
+    pair = named("Pair", ["a", "b", "c"])("tea", "Ann", 3)
     with pytest.raises(RowError, match=r"rows with names go by name: tuple\(row\) goes by position"):
         read_back(SCHEMA, [pair])
     assert read_back(SCHEMA, [tuple(pair)]) == GOOD[:1]

@@ -128,7 +128,7 @@ class _Table:
         return len(self._counts)
 
     def _left_out(self) -> str:
-        """Return what is said of rows that are not shown, if there are any."""
+        """Return what is said of what is not shown, if there is any."""
         return ""
 
     def __repr__(self) -> str:
@@ -234,8 +234,15 @@ class Updates(_Table):
         ]
         return [*self.schema.names, "time", "diff"], lines
 
+    def _left_out(self) -> str:
+        if self.upper != Antichain.minimum(len(self._coordinates)):
+            return ""
+        return "no time is complete yet: advance the inputs first, as in run.advance()"
+
     def _caption(self) -> str:
-        return f"{_counted(len(self), 'update')} from {self.lower} to {self.upper}"
+        caption = f"{_counted(len(self), 'update')} from {self.lower} to {self.upper}"
+        left_out = self._left_out()
+        return f"{caption} ({left_out})" if left_out else caption
 
 
 class Rows(_Table):

@@ -75,8 +75,8 @@ def checked_table(schema: Schema, table: pa.Table, where: str) -> pa.Table:
 def mismatch(given: list[str], expected: tuple[str, ...], *, more: bool = False) -> str:
     """Return what to do about column names that are not the expected ones, or more than they; "" where they fit.
 
-    >>> mismatch(["Origin", "delay", "delay"], ("origin", "delay"))
-    "'delay' is there 2 times; 'origin' is missing: did you mean 'Origin'?; too many: 'Origin': drop or rename"
+    >>> mismatch(["origins", "delay", "delay"], ("origin", "delay"))
+    "'delay' is there 2 times; 'origin' is missing: did you mean 'origins'?; too many: 'origins': drop or rename"
     >>> mismatch(["x", "delay", "origin"], ("origin", "delay"), more=True)
     ''
     """
@@ -92,6 +92,8 @@ def mismatch(given: list[str], expected: tuple[str, ...], *, more: bool = False)
 def _advice(name: str, others: list[str]) -> str:
     near = difflib.get_close_matches(name.lower(), [o.lower() for o in others], n=1)
     similar = [o for o in others if o.lower() in near]
+    if similar and similar[0].lower() == name.lower():
+        return f"did you mean {similar[0]!r}? Upper and lower case are different here"
     return f"did you mean {similar[0]!r}?" if similar else "add it"
 
 

@@ -33,7 +33,9 @@ def join(
         raise SchemaError(msg)
     pairs = _key_pairs(on, left.schema, right.schema)
     if not pairs and where is None and how not in ("semi", "anti"):
-        msg = f"join: on={on!r} names no key: cross_join(other) is what gives all pairs; with a condition, say where=..."
+        msg = (
+            f"join: on={on!r} names no key: cross_join(other) is what gives all pairs; with a condition, say where=..."
+        )
         raise SchemaError(msg)
     if how == "inner":
         joined = inner_join(left, right, pairs, suffix, nulls_equal)

@@ -35,6 +35,14 @@ class LetRec:
         self._left: dict[str, Node] = {}
         self._context = ExitStack()
 
+    def __repr__(self) -> str:
+        states = {n: "" if n in self._defined else ", not defined yet" for n in self._variables}
+        bindings = (f"{n}{v.schema}{states[n]}" for n, v in self._variables.items())
+        return f"LetRec({', '.join([repr(self._name), *bindings])})"
+
+    def __dir__(self) -> list[str]:
+        return [n for n in super().__dir__() if n not in {"builder", "node_of"}]
+
     def __enter__(self) -> Self:
         self._context.enter_context(self._builder.attempt())
         self._scope = self._builder.graph.scope("letrec", self._name, self._builder.current)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tidemill.dataflow.lattice import Time, shown
-from tidemill.dataflow.nodes import Feedback, Input, Node
+from tidemill.dataflow.nodes import Feedback, Input, Node, Reduce
 from tidemill.errors import CountOverflowError, ExpressionError, IterationLimitError, NegativeCountError, StepError
+from tidemill.expressions.ordering import TopK, own_columns
 from tidemill.expressions.windows.bound import CallError, Windows
 
 __all__ = [
@@ -36,6 +37,11 @@ def no_window_value(node: Node, windows: Windows, row: Row, error: CallError) ->
 
 def negative_count(node: Node, key: Row, row: Row, count: int) -> NegativeCountError:
     """Return the error of a group that holds a row less than no times, where that has no meaning."""
+    if isinstance(node, Reduce) and isinstance(
+        node.logic, TopK
+    ):  # rows made wide to be sorted, perhaps without the key
+        wide = node.inputs[0].schema
+        row = row[own_columns(wide).start - len(wide) :]
     msg = (
         f"{node.where}, key {key}: row {row} has the count {count}, and a negative count has no meaning here: "
         "insert the row before it is deleted, or look for what takes it away twice"

@@ -7,13 +7,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, final
+from typing import TYPE_CHECKING, Any, Concatenate, Never, ParamSpec, Self, TypeVar, final
 
 from tidemill.boundary.results import Rows, Updates
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
-from tidemill.dataflow.nodes import Input, Output
-from tidemill.errors import EngineError, TimeError, UnknownNameError, did_you_mean
+from tidemill.dataflow.nodes import Input, Node, Output
+from tidemill.errors import EngineError, StateError, TidemillError, TimeError, UnknownNameError, did_you_mean
 from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.intake import checked_change, checked_feed, checked_updates, require_key
 from tidemill.renderer.runs.metrics import Metrics
@@ -352,6 +352,9 @@ class Run:
         ...     run.advance_to(4)
         1 {'x': Antichain(3)}
         """
+        if not callable(callback):
+            msg = f"on_step({callback!r}): expected a function, which is called with a StepInfo after each step"
+            raise TidemillError(msg)
         return self._stepper.listeners.add(callback)
 
     @_alone
@@ -479,6 +482,26 @@ class Run:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        head = f"Run of {self.graph.name!r}"
+        if self._stepper.lifecycle.is_closed:
+            return f"{head}, closed"
+        inputs = (("input", node) for node in self._inputs.values())
+        outputs = (("output", node) for node in self._outputs.values())
+        ends: list[tuple[str, Node]] = [*inputs, *outputs]
+        lines = [f"  {kind} {node.name!r}, complete up to {self._frontiers.of(node)}" for kind, node in ends]
+        return "\n".join([f"{head}, {self._stepper.steps} steps taken", *lines])
+
+    def __dir__(self) -> list[str]:
+        return [n for n in super().__dir__() if n not in {"executor", "graph", "passes"}]
+
+    def __reduce__(self) -> Never:
+        msg = (
+            f"a run of {self.graph.name!r} is of this process alone and cannot be pickled or copied: run.save(path) "
+            "writes its state, from which tm.load(path, flow) goes on; a dataflow can be pickled"
+        )
+        raise StateError(msg)
 
     # -- how it is done -----------------------------------------------------------------------------------------------
 
