@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tidemill import errors, testing
 from tidemill.boundary.files import read_csv, read_parquet
 from tidemill.boundary.results import Rows, Updates
+from tidemill.boundary.sorting_out import RefusedRow
 from tidemill.collections.collection import Collection
 from tidemill.collections.grouped import Grouped
 from tidemill.collections.recursion import LetRec
@@ -153,6 +154,7 @@ __all__ = [
     "LetRec",
     "Metrics",
     "Reference",
+    "RefusedRow",
     "Rows",
     "Run",
     "Schema",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from tidemill.site import Site
 
@@ -33,7 +33,34 @@ __all__ = [
 
 
 class TidemillError(Exception):
-    """The root of everything that tidemill raises on purpose."""
+    """The root of everything that tidemill raises on purpose.
+
+    What the text says is there as data too, where it applies, else None: ``operator`` with its kind and name, ``site``,
+    the user's line it is of, ``column``, ``row`` (for an error of a group its key) and ``time``, as users write it.
+
+    >>> import tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> flow.output("x", flow.input("x", {"s": "string", "i": "int64"}))
+    >>> with flow.start() as run:
+    ...     try:
+    ...         run.insert("x", [("a", 1), ("b", "2")])
+    ...     except TidemillError as error:
+    ...         error.operator, error.column, error.row
+    ("Input 'x'", 'i', ('b', '2'))
+    """
+
+    operator: str | None = None
+    site: Site | None = None
+    column: str | None = None
+    row: Any = None
+    time: Any = None
+
+    def about(self, **data: Any) -> Self:
+        """Return this error with what is known of where it comes from; what it says already stays."""
+        for name, value in data.items():
+            if getattr(self, name) is None:
+                setattr(self, name, value)
+        return self
 
 
 class GraphError(TidemillError):
@@ -45,7 +72,7 @@ class GraphError(TidemillError):
 
     def __str__(self) -> str:
         text = super().__str__()
-        if not self.site.is_file or self.site.location in text:
+        if self.site is None or not self.site.is_known or self.site.location in text:
             return text
         return f"{text} ({self.site.location})"
 
@@ -63,7 +90,12 @@ class UnknownNameError(TidemillError):
 
 
 class RowError(TidemillError):
-    """Rows of the wrong arity or type, or with a null where none may be. The whole batch was refused."""
+    """Rows of the wrong arity or type, or with a null where none may be. The whole batch was refused.
+
+    ``row_index`` is the offending row's place in the batch, from 0, where there is one.
+    """
+
+    row_index: int | None = None
 
 
 class TimeError(TidemillError):

@@ -56,7 +56,7 @@ class Feed:
         if clash := [n for n in (self.op, self.time) if n in self.schema]:
             msg = f"{where}: {clash[0]!r} is a column of the input: call the feed's another name, and say op= or time="
             raise SchemaError(msg)
-        return [self._write(row, f"{where}, row {number}") for number, row in enumerate(self._rows(feed, where))]
+        return [self._write(row, number, where) for number, row in enumerate(self._rows(feed, where))]
 
     @property
     def _columns(self) -> Schema:
@@ -84,20 +84,23 @@ class Feed:
         others = [n for i, n in enumerate(columns.names[: len(self.schema)]) if i not in self.key]
         return {**dict.fromkeys(others), **values} if deletes else row
 
-    def _write(self, row: tuple[Any, ...], where: str) -> Write:
+    def _write(self, row: tuple[Any, ...], number: int, where: str) -> Write:
+        def refused(what: str, column: str) -> RowError:
+            return RowError(f"{where}, row {number}: {what}").about(row=row, row_index=number, column=column)
+
         width = len(self.schema)
         values, op, time = row[:width], row[width], row[-1] if self.time else None
         puts = OPS.get(op.lower()) if op is not None else None
         if puts is None:
-            msg = f"{where}: {op!r} is not an operation: expected insert, update or delete, or their first letters"
-            raise RowError(msg)
+            what = f"{op!r} is not an operation: expected insert, update or delete, or their first letters"
+            raise refused(what, self.op)
         for i, (value, field) in enumerate(zip(values, self.schema, strict=True)):
             if value is None and i in self.key:
-                msg = f"{where}: {op} of {values}: {field.name!r} is NULL: the key columns must have values"
-                raise RowError(msg)
+                what = f"{op} of {values}: {field.name!r} is NULL: the key columns must have values"
+                raise refused(what, field.name)
             if value is None and puts and not field.nullable:
-                msg = f"{where}: {op} of {values}: column {field} is NULL: nulls are not allowed here"
-                raise RowError(msg)
+                what = f"{op} of {values}: column {field} is NULL: nulls are not allowed here"
+                raise refused(what, field.name)
         return Write(tuple([values[i] for i in self.key]), values if puts else None, time)
 
 

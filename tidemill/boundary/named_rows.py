@@ -52,6 +52,7 @@ def values_by_name(row: Any, given: tuple[Any, ...], expected: tuple[str, ...], 
         what = "the keys are" if isinstance(row, Mapping) else f"the fields of {type(row).__name__} are"
         hint = "; rows with names go by name: tuple(row) goes by position" if isinstance(row, tuple) else ""
         msg = f"{place}: {what} {list(given)}, expected {list(expected)}: {wrong}{hint}"
-        raise RowError(msg)
+        others = [n for n in expected if n not in given]
+        raise RowError(msg).about(row=row, column=others[0] if len(others) == 1 else None)
     values = as_dict(row, given)
     return [values[name] for name in expected]

@@ -26,7 +26,7 @@ COUNT_LIMIT: Final = 2**31
 """Single diffs are at most this, so that sums and products of them cannot overflow unnoticed."""
 
 
-def checked_batch(schema: Schema, data: Any, where: str) -> Batch:
+def checked_batch(schema: Schema, data: Any, where: str, *, first: int = 0) -> Batch:
     """Return what a user handed in as a checked batch; `RowError` naming the column and row otherwise.
 
     Takes iterables of rows (see `checked_rows`), files, Arrow tables, pandas and Polars frames, DuckDB results, Spark
@@ -35,7 +35,7 @@ def checked_batch(schema: Schema, data: Any, where: str) -> Batch:
     if isinstance(data, Source):
         return data.read(schema, where)
     table = as_table(schema, data, where)
-    return checked_rows(schema, data, where) if table is None else checked_table(schema, table, where)
+    return checked_rows(schema, data, where, first=first) if table is None else checked_table(schema, table, where)
 
 
 def listed_rows(rows: Any, where: str) -> list[Any]:
@@ -47,8 +47,8 @@ def listed_rows(rows: Any, where: str) -> list[Any]:
     return rows if isinstance(rows, list) else list(rows)
 
 
-def checked_rows(schema: Schema, rows: Iterable[Any], where: str) -> list[tuple[Any, ...]]:
-    """Return rows as tuples of canonical values of the schema's types.
+def checked_rows(schema: Schema, rows: Iterable[Any], where: str, *, first: int = 0) -> list[tuple[Any, ...]]:
+    """Return rows as tuples of canonical values of the schema's types. The first has this number in errors.
 
     Tuples and lists go by position. Whatever has names goes by name: dicts, named tuples, PySpark's rows, dataclasses.
 
@@ -57,15 +57,18 @@ def checked_rows(schema: Schema, rows: Iterable[Any], where: str) -> list[tuple[
     """
     names = schema.names
     checks = [check_of(f.dtype) for f in schema]
-    fields = schema.fields
+    fields, width = schema.fields, len(names)
     checked = []
-    for number, row in enumerate(listed_rows(rows, where)):
-        values = _values(row, names, number, where)
+    for number, row in enumerate(listed_rows(rows, where), first):
         try:
+            values = row if type(row) is tuple and len(row) == width else _values(row, names, number, where)
             checked.append(tuple([checked_value(f, c, v) for f, c, v in zip(fields, checks, values, strict=True)]))
         except BadValueError as bad:
             msg = f"{where}, row {number} {row!r}: column {bad}"
-            raise RowError(msg) from None
+            raise RowError(msg).about(row=row, row_index=number, column=bad.column) from None
+        except RowError as error:
+            error.about(row=row, row_index=number)
+            raise
     return checked
 
 
@@ -87,7 +90,7 @@ def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 
 def _values(row: Any, names: tuple[str, ...], number: int, where: str) -> Iterable[Any]:
-    given = None if type(row) is tuple else field_names(row)
+    given = field_names(row)
     if given is not None:
         return values_by_name(row, given, names, f"{where}, row {number}")
     if not isinstance(row, (tuple, list)):

@@ -12,7 +12,7 @@ import datetime as dt
 import difflib
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +24,7 @@ from tidemill.errors import RowError
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import DType, is_arrow_list
 
-__all__ = ["Source", "as_table", "checked_table", "first_failing", "mismatch"]
+__all__ = ["Source", "as_table", "checked_table", "first_failing", "mismatch", "python_value"]
 
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
@@ -68,8 +68,31 @@ def checked_table(schema: Schema, table: pa.Table, where: str) -> pa.Table:
     if wrong := mismatch(table.column_names, schema.names):
         msg = f"{where}: the table has columns {table.column_names}, expected {list(schema.names)}: {wrong}"
         raise RowError(msg)
-    columns = [_checked_column(f, table.column(f.name), where) for f in schema]
+    try:
+        columns = [_checked_column(f, table.column(f.name), where) for f in schema]
+    except RowError as error:
+        row = error.row_index
+        error.about(row=None if row is None else _row(table, schema.names, row))
+        raise
     return pa.Table.from_arrays(columns, names=list(schema.names))
+
+
+def _row(table: pa.Table, names: Sequence[str], row: int) -> tuple[Any, ...]:
+    return tuple([python_value(table.column(n)[row]) for n in names])
+
+
+def python_value(scalar: Any) -> Any:
+    """Return an Arrow value as Python's; where that has none, text that is none as bytes, times as numbers.
+
+    >>> python_value(pa.scalar(2**62, pa.timestamp("us")))
+    4611686018427387904
+    """
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        if is_arrow_list(scalar.type):
+            return [python_value(v) for v in scalar.values]
+        return scalar.as_buffer().to_pybytes() if hasattr(scalar, "as_buffer") else scalar.value
 
 
 def mismatch(given: list[str], expected: tuple[str, ...], *, more: bool = False) -> str:
@@ -117,7 +140,12 @@ def _as_table(schema: Schema, data: Any, where: str) -> pa.Table | None:
 def _from_pandas(schema: Schema, frame: Any, where: str) -> pa.Table:
     """Return a frame's columns without its index. What pandas calls missing is NULL, NaN in a NumPy column with it."""
     names = [str(n) for n in frame.columns]
-    columns = [_pandas_column(schema, name, frame.iloc[:, i], where) for i, name in enumerate(names)]
+    try:
+        columns = [_pandas_column(schema, name, frame.iloc[:, i], where) for i, name in enumerate(names)]
+    except RowError as error:
+        row = error.row_index
+        error.about(row=None if row is None else tuple(frame.iloc[row]))
+        raise
     return pa.table(columns, names=names)
 
 
@@ -129,7 +157,7 @@ def _pandas_column(schema: Schema, name: str, series: Any, where: str) -> pa.Arr
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         if name not in schema:
             msg = f"{where}: column {name!r}: {error}"
-            raise RowError(msg) from None
+            raise RowError(msg).about(column=name) from None
     field = schema.field(name)  # a column of objects, perhaps of several types: each has to fit on its own
     check, values = check_of(field.dtype), []
     for row, value in enumerate(series):
@@ -137,7 +165,7 @@ def _pandas_column(schema: Schema, name: str, series: Any, where: str) -> pa.Arr
             values.append(checked_value(field, check, value))
         except BadValueError as bad:
             msg = f"{where}, row {row}: column {bad}"
-            raise RowError(msg) from None
+            raise RowError(msg).about(row_index=row, column=name) from None
     return pa.array(values, field.dtype.arrow)
 
 
@@ -148,19 +176,19 @@ def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.Arr
     if not _widens(column.type, field.dtype):
         hint = _hint_for(column.type, field.dtype)
         msg = f"{where}: column {field.name!r} has Arrow type {column.type}, expected {field.dtype.arrow}; {hint}"
-        raise RowError(msg)
+        raise RowError(msg).about(column=field.name)
     try:
         array = _one(_converted(column, field.dtype))
     except pa.ArrowException as error:
         row = first_failing(column, lambda c: _converted(c, field.dtype))
         why = str(error).rpartition("Invalid: ")[2]
         msg = f"{where}{'' if row is None else f', row {row}'}: column {field}: {why}"
-        raise RowError(msg) from None
+        raise RowError(msg).about(row_index=row, column=field.name) from None
     if array.null_count and not field.nullable:
         row = array.is_null().to_numpy(zero_copy_only=False).argmax()
         nan = " (and what pandas calls missing is one: NaN too)" if field.dtype.name == "float64" else ""
         msg = f"{where}, row {row}: column {field} is NULL: nulls are not allowed here{nan}"
-        raise RowError(msg)
+        raise RowError(msg).about(row_index=int(row), column=field.name)
     _check_range(field, field.dtype, array, where)
     return array
 
@@ -202,7 +230,7 @@ def _check_range(field: Field, dtype: DType, array: pa.Array, where: str, rows: 
     text = numbers[at].as_py() if dtype.name == "int64" else array[at : at + 1].cast(pa.string())[0]
     row = at if rows is None else rows[at]
     msg = f"{where}, row {row}: column {field}: {text} is not a valid {dtype} here: overflow ({why})"
-    raise RowError(msg)
+    raise RowError(msg).about(row_index=int(row), column=field.name)
 
 
 def first_failing(column: pa.ChunkedArray, convert: Callable[[pa.ChunkedArray], Any]) -> int | None:

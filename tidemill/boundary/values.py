@@ -59,6 +59,10 @@ def check_of(dtype: DType) -> Check:
 class BadValueError(Exception):
     """A value that its column cannot have; the text says which column, which value and why."""
 
+    def __init__(self, column: str, text: str) -> None:
+        super().__init__(text)
+        self.column = column
+
 
 def checked_value(field: Field, check: Check, value: Any) -> Any:
     """Return a value in the canonical form of a column's type, by the check for it; `BadValueError` if it is none."""
@@ -73,13 +77,13 @@ def checked_value(field: Field, check: Check, value: Any) -> Any:
         why = "overflow" if isinstance(error, ArithmeticError) else str(error)
         msg = f"{field}: {value!r} ({type(value).__name__}) is not a valid {field.dtype}" + (f": {why}" if why else "")
         hint = _hint_for(value, field.dtype)
-        raise BadValueError(f"{msg}; {hint}" if hint else msg) from None
+        raise BadValueError(field.name, f"{msg}; {hint}" if hint else msg) from None
 
 
 def _null(field: Field) -> None:
     if not field.nullable:
         msg = f"{field} is NULL: nulls are not allowed here"
-        raise BadValueError(msg)
+        raise BadValueError(field.name, msg)
 
 
 def _is_missing(value: Any, dtype: DType) -> bool:

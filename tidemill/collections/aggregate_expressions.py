@@ -70,7 +70,7 @@ def _refuse(name: str, column: str, schema: Schema, keys: list[str]) -> None:
     if column not in schema:
         known = [*keys, *(n for n in schema.names if n not in keys)]
         msg = f"{name}: no column `{column}` in {schema}: {did_you_mean(column, known)}"
-        raise UnknownColumnError(msg)
+        raise UnknownColumnError(msg).about(column=column)
     msg = (
         f"{name}: column `{column}` is neither a key of the groups nor inside an aggregate: group by it too, or say "
         f"which of its values, as in tm.max({column!r})"

@@ -67,7 +67,7 @@ def _table(value: Any) -> str:
     """Return what a value is called if it has rows or values of its own, as DataFrames have, and collections."""
     kind = type(value)
     has_rows = any(hasattr(kind, name) for name in ("__arrow_c_stream__", "iloc", "toPandas", "select"))
-    if not has_rows and not (kind.__module__ == "numpy" and getattr(value, "shape", ())):
+    if not has_rows and not (kind.__module__ == "numpy" and getattr(value, "shape", None)):
         return ""
     return f"a {kind.__name__} (of {kind.__module__.partition('.')[0]})"
 

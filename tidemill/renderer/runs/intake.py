@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tidemill.boundary.feeds import Feed
 from tidemill.boundary.rows import COUNT_LIMIT, checked_batch, checked_rows
+from tidemill.boundary.sorting_out import RefusedRow, sorted_out
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
-from tidemill.errors import RowError, TimeError
+from tidemill.errors import RowError, TidemillError, TimeError
+from tidemill.renderer.runs.failures import of_node
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.queued import Queued
-from tidemill.renderer.runs.writes import Writes, writes_of
+from tidemill.renderer.runs.writes import Writes, checked_puts, writes_of
 
-__all__ = ["checked_change", "checked_feed", "checked_updates", "require_key", "require_order"]
+__all__ = [
+    "about", "checked_change", "checked_feed", "checked_updates", "require_key", "require_order", "sorted_out_change",
+]  # fmt: skip
 
 
 def require_key(node: Input, what: str) -> None:
@@ -39,6 +44,29 @@ def checked_change(node: Input, frontiers: Frontiers, rows: Any, time: Time, sig
     writes = writes_of(node, rows, time, sign)
     require_order(node, frontiers)
     return writes
+
+
+def sorted_out_change(
+    node: Input, frontiers: Frontiers, rows: Any, time: Time
+) -> tuple[Queued | Writes, list[RefusedRow]]:
+    """Return those rows to insert that fit, as `checked_change` does, and the others with their errors."""
+    good, refused = sorted_out(node.schema, rows, node.where, lambda part, first: checked_puts(node, part, first))
+    for _, error in refused:
+        of_node(node, error)
+    if not node.key:
+        return Queued(good, time, +1), refused
+    require_order(node, frontiers)
+    return Writes(good, [], True, time), refused
+
+
+@contextmanager
+def about(node: Input) -> Iterator[None]:
+    """Say in errors that are raised within the block that they are of an input."""
+    try:
+        yield
+    except TidemillError as error:
+        of_node(node, error)
+        raise
 
 
 def checked_feed(node: Input, frontiers: Frontiers, feed: Any, op: str, time: Any) -> Writes:

@@ -46,7 +46,7 @@ class Metrics(Sequence[OperatorMetrics]):
     ...     run.advance()
     ...     figures = run.metrics()
     >>> [(o.title, o.records_out) for o in figures]
-    [("#0 Input 'x'", 2), ('#1 Threshold', 1), ("#2 Output 'once'", 1)]
+    [("#0 Input 'x'", 1), ('#1 Threshold', 1), ("#2 Output 'once'", 1)]
     """
 
     def __init__(self, operators: Sequence[OperatorMetrics]) -> None:

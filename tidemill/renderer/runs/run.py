@@ -7,15 +7,23 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Never, ParamSpec, Self, TypeVar, final
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, Never, ParamSpec, Self, TypeVar, final, overload
 
 from tidemill.boundary.results import Rows, Updates
+from tidemill.boundary.sorting_out import RefusedRow
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.errors import EngineError, StateError, TidemillError, TimeError, UnknownNameError, did_you_mean
 from tidemill.renderer.runs.executor import DataFrames
-from tidemill.renderer.runs.intake import checked_change, checked_feed, checked_updates, require_key
+from tidemill.renderer.runs.intake import (
+    about,
+    checked_change,
+    checked_feed,
+    checked_updates,
+    require_key,
+    sorted_out_change,
+)
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.step_events import StepEvents
 from tidemill.renderer.runs.step_info import StepInfo
@@ -72,8 +80,13 @@ class Run:
 
     # -- putting in -----------------------------------------------------------------------------------------------
 
-    @_alone
-    def insert(self, name: str, rows: Any, *, time: Any = None) -> None:
+    @overload
+    def insert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["raise"] = "raise") -> None: ...
+    @overload
+    def insert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["collect"]) -> list[RefusedRow]: ...
+    def insert(
+        self, name: str, rows: Any, *, time: Any = None, on_error: Literal["raise", "collect"] = "raise"
+    ) -> list[RefusedRow] | None:
         """Add rows to an input: tuples or dicts, `read_parquet` or `read_csv`, or any table that speaks Arrow.
 
         Tuples and lists go by position. What has names goes by these, in any order: dicts, named tuples, PySpark's
@@ -86,6 +99,9 @@ class Run:
         their time closes. Refused whole, with no trace, if any row does not fit (``RowError``) or the time is final
         (``TimeError``). On an input with a key it is an upsert.
 
+        With ``on_error="collect"`` the rows that fit are taken, and the others returned, each with its ``RowError``;
+        files, and tables without the input's columns, are refused whole all the same.
+
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
         >>> flow.output("sums", flow.input("x", {"k": "string", "i": "int64"}).group_by("k").agg(total=tm.sum("i")))
@@ -94,8 +110,12 @@ class Run:
         ...     run.advance()
         ...     list(run.snapshot("sums"))
         [('a', 3)]
+        >>> with flow.start() as run:
+        ...     refused = run.insert("x", [("a", 1), ("a", "two")], on_error="collect")
+        >>> [(row, error.column) for row, error in refused]
+        [(('a', 'two'), 'i')]
         """
-        self._change(name, rows, time, +1)
+        return self._put(name, rows, time, on_error)
 
     @_alone
     def delete(self, name: str, rows: Any, *, time: Any = None) -> None:
@@ -105,12 +125,18 @@ class Run:
         """
         self._change(name, rows, time, -1)
 
-    @_alone
-    def upsert(self, name: str, rows: Any, *, time: Any = None) -> None:
+    @overload
+    def upsert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["raise"] = "raise") -> None: ...
+    @overload
+    def upsert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["collect"]) -> list[RefusedRow]: ...
+    def upsert(
+        self, name: str, rows: Any, *, time: Any = None, on_error: Literal["raise", "collect"] = "raise"
+    ) -> list[RefusedRow] | None:
         """Put rows in the place of those with the same key; the last call in an epoch wins, and of its rows the last.
 
         The rows of a table are as many writes in their order. The current rows are held as an arrangement; cost: that
-        of the rows given, not of those held. Refused whole, as by `insert`, and where a key has a NULL in it.
+        of the rows given, not of those held. Refused whole, as by `insert`, and where a key has a NULL in it; with
+        ``on_error="collect"`` as by `insert` too.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -122,8 +148,7 @@ class Run:
         ...     list(run.snapshot("prices"))
         [('milk', 1), ('tea', 4)]
         """
-        require_key(self._input(name), "upsert")
-        self._change(name, rows, time, +1)
+        return self._put(name, rows, time, on_error, by_key=True)
 
     @_alone
     def apply(self, name: str, feed: Any, *, op: str = "op", time: Any = None) -> None:
@@ -147,7 +172,8 @@ class Run:
         [('tea', 4)]
         """
         node = self._input(name)
-        self._stepper.queue(node, checked_feed(node, self._frontiers, feed, op, time))
+        with about(node):
+            self._stepper.queue(node, checked_feed(node, self._frontiers, feed, op, time))
 
     @_alone
     def update(self, name: str, updates: Iterable[Any]) -> None:
@@ -165,7 +191,8 @@ class Run:
         [((7,), 0, 2), ((7,), 3, -1)]
         """
         node = self._input(name)
-        self._stepper.queue(node, checked_updates(node, self._frontiers, updates))
+        with about(node):
+            self._stepper.queue(node, checked_updates(node, self._frontiers, updates))
 
     @_alone
     def deliver(self, source: str, batch: int, put: Callable[[Self], object], *, advance_to: Any = None) -> bool:
@@ -505,14 +532,35 @@ class Run:
 
     # -- how it is done -----------------------------------------------------------------------------------------------
 
+    @_alone
+    def _put(self, name: str, rows: Any, time: Any, on_error: str, *, by_key: bool = False) -> list[RefusedRow] | None:
+        if by_key:
+            require_key(self._input(name), "upsert")
+        if on_error == "raise":
+            self._change(name, rows, time, +1)
+            return None
+        node = self._input(name)
+        if on_error != "collect":
+            msg = f"on_error={on_error!r}: expected 'raise', or 'collect' to take the rows that fit and get the others"
+            raise TidemillError(msg)
+        if self._dataframes is not None and self._dataframes.reads(rows):
+            msg = "on_error='collect' is not for DataFrames of Spark, which are refused whole: insert df.toArrow()"
+            raise EngineError(msg)
+        with about(node):
+            at = self._frontiers.open_time(node, time)
+            change, refused = sorted_out_change(node, self._frontiers, rows, at)
+            self._stepper.queue(node, change)
+        return refused
+
     def _change(self, name: str, rows: Any, time: Any, sign: int) -> None:
         node = self._input(name)
-        at = self._frontiers.open_time(node, time)
-        if self._dataframes is not None and self._dataframes.reads(rows):
-            change = self._dataframes.read(node, rows, at, sign)
-        else:
-            change = checked_change(node, self._frontiers, rows, at, sign)
-        self._stepper.queue(node, change)
+        with about(node):
+            at = self._frontiers.open_time(node, time)
+            if self._dataframes is not None and self._dataframes.reads(rows):
+                change = self._dataframes.read(node, rows, at, sign)
+            else:
+                change = checked_change(node, self._frontiers, rows, at, sign)
+            self._stepper.queue(node, change)
 
     def _input(self, name: str) -> Input:
         if name in self._inputs:

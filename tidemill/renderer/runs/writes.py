@@ -16,7 +16,7 @@ from tidemill.dataflow.nodes import Input
 from tidemill.errors import RowError
 from tidemill.expressions.schema import Schema
 
-__all__ = ["Writes", "keys_of", "writes_of"]
+__all__ = ["Writes", "checked_puts", "keys_of", "writes_of"]
 
 Row = tuple[Any, ...]
 
@@ -58,12 +58,18 @@ def keys_of(node: Input) -> Schema:
 def writes_of(node: Input, rows: Any, time: Time, sign: int) -> Writes:
     """Return the writes that put rows, or with a negative sign delete by key; ``RowError`` if any row does not fit."""
     if sign > 0:
-        batch = checked_batch(node.schema, rows, node.where)
-        _check_keys(node, batch, node.key)
-        return Writes(batch, [], True, time)
+        return Writes(checked_puts(node, rows), [], True, time)
     deleted = _deleted(node, rows)
     _check_keys(node, deleted, tuple(range(len(node.key))))
     return Writes([], deleted, False, time)
+
+
+def checked_puts(node: Input, rows: Any, first: int = 0) -> Batch:
+    """Return rows to put into an input, checked, and their keys where it has one; the first has a number in errors."""
+    batch = checked_batch(node.schema, rows, node.where, first=first)
+    if node.key:
+        _check_keys(node, batch, node.key, first=first)
+    return batch
 
 
 def _deleted(node: Input, rows: Any) -> Batch:
@@ -90,14 +96,13 @@ def _is_key(row: Any, keys: Schema) -> bool:
     return isinstance(row, (tuple, list)) and len(row) == len(keys)
 
 
-def _check_keys(node: Input, batch: Batch, places: tuple[int, ...]) -> None:
-    """Refuse keys with a NULL; ``places`` are those of the key's columns in the batch."""
+def _check_keys(node: Input, batch: Batch, places: tuple[int, ...], *, first: int = 0) -> None:
+    """Refuse keys with a NULL; ``places`` are those of the key's columns in the batch, whose first row has a number."""
     if isinstance(batch, list):
-        for bad in batch:
-            if None in [bad[i] for i in places]:
-                break
-        else:
+        wrong = [n for n, row in enumerate(batch) if None in [row[i] for i in places]]
+        if not wrong:
             return
+        at, bad = wrong[0], batch[wrong[0]]
     else:
         columns = [batch.column(i) for i in places if batch.column(i).null_count]
         if not columns:
@@ -106,4 +111,4 @@ def _check_keys(node: Input, batch: Batch, places: tuple[int, ...]) -> None:
         (bad,) = python_rows(batch.slice(at, 1))
     key = tuple([bad[i] for i in places])
     msg = f"{node.where}: key {key} has a NULL in it: the key columns must have values"
-    raise RowError(msg)
+    raise RowError(msg).about(row=bad, row_index=first + at)
