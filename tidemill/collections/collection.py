@@ -80,10 +80,12 @@ class Collection:
     def __dir__(self) -> list[str]:
         return [n for n in super().__dir__() if n not in BETWEEN_LAYERS]
 
-    def __getattr__(self, name: str) -> Never:
-        if name.startswith("_"):  # what others look for, and what is not there yet
-            raise AttributeError(name)
-        raise missing_attribute(self, name, self.schema.names)
+    if not TYPE_CHECKING:  # which know what there is
+
+        def __getattr__(self, name: str) -> Never:
+            if name.startswith("_"):  # what others look for, and what is not there yet
+                raise AttributeError(name)
+            raise missing_attribute(self, name, self.schema.names)
 
     # -- linear operators: row by row, at the row's own time, counts kept -------------------------------------------
 

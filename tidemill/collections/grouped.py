@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Never
+from typing import TYPE_CHECKING, Any, Final, Never
 
 from tidemill.collections.aggregate_expressions import aggregate_expressions
 from tidemill.collections.collection import Collection
@@ -54,13 +54,15 @@ class Grouped:
         )
         return f"Grouped({self._collection!r} by {', '.join(keys) or 'nothing'})"
 
-    def __getattr__(self, name: str) -> Never:
-        if name.startswith("_"):  # what others look for, and what is not there yet
-            raise AttributeError(name)
-        if name in _AGGREGATES:
-            msg = f"Grouped has no {name!r}: here it is agg(n=tm.{_AGGREGATES[name]})"
-            raise AttributeError(msg)
-        raise missing_attribute(self, name)
+    if not TYPE_CHECKING:  # which know what there is
+
+        def __getattr__(self, name: str) -> Never:
+            if name.startswith("_"):  # what others look for, and what is not there yet
+                raise AttributeError(name)
+            if name in _AGGREGATES:
+                msg = f"Grouped has no {name!r}: here it is agg(n=tm.{_AGGREGATES[name]})"
+                raise AttributeError(msg)
+            raise missing_attribute(self, name)
 
     def agg(self, *unnamed: Any, **aggregates: Any) -> Collection:
         """Return for each group one row: the keys, then the aggregates, by name.

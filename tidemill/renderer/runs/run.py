@@ -16,14 +16,7 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.errors import EngineError, StateError, TidemillError, TimeError, UnknownNameError, did_you_mean
 from tidemill.renderer.runs.executor import DataFrames
-from tidemill.renderer.runs.intake import (
-    about,
-    checked_change,
-    checked_feed,
-    checked_updates,
-    require_key,
-    sorted_out_change,
-)
+from tidemill.renderer.runs.intake import Intake, OnError, require_key
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.step_events import StepEvents
 from tidemill.renderer.runs.step_info import StepInfo
@@ -76,6 +69,7 @@ class Run:
         self._stepper = stepper
         self._frontiers = stepper.frontiers
         self._dataframes = dataframes
+        self._intake = Intake(stepper, dataframes)
         self._inputs, self._outputs = self.graph.inputs, self.graph.outputs
 
     # -- putting in -----------------------------------------------------------------------------------------------
@@ -84,9 +78,7 @@ class Run:
     def insert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["raise"] = "raise") -> None: ...
     @overload
     def insert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["collect"]) -> list[RefusedRow]: ...
-    def insert(
-        self, name: str, rows: Any, *, time: Any = None, on_error: Literal["raise", "collect"] = "raise"
-    ) -> list[RefusedRow] | None:
+    def insert(self, name: str, rows: Any, *, time: Any = None, on_error: OnError = "raise") -> list[RefusedRow] | None:
         """Add rows to an input: tuples or dicts, `read_parquet` or `read_csv`, or any table that speaks Arrow.
 
         Tuples and lists go by position. What has names goes by these, in any order: dicts, named tuples, PySpark's
@@ -123,15 +115,13 @@ class Run:
 
         Whether the rows are there is checked for unique inputs only: in others counts may become negative.
         """
-        self._change(name, rows, time, -1)
+        self._intake.change(self._input(name), rows, time, -1)
 
     @overload
     def upsert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["raise"] = "raise") -> None: ...
     @overload
     def upsert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["collect"]) -> list[RefusedRow]: ...
-    def upsert(
-        self, name: str, rows: Any, *, time: Any = None, on_error: Literal["raise", "collect"] = "raise"
-    ) -> list[RefusedRow] | None:
+    def upsert(self, name: str, rows: Any, *, time: Any = None, on_error: OnError = "raise") -> list[RefusedRow] | None:
         """Put rows in the place of those with the same key; the last call in an epoch wins, and of its rows the last.
 
         The rows of a table are as many writes in their order. The current rows are held as an arrangement; cost: that
@@ -148,7 +138,7 @@ class Run:
         ...     list(run.snapshot("prices"))
         [('milk', 1), ('tea', 4)]
         """
-        return self._put(name, rows, time, on_error, by_key=True)
+        return self._upsert(name, rows, time, on_error)
 
     @_alone
     def apply(self, name: str, feed: Any, *, op: str = "op", time: Any = None) -> None:
@@ -171,9 +161,7 @@ class Run:
         ...     list(run.snapshot("prices"))
         [('tea', 4)]
         """
-        node = self._input(name)
-        with about(node):
-            self._stepper.queue(node, checked_feed(node, self._frontiers, feed, op, time))
+        self._intake.feed(self._input(name), feed, op, time)
 
     @_alone
     def update(self, name: str, updates: Iterable[Any]) -> None:
@@ -190,9 +178,7 @@ class Run:
         ...     list(run.changes("x"))
         [((7,), 0, 2), ((7,), 3, -1)]
         """
-        node = self._input(name)
-        with about(node):
-            self._stepper.queue(node, checked_updates(node, self._frontiers, updates))
+        self._intake.updates(self._input(name), updates)
 
     @_alone
     def deliver(self, source: str, batch: int, put: Callable[[Self], object], *, advance_to: Any = None) -> bool:
@@ -533,34 +519,14 @@ class Run:
     # -- how it is done -----------------------------------------------------------------------------------------------
 
     @_alone
-    def _put(self, name: str, rows: Any, time: Any, on_error: str, *, by_key: bool = False) -> list[RefusedRow] | None:
-        if by_key:
-            require_key(self._input(name), "upsert")
-        if on_error == "raise":
-            self._change(name, rows, time, +1)
-            return None
-        node = self._input(name)
-        if on_error != "collect":
-            msg = f"on_error={on_error!r}: expected 'raise', or 'collect' to take the rows that fit and get the others"
-            raise TidemillError(msg)
-        if self._dataframes is not None and self._dataframes.reads(rows):
-            msg = "on_error='collect' is not for DataFrames of Spark, which are refused whole: insert df.toArrow()"
-            raise EngineError(msg)
-        with about(node):
-            at = self._frontiers.open_time(node, time)
-            change, refused = sorted_out_change(node, self._frontiers, rows, at)
-            self._stepper.queue(node, change)
-        return refused
+    def _put(self, name: str, rows: Any, time: Any, on_error: OnError) -> list[RefusedRow] | None:
+        return self._intake.put(self._input(name), rows, time, on_error)
 
-    def _change(self, name: str, rows: Any, time: Any, sign: int) -> None:
+    @_alone
+    def _upsert(self, name: str, rows: Any, time: Any, on_error: OnError) -> list[RefusedRow] | None:
         node = self._input(name)
-        with about(node):
-            at = self._frontiers.open_time(node, time)
-            if self._dataframes is not None and self._dataframes.reads(rows):
-                change = self._dataframes.read(node, rows, at, sign)
-            else:
-                change = checked_change(node, self._frontiers, rows, at, sign)
-            self._stepper.queue(node, change)
+        require_key(node, "upsert")
+        return self._intake.put(node, rows, time, on_error)
 
     def _input(self, name: str) -> Input:
         if name in self._inputs:
