@@ -28,6 +28,7 @@ from tidemill.errors import (
     UserFunctionError,
 )
 from tidemill.renderer.spark.failures import TaskError, decoded_error, with_encoded_errors
+from tidemill.renderer.spark.row_tasks import row_task
 from tidemill.site import Site
 
 
@@ -195,6 +196,28 @@ def test_errors_from_executors_keep_their_data():
     assert str(again) == str(made)
     names = ("operator", "site", "column", "row", "time", "row_index")
     assert [getattr(again, n) for n in names] == [getattr(made, n) for n in names]
+
+
+TASKS = {
+    "an expression": (lambda x: x.select("k", q="k DIV v"), ("Map 'map'", "q", (2, 0), (5, 6))),
+    "a filter": (lambda x: x.filter("k DIV v > 1"), ("Filter 'filter'", None, (2, 0), (5, 6))),
+    "map_rows": (lambda x: x.filter("v = 0").map_rows(raising, KV), ("map_rows", None, (1, 1), (0, 1))),
+}
+
+
+@pytest.mark.parametrize("case", TASKS)
+def test_errors_of_what_executors_run(case):
+    """The task of Spark's executors, run here."""
+    build, data = TASKS[case]
+    node = build(new_flow(2).input("x", KV)).node
+    columns = {"c0": [1, 2], "c1": [1, 0], "t0": [0, 5], "t1": [1, 6], "diff": [1, 1]}
+    with pytest.raises(TaskError) as raised:
+        list(with_encoded_errors(row_task(node, 2))(iter([pa.RecordBatch.from_pydict(columns)])))
+    error = decoded_error(raised.value)
+    assert error is not None
+    assert (error.operator, error.column, error.row, error.time) == data
+    assert error.site is not None
+    assert error.site.file == __file__
 
 
 # -- collecting what does not fit -----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidemill.boundary.rows import python_rows
 from tidemill.dataflow.lattice import shown
 from tidemill.dataflow.nodes import Filter, FlatMap, Input, Inspect, Map, Node, Retime
-from tidemill.errors import ExpressionError
+from tidemill.errors import ExpressionError, UserFunctionError
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.table_functions import TableCall
 from tidemill.expressions.types import FLOAT64
@@ -90,7 +90,7 @@ def _filter(node: Filter, users: int) -> Callable[[pa.RecordBatch], pa.RecordBat
 
 
 @_WORK(FlatMap)
-def _flat_map(node: FlatMap, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+def _flat_map(node: FlatMap, users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     width, schema = len(node.inputs[0].schema), node.schema
     if isinstance(node.function, TableCall):
         call = node.function
@@ -104,7 +104,13 @@ def _flat_map(node: FlatMap, _users: int) -> Callable[[pa.RecordBatch], pa.Recor
         return apply_table
 
     def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
-        found = [functions.mapped_rows(node, row) for row in _rows(batch, width)]
+        found = []
+        for at, row in enumerate(_rows(batch, width)):
+            try:
+                found.append(functions.mapped_rows(node, row))
+            except UserFunctionError as error:
+                error.about(time=_user_time(batch, at, width, users))
+                raise
         owner = pa.array(np.arange(len(found)).repeat([len(rows) for rows in found]))
         made = [row for rows in found for row in rows]
         columns = zip(*made, strict=True) if made else [()] * len(schema)
@@ -166,5 +172,10 @@ def _failed(
 ) -> ExpressionError:
     at, width = error.row_index or 0, len(node.inputs[0].schema)
     (row,) = _rows(batch.slice(at, 1), width)
-    time = shown(tuple([c[at].as_py() for c in batch.columns[width : width + users]]))
+    time = _user_time(batch, at, width, users)
     return failures.expression_failed(node, row, error, column=column, time=time)
+
+
+def _user_time(batch: pa.RecordBatch, at: int, width: int, users: int) -> Any:
+    """Return the user time of an update, as users write it."""
+    return shown(tuple([c[at].as_py() for c in batch.columns[width : width + users]]))
