@@ -255,6 +255,14 @@ def test_who_inserted_may_change_its_memory(engine):
         assert sum(i for (i,) in run.snapshot("x")) == 4950
 
 
+@pytest.mark.parametrize("make", [pa.Table.to_pylist, pa.Table.to_pandas, pl.from_arrow, Stream, lambda t: t])
+def test_constants_are_of_tables_too(engine, make):
+    flow = tm.Dataflow()
+    flow.output("x", flow.constant({"a": "int64", "b": "string"}, make(ONE)))
+    with start(flow, engine) as run:
+        assert list(run.snapshot("x")) == [(1, "x"), (2, None)]
+
+
 def test_a_refused_table_leaves_no_trace(engine):
     flow = tm.Dataflow()
     flow.output("x", flow.input("x", {"i": "int64 not null", "s": "string"}))

@@ -295,6 +295,14 @@ def test_upserts_that_fit_are_taken(run):
     assert sorted(run.snapshot("keyed")) == [(1, 3), (2, 2)]
 
 
+@pytest.mark.parametrize("make", [pa.Table.from_pydict, pl.DataFrame, pd.DataFrame], ids=["Arrow", "Polars", "pandas"])
+def test_upserts_of_tables_that_fit_are_taken(run, make):
+    ((row, error),) = run.upsert("keyed", make({"k": [1, None, 4], "v": [1, 2, 3]}), on_error="collect")
+    assert (row, error.row_index) == ({"k": None, "v": 2}, 1)
+    run.advance()
+    assert sorted(run.snapshot("keyed")) == [(1, 1), (4, 3)]
+
+
 def test_what_is_refused_whole_all_the_same(run):
     for rows in (pa.table({"k": [1]}), "rows", 7, {"k": 1}, tm.read_csv("nowhere.csv")):
         with pytest.raises(RowError):

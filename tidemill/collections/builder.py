@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from tidemill.boundary.rows import checked_rows
+from tidemill.boundary.rows import checked_batch, python_rows
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Arrange, Enter, Input, Node, Output
 from tidemill.dataflow.scopes import Scope
 from tidemill.errors import GraphError, SchemaError
+from tidemill.expressions.literals import table_called
 from tidemill.expressions.schema import Field, Schema, SchemaLike
 from tidemill.expressions.types import FLOAT64
 
@@ -72,15 +73,17 @@ class Builder:
         )
         return self.collection(node)
 
-    def constant(self, schema: SchemaLike, rows: Iterable[Any]) -> Collection:
+    def constant(self, schema: SchemaLike, rows: Any) -> Collection:
         """Return a collection of these rows, there from the least time on and never changing.
+
+        Rows are whatever ``run.insert`` takes: tuples, rows whose values have names, tables.
 
         >>> import tidemill as tm
         >>> tm.Dataflow().constant({"airport": "string"}, [("JFK",), ("LGA",)])
         Collection(airport: string)
         """
         made = Schema.of(schema)
-        checked = tuple(checked_rows(made, rows, "constant"))
+        checked = tuple(python_rows(checked_batch(made, rows, "constant")))
         return self.collection(self.graph.add(Input, scope=self.graph.root, name="constant", schema=made, rows=checked))
 
     def output(self, name: str, collection: Collection, *, changes: bool | int = True) -> None:
@@ -134,7 +137,9 @@ class Builder:
         from tidemill.collections.collection import Collection  # noqa: PLC0415 - a collection stands on its builder
 
         if not isinstance(collection, Collection):
-            msg = f"{what}: {collection!r} is not a collection of this dataflow"
+            table = table_called(collection)
+            hint = "; put its rows in by flow.input(...) or flow.constant(...), and use that" if table else ""
+            msg = f"{what}: {table or repr(collection)} is not a collection of this dataflow{hint}"
             raise GraphError(msg)
         if collection.builder is not self:
             msg = (

@@ -186,8 +186,9 @@ class Collection:
     def map_rows(self, function: Callable[[Any], Any], schema: SchemaLike) -> Collection:
         """Return one row for each row: what a Python function makes of it.
 
-        The function gets a named tuple and returns a tuple of the declared schema. It must be pure: to retract a
-        row it is called again. If it raises, or returns what does not fit, the step fails with ``UserFunctionError``.
+        The function gets a named tuple and returns a tuple of the declared schema; what has names, as a dict or the
+        named tuple itself, goes by these. It must be pure: to retract a row it is called again. If it raises, or
+        returns what does not fit, the step fails with ``UserFunctionError``.
         Cost: a Python call for each update; `select` computes whole columns.
 
         >>> import tidemill as tm
