@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import attrs
 import pytest
-from running import start
-from tables import read_back
+from hypothesis import given
+from hypothesis import strategies as st
+from running import examples, start
+from tables import batches, read_back
 
 import tidemill as tm
 from tidemill.errors import RowError, UserFunctionError
@@ -252,3 +254,21 @@ def test_a_function_that_returns_rows_of_other_names(engine):
         run.insert("x", GOOD)
         with pytest.raises(UserFunctionError, match="fields of Row are .*'by' is missing: add it; 'of' is missing"):
             run.advance()
+
+
+@examples(15)
+@given(batches(), st.randoms(use_true_random=False))
+def test_the_order_of_names_changes_nothing(batch, dice):
+    schema, rows = batch
+    order = list(schema.names)
+    dice.shuffle(order)
+    places = [schema.index(name) for name in order]
+    fields = named("Row", [f"f{i}" for i in range(len(order))])
+    fields.__columns__ = tuple(order)  # names that Python would not allow
+    moved = [[row[i] for i in places] for row in rows]
+    for given_rows in (
+        [dict(zip(order, row, strict=True)) for row in moved],
+        [fields(*row) for row in moved],
+        [pyspark_sql.types._create_row(order, row) for row in moved],
+    ):
+        assert repr(read_back(schema, given_rows)) == repr(rows)
