@@ -84,6 +84,9 @@ BUILDING = {
     "an array": (lambda c: tm.col("f") + np.array([1]), SchemaError, "a ndarray (of numpy) stands where"),
     "an Arrow table": (lambda c: c.select(x=pa.table({"a": [1]})), SchemaError, "a Table (of pyarrow) stands where"),
     "a collection": (lambda c: c.filter(c), SchemaError, "a Collection (of tidemill) stands where an expression"),
+    "a DataFrame as an aggregate": (
+        lambda c: c.agg(n=pd.DataFrame({"a": [1]})), SchemaError, "a DataFrame (of pandas) stands where an expression is",
+    ),
     "a DataFrame in a join": (
         lambda c: c.join(pd.DataFrame({"k": ["a"]}), on="k"), GraphError,
         "join: a DataFrame (of pandas) is not a collection of this dataflow; put its rows in by flow.input(...) or flow.",
