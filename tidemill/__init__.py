@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING
 from tidemill import errors, testing
 from tidemill.boundary.files import read_csv, read_parquet
 from tidemill.boundary.results import Rows, Updates
+from tidemill.boundary.sorting_out import RefusedRow
 from tidemill.collections.collection import Collection
+from tidemill.collections.grouped import Grouped
+from tidemill.collections.recursion import LetRec
 from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import TidemillError
 from tidemill.expressions.aggregate_functions import (
@@ -132,6 +135,7 @@ from tidemill.expressions.windows.specification import Window
 from tidemill.flow import Dataflow, load, local_spark, render
 from tidemill.renderer.engines import Embedded
 from tidemill.renderer.reference import Reference
+from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.step_info import StepInfo
 from tidemill.renderer.spark.live import Spark
@@ -146,7 +150,11 @@ __all__ = [
     "Dataflow",
     "Embedded",
     "Field",
+    "Grouped",
+    "LetRec",
+    "Metrics",
     "Reference",
+    "RefusedRow",
     "Rows",
     "Run",
     "Schema",
@@ -271,5 +279,11 @@ __all__ = [
     "year",
 ]  # fmt: skip
 
+_NAMED_AS_BUILTINS = ("abs", "ascii", "chr", "list", "max", "min", "round", "sum")
+
 if TYPE_CHECKING:  # public too, as type checkers have to know; but `from tidemill import *` must not shadow builtins
     __all__ += ["abs", "ascii", "chr", "list", "max", "min", "round", "sum"]
+
+
+def __dir__() -> tuple[str, ...]:  # what completion offers: none of the packages beneath
+    return (*__all__, *_NAMED_AS_BUILTINS, "__version__")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from tidemill.site import Site
 
@@ -18,6 +18,7 @@ __all__ = [
     "GraphError",
     "IterationLimitError",
     "NegativeCountError",
+    "NegativeCountWarning",
     "ReentrantUseError",
     "RowError",
     "SchemaError",
@@ -32,7 +33,34 @@ __all__ = [
 
 
 class TidemillError(Exception):
-    """The root of everything that tidemill raises on purpose."""
+    """The root of everything that tidemill raises on purpose.
+
+    What the text says is there as data too, where it applies, else None: ``operator`` with its kind and name, ``site``,
+    the user's line it is of, ``column``, ``row`` (for an error of a group its key) and ``time``, as users write it.
+
+    >>> import tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> flow.output("x", flow.input("x", {"s": "string", "i": "int64"}))
+    >>> with flow.start() as run:
+    ...     try:
+    ...         run.insert("x", [("a", 1), ("b", "2")])
+    ...     except TidemillError as error:
+    ...         error.operator, error.column, error.row
+    ("Input 'x'", 'i', ('b', '2'))
+    """
+
+    operator: str | None = None
+    site: Site | None = None
+    column: str | None = None
+    row: Any = None
+    time: Any = None
+
+    def about(self, **data: Any) -> Self:
+        """Return this error with what is known of where it comes from; what it says already stays."""
+        for name, value in data.items():
+            if getattr(self, name) is None:
+                setattr(self, name, value)
+        return self
 
 
 class GraphError(TidemillError):
@@ -44,7 +72,7 @@ class GraphError(TidemillError):
 
     def __str__(self) -> str:
         text = super().__str__()
-        if not self.site.is_file or self.site.location in text:
+        if self.site is None or not self.site.is_known or self.site.location in text:
             return text
         return f"{text} ({self.site.location})"
 
@@ -62,7 +90,12 @@ class UnknownNameError(TidemillError):
 
 
 class RowError(TidemillError):
-    """Rows of the wrong arity or type, or with a null where none may be. The whole batch was refused."""
+    """Rows of the wrong arity or type, or with a null where none may be. The whole batch was refused.
+
+    ``row_index`` is the offending row's place in the batch, from 0, where there is one.
+    """
+
+    row_index: int | None = None
 
 
 class TimeError(TidemillError):
@@ -91,6 +124,10 @@ class StepError(TidemillError):
 
 class NegativeCountError(StepError):
     """A row whose count is negative (or above 1 for a unique input) where that has no meaning."""
+
+
+class NegativeCountWarning(UserWarning):
+    """Rows whose count is negative, as that of one deleted and never inserted, are left out of what is read."""
 
 
 class CountOverflowError(StepError):
@@ -130,10 +167,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     >>> did_you_mean("orign", ["origin", "dest"])
     "did you mean 'origin'?"
+    >>> did_you_mean("ORIGIN", ["origin", "dest"])
+    "did you mean 'origin'? Upper and lower case are different here"
     >>> did_you_mean("x", ["a", "b"])
     "there are: 'a', 'b'"
     """
     names = list(known)
+    by_case = [n for n in names if n.lower() == str(name).lower() and n != name]
+    if by_case:
+        return f"did you mean {by_case[0]!r}? Upper and lower case are different here"
     near = difflib.get_close_matches(str(name), names, n=3)
     if near:
         return "did you mean " + " or ".join(repr(n) for n in near) + "?"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tidemill.algorithms.lowering  # noqa: F401 - lowerings put themselves into the table of the pass
 from tidemill.collections.builder import Builder
@@ -60,9 +60,9 @@ class Dataflow(Builder):
         if not isinstance(keep, int) or isinstance(keep, bool) or keep < 0:
             msg = f"keep={keep!r}: expected a number of times, 0 or more"
             raise TimeError(msg)
+        used = _engine(engine)
         self.graph.freeze()
-        plan = GraphPlan.of(self.graph, None if passes is True else passes)
-        return (Embedded() if engine is None else engine).start(plan, keep)
+        return used.start(GraphPlan.of(self.graph, None if passes is True else passes), keep)
 
     def explain(self, *, passes: Passes | None = None, spark: SparkSession | None = None) -> str:
         """Return the graph as text: a line an operator, with what it reads, its schema and the user's line.
@@ -111,7 +111,28 @@ class Dataflow(Builder):
         return self.graph.digraph.copy()
 
     def __repr__(self) -> str:
-        return self.explain()
+        graph = self.graph
+        lines = [f"Dataflow({self.name!r}), times ({', '.join(graph.coordinates)}), {len(graph.nodes)} operators"]
+        for kind, nodes in (("input", graph.inputs), ("output", graph.outputs)):
+            lines += [f"  {kind} {name!r} {node.schema}" for name, node in nodes.items()]
+        return "\n".join(lines)
+
+
+def _engine(given: Any) -> Engine:
+    """Return the engine given, or that for None; `EngineError` where it is none."""
+    if given is None:
+        return Embedded()
+    if not isinstance(given, type) and callable(getattr(given, "start", None)):
+        engine: Engine = given
+        return engine
+    name = given.__name__ if isinstance(given, type) else type(given).__name__
+    hint = "no engine, or tm.Embedded(...), tm.Spark(spark), tm.Reference()"
+    if isinstance(given, type) and hasattr(given, "start"):
+        hint = f"an engine made of this class, as in flow.start(tm.{name}({'spark' if name == 'Spark' else ''}))"
+    elif name == "SparkSession" or str(given).lower() == "spark":
+        hint = "tm.Spark(spark) with a session, such as tm.local_spark()"
+    msg = f"flow.start({given if isinstance(given, type) else repr(given)}): expected {hint}"
+    raise EngineError(msg)
 
 
 def load(path: str | os.PathLike[str], flow: Dataflow, *, passes: Passes | None = None) -> Run:

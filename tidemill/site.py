@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import os
 import sys
@@ -14,11 +15,13 @@ import attrs
 __all__ = ["Site"]
 
 _PACKAGE: Final = f"{Path(__file__).absolute().parents[0]}{os.sep}"
+_BLOCKS: Final = contextlib.__file__
+"""Through which the end of a `with` comes to us."""
 
 
 @attrs.frozen
 class Site:
-    """A file and a line of the user's."""
+    """A file and a line of the user's; ``In [3]`` stands for the file of a notebook's cell."""
 
     file: str
     line: int
@@ -29,7 +32,7 @@ class Site:
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect.stack() reads every source file; this is 1000x cheaper
         while frame is not None and _inside(frame.f_code.co_filename):
             frame = frame.f_back
-        return cls("<unknown>", 0) if frame is None else cls(frame.f_code.co_filename, frame.f_lineno)
+        return cls("<unknown>", 0) if frame is None else cls(_named(frame.f_code.co_filename), frame.f_lineno)
 
     @property
     def source(self) -> str:
@@ -37,18 +40,31 @@ class Site:
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
-        return f"{Path(self.file).name}:{self.line}"
+        return self.location if self.is_cell else f"{Path(self.file).name}:{self.line}"
 
     @property
-    def is_file(self) -> bool:
-        """Whether there is a file that a reader could open, rather than a prompt."""
+    def is_cell(self) -> bool:
+        """Whether this is a cell of a notebook, which stands for a file."""
+        return self.file.startswith("In [")
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a file or a cell that a reader could look at, rather than a prompt."""
         return not self.file.startswith("<")
 
     @property
     def location(self) -> str:
-        """The whole path and the line, as terminals and editors make links of it."""
-        return f"{self.file}:{self.line}"
+        """The whole path and the line, as terminals and editors make links of it; of a notebook the cell."""
+        return f"{self.file}, line {self.line}" if self.is_cell else f"{self.file}:{self.line}"
+
+
+def _named(filename: str) -> str:
+    """Return a file's name, or which cell of a notebook it is: IPython makes up a file for each."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    return f"In [{cells[filename]}]" if filename in cells else filename
 
 
 def _inside(filename: str) -> bool:
-    return filename.startswith((_PACKAGE, "<attrs generated", "<frozen"))
+    return filename.startswith((_PACKAGE, _BLOCKS, "<attrs generated", "<frozen"))

@@ -54,7 +54,7 @@ def test_copies_are_shown_as_often_as_they_are_there(run):
     assert run.snapshot("x").to_html(limit=30).count(">a</td>") == 30
     assert ">b</td>" in run.snapshot("x").to_html(limit=31)
     assert ">c</td>" not in run.snapshot("x").to_html(limit=99)
-    assert repr(run.snapshot("x")).count("\n") == 1 + 10 + 1
+    assert repr(run.snapshot("x")).count("\n") == 1 + 10 + 1 + 1
 
 
 def test_empty_results_as_html(run):

@@ -13,7 +13,7 @@ from tables import VALUES, Array, Stream, batches, read_back, table_of
 import tidemill as tm
 from tidemill.boundary.files import read_csv, read_parquet
 from tidemill.boundary.results import Rows
-from tidemill.boundary.rows import NAN
+from tidemill.boundary.values import NAN
 
 
 def dictionaries(table):
@@ -99,7 +99,12 @@ def test_pandas_out_and_in_again(batch):
     if any(v is NAN for row in given for v in row):
         schema = tm.Schema.of([(f.name, f.dtype) for f in schema])
     found = read_back(schema, given.to_pandas())
-    assert repr(found) == repr([tuple(None if v is NAN else v for v in row) for row in given])
+    assert repr(found) == repr([tuple(map(without_nan, row)) for row in given])
+
+
+def without_nan(value):
+    """NULL for NaN, in lists too."""
+    return tuple(map(without_nan, value)) if isinstance(value, tuple) else None if value is NAN else value
 
 
 @examples(15)

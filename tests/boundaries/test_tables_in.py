@@ -27,6 +27,10 @@ FITS = [
     ("int64", pa.array([1, None], pa.uint64()), [1, None]),
     ("int64", pa.array([1, -2], pa.int8()), [1, -2]),
     ("int64", pa.array([7, None], pa.decimal128(38, 0)), [7, None]),  # what DuckDB's sums of integers are
+    ("int64", pa.array([decimal.Decimal("7.0")]), [7]),
+    ("int64", pa.array([1.0, None, -0.0]), [1, None, 0]),
+    ("int64", pa.array([1.0, float("nan")], pa.float32()), [1, None]),  # NaN is a value of floats alone
+    ("int32", pa.array([1.0, 1.0]).dictionary_encode(), [1, 1]),
     ("int64", pa.array([7, 7]).dictionary_encode(), [7, 7]),
     ("int64", pa.nulls(2), [None, None]),
     ("int32", pa.array([2**31 - 1, None]), [2**31 - 1, None]),
@@ -58,9 +62,10 @@ REFUSED = [
         pa.array([1, 2, -(2**63)]),
         "row 2: column c: int64: -9223372036854775808 is not a valid int64 here: overflow",
     ),
-    ("int64", pa.array([1.0]), "column 'c' has Arrow type double, expected int64; cast it first"),
+    ("int64", pa.array([1.0, 1.5]), "row 1: column c: int64: Float value 1.500000 was truncated converting to int64"),
+    ("int64", pa.array([2.0**53 + 2]), "column c: int64: 9007199254740994.0 is beyond 2**53, where floats do not hold"),
     ("int64", pa.array([True]), "column 'c' has Arrow type bool, expected int64"),
-    ("int64", pa.array([decimal.Decimal("1.0")]), "column 'c' has Arrow type decimal128(2, 1), expected int64"),
+    ("int64", pa.array([decimal.Decimal("1.5")]), "row 0: column c: int64: Rescaling Decimal value would cause data"),
     ("int64", pa.array([[1]]), "has Arrow type list<"),
     ("int32", pa.array([0, 0, 2**31]), "row 2: column c: int32: Integer value 2147483648 not in range"),
     ("float64", pa.array([2**53 + 1]), "row 0: column c: float64: Integer value 9007199254740993 not in range"),
@@ -188,8 +193,8 @@ def test_what_pandas_calls_missing_is_null():
     ("dtype", "values", "text"),
     [
         ("int64", [1, "a"], "row 1: column c: int64: 'a' (str) is not a valid int64"),
-        ("int64", [1.5, np.nan], "column 'c' has Arrow type double, expected int64"),
-        ("int64", [2.0**53 + 2, np.nan], "column 'c' has Arrow type double, expected int64"),
+        ("int64", [1.5, np.nan], "row 0: column c: int64: Float value 1.500000 was truncated converting to int64"),
+        ("int64", [2.0**53 + 2, np.nan], "row 0: column c: int64: 9007199254740994.0 is beyond 2**53"),
         ("string", ["a", 1], "row 1: column c: string: 1 (int) is not a valid string"),
         ("int64", [1, 2**70], f"row 1: column c: int64: {2**70} (int) is not a valid int64"),
         (
@@ -248,6 +253,14 @@ def test_who_inserted_may_change_its_memory(engine):
         numbers[:] = -1
         run.advance()
         assert sum(i for (i,) in run.snapshot("x")) == 4950
+
+
+@pytest.mark.parametrize("make", [pa.Table.to_pylist, pa.Table.to_pandas, pl.from_arrow, Stream, lambda t: t])
+def test_constants_are_of_tables_too(engine, make):
+    flow = tm.Dataflow()
+    flow.output("x", flow.constant({"a": "int64", "b": "string"}, make(ONE)))
+    with start(flow, engine) as run:
+        assert list(run.snapshot("x")) == [(1, "x"), (2, None)]
 
 
 def test_a_refused_table_leaves_no_trace(engine):

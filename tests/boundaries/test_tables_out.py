@@ -8,7 +8,7 @@ import pytest
 from running import start
 
 import tidemill as tm
-from tidemill.errors import SchemaError
+from tidemill.errors import NegativeCountWarning, SchemaError
 
 KSF = {"k": "int64", "s": "string", "f": "float64"}
 
@@ -54,9 +54,37 @@ def test_each_row_as_often_as_it_is_there(engine):
     flow = tm.Dataflow()
     flow.output("x", flow.input("x", {"k": "int64"}))
     with start(flow, engine) as run:
-        run.update("x", [((1,), 0, 3), ((2,), 0, -1), ((3,), 0, 1)])
+        run.update("x", [((1,), 0, 3), ((3,), 0, 1)])
         run.advance()
         assert pa.table(run.snapshot("x")).to_pydict() == {"k": [1, 1, 1, 3]}
+
+
+READERS = {
+    "len": len, "bool": bool, "list": list, "Arrow": lambda rows: rows.to_arrow(), "Polars": lambda rows: rows.to_polars(),
+    "pandas": lambda rows: rows.to_pandas(), "the interface": pa.table,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_what_is_left_out_for_its_negative_count_is_said(engine, reader):
+    flow = tm.Dataflow()
+    flow.output("x", flow.input("x", {"k": "int64"}))
+    with start(flow, engine) as run:
+        run.insert("x", [(1,)])
+        run.delete("x", [(2,), (2,), (3,)])  # never inserted
+        run.advance()
+        rows = run.snapshot("x")
+        with pytest.warns(NegativeCountWarning, match=r"2 rows with a negative count are not among these: counts\(\)"):
+            assert READERS[reader](rows) is not None
+        assert rows.negative == 2
+        assert rows.counts() == {(1,): 1, (2,): -2, (3,): -1}
+        assert repr(rows).endswith("\n1\n(2 rows with a negative count are not shown: counts() has them)")
+        assert "<caption>1 row at 0 (2 rows with a negative count are not shown" in rows.to_html()
+        run.insert("x", [(2,), (2,), (3,)])
+        run.advance()
+        assert run.snapshot("x").negative == 0
+        assert len(run.snapshot("x")) == 1
+        assert repr(run.snapshot("x")).endswith("\n1")
 
 
 def test_one_runs_rows_are_anothers_input(run, engine):

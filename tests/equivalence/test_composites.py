@@ -55,7 +55,9 @@ WHERE = {"": None, " where": "v < v_right", " where of one": "k > 0"}
 def joins(how):
     found: dict[str, Any] = {}
     for on, keys in ON.items():
-        for said, where in WHERE.items():
+        for said, condition in WHERE.items():
+            pairs_all = not keys and condition is None and how not in ("semi", "anti")
+            where = "1 = 1" if pairs_all else condition  # an outer join of everything has to say so
             if where is None or on in ("k", "none"):
                 found[on + said] = lambda a, b, keys=keys, where=where: a.join(b, on=keys, how=how, where=where)
     found["nulls equal"] = lambda a, b: a.join(b, on="k", how=how, nulls_equal=True)

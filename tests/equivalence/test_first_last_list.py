@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from running import examples, new_flow, start
 
 import tidemill as tm
-from tidemill.boundary.rows import NAN
+from tidemill.boundary.values import NAN
 from tidemill.expressions.functions.xxhash import xxhash64_of
 from tidemill.renderer.embedded.reduce import group_rows
 from tidemill.renderer.embedded.trace import sorted_rows

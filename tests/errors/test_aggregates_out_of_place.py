@@ -49,7 +49,7 @@ def test_elsewhere(a, where):
         (tm.col("v") / tm.sum("v"), "which of its values, as in tm.max('v')"),
         ("v", "x: column `v` is neither a key"),
         ("k + 1", "x='k + 1' is not an aggregate: expected something like tm.count() or tm.sum('x')"),
-        (tm.lit(1), "x=Literal(value=1) is not an aggregate"),
+        (tm.lit(1), "x=1 is not an aggregate"),
         (len, "is not an aggregate"),
         (tm.sum("s") + 1, "SUM(s): sum of s is of type string: expected a number"),
         (tm.sum("v") + "x", "`SUM(v)` + 'x'` gets int64 and string: + expects two numbers"),

@@ -143,7 +143,7 @@ def test_a_step_that_fails_takes_nothing(spark, tmp_path):
         run.insert("x", [(4,)])
         run.advance()
         run.insert("x", spark.range(-3, 4).toDF("i"))
-        with pytest.raises(tm.errors.UserFunctionError, match=r"FlatMap.*lambda.*division") as caught:
+        with pytest.raises(tm.errors.UserFunctionError, match=r"map_rows.*lambda.*division") as caught:
             run.advance()
         assert "ZeroDivisionError" in repr(caught.value.__cause__) + str(caught.value)
         assert run.frontier("x") == tm.Antichain([1])

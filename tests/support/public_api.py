@@ -15,6 +15,8 @@ import tidemill as tm
 
 NAMED_AS_BUILTINS = {"abs", "ascii", "chr", "list", "max", "min", "round", "sum"}
 """Kept out of ``tm.__all__``."""
+MADE_BY_METHODS = {"Collection", "Grouped", "LetRec", "Metrics", "Rows", "Run", "StepInfo", "Updates"}
+"""Classes that users hold and do not make."""
 BETWEEN_LAYERS = {
     "Aggregate": {"argument", "condition", "function", "input_expression", "order_by"},
     "Collection": {"aligned_to", "builder", "filter_by", "map_columns", "node", "reduce_by"},
@@ -100,7 +102,7 @@ def _members(of: str, value: Any) -> Iterator[tuple[str, str]]:
 def _parameters(value: Any) -> str:
     """Return what a function or a class that users call takes, without types; of all else nothing."""
     made_by_methods = isinstance(value, type) and (
-        issubclass(value, BaseException) or value.__name__ in {"Collection", "Rows", "Run", "StepInfo", "Updates"}
+        issubclass(value, BaseException) or value.__name__ in MADE_BY_METHODS
     )
     if not callable(value) or made_by_methods:
         return ""

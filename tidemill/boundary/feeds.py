@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -11,7 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.boundary.list_columns import list_ranks
-from tidemill.boundary.rows import checked_batch, python_rows
+from tidemill.boundary.named_rows import as_dict, field_names
+from tidemill.boundary.rows import checked_rows, listed_rows, python_rows
+from tidemill.boundary.tables import Source, as_table, checked_table
 from tidemill.errors import RowError, SchemaError
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64, STRING, is_arrow_list
@@ -54,7 +56,7 @@ class Feed:
         if clash := [n for n in (self.op, self.time) if n in self.schema]:
             msg = f"{where}: {clash[0]!r} is a column of the input: call the feed's another name, and say op= or time="
             raise SchemaError(msg)
-        return [self._write(row, f"{where}, row {number}") for number, row in enumerate(self._rows(feed, where))]
+        return [self._write(row, number, where) for number, row in enumerate(self._rows(feed, where))]
 
     @property
     def _columns(self) -> Schema:
@@ -64,31 +66,41 @@ class Feed:
 
     def _rows(self, feed: Any, where: str) -> list[tuple[Any, ...]]:
         columns = self._columns
-        if isinstance(feed, (list, Iterator)):
-            feed = [self._completed(columns, row) if isinstance(row, Mapping) else row for row in feed]
-        return python_rows(checked_batch(columns, feed, where))
+        if isinstance(feed, Source):
+            return python_rows(feed.read(columns, where))
+        table = as_table(columns, feed, where)
+        if table is not None:
+            return python_rows(checked_table(columns, table, where))
+        return checked_rows(columns, [self._completed(columns, row) for row in listed_rows(feed, where)], where)
 
-    def _completed(self, columns: Schema, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a deletion with NULL for what it leaves out."""
-        said = row.get(self.op)
+    def _completed(self, columns: Schema, row: Any) -> Any:
+        """Return a deletion that says its columns by name with NULL for what it leaves out, any other row as it is."""
+        names = field_names(row)
+        if names is None or self.op not in names or set(columns.names) <= set(names):
+            return row
+        values = as_dict(row, names)
+        said = values[self.op]
         deletes = isinstance(said, str) and OPS.get(said.lower()) is False
         others = [n for i, n in enumerate(columns.names[: len(self.schema)]) if i not in self.key]
-        return {**dict.fromkeys(others), **row} if deletes else row
+        return {**dict.fromkeys(others), **values} if deletes else row
 
-    def _write(self, row: tuple[Any, ...], where: str) -> Write:
+    def _write(self, row: tuple[Any, ...], number: int, where: str) -> Write:
+        def refused(what: str, column: str) -> RowError:
+            return RowError(f"{where}, row {number}: {what}").about(row=row, row_index=number, column=column)
+
         width = len(self.schema)
         values, op, time = row[:width], row[width], row[-1] if self.time else None
         puts = OPS.get(op.lower()) if op is not None else None
         if puts is None:
-            msg = f"{where}: {op!r} is not an operation: expected insert, update or delete, or their first letters"
-            raise RowError(msg)
+            what = f"{op!r} is not an operation: expected insert, update or delete, or their first letters"
+            raise refused(what, self.op)
         for i, (value, field) in enumerate(zip(values, self.schema, strict=True)):
             if value is None and i in self.key:
-                msg = f"{where}: {op} of {values}: {field.name!r} is NULL: the key columns must have values"
-                raise RowError(msg)
+                what = f"{op} of {values}: {field.name!r} is NULL: the key columns must have values"
+                raise refused(what, field.name)
             if value is None and puts and not field.nullable:
-                msg = f"{where}: {op} of {values}: column {field} is NULL: nulls are not allowed here"
-                raise RowError(msg)
+                what = f"{op} of {values}: column {field} is NULL: nulls are not allowed here"
+                raise refused(what, field.name)
         return Write(tuple([values[i] for i in self.key]), values if puts else None, time)
 
 

@@ -95,7 +95,7 @@ class CsvFiles(_Files):
             names = self._header(path) if self.header else list(own.names)
             table = self._table(path, names, own, schema, where)
         except pa.ArrowInvalid as error:
-            raise RowError(self._located(str(error), names, own, where)) from None
+            raise self._located(str(error), names, own, where) from None
         return checked_table(schema, table, where)
 
     def _table(self, path: str, names: list[str], own: Schema, schema: Schema, where: str) -> pa.Table:
@@ -136,14 +136,15 @@ class CsvFiles(_Files):
             ),
         )
 
-    def _located(self, message: str, names: list[str], own: Schema, where: str) -> str:
-        """Return Arrow's message with the row counted as everywhere here: from 0, without the header."""
+    def _located(self, message: str, names: list[str], own: Schema, where: str) -> RowError:
+        """Return an error with Arrow's message and the row counted as everywhere here: from 0, without the header."""
         match = _CSV_PLACE.match(message)
         if match is None:
-            return f"{where}: {message}"
+            return RowError(f"{where}: {message}")
         row = int(match[2]) - 1 - self.header
-        column = f"column {own.field(names[int(match[1])])}: " if match[1] else ""
-        return f"{where}, row {row}: {column}{message[match.end() :]}"
+        name = names[int(match[1])] if match[1] else None
+        column = f"column {own.field(name)}: " if name else ""
+        return RowError(f"{where}, row {row}: {column}{message[match.end() :]}").about(row_index=row, column=name)
 
 
 def read_parquet(path: Paths, *, columns: Mapping[str, str] | None = None) -> ParquetFiles:
@@ -241,7 +242,7 @@ def _with_decimals(table: pa.Table, wanted: Schema, where: str) -> pa.Table:
             except pa.ArrowInvalid as error:
                 row = first_failing(text, partial(_decimals, dtype=field.dtype))
                 msg = f"{where}, row {row}: column {field}: {error}"
-                raise RowError(msg) from None
+                raise RowError(msg).about(row_index=row, column=field.name) from None
     return table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from tidemill.boundary.html import html_table, shown_value
 from tidemill.boundary.list_columns import list_key, list_ranks
 from tidemill.boundary.rows import python_rows
 from tidemill.dataflow.lattice import Antichain, Time, shown
-from tidemill.errors import EngineError, SchemaError
+from tidemill.errors import EngineError, NegativeCountWarning, SchemaError
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import is_arrow_list
 
@@ -113,7 +114,7 @@ class _Table:
     def to_html(self, *, limit: int = _SHOWN_HTML_ROWS) -> str:
         """Return an HTML table of the first rows, as notebooks show it: static, and all text escaped."""
         columns, lines = self._head(limit)
-        return html_table(columns, lines, len(self), self._caption())
+        return html_table(columns, lines, self._size(), self._caption())
 
     def _head(self, limit: int) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Return the columns and the first lines to be shown."""
@@ -122,14 +123,24 @@ class _Table:
     def _caption(self) -> str:
         raise NotImplementedError
 
+    def _size(self) -> int:
+        """Return how many lines there are to be shown."""
+        return len(self._counts)
+
+    def _left_out(self) -> str:
+        """Return what is said of what is not shown, if there is any."""
+        return ""
+
     def __repr__(self) -> str:
         columns, lines = self._head(_SHOWN_ROWS)
         cells = [tuple(columns), *(tuple(map(shown_value, line)) for line in lines)]
         widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
         text = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
         text.insert(1, "  ".join("-" * w for w in widths))
-        if len(self) > len(lines):
-            text.append(f"... {len(self) - len(lines)} more")
+        if self._size() > len(lines):
+            text.append(f"... {self._size() - len(lines)} more")
+        if left_out := self._left_out():
+            text.append(f"({left_out})")
         return "\n".join(text)
 
     def to_arrow(self) -> pa.Table:
@@ -223,14 +234,36 @@ class Updates(_Table):
         ]
         return [*self.schema.names, "time", "diff"], lines
 
+    def _left_out(self) -> str:
+        if self.upper != Antichain.minimum(len(self._coordinates)):
+            return ""
+        return "no time is complete yet: advance the inputs first, as in run.advance()"
+
     def _caption(self) -> str:
-        return f"{_counted(len(self), 'update')} from {self.lower} to {self.upper}"
+        caption = f"{_counted(len(self), 'update')} from {self.lower} to {self.upper}"
+        left_out = self._left_out()
+        return f"{caption} ({left_out})" if left_out else caption
 
 
 class Rows(_Table):
     """The contents of a collection at a time: iterates as tuples of values, each as often as its count, sorted.
 
-    ``len`` is the number of rows, copies counted. ``time`` is the time it was asked for (None: after all times).
+    ``len`` is the number of rows, copies counted. ``time`` is the time it was asked for (None: after all times). A row
+    with a negative count, such as one deleted and never inserted, is none of these, nor among what is exported: a
+    `NegativeCountWarning` says how many there are. ``counts()`` has them, ``negative`` is their number.
+
+    >>> import tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> flow.output("x", flow.input("x", {"i": "int64"}))
+    >>> with flow.start() as run:
+    ...     run.insert("x", [(7,)])
+    ...     run.delete("x", [(8,)])
+    ...     run.advance()
+    ...     run.snapshot("x")
+    i
+    -
+    7
+    (1 row with a negative count is not shown: counts() has it)
     """
 
     def __init__(self, schema: Schema, table: pa.Table, counts: Ints, time: Time | None) -> None:
@@ -238,9 +271,30 @@ class Rows(_Table):
         self.time = None if time is None else shown(time)
 
     def __len__(self) -> int:
+        self._warn()
+        return self._size()
+
+    @property
+    def negative(self) -> int:
+        """How many different rows have a negative count."""
+        return int((self._counts < 0).sum())
+
+    def _size(self) -> int:
         return int(np.maximum(self._counts, 0).sum())
 
+    def _left_out(self, done: str = "shown") -> str:
+        few = self.negative
+        if not few:
+            return ""
+        what, them = ("is", "it") if few == 1 else ("are", "them")
+        return f"{_counted(few, 'row')} with a negative count {what} not {done}: counts() has {them}"
+
+    def _warn(self) -> None:
+        if text := self._left_out("among these"):
+            warnings.warn(f"{text}; look for what is deleted and was not there", NegativeCountWarning, stacklevel=3)
+
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        self._warn()
         rows = self._rows()
         return iter([row for row, n in zip(rows, self._counts.tolist(), strict=True) for _ in range(n)])
 
@@ -255,6 +309,7 @@ class Rows(_Table):
 
     def to_arrow(self) -> pa.Table:
         """Return the rows, each as often as its count."""
+        self._warn()
         self._sort()
         if (self._counts == 1).all():
             return self._table
@@ -268,7 +323,9 @@ class Rows(_Table):
         return list(self.schema.names), [row for row, n in rows for _ in range(min(n, limit))][:limit]
 
     def _caption(self) -> str:
-        return _counted(len(self), "row") + (" in the end" if self.time is None else f" at {self.time}")
+        caption = _counted(self._size(), "row") + (" in the end" if self.time is None else f" at {self.time}")
+        left_out = self._left_out()
+        return f"{caption} ({left_out})" if left_out else caption
 
 
 def arrow_table(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:

@@ -12,23 +12,20 @@ import datetime as dt
 import difflib
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from tidemill.boundary.list_columns import list_array, list_parts
+from tidemill.boundary.values import EXACT, INT64_LIMIT, BadValueError, check_of, checked_value
 from tidemill.errors import RowError
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import DType, is_arrow_list
 
-__all__ = ["INT64_LIMIT", "Source", "as_table", "checked_table", "first_failing", "mismatch"]
+__all__ = ["Source", "as_table", "checked_table", "first_failing", "mismatch", "python_value"]
 
-INT64_LIMIT: Final = 2**63 - 1
-"""Both ways: the 64-bit pattern of -2**63 stands for NULL in the columnar engines, so it is not a valid int64 here."""
-_EXACT: Final = 2.0**53
-"""Up to here floats hold every integer."""
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
@@ -38,6 +35,8 @@ _RANGES: Final[dict[str, tuple[int, ...]]] = {
     "timestamp": tuple((d - _EPOCH) // _MICROSECOND for d in (dt.datetime.min, dt.datetime.max)),  # noqa: DTZ901
 }
 """Arrow's types hold more than ours: the years 1 to 9999 are those that Python and Spark know."""
+_ROUNDED: Final = frozenset(("date", "timestamp"))
+"""Types to which Arrow converts pandas' Timestamps among objects at a loss, without a word."""
 
 
 class Source(abc.ABC):
@@ -50,6 +49,8 @@ class Source(abc.ABC):
 
 def as_table(schema: Schema, data: Any, where: str) -> pa.Table | None:
     """Return anything that speaks Arrow as a table, not checked yet; None for what does not."""
+    if isinstance(data, (list, tuple)):
+        return None
     try:
         return _as_table(schema, data, where)
     except pa.ArrowException as error:
@@ -67,15 +68,38 @@ def checked_table(schema: Schema, table: pa.Table, where: str) -> pa.Table:
     if wrong := mismatch(table.column_names, schema.names):
         msg = f"{where}: the table has columns {table.column_names}, expected {list(schema.names)}: {wrong}"
         raise RowError(msg)
-    columns = [_checked_column(f, table.column(f.name), where) for f in schema]
+    try:
+        columns = [_checked_column(f, table.column(f.name), where) for f in schema]
+    except RowError as error:
+        row = error.row_index
+        error.about(row=None if row is None else _row(table, schema.names, row))
+        raise
     return pa.Table.from_arrays(columns, names=list(schema.names))
+
+
+def _row(table: pa.Table, names: Sequence[str], row: int) -> tuple[Any, ...]:
+    return tuple([python_value(table.column(n)[row]) for n in names])
+
+
+def python_value(scalar: Any) -> Any:
+    """Return an Arrow value as Python's; where that has none, text that is none as bytes, times as numbers.
+
+    >>> python_value(pa.scalar(2**62, pa.timestamp("us")))
+    4611686018427387904
+    """
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        if is_arrow_list(scalar.type):
+            return [python_value(v) for v in scalar.values]
+        return scalar.as_buffer().to_pybytes() if hasattr(scalar, "as_buffer") else scalar.value
 
 
 def mismatch(given: list[str], expected: tuple[str, ...], *, more: bool = False) -> str:
     """Return what to do about column names that are not the expected ones, or more than they; "" where they fit.
 
-    >>> mismatch(["Origin", "delay", "delay"], ("origin", "delay"))
-    "'delay' is there 2 times; 'origin' is missing: did you mean 'Origin'?; too many: 'Origin': drop or rename"
+    >>> mismatch(["origins", "delay", "delay"], ("origin", "delay"))
+    "'delay' is there 2 times; 'origin' is missing: did you mean 'origins'?; too many: 'origins': drop or rename"
     >>> mismatch(["x", "delay", "origin"], ("origin", "delay"), more=True)
     ''
     """
@@ -91,6 +115,8 @@ def mismatch(given: list[str], expected: tuple[str, ...], *, more: bool = False)
 def _advice(name: str, others: list[str]) -> str:
     near = difflib.get_close_matches(name.lower(), [o.lower() for o in others], n=1)
     similar = [o for o in others if o.lower() in near]
+    if similar and similar[0].lower() == name.lower():
+        return f"did you mean {similar[0]!r}? Upper and lower case are different here"
     return f"did you mean {similar[0]!r}?" if similar else "add it"
 
 
@@ -114,59 +140,73 @@ def _as_table(schema: Schema, data: Any, where: str) -> pa.Table | None:
 def _from_pandas(schema: Schema, frame: Any, where: str) -> pa.Table:
     """Return a frame's columns without its index. What pandas calls missing is NULL, NaN in a NumPy column with it."""
     names = [str(n) for n in frame.columns]
-    columns = [_pandas_column(schema, name, frame.iloc[:, i], where) for i, name in enumerate(names)]
+    try:
+        columns = [_pandas_column(schema, name, frame.iloc[:, i], where) for i, name in enumerate(names)]
+    except RowError as error:
+        row = error.row_index
+        error.about(row=None if row is None else tuple(frame.iloc[row]))
+        raise
     return pa.table(columns, names=names)
 
 
 def _pandas_column(schema: Schema, name: str, series: Any, where: str) -> pa.Array:
+    by_value = series.dtype == object and name in schema and schema.field(name).dtype.name in _ROUNDED
     try:
-        array = pa.array(series, from_pandas=True)
-        return _whole(array) if name in schema and schema.field(name).dtype.is_integer else array
+        if not by_value:
+            return pa.array(series, from_pandas=True)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         if name not in schema:
             msg = f"{where}: column {name!r}: {error}"
-            raise RowError(msg) from None
-    field = schema.field(name)  # a column of objects of several types: each has to fit on its own
+            raise RowError(msg).about(column=name) from None
+    field = schema.field(name)  # a column of objects, perhaps of several types: each has to fit on its own
+    check, values = check_of(field.dtype), []
     for row, value in enumerate(series):
         try:
-            pa.array([value], field.dtype.arrow, from_pandas=True)
-        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-            given = f"{value!r} ({type(value).__name__})"
-            msg = f"{where}, row {row}: column {field}: {given} is not a valid {field.dtype}: {error}"
-            raise RowError(msg) from None
-    return pa.array(list(series), field.dtype.arrow, from_pandas=True)
-
-
-def _whole(array: pa.Array) -> pa.Array:
-    """Return floats as integers if that is what they are: so pandas holds integers with missing ones among them."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and only tables need it
-
-    if not pa.types.is_float64(array.type):
-        return array
-    exact = pc.and_(pc.equal(array, pc.trunc(array)), pc.less_equal(pc.abs(array), _EXACT))
-    return array.cast(pa.int64()) if pc.all(exact, min_count=0).as_py() else array
+            values.append(checked_value(field, check, value))
+        except BadValueError as bad:
+            msg = f"{where}, row {row}: column {bad}"
+            raise RowError(msg).about(row_index=row, column=name) from None
+    return pa.array(values, field.dtype.arrow)
 
 
 def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.Array:
-    wanted = field.dtype.arrow
+    column = _without_nan(column, field.dtype)
+    if column.null_count == len(column):  # nothing in it that could be of a wrong type
+        column = pa.chunked_array([pa.nulls(len(column), field.dtype.arrow)])
     if not _widens(column.type, field.dtype):
-        hint = "convert it to naive UTC first" if pa.types.is_timestamp(column.type) else "cast it first"
-        msg = f"{where}: column {field.name!r} has Arrow type {column.type}, expected {wanted}; {hint}"
-        raise RowError(msg)
+        hint = _hint_for(column.type, field.dtype)
+        msg = f"{where}: column {field.name!r} has Arrow type {column.type}, expected {field.dtype.arrow}; {hint}"
+        raise RowError(msg).about(column=field.name)
     try:
         array = _one(_converted(column, field.dtype))
     except pa.ArrowException as error:
         row = first_failing(column, lambda c: _converted(c, field.dtype))
         why = str(error).rpartition("Invalid: ")[2]
         msg = f"{where}{'' if row is None else f', row {row}'}: column {field}: {why}"
-        raise RowError(msg) from None
+        raise RowError(msg).about(row_index=row, column=field.name) from None
     if array.null_count and not field.nullable:
         row = array.is_null().to_numpy(zero_copy_only=False).argmax()
         nan = " (and what pandas calls missing is one: NaN too)" if field.dtype.name == "float64" else ""
         msg = f"{where}, row {row}: column {field} is NULL: nulls are not allowed here{nan}"
-        raise RowError(msg)
+        raise RowError(msg).about(row_index=int(row), column=field.name)
     _check_range(field, field.dtype, array, where)
     return array
+
+
+def _without_nan(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
+    """Return a column with NULL for NaN, which is a value of floats alone."""
+    if dtype.name == "float64" or not pa.types.is_floating(column.type):
+        return column
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and only tables need it
+
+    return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+
+
+def _hint_for(given: pa.DataType, wanted: DType) -> str:
+    if pa.types.is_timestamp(given) and wanted.name == "date":
+        return "a date has no time of day: cast it first, as .dt.date does in pandas and Polars, or CAST(x AS DATE)"
+    is_zoned = pa.types.is_timestamp(given) and wanted.name == "timestamp"
+    return "convert it to naive UTC first" if is_zoned else "cast it first"
 
 
 def _check_range(field: Field, dtype: DType, array: pa.Array, where: str, rows: Any = None) -> None:
@@ -190,7 +230,7 @@ def _check_range(field: Field, dtype: DType, array: pa.Array, where: str, rows: 
     text = numbers[at].as_py() if dtype.name == "int64" else array[at : at + 1].cast(pa.string())[0]
     row = at if rows is None else rows[at]
     msg = f"{where}, row {row}: column {field}: {text} is not a valid {dtype} here: overflow ({why})"
-    raise RowError(msg)
+    raise RowError(msg).about(row_index=int(row), column=field.name)
 
 
 def first_failing(column: pa.ChunkedArray, convert: Callable[[pa.ChunkedArray], Any]) -> int | None:
@@ -222,8 +262,10 @@ def _cast(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
     wanted, t = dtype.arrow, pa.types
     if dtype.element is not None and is_arrow_list(column.type):
         return pa.chunked_array([_cast_lists(chunk, dtype.element) for chunk in column.chunks], wanted)
+    if dtype.is_integer and t.is_floating(column.type):
+        return _whole(_without_nan(column, dtype)).cast(wanted)
     if t.is_dictionary(column.type) or t.is_run_end_encoded(column.type):
-        plain = [_plain(chunk, wanted) for chunk in column.chunks]
+        plain = [_plain(chunk, dtype) for chunk in column.chunks]
         return pa.chunked_array(plain, wanted)
     if dtype.is_decimal and t.is_integer(column.type):
         column = column.cast(pa.decimal256(20 + dtype.scale, dtype.scale))  # the digits of any integer
@@ -236,12 +278,25 @@ def _cast_lists(chunk: pa.Array, element: DType) -> pa.Array:
     return list_array(_one(_cast(pa.chunked_array([values]), element)), lengths, null)
 
 
-def _plain(chunk: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return floats as they are, if they are no larger than those that hold every integer."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - as above
+
+    column = column.cast(pa.float64())
+    largest = pc.max(pc.abs(column)).as_py()
+    if largest is not None and largest > EXACT:
+        msg = f"{largest} is beyond 2**53, where floats do not hold every integer; cast it first"
+        raise pa.ArrowInvalid(msg)
+    return column
+
+
+def _plain(chunk: pa.Array, dtype: DType) -> pa.Array:
     if pa.types.is_run_end_encoded(chunk.type):
         import pyarrow.compute as pc  # noqa: PLC0415 - as above
 
-        return pc.run_end_decode(chunk).cast(wanted)
-    return pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(wanted)).cast(wanted)
+        return _one(_cast(pa.chunked_array([pc.run_end_decode(chunk)]), dtype))
+    values = _one(_cast(pa.chunked_array([chunk.dictionary]), dtype))
+    return pa.DictionaryArray.from_arrays(chunk.indices, values).cast(dtype.arrow)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
@@ -261,8 +316,8 @@ def _widens(given: pa.DataType, wanted: DType) -> bool:
     if wanted.element is not None:
         return is_arrow_list(given) and _widens(given.value_type, wanted.element)
     families: dict[str, Callable[[pa.DataType], bool]] = {
-        "int64": _is_whole,
-        "int32": _is_whole,
+        "int64": _may_be_whole,
+        "int32": _may_be_whole,
         "float64": lambda a: t.is_floating(a) or t.is_integer(a),
         "bool": t.is_boolean,
         "string": lambda a: t.is_string(a) or t.is_large_string(a) or t.is_string_view(a),
@@ -274,6 +329,7 @@ def _widens(given: pa.DataType, wanted: DType) -> bool:
     return families[wanted.name](given)
 
 
-def _is_whole(given: pa.DataType) -> bool:
-    """Return whether these are integers; DuckDB's sums of integers are decimals of scale 0."""
-    return bool(pa.types.is_integer(given) or (pa.types.is_decimal(given) and given.scale == 0))
+def _may_be_whole(given: pa.DataType) -> bool:
+    """Return whether these are numbers, whole ones perhaps: DuckDB's sums of integers are decimals of scale 0."""
+    t = pa.types
+    return bool(t.is_integer(given) or t.is_decimal(given) or t.is_floating(given))

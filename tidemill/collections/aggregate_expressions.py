@@ -11,7 +11,8 @@ from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.aggregates import with_expressions
 from tidemill.expressions.binding import bind
 from tidemill.expressions.display import display
-from tidemill.expressions.expr import Column, Expr, col
+from tidemill.expressions.expr import Column, Expr, col, lit
+from tidemill.expressions.literals import table_called
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import as_expr
 from tidemill.expressions.structure import key, replaced, resolve
@@ -41,6 +42,8 @@ def aggregate_expressions(collection: Collection, keys: Columns, expressions: Ma
 
 def _expression(name: str, value: Any, schema: Schema, keys: list[str]) -> Expr:
     """Return what was given as an expression, once it is known to be one of aggregates and keys."""
+    if table_called(value):
+        lit(value)  # refused, with what to do
     if not isinstance(value, (str, Expr)):
         raise _no_aggregate(name, value)
     given = as_expr(value, schema)
@@ -70,7 +73,7 @@ def _refuse(name: str, column: str, schema: Schema, keys: list[str]) -> None:
     if column not in schema:
         known = [*keys, *(n for n in schema.names if n not in keys)]
         msg = f"{name}: no column `{column}` in {schema}: {did_you_mean(column, known)}"
-        raise UnknownColumnError(msg)
+        raise UnknownColumnError(msg).about(column=column)
     msg = (
         f"{name}: column `{column}` is neither a key of the groups nor inside an aggregate: group by it too, or say "
         f"which of its values, as in tm.max({column!r})"

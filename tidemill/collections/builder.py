@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tidemill.boundary.rows import checked_rows
+from tidemill.boundary.rows import checked_batch, python_rows
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Arrange, Enter, Input, Node, Output
 from tidemill.dataflow.scopes import Scope
 from tidemill.errors import GraphError, SchemaError
+from tidemill.expressions.literals import table_called
 from tidemill.expressions.schema import Field, Schema, SchemaLike
+from tidemill.expressions.types import FLOAT64
 
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection
     from tidemill.collections.recursion import LetRec
 
 __all__ = ["Builder"]
+
+
+BETWEEN_LAYERS: Final = frozenset(
+    ("arrange", "attempt", "collection", "current", "enter", "graph", "inside", "meeting_scope", "own")
+)
+"""What collections and engines use, and completion need not offer to users."""
 
 
 class Builder:
@@ -38,6 +46,9 @@ class Builder:
     def name(self) -> str:
         """The dataflow's name, as errors and pictures give it."""
         return self.graph.name
+
+    def __dir__(self) -> list[str]:
+        return [n for n in super().__dir__() if n not in BETWEEN_LAYERS]
 
     # -- what the user calls --------------------------------------------------------------------------------------
 
@@ -62,15 +73,17 @@ class Builder:
         )
         return self.collection(node)
 
-    def constant(self, schema: SchemaLike, rows: Iterable[Any]) -> Collection:
+    def constant(self, schema: SchemaLike, rows: Any) -> Collection:
         """Return a collection of these rows, there from the least time on and never changing.
+
+        Rows are whatever ``run.insert`` takes: tuples, rows whose values have names, tables.
 
         >>> import tidemill as tm
         >>> tm.Dataflow().constant({"airport": "string"}, [("JFK",), ("LGA",)])
         Collection(airport: string)
         """
         made = Schema.of(schema)
-        checked = tuple(checked_rows(made, rows, "constant"))
+        checked = tuple(python_rows(checked_batch(made, rows, "constant")))
         return self.collection(self.graph.add(Input, scope=self.graph.root, name="constant", schema=made, rows=checked))
 
     def output(self, name: str, collection: Collection, *, changes: bool | int = True) -> None:
@@ -124,7 +137,9 @@ class Builder:
         from tidemill.collections.collection import Collection  # noqa: PLC0415 - a collection stands on its builder
 
         if not isinstance(collection, Collection):
-            msg = f"{what}: {collection!r} is not a collection of this dataflow"
+            table = table_called(collection)
+            hint = "; put its rows in by flow.input(...) or flow.constant(...), and use that" if table else ""
+            msg = f"{what}: {table or repr(collection)} is not a collection of this dataflow{hint}"
             raise GraphError(msg)
         if collection.builder is not self:
             msg = (
@@ -213,7 +228,12 @@ def _named(name: Any, what: str) -> str:
 def same_schema(found: Schema, wanted: Schema, what: str) -> None:
     """Refuse two schemas that differ in more than whether NULL is allowed."""
     if [(f.name, f.dtype) for f in found] != [(f.name, f.dtype) for f in wanted]:
-        msg = f"{what}: the columns are {found}, expected {wanted}; select, rename or cast them to fit"
+        pairs = [(f.dtype, w.dtype) for f, w in zip(found, wanted, strict=False)]
+        decimals = any(w == FLOAT64 and f.is_decimal for f, w in pairs) or any(
+            f == FLOAT64 and w.is_decimal for f, w in pairs
+        )
+        hint = "; in SQL text 0.1 is a decimal, and 0.1e0 a float64" if decimals else ""
+        msg = f"{what}: the columns are {found}, expected {wanted}; select, rename or cast them to fit{hint}"
         raise SchemaError(msg)
 
 

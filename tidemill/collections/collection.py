@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Never
 
 from tidemill.collections import joins, loops
 from tidemill.collections import set_operations as relational
 from tidemill.collections.builder import either_nullable, same_schema
+from tidemill.collections.hints import missing_attribute
 from tidemill.collections.windows import with_window_calls
 from tidemill.dataflow.lattice import as_time
 from tidemill.dataflow.nodes import (
@@ -44,6 +45,10 @@ __all__ = ["Collection"]
 JoinKind = Literal["inner", "left", "right", "full", "semi", "anti"]
 
 
+BETWEEN_LAYERS: Final = frozenset(("aligned_to", "builder", "filter_by", "map_columns", "node", "reduce_by"))
+"""What the modules beside this one use, and completion need not offer to users."""
+
+
 class Collection:
     """A multiset of rows that changes: a function from times to multisets. Operators map its changes to changes.
 
@@ -71,6 +76,16 @@ class Collection:
 
     def __repr__(self) -> str:
         return f"Collection{self.schema}"
+
+    def __dir__(self) -> list[str]:
+        return [n for n in super().__dir__() if n not in BETWEEN_LAYERS]
+
+    if not TYPE_CHECKING:  # which know what there is
+
+        def __getattr__(self, name: str) -> Never:
+            if name.startswith("_"):  # what others look for, and what is not there yet
+                raise AttributeError(name)
+            raise missing_attribute(self, name, self.schema.names)
 
     # -- linear operators: row by row, at the row's own time, counts kept -------------------------------------------
 
@@ -171,8 +186,9 @@ class Collection:
     def map_rows(self, function: Callable[[Any], Any], schema: SchemaLike) -> Collection:
         """Return one row for each row: what a Python function makes of it.
 
-        The function gets a named tuple and returns a tuple of the declared schema. It must be pure: to retract a
-        row it is called again. If it raises, or returns what does not fit, the step fails with ``UserFunctionError``.
+        The function gets a named tuple and returns a tuple of the declared schema; what has names, as a dict or the
+        named tuple itself, goes by these. It must be pure: to retract a row it is called again. If it raises, or
+        returns what does not fit, the step fails with ``UserFunctionError``.
         Cost: a Python call for each update; `select` computes whole columns.
 
         >>> import tidemill as tm
@@ -292,8 +308,8 @@ class Collection:
         """Return the pairs of rows with equal keys: the left columns, then the right ones without the right keys.
 
         ``on`` is a column, a list of them, or a mapping left -> right. Clashing names on the right get ``suffix``.
-        ``where`` adds any further condition on the pair. A NULL key matches nothing unless ``nulls_equal``. Counts
-        multiply, and times are joined. ``how`` is
+        ``where`` adds any further condition on the pair; with ``on=[]`` it is all there is. A NULL key matches nothing
+        unless ``nulls_equal``. Counts multiply, and times are joined. ``how`` is
 
         - inner: the pairs alone;
         - left, right, full: also rows of that side, or of both, without a partner, NULL in the other's columns; the
@@ -347,8 +363,7 @@ class Collection:
 
     def cross_join(self, other: Collection, *, suffix: str = "_right") -> Collection:
         """Return all pairs of rows, counts multiplied. Cost: every change meets the whole other side."""
-        right = self.builder.own(other, "cross_join")
-        return joins.join(self, right, on=(), how="inner", suffix=suffix, where=None, nulls_equal=False)
+        return joins.cross_join(self, self.builder.own(other, "cross_join"), suffix)
 
     def arrange_by(self, *keys: str) -> Collection:
         """Return the same collection, indexed by key; all joins and reduces on that key share the one index."""
@@ -413,7 +428,7 @@ class Collection:
         named += [(name, as_expr(e, self.schema)) for name, e in expressions.items()]
         return Grouped(self, named)
 
-    def agg(self, **aggregates: Any) -> Collection:
+    def agg(self, *unnamed: Any, **aggregates: Any) -> Collection:
         """Return one row with the aggregates over all rows; always one, even where there are no rows.
 
         >>> import tidemill as tm
@@ -424,7 +439,7 @@ class Collection:
         """
         from tidemill.collections.grouped import Grouped  # noqa: PLC0415
 
-        return Grouped(self, []).agg(**aggregates)
+        return Grouped(self, []).agg(*unnamed, **aggregates)
 
     def except_all(self, other: Collection) -> Collection:
         """Return the rows with their counts in ``other`` subtracted, never below 0 (SQL's EXCEPT ALL)."""

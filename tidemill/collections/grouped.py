@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, Never
 
 from tidemill.collections.aggregate_expressions import aggregate_expressions
 from tidemill.collections.collection import Collection
+from tidemill.collections.hints import missing_attribute, unnamed_aggregates
 from tidemill.dataflow.composites import TopK
 from tidemill.dataflow.nodes import Reduce
 from tidemill.errors import GraphError, SchemaError
@@ -16,18 +17,54 @@ from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.expr import Expr, col
 from tidemill.expressions.ordering import bind_order
 from tidemill.expressions.schema import Schema, SchemaLike
+from tidemill.expressions.sql_text import to_sql
 
 __all__ = ["Grouped"]
 
 
+_AGGREGATES: Final = {
+    **{name: f"{name}('x')" for name in ("sum", "min", "max", "avg", "stddev", "variance", "count_distinct")},
+    "count": "count()", "size": "count()", "mean": "avg('x')", "nunique": "count_distinct('x')",
+    **{name: f"{name}('x', order_by='t')" for name in ("first", "last")},
+    "collect_list": "list('x')", "collect_set": "list('x')",
+}  # fmt: skip
+"""Methods of groups elsewhere, and the aggregates that they are here."""
+
+
 class Grouped:
-    """A collection grouped by keys. Made by ``Collection.group_by``."""
+    """The rows of a collection in groups that have the same keys. Made by ``Collection.group_by``, to be continued.
+
+    ``agg`` computes aggregates of each group, ``top_k`` gives its first rows in an order, ``reduce`` what a Python
+    function makes of it.
+
+    >>> import tidemill as tm
+    >>> flights = tm.Dataflow().input("flights", {"origin": "string", "delay": "int64"})
+    >>> flights.group_by("origin", late="delay > 15")
+    Grouped(Collection(origin: string, delay: int64) by origin, delay > 15 AS late)
+    """
 
     def __init__(self, collection: Collection, keys: list[tuple[str, Expr]]) -> None:
         self._collection = collection
         self._keys = [(name, bind(e, collection.schema)) for name, e in keys]
 
-    def agg(self, **aggregates: Any) -> Collection:
+    def __repr__(self) -> str:
+        keys = (
+            name if isinstance(b, BoundColumn) and b.name == name else f"{to_sql(b)} AS {name}"
+            for name, b in self._keys
+        )
+        return f"Grouped({self._collection!r} by {', '.join(keys) or 'nothing'})"
+
+    if not TYPE_CHECKING:  # which know what there is
+
+        def __getattr__(self, name: str) -> Never:
+            if name.startswith("_"):  # what others look for, and what is not there yet
+                raise AttributeError(name)
+            if name in _AGGREGATES:
+                msg = f"Grouped has no {name!r}: here it is agg(n=tm.{_AGGREGATES[name]})"
+                raise AttributeError(msg)
+            raise missing_attribute(self, name)
+
+    def agg(self, *unnamed: Any, **aggregates: Any) -> Collection:
         """Return for each group one row: the keys, then the aggregates, by name.
 
         Aggregates may stand in expressions, with keys and with each other, and in SQL text: ``"sum(x) / count(*)"`` is
@@ -46,6 +83,8 @@ class Grouped:
         a  2  3.0   1
         b  1  NULL  0
         """
+        if unnamed:
+            raise SchemaError(unnamed_aggregates(unnamed))
         if not aggregates:
             msg = "agg() without aggregates: name at least one, as in agg(n=tm.count())"
             raise SchemaError(msg)

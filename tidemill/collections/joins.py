@@ -16,7 +16,7 @@ from tidemill.expressions.types import DType
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection
 
-__all__ = ["inner_join", "join"]
+__all__ = ["cross_join", "inner_join", "join"]
 
 Pairs = Sequence[tuple[str, str]]
 """Names of key columns, left and right."""
@@ -32,6 +32,11 @@ def join(
         msg = f"join: how={how!r}: expected one of {', '.join(KINDS)}"
         raise SchemaError(msg)
     pairs = _key_pairs(on, left.schema, right.schema)
+    if not pairs and where is None and how not in ("semi", "anti"):
+        msg = (
+            f"join: on={on!r} names no key: cross_join(other) is what gives all pairs; with a condition, say where=..."
+        )
+        raise SchemaError(msg)
     if how == "inner":
         joined = inner_join(left, right, pairs, suffix, nulls_equal)
         return joined if where is None else joined.filter(where)
@@ -59,6 +64,11 @@ def join(
         **fields,
     )
     return builder.collection(made)
+
+
+def cross_join(left: Collection, right: Collection, suffix: str) -> Collection:
+    """Return all pairs of rows."""
+    return inner_join(left, right, [], suffix, nulls_equal=False)
 
 
 def inner_join(left: Collection, right: Collection, pairs: Pairs, suffix: str, nulls_equal: bool) -> Collection:

@@ -24,6 +24,18 @@ class LetRec:
     ``declare`` gives a handle: the binding's most recent contents at that point of the block, which is the last
     iteration's before its ``define`` and this iteration's after it. ``previous(name)`` is always the last iteration's.
     Outside, ``rec[name]`` is the fixed point.
+
+    >>> import tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> edges = flow.constant({"a": "int64", "b": "int64"}, [(1, 2), (2, 3), (3, 4)])
+    >>> hop = lambda to: edges.join(to, on={"b": "a"}).select("a", b="b_right")
+    >>> with flow.letrec("walks") as rec:
+    ...     odd, even = (rec.declare(name, edges.schema) for name in ("odd", "even"))
+    ...     _ = rec.define("odd", edges.concat(hop(even)).distinct())
+    ...     _ = rec.define("even", hop(odd).distinct())
+    >>> flow.output("even", rec["even"])
+    >>> list(flow.start().snapshot("even"))
+    [(1, 3), (2, 4)]
     """
 
     def __init__(self, builder: Builder, name: str, limits: Limits) -> None:
@@ -34,6 +46,14 @@ class LetRec:
         self._defined: dict[str, Node] = {}
         self._left: dict[str, Node] = {}
         self._context = ExitStack()
+
+    def __repr__(self) -> str:
+        states = {n: "" if n in self._defined else ", not defined yet" for n in self._variables}
+        bindings = (f"{n}{v.schema}{states[n]}" for n, v in self._variables.items())
+        return f"LetRec({', '.join([repr(self._name), *bindings])})"
+
+    def __dir__(self) -> list[str]:
+        return [n for n in super().__dir__() if n not in {"builder", "node_of"}]
 
     def __enter__(self) -> Self:
         self._context.enter_context(self._builder.attempt())

@@ -92,7 +92,12 @@ class Node:
     @property
     def where(self) -> str:
         """Its name and the user's line, as errors give them."""
-        return f"{self.kind} {self.name!r} ({self.site.location})"
+        return f"{self.title} ({self.site.location})"
+
+    @property
+    def title(self) -> str:
+        """Its kind and its name, as errors give them."""
+        return f"{self.kind} {self.name!r}"
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.id} {self.name!r} at {self.site}>"
@@ -147,6 +152,14 @@ class FlatMap(Node):
 
     function: Callable[[Any], Any]
     single: bool = False
+
+    @property
+    def title(self) -> str:
+        """What users call it, who write map_rows and flat_map."""
+        if hasattr(self.function, "describe"):  # one of ours
+            return f"{self.kind} {self.name!r}"
+        called = "map_rows" if self.single else "flat_map"
+        return called if self.name == self.kind.lower() else f"{called} {self.name!r}"
 
     def describe(self) -> str:
         if hasattr(self.function, "describe"):

@@ -29,7 +29,7 @@ class Aggregate(Expr):
     A string in it is a column or SQL text: which of them, the schema says to which it is bound.
 
     >>> sum("delay").filter("delay > 0") / count()
-    Call(function='divide', args=(SUM(delay) FILTER (WHERE delay > 0), COUNT(*)))
+    SUM(delay) FILTER (WHERE delay > 0) / COUNT(*)
     """
 
     function: str

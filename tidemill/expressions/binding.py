@@ -103,6 +103,6 @@ def _bind(expression: Expr, schema: Schema) -> Operand:
 def _column(name: str, schema: Schema) -> BoundColumn:
     if name not in schema:
         msg = f"no column `{name}` in {schema}: {did_you_mean(name, schema.names)}"
-        raise UnknownColumnError(msg)
+        raise UnknownColumnError(msg).about(column=name)
     field = schema.field(name)
     return BoundColumn(schema.index(name), name, field.dtype, field.nullable)

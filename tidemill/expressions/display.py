@@ -5,7 +5,7 @@ from __future__ import annotations
 import decimal
 from typing import Any, Final
 
-from tidemill.expressions.expr import Call, Cast, Column, Expr, Literal
+from tidemill.expressions.expr import Alias, Call, Cast, Column, Expr, Literal
 from tidemill.expressions.functions import FUNCTIONS
 from tidemill.expressions.structure import resolve
 
@@ -65,3 +65,13 @@ def _is_operator(expression: Expr) -> bool:
         return False
     sign = FUNCTIONS[expression.function].sql if expression.function in FUNCTIONS else expression.function
     return not sign.isidentifier() or expression.function in _WORDS or expression.function in ("in", "not")
+
+
+def _repr(expression: Expr) -> str:
+    if isinstance(expression, Alias):
+        return f"{display(expression.arg)} AS {expression.name}"
+    return display(expression)
+
+
+# Here, for the text needs the registry of functions, which stands on expressions.
+Expr.__repr__ = _repr  # type: ignore[method-assign,assignment]

@@ -153,8 +153,8 @@ class Expr:
 
     def __bool__(self) -> NoReturn:
         msg = (
-            f"{self!r} has no truth value while the dataflow is being built: use & | ~ instead of and, or, not, "
-            "and identical(a, b) to compare two expressions"
+            f"`{self!r}` has no truth value while the dataflow is being built: use & | ~ instead of and, or, not, "
+            "and identical(a, b) to compare two expressions; 1 < x < 3 is (1 < x) & (x < 3)"
         )
         raise SchemaError(msg)
 
@@ -211,7 +211,7 @@ class Expr:
         return Alias(self, name)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Column(Expr):
     """A column, by name."""
 
@@ -222,7 +222,7 @@ class Column(Expr):
         return self.name
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Literal(Expr):
     """A Python value. Its type may still adapt to what stands beside it: ``1`` beside an int32 is an int32."""
 
@@ -233,7 +233,7 @@ class Literal(Expr):
         return type(self.value).__name__, repr(self.value)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Call(Expr):
     """A function of the registry (``functions.FUNCTIONS``) and its arguments."""
 
@@ -252,7 +252,7 @@ class Call(Expr):
         return Call(self.function, tuple(parts))
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Cast(Expr):
     """A conversion that the user asked for."""
 
@@ -272,7 +272,7 @@ class Cast(Expr):
         return Cast(arg, self.dtype)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Alias(Expr):
     """An expression with a column name of its own."""
 
@@ -292,7 +292,7 @@ class Alias(Expr):
         return Alias(arg, self.name)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class When(Expr):
     """A CASE that may still grow: conditions and values in turn; NULL where no condition holds."""
 
@@ -330,11 +330,11 @@ def lit(value: Any) -> Expr:
     """Return a Python value as an expression (and an expression as it is).
 
     >>> lit("x")
-    Literal(value='x')
+    'x'
     """
     if isinstance(value, Expr):
         return value
-    if not isinstance(value, (bool, int, float, str, bytes)) and hasattr(value, "item"):
+    if not isinstance(value, (bool, int, float, str, bytes)) and getattr(value, "shape", None) == ():
         value = value.item()  # a NumPy scalar
     if isinstance(value, dt.timedelta):
         value = of_timedelta(value)

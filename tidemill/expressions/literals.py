@@ -21,7 +21,7 @@ from tidemill.expressions.types import (
     decimal_type,
 )
 
-__all__ = ["INT64_MAX", "literal_type"]
+__all__ = ["INT64_MAX", "literal_type", "table_called"]
 
 INT64_MAX = 2**63 - 1
 
@@ -50,11 +50,31 @@ def literal_type(value: Any) -> DType | None:  # noqa: PLR0911 - one line a type
     for python, found in ((float, FLOAT64), (str, STRING), (bytes, BINARY)):
         if isinstance(value, python):
             return found
+    if what := table_called(value):
+        msg = (
+            f"{what} stands where an expression is expected, such as 'x + 1' or tm.col('x'): put its rows in by "
+            "flow.input(...) or flow.constant(...), and join(...) with that"
+        )
+        raise SchemaError(msg)
     msg = (
         f"{value!r} of type {type(value).__name__} cannot be a literal: expected bool, int, float, str, bytes, date, a "
         "datetime without a zone, a timedelta, a finite Decimal or None"
     )
     raise SchemaError(msg)
+
+
+def table_called(value: Any) -> str:
+    """Return what a value is called if it has rows or values of its own, as DataFrames have, and collections; or "".
+
+    >>> import pyarrow as pa
+    >>> table_called(1), table_called(pa.table({"a": [1]}))
+    ('', 'a Table (of pyarrow)')
+    """
+    kind = type(value)
+    has_rows = any(hasattr(kind, name) for name in ("__arrow_c_stream__", "iloc", "toPandas", "select"))
+    if not has_rows and not (kind.__module__ == "numpy" and getattr(value, "shape", None)):
+        return ""
+    return f"a {kind.__name__} (of {kind.__module__.partition('.')[0]})"
 
 
 def _decimal_type(value: decimal.Decimal) -> DType:

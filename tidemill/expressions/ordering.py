@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -14,7 +14,11 @@ from tidemill.expressions.schema import Schema
 from tidemill.expressions.sort_keys import sort_keys
 from tidemill.expressions.sql_text import as_expr, to_sql
 
-__all__ = ["OrderColumn", "OrderKey", "TopK", "bind_order", "hash_of_row"]
+__all__ = ["TIE", "OrderColumn", "OrderKey", "TopK", "bind_order", "hash_of_row", "own_columns"]
+
+
+TIE: Final = "hash"
+"""The column of rows made wide enough to be sorted that breaks ties; after it come the columns of the row itself."""
 
 
 @attrs.frozen
@@ -66,6 +70,11 @@ class TopK:
     def describe(self) -> str:
         """Return the number and the order."""
         return f"first {self.count} by {', '.join(o.describe() for o in self.order)}"
+
+
+def own_columns(wide: Schema) -> slice:
+    """Return where in rows made wide enough for `TopK` the columns of the row itself are."""
+    return slice(wide.names.index(TIE) + 1, None)
 
 
 def hash_of_row(schema: Schema) -> Expr:

@@ -96,7 +96,7 @@ class Schema:
             if f.name == name:
                 return i
         msg = f"no column {name!r} in {self}: {did_you_mean(name, self.names)}"
-        raise UnknownColumnError(msg)
+        raise UnknownColumnError(msg).about(column=name)
 
     def field(self, name: str) -> Field:
         """Return the column of this name; ``UnknownColumnError`` where there is none."""

@@ -33,7 +33,7 @@ def as_expr(value: Any, schema: Schema) -> Expr:
 
     >>> schema = Schema.of({"a b": "int64"})
     >>> as_expr("a b", schema), as_expr("`a b` + 1", schema), as_expr(5, schema)
-    (Column(name='a b'), Call(function='add', args=(Column(name='a b'), Literal(value=1))), Literal(value=5))
+    (`a b`, `a b` + 1, 5)
     """
     if isinstance(value, str):
         return Column(value) if value in schema else expr(value)

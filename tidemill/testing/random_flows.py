@@ -47,6 +47,10 @@ class Case:
         lines = [f"{name}: {list(found)}" for name, found in self.updates.items()]
         return "\n".join(["", self.flow.explain(), *lines])
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        del cycle
+        printer.text(repr(self))
+
 
 @attrs.frozen
 class Plant:

@@ -7,7 +7,7 @@ from tidemill.collections.collection import Collection
 from tidemill.dataflow import composites
 from tidemill.expressions.binding import bind
 from tidemill.expressions.expr import col
-from tidemill.expressions.ordering import OrderColumn, TopK, hash_of_row
+from tidemill.expressions.ordering import TIE, OrderColumn, TopK, hash_of_row
 
 __all__ = ["top_k"]
 
@@ -18,7 +18,7 @@ def top_k(node: composites.TopK, source: Collection) -> Collection:
     schema = source.schema
     keys = [(f"key {i}", key) for i, key in enumerate(node.keys)]
     order = [(f"order {i}", key.expression) for i, key in enumerate(node.order)]
-    tie = ("hash", bind(hash_of_row(schema), schema))
+    tie = (TIE, bind(hash_of_row(schema), schema))
     rows = [(f"row {name}", bind(col(name), schema)) for name in schema.names]
     wide = source.map_columns([*keys, *order, tie, *rows])
     first = len(keys) + len(order)

@@ -222,6 +222,7 @@ class EmbeddedExecutor:
             sum(h.batches for h in holding),
             o.seconds,
             waiting,
+            str(node.site),
         )
 
     def close(self) -> None:

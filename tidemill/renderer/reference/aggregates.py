@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from tidemill.boundary.list_columns import MOST_VALUES
-from tidemill.boundary.rows import INT64_LIMIT, NAN, canonical_float
+from tidemill.boundary.values import INT64_LIMIT, NAN, canonical_float
 from tidemill.expressions.aggregates import ORDERED, BoundAggregate
 from tidemill.expressions.functions.values import value_order
 from tidemill.expressions.types import DType

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
-from tidemill.boundary.rows import canonical
+from tidemill.boundary.values import canonical
 from tidemill.dataflow import composites
 from tidemill.dataflow.composites import (
     AntiJoin,

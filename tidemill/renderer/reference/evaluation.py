@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-from tidemill.boundary.rows import INT64_LIMIT
+from tidemill.boundary.values import INT64_LIMIT
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, join_closure
 from tidemill.dataflow.nodes import Feedback, Input, Node, Variable

@@ -175,6 +175,7 @@ class ReferenceExecutor:
             batches=1 if isinstance(node, Arrange) and out else 0,
             seconds=self._seconds[node],
             waiting=len(self._queued.get(node, ())) if isinstance(node, Input) else 0,
+            line=str(node.site),
         )
 
     def save(self, path: Path, header: Mapping[str, Any]) -> None:  # noqa: ARG002 - as all executors

@@ -10,16 +10,17 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
-from tidemill.boundary.rows import canonical
+from tidemill.boundary.values import canonical
 from tidemill.dataflow import nodes
-from tidemill.dataflow.lattice import Time
+from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Node
+from tidemill.errors import UserFunctionError
 from tidemill.expressions.aggregates import Aggregates, UserReduce
 from tidemill.expressions.functions.values import row_order
 from tidemill.expressions.ordering import TopK
 from tidemill.expressions.windows.bound import CallError, Windows
 from tidemill.renderer.reference.aggregates import aggregate, taking_part
-from tidemill.renderer.reference.rules import IsFinal, Updates, by_contents, check_counts, evaluated, linear
+from tidemill.renderer.reference.rules import IsFinal, Updates, by_contents, check_counts, evaluated, linear, user_part
 from tidemill.renderer.reference.topk import first_rows
 from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, triples
 from tidemill.renderer.reference.windows import with_values
@@ -35,20 +36,27 @@ __all__: list[str] = []
 @linear(nodes.Map)
 def _map(node: nodes.Map, source: Trace) -> Updates:
     for row, time, diff in triples(source):
-        yield tuple(canonical(evaluated(node, column, row)) for column in node.columns), time, diff
+        columns = zip(node.columns, node.schema.names, strict=True)
+        values = [canonical(evaluated(node, column, row, column=name, time=time)) for column, name in columns]
+        yield tuple(values), time, diff
 
 
 @linear(nodes.Filter)
 def _filter(node: nodes.Filter, source: Trace) -> Updates:
     for row, time, diff in triples(source):
-        if evaluated(node, node.predicate, row) is True:
+        if evaluated(node, node.predicate, row, time=time) is True:
             yield row, time, diff
 
 
 @linear(nodes.FlatMap)
 def _flat_map(node: nodes.FlatMap, source: Trace) -> Updates:
     for row, time, diff in triples(source):
-        for made in functions.mapped_rows(node, row):
+        try:
+            rows = functions.mapped_rows(node, row)
+        except UserFunctionError as error:
+            error.about(time=shown(user_part(node, time)))
+            raise
+        for made in rows:
             yield made, time, diff
 
 

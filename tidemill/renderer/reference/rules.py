@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
-from tidemill.dataflow.lattice import Time
+from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Node
 from tidemill.errors import ExpressionError
 from tidemill.expressions.bound import Bound
@@ -14,7 +14,7 @@ from tidemill.renderer.reference.traces import Contents, Row, Trace, consolidate
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.registry import Registry
 
-__all__ = ["RULES", "IsFinal", "Updates", "by_contents", "check_counts", "evaluated", "linear"]
+__all__ = ["RULES", "IsFinal", "Updates", "by_contents", "check_counts", "evaluated", "linear", "user_part"]
 
 Updates: TypeAlias = Iterator[tuple[Row, Time, int]]
 IsFinal: TypeAlias = Callable[[Time], bool]
@@ -44,12 +44,19 @@ def by_contents(*kinds: type[Node]) -> Callable[[Callable[..., Updates]], Callab
     return add
 
 
-def evaluated(node: Node, expression: Bound, row: Row) -> Any:
-    """Return an expression's value for a row; where it has none, the error names the node."""
+def evaluated(node: Node, expression: Bound, row: Row, *, column: str | None = None, time: Time | None = None) -> Any:
+    """Return an expression's value for a row; where it has none, the error names the node, the column and user time."""
     try:
         return evaluate(expression, row)
     except ExpressionError as error:
-        raise failures.expression_failed(node, row, error) from None
+        at = None if time is None else shown(user_part(node, time))
+        raise failures.expression_failed(node, row, error, column=column, time=at) from None
+
+
+def user_part(node: Node, time: Time) -> Time:
+    """Return a time without the iterations of the loops that a node is in."""
+    *_, root = node.scope
+    return time[: root.coordinates]
 
 
 def check_counts(node: Node, key: Row, rows: Contents) -> None:

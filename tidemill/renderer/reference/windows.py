@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from tidemill.boundary.rows import canonical_float
+from tidemill.boundary.values import canonical_float
 from tidemill.expressions.functions.date_values import moved
 from tidemill.expressions.functions.values import FailureError, row_order, value_order
 from tidemill.expressions.intervals import Interval

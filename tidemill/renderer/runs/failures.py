@@ -2,50 +2,74 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from tidemill.dataflow.lattice import Time, shown
-from tidemill.dataflow.nodes import Feedback, Input, Node
-from tidemill.errors import CountOverflowError, ExpressionError, IterationLimitError, NegativeCountError, StepError
+from tidemill.dataflow.nodes import Feedback, Input, Node, Reduce
+from tidemill.errors import (
+    CountOverflowError,
+    ExpressionError,
+    IterationLimitError,
+    NegativeCountError,
+    StepError,
+    TidemillError,
+)
+from tidemill.expressions.ordering import TopK, own_columns
 from tidemill.expressions.windows.bound import CallError, Windows
 
 __all__ = [
     "count_overflow", "expression_failed", "iteration_limit", "negative_count", "no_window_value", "not_unique",
-    "overflow", "too_many",
+    "of_node", "overflow", "too_many",
 ]  # fmt: skip
 
 Row = tuple[Any, ...]
+E = TypeVar("E", bound=TidemillError)
 
 
-def expression_failed(node: Node, row: Row, error: ExpressionError) -> ExpressionError:
-    """Return the error of an expression, told with the node that evaluates it and the row."""
-    return ExpressionError(f"{node.where}, row {row}: {error.reason}", error.sql, error.row_index)
+def of_node(node: Node, error: E, **data: Any) -> E:
+    """Return an error with the node that it comes from, and with what else is known, as data."""
+    return error.about(operator=node.title, site=node.site, **data)
+
+
+def expression_failed(
+    node: Node, row: Row, error: ExpressionError, *, column: str | None = None, time: Any = None
+) -> ExpressionError:
+    """Return the error of an expression, told with the node that evaluates it, the row, the column and user time."""
+    made = ExpressionError(f"{node.where}, row {row}: {error.reason}", error.sql, error.row_index)
+    return of_node(node, made, row=row, column=column, time=time)
 
 
 def overflow(node: Node, key: Row, name: str, function: str) -> ExpressionError:
     """Return the error of an aggregate whose value at a time does not fit the type of its column."""
-    return ExpressionError(f"{node.where}, key {key}: overflow", f"{function} AS {name}")
+    made = ExpressionError(f"{node.where}, key {key}: overflow", f"{function} AS {name}")
+    return of_node(node, made, row=key, column=name)
 
 
 def no_window_value(node: Node, windows: Windows, row: Row, error: CallError) -> ExpressionError:
     """Return the error of a window call that has no value for a row, given with all that calls read."""
     own = tuple(row[i] for i in windows.row)
     call = f"{windows.calls[error.call].function} AS {windows.names[error.call]}"
-    return ExpressionError(f"{node.where}, row {own}: {error.reason}", call)
+    made = ExpressionError(f"{node.where}, row {own}: {error.reason}", call)
+    return of_node(node, made, row=own, column=windows.names[error.call])
 
 
 def negative_count(node: Node, key: Row, row: Row, count: int) -> NegativeCountError:
     """Return the error of a group that holds a row less than no times, where that has no meaning."""
+    if isinstance(node, Reduce) and isinstance(
+        node.logic, TopK
+    ):  # rows made wide to be sorted, perhaps without the key
+        wide = node.inputs[0].schema
+        row = row[own_columns(wide).start - len(wide) :]
     msg = (
         f"{node.where}, key {key}: row {row} has the count {count}, and a negative count has no meaning here: "
         "insert the row before it is deleted, or look for what takes it away twice"
     )
-    return NegativeCountError(msg)
+    return of_node(node, NegativeCountError(msg), row=row)
 
 
 def too_many(node: Node) -> StepError:
     """Return the error of a row whose count has grown so large that sums and products of it could overflow."""
-    return StepError(f"{node.where}: a row's count is beyond 2**31: larger counts are not supported")
+    return of_node(node, StepError(f"{node.where}: a row's count is beyond 2**31: larger counts are not supported"))
 
 
 def count_overflow(node: Node | None = None) -> CountOverflowError:
@@ -55,13 +79,13 @@ def count_overflow(node: Node | None = None) -> CountOverflowError:
         f"{where}: the count of a row, or a sum, is beyond 2**63 - 1: look for a loop that adds rows to themselves, or "
         "have distinct() make the counts 1"
     )
-    return CountOverflowError(msg)
+    return CountOverflowError(msg) if node is None else of_node(node, CountOverflowError(msg))
 
 
 def not_unique(node: Input, row: Row, count: int, time: Time) -> NegativeCountError:
     """Return the error of a row of a unique input that is there twice, or less than no times."""
     msg = f"{node.where} is unique, but row {row} has the count {count} at time {shown(time)}: expected 0 or 1"
-    return NegativeCountError(msg)
+    return of_node(node, NegativeCountError(msg), row=row, time=shown(time))
 
 
 def iteration_limit(node: Feedback, row: Row) -> IterationLimitError:
@@ -72,4 +96,5 @@ def iteration_limit(node: Feedback, row: Row) -> IterationLimitError:
         f"changed in iteration {limit} (error_at={limit}), among others row {row}; raise error_at, or make the counts "
         "settle, as distinct() does"
     )
-    return IterationLimitError(msg)
+    made = IterationLimitError(msg).about(site=node.scope.site)
+    return of_node(node, made, row=row)

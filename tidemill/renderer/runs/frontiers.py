@@ -10,6 +10,7 @@ from tidemill.dataflow.lattice import Antichain, Time, as_time, shown
 from tidemill.dataflow.nodes import Input, Node, Output, Retime
 from tidemill.dataflow.progress import Progress
 from tidemill.errors import TimeError
+from tidemill.renderer.runs.failures import of_node
 
 __all__ = ["Frontiers"]
 
@@ -121,13 +122,13 @@ class Frontiers:
         frontier = self.of(node)
         if frontier.beyond(time):
             msg = f"{node.where} is not complete at {shown(time)}: its frontier is {frontier}; advance the inputs first"
-            raise TimeError(msg)
+            raise of_node(node, TimeError(msg), time=shown(time))
         if not self.since[node].beyond(time):
             msg = (
                 f"{node.where} at {shown(time)} can no longer be told from later times: only times beyond "
                 f"{self.since[node]} can; start the run with a larger keep= to look further back"
             )
-            raise TimeError(msg)
+            raise of_node(node, TimeError(msg), time=shown(time))
         return time
 
     def distinguishable_time(self, node: Output, since: Any) -> Time:
@@ -138,7 +139,7 @@ class Frontiers:
                 f"{node.where}: changes since {shown(time)} can no longer be told apart, only since times beyond "
                 f"{self.since[node]}; start the run with a larger keep="
             )
-            raise TimeError(msg)
+            raise of_node(node, TimeError(msg), time=shown(time))
         return time
 
     def open_time(self, node: Input, time: Any) -> Time:
@@ -149,11 +150,11 @@ class Frontiers:
                 return frontier.elements[0]
             state = f"its frontier is {frontier}" if frontier.elements else "it is closed"
             msg = f"{node.where}: no time given, and {state}: say time=..."
-            raise TimeError(msg)
+            raise of_node(node, TimeError(msg))
         t = as_time(time, self.users)
         if not (frontier.beyond(t) or (self.step_refused and self.needed[node].beyond(t))):
             msg = f"{node.where}: time {shown(t)} is not beyond its frontier {frontier}: it is final"
-            raise TimeError(msg)
+            raise of_node(node, TimeError(msg), time=shown(t))
         return t
 
     # -- moving on ----------------------------------------------------------------------------------------------------

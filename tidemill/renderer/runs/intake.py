@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, TypeAlias
 
 from tidemill.boundary.feeds import Feed
 from tidemill.boundary.rows import COUNT_LIMIT, checked_batch, checked_rows
+from tidemill.boundary.sorting_out import RefusedRow, sorted_out
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
-from tidemill.errors import RowError, TimeError
+from tidemill.errors import EngineError, RowError, TidemillError, TimeError
+from tidemill.renderer.runs.executor import DataFrames
+from tidemill.renderer.runs.failures import of_node
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.queued import Queued
-from tidemill.renderer.runs.writes import Writes, writes_of
+from tidemill.renderer.runs.stepper import Stepper
+from tidemill.renderer.runs.writes import Writes, checked_puts, writes_of
 
-__all__ = ["checked_change", "checked_feed", "checked_updates", "require_key", "require_order"]
+__all__ = ["Intake", "OnError", "checked_change", "checked_updates", "require_key", "require_order"]
+
+OnError: TypeAlias = Literal["raise", "collect"]
+"""What becomes of rows that do not fit: the whole batch is refused, or they are left out and returned."""
 
 
 def require_key(node: Input, what: str) -> None:
@@ -41,7 +49,76 @@ def checked_change(node: Input, frontiers: Frontiers, rows: Any, time: Time, sig
     return writes
 
 
-def checked_feed(node: Input, frontiers: Frontiers, feed: Any, op: str, time: Any) -> Writes:
+def _sorted_out_change(
+    node: Input, frontiers: Frontiers, rows: Any, time: Time
+) -> tuple[Queued | Writes, list[RefusedRow]]:
+    """Return those rows to insert that fit, as `checked_change` does, and the others with their errors."""
+    good, refused = sorted_out(node.schema, rows, node.where, lambda part, first: checked_puts(node, part, first))
+    for _, error in refused:
+        of_node(node, error)
+    if not node.key:
+        return Queued(good, time, +1), refused
+    require_order(node, frontiers)
+    return Writes(good, [], True, time), refused
+
+
+class Intake:
+    """Checks what is put into a run, and queues it. Errors say which input they are of."""
+
+    def __init__(self, stepper: Stepper, dataframes: DataFrames | None) -> None:
+        self._stepper = stepper
+        self._frontiers = stepper.frontiers
+        self._dataframes = dataframes
+
+    def change(self, node: Input, rows: Any, time: Any, sign: int) -> None:
+        """Queue rows to insert, or with a negative sign to delete."""
+        with _about(node):
+            at = self._frontiers.open_time(node, time)
+            if self._dataframes is not None and self._dataframes.reads(rows):
+                change = self._dataframes.read(node, rows, at, sign)
+            else:
+                change = checked_change(node, self._frontiers, rows, at, sign)
+            self._stepper.queue(node, change)
+
+    def put(self, node: Input, rows: Any, time: Any, on_error: OnError) -> list[RefusedRow] | None:
+        """Queue rows to insert; where some may be left out, return them with their errors."""
+        if on_error == "raise":
+            self.change(node, rows, time, +1)
+            return None
+        if on_error != "collect":
+            msg = f"on_error={on_error!r}: expected 'raise', or 'collect' to take the rows that fit and get the others"
+            raise TidemillError(msg)
+        if self._dataframes is not None and self._dataframes.reads(rows):
+            msg = "on_error='collect' is not for DataFrames of Spark, which are refused whole: insert df.toArrow()"
+            raise EngineError(msg)
+        with _about(node):
+            at = self._frontiers.open_time(node, time)
+            change, refused = _sorted_out_change(node, self._frontiers, rows, at)
+            self._stepper.queue(node, change)
+        return refused
+
+    def feed(self, node: Input, feed: Any, op: str, time: Any) -> None:
+        """Queue the writes of a change feed."""
+        with _about(node):
+            self._stepper.queue(node, _checked_feed(node, self._frontiers, feed, op, time))
+
+    def updates(self, node: Input, updates: Iterable[Any]) -> None:
+        """Queue ``(row, time, diff)`` triples."""
+        with _about(node):
+            self._stepper.queue(node, checked_updates(node, self._frontiers, updates))
+
+
+@contextmanager
+def _about(node: Input) -> Iterator[None]:
+    """Say in errors that are raised within the block that they are of an input."""
+    try:
+        yield
+    except TidemillError as error:
+        of_node(node, error)
+        raise
+
+
+def _checked_feed(node: Input, frontiers: Frontiers, feed: Any, op: str, time: Any) -> Writes:
     """Return the writes of a change feed; ``op`` is its column of operations, ``time`` may name that of times."""
     require_key(node, "apply a feed")
     column = time if isinstance(time, str) else None

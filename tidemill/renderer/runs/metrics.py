@@ -26,10 +26,28 @@ class OperatorMetrics:
     seconds: float
     waiting: int = 0
     """Updates and pending times that wait for a later step."""
+    line: str = ""
+    """The user's line that it is of."""
+
+    @property
+    def title(self) -> str:
+        """Its number, its kind and, where it has one of its own, its name."""
+        return f"#{self.id} {self.kind}" + (f" {self.name!r}" if self.name != self.kind.lower() else "")
 
 
 class Metrics(Sequence[OperatorMetrics]):
-    """The figures of all operators, in the order of the graph; prints as a table."""
+    """The figures of all operators, a sequence of `OperatorMetrics` in the order of the graph; prints as a table.
+
+    >>> import tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> flow.output("once", flow.input("x", {"i": "int64"}).distinct())
+    >>> with flow.start() as run:
+    ...     run.insert("x", [(1,), (1,)])
+    ...     run.advance()
+    ...     figures = run.metrics()
+    >>> [(o.title, o.records_out) for o in figures]
+    [("#0 Input 'x'", 1), ('#1 Threshold', 1), ("#2 Output 'once'", 1)]
+    """
 
     def __init__(self, operators: Sequence[OperatorMetrics]) -> None:
         self._operators = tuple(operators)
@@ -54,9 +72,10 @@ class Metrics(Sequence[OperatorMetrics]):
 
     def __repr__(self) -> str:
         head = f"{'operator':32} {'in':>10} {'out':>10} {'state':>10} {'batches':>8} {'waiting':>8} {'seconds':>9}"
+        head += "  line"
         lines = [
-            f"{f'#{o.id} {o.kind} {o.name}':32.32} {o.records_in:>10,} {o.records_out:>10,} {o.state_rows:>10,} "
-            f"{o.batches:>8} {o.waiting:>8} {o.seconds:>9.4f}"
+            f"{o.title:32.32} {o.records_in:>10,} {o.records_out:>10,} {o.state_rows:>10,} "
+            f"{o.batches:>8} {o.waiting:>8} {o.seconds:>9.4f}  {o.line}".rstrip()
             for o in self._operators
         ]
         return "\n".join([head, *lines])

@@ -7,15 +7,16 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, final
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, Never, ParamSpec, Self, TypeVar, final, overload
 
 from tidemill.boundary.results import Rows, Updates
+from tidemill.boundary.sorting_out import RefusedRow
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
-from tidemill.dataflow.nodes import Input, Output
-from tidemill.errors import EngineError, TimeError, UnknownNameError, did_you_mean
+from tidemill.dataflow.nodes import Input, Node, Output
+from tidemill.errors import EngineError, StateError, TidemillError, TimeError, UnknownNameError, did_you_mean
 from tidemill.renderer.runs.executor import DataFrames
-from tidemill.renderer.runs.intake import checked_change, checked_feed, checked_updates, require_key
+from tidemill.renderer.runs.intake import Intake, OnError, require_key
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.step_events import StepEvents
 from tidemill.renderer.runs.step_info import StepInfo
@@ -68,21 +69,30 @@ class Run:
         self._stepper = stepper
         self._frontiers = stepper.frontiers
         self._dataframes = dataframes
+        self._intake = Intake(stepper, dataframes)
         self._inputs, self._outputs = self.graph.inputs, self.graph.outputs
 
     # -- putting in -----------------------------------------------------------------------------------------------
 
-    @_alone
-    def insert(self, name: str, rows: Any, *, time: Any = None) -> None:
+    @overload
+    def insert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["raise"] = "raise") -> None: ...
+    @overload
+    def insert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["collect"]) -> list[RefusedRow]: ...
+    def insert(self, name: str, rows: Any, *, time: Any = None, on_error: OnError = "raise") -> list[RefusedRow] | None:
         """Add rows to an input: tuples or dicts, `read_parquet` or `read_csv`, or any table that speaks Arrow.
 
-        Tables (Arrow, pandas, Polars, DuckDB's, other outputs' `Rows`) go by column name, in any order; types are
-        converted where that changes no value. What pandas calls missing is NULL, NaN in its floats with it; floats that
-        it made of integers for that are integers again.
+        Tuples and lists go by position. What has names goes by these, in any order: dicts, named tuples, PySpark's
+        rows, dataclasses, objects of attrs; and the columns of tables (Arrow, pandas, Polars, DuckDB's, other outputs'
+        `Rows`). Whatever a value comes in, it is converted where that changes nothing of it, as ``1.0`` to an int64,
+        and else refused. What pandas calls missing is NULL; NaN is a value of floats alone, and NULL in other columns
+        and in frames of pandas.
 
         They get the given time, or the input's frontier where that is one time. They are queued: outputs change when
         their time closes. Refused whole, with no trace, if any row does not fit (``RowError``) or the time is final
         (``TimeError``). On an input with a key it is an upsert.
+
+        With ``on_error="collect"`` the rows that fit are taken, and the others returned, each with its ``RowError``;
+        files, and tables without the input's columns, are refused whole all the same.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -92,8 +102,12 @@ class Run:
         ...     run.advance()
         ...     list(run.snapshot("sums"))
         [('a', 3)]
+        >>> with flow.start() as run:
+        ...     refused = run.insert("x", [("a", 1), ("a", "two")], on_error="collect")
+        >>> [(row, error.column) for row, error in refused]
+        [(('a', 'two'), 'i')]
         """
-        self._change(name, rows, time, +1)
+        return self._put(name, rows, time, on_error)
 
     @_alone
     def delete(self, name: str, rows: Any, *, time: Any = None) -> None:
@@ -101,14 +115,18 @@ class Run:
 
         Whether the rows are there is checked for unique inputs only: in others counts may become negative.
         """
-        self._change(name, rows, time, -1)
+        self._intake.change(self._input(name), rows, time, -1)
 
-    @_alone
-    def upsert(self, name: str, rows: Any, *, time: Any = None) -> None:
+    @overload
+    def upsert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["raise"] = "raise") -> None: ...
+    @overload
+    def upsert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["collect"]) -> list[RefusedRow]: ...
+    def upsert(self, name: str, rows: Any, *, time: Any = None, on_error: OnError = "raise") -> list[RefusedRow] | None:
         """Put rows in the place of those with the same key; the last call in an epoch wins, and of its rows the last.
 
         The rows of a table are as many writes in their order. The current rows are held as an arrangement; cost: that
-        of the rows given, not of those held. Refused whole, as by `insert`, and where a key has a NULL in it.
+        of the rows given, not of those held. Refused whole, as by `insert`, and where a key has a NULL in it; with
+        ``on_error="collect"`` as by `insert` too.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -120,8 +138,7 @@ class Run:
         ...     list(run.snapshot("prices"))
         [('milk', 1), ('tea', 4)]
         """
-        require_key(self._input(name), "upsert")
-        self._change(name, rows, time, +1)
+        return self._upsert(name, rows, time, on_error)
 
     @_alone
     def apply(self, name: str, feed: Any, *, op: str = "op", time: Any = None) -> None:
@@ -144,8 +161,7 @@ class Run:
         ...     list(run.snapshot("prices"))
         [('tea', 4)]
         """
-        node = self._input(name)
-        self._stepper.queue(node, checked_feed(node, self._frontiers, feed, op, time))
+        self._intake.feed(self._input(name), feed, op, time)
 
     @_alone
     def update(self, name: str, updates: Iterable[Any]) -> None:
@@ -162,8 +178,7 @@ class Run:
         ...     list(run.changes("x"))
         [((7,), 0, 2), ((7,), 3, -1)]
         """
-        node = self._input(name)
-        self._stepper.queue(node, checked_updates(node, self._frontiers, updates))
+        self._intake.updates(self._input(name), updates)
 
     @_alone
     def deliver(self, source: str, batch: int, put: Callable[[Self], object], *, advance_to: Any = None) -> bool:
@@ -350,6 +365,9 @@ class Run:
         ...     run.advance_to(4)
         1 {'x': Antichain(3)}
         """
+        if not callable(callback):
+            msg = f"on_step({callback!r}): expected a function, which is called with a StepInfo after each step"
+            raise TidemillError(msg)
         return self._stepper.listeners.add(callback)
 
     @_alone
@@ -478,16 +496,37 @@ class Run:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        head = f"Run of {self.graph.name!r}"
+        if self._stepper.lifecycle.is_closed:
+            return f"{head}, closed"
+        inputs = (("input", node) for node in self._inputs.values())
+        outputs = (("output", node) for node in self._outputs.values())
+        ends: list[tuple[str, Node]] = [*inputs, *outputs]
+        lines = [f"  {kind} {node.name!r}, complete up to {self._frontiers.of(node)}" for kind, node in ends]
+        return "\n".join([f"{head}, {self._stepper.steps} steps taken", *lines])
+
+    def __dir__(self) -> list[str]:
+        return [n for n in super().__dir__() if n not in {"executor", "graph", "passes"}]
+
+    def __reduce__(self) -> Never:
+        msg = (
+            f"a run of {self.graph.name!r} is of this process alone and cannot be pickled or copied: run.save(path) "
+            "writes its state, from which tm.load(path, flow) goes on; a dataflow can be pickled"
+        )
+        raise StateError(msg)
+
     # -- how it is done -----------------------------------------------------------------------------------------------
 
-    def _change(self, name: str, rows: Any, time: Any, sign: int) -> None:
+    @_alone
+    def _put(self, name: str, rows: Any, time: Any, on_error: OnError) -> list[RefusedRow] | None:
+        return self._intake.put(self._input(name), rows, time, on_error)
+
+    @_alone
+    def _upsert(self, name: str, rows: Any, time: Any, on_error: OnError) -> list[RefusedRow] | None:
         node = self._input(name)
-        at = self._frontiers.open_time(node, time)
-        if self._dataframes is not None and self._dataframes.reads(rows):
-            change = self._dataframes.read(node, rows, at, sign)
-        else:
-            change = checked_change(node, self._frontiers, rows, at, sign)
-        self._stepper.queue(node, change)
+        require_key(node, "upsert")
+        return self._intake.put(node, rows, time, on_error)
 
     def _input(self, name: str) -> Input:
         if name in self._inputs:

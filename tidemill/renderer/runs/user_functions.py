@@ -10,30 +10,48 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, cast
 
+import attrs
+
 from tidemill.boundary.rows import COUNT_LIMIT, checked_rows
 from tidemill.dataflow.lattice import Time, as_time, less_equal, shown
 from tidemill.dataflow.nodes import FlatMap, Inspect, Node, Reduce, Retime, Threshold
 from tidemill.errors import RowError, TimeError, UserFunctionError
 from tidemill.expressions.aggregates import UserReduce
+from tidemill.renderer.runs.failures import of_node
 
 __all__ = ["inspect", "mapped_rows", "moved_time", "reduced_rows", "row_type", "thresholded"]
 
 Row = tuple[Any, ...]
 
 
+@attrs.frozen
+class Subject:
+    """What a function was called for, in words, and as the data of errors."""
+
+    text: str
+    row: Row | None = None
+    time: Any = None
+
+    def __str__(self) -> str:
+        return self.text
+
+    def in_error(self, node: Node, error: UserFunctionError) -> UserFunctionError:
+        """Return an error with these data."""
+        return of_node(node, error, row=self.row, time=self.time)
+
+
 def mapped_rows(node: FlatMap, row: Row) -> list[Row]:
     """Return the checked rows that ``map_rows`` or ``flat_map`` makes of a row."""
     given = row_type(node.inputs[0].schema.names)(*row)
-    result = _call(node, f"row {row}", node.function, given)
-    if node.single:
-        return _checked(node, f"row {row}", [result])
-    return _checked(node, f"row {row}", _listed(node, f"row {row}", result))
+    subject = Subject(f"row {row}", row)
+    result = _call(node, subject, node.function, given)
+    return _checked(node, subject, [result] if node.single else _listed(node, subject, result))
 
 
 def reduced_rows(node: Reduce, key: Row, rows: list[tuple[Row, int]]) -> list[tuple[Row, int]]:
     """Return the checked ``(row, count)`` pairs that a user's reduce makes of a group, sorted and not empty."""
     logic = cast("UserReduce", node.logic)
-    subject = f"key {key}"
+    subject = Subject(f"key {key}", key)
     pairs = _listed(node, subject, _call(node, subject, logic.function, key, rows))
     for pair in pairs:
         if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and _is_int(pair[1])):  # noqa: PLR2004 - a pair
@@ -45,7 +63,7 @@ def reduced_rows(node: Reduce, key: Row, rows: list[tuple[Row, int]]) -> list[tu
 def thresholded(node: Threshold, row: Row, count: int) -> int:
     """Return the count that a user's threshold gives a row; for a count of 0 it has to be 0."""
     assert node.function is not None, "without a function it is distinct, which each engine knows"
-    subject = f"row {row} with the count {count}"
+    subject = Subject(f"row {row} with the count {count}", row)
     result = _call(node, subject, node.function, row, count)
     if not _is_int(result):
         raise _returned(node, subject, f"{result!r}, which is not an integer of at most 2**31")
@@ -57,7 +75,7 @@ def thresholded(node: Threshold, row: Row, count: int) -> int:
 def moved_time(node: Retime, time: Time) -> Time:
     """Return the user time to which a user's delay moves a user time."""
     assert node.function is not None, "fixed steps are added, not called"
-    subject = f"time {shown(time)}"
+    subject = Subject(f"time {shown(time)}", time=shown(time))
     result = _call(node, subject, node.function, shown(time))
     try:
         moved = as_time(result, len(time))
@@ -70,40 +88,45 @@ def moved_time(node: Retime, time: Time) -> Time:
 
 def inspect(node: Inspect, row: Row, time: Time, diff: int) -> None:
     """Show an update to a user's function."""
-    _call(node, f"update {(row, shown(time), diff)}", node.function, row, shown(time), diff)
+    subject = Subject(f"update {(row, shown(time), diff)}", row, shown(time))
+    _call(node, subject, node.function, row, shown(time), diff)
 
 
 @lru_cache(maxsize=1024)
 def row_type(names: tuple[str, ...]) -> Callable[..., Row]:
     """Return the named tuple as which functions get rows; names that Python does not allow become ``_0``, ``_1``..."""
-    return namedtuple("Row", names, rename=True)  # noqa: PYI024 - the fields are known at run time only
+    make = cast("Any", namedtuple)  # noqa: PYI024 - the fields are known at run time only
+    made = make("Row", names, rename=True)
+    made.__columns__ = names  # by which it goes when it is returned
+    return cast("Callable[..., Row]", made)
 
 
-def _call(node: Node, subject: str, function: Callable[..., Any], *args: Any) -> Any:
+def _call(node: Node, subject: Subject, function: Callable[..., Any], *args: Any) -> Any:
     try:
         return function(*args)
     except Exception as error:
         msg = f"{node.where}: {_name(node)} raised {type(error).__name__}: {error}, for {subject}"
-        raise UserFunctionError(msg) from error
+        raise subject.in_error(node, UserFunctionError(msg)) from error
 
 
-def _listed(node: Node, subject: str, result: Any) -> list[Any]:
+def _listed(node: Node, subject: Subject, result: Any) -> list[Any]:
     if isinstance(result, (str, bytes, Mapping)) or not isinstance(result, Iterable):
         raise _returned(node, subject, f"{result!r}, which is not an iterable of rows")
     return cast("list[Any]", _call(node, subject, list, result))  # a generator runs the user's code only now
 
 
-def _checked(node: Node, subject: str, rows: list[Any]) -> list[Row]:
+def _checked(node: Node, subject: Subject, rows: list[Any]) -> list[Row]:
     schema = node.schema
     try:
         return checked_rows(schema, rows, "its result")
     except RowError as error:
         msg = f"{node.where}: {_name(node)} returned a wrong row for {subject}: {error}"
-        raise UserFunctionError(msg) from None
+        raise subject.in_error(node, UserFunctionError(msg).about(column=error.column)) from None
 
 
-def _returned(node: Node, subject: str, what: str) -> UserFunctionError:
-    return UserFunctionError(f"{node.where}: {_name(node)} returned, for {subject}, {what}")
+def _returned(node: Node, subject: Subject, what: str) -> UserFunctionError:
+    made = UserFunctionError(f"{node.where}: {_name(node)} returned, for {subject}, {what}")
+    return subject.in_error(node, made)
 
 
 def _name(node: Node) -> str:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import repeat
 from typing import Any
 
 import attrs
 
-from tidemill.boundary.rows import Batch, checked_batch, python_rows
-from tidemill.boundary.tables import Source, as_table
+from tidemill.boundary.named_rows import field_names
+from tidemill.boundary.rows import Batch, checked_batch, checked_rows, listed_rows, python_rows
+from tidemill.boundary.tables import Source, as_table, checked_table
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import RowError
 from tidemill.expressions.schema import Schema
 
-__all__ = ["Writes", "keys_of", "writes_of"]
+__all__ = ["Writes", "checked_puts", "keys_of", "writes_of"]
 
 Row = tuple[Any, ...]
 
@@ -57,42 +58,51 @@ def keys_of(node: Input) -> Schema:
 def writes_of(node: Input, rows: Any, time: Time, sign: int) -> Writes:
     """Return the writes that put rows, or with a negative sign delete by key; ``RowError`` if any row does not fit."""
     if sign > 0:
-        batch = checked_batch(node.schema, rows, node.where)
-        _check_keys(node, batch, node.key)
-        return Writes(batch, [], True, time)
+        return Writes(checked_puts(node, rows), [], True, time)
     deleted = _deleted(node, rows)
     _check_keys(node, deleted, tuple(range(len(node.key))))
     return Writes([], deleted, False, time)
 
 
+def checked_puts(node: Input, rows: Any, first: int = 0) -> Batch:
+    """Return rows to put into an input, checked, and their keys where it has one; the first has a number in errors."""
+    batch = checked_batch(node.schema, rows, node.where, first=first)
+    if node.key:
+        _check_keys(node, batch, node.key, first=first)
+    return batch
+
+
 def _deleted(node: Input, rows: Any) -> Batch:
     """Return the keys of rows of the key's columns alone, or of whole rows."""
     where, keys = node.where, keys_of(node)
-    given = list(rows) if isinstance(rows, (list, tuple, set, frozenset)) or hasattr(rows, "__next__") else rows
-    by_key = isinstance(given, list) and all(
-        isinstance(r, (tuple, list, Mapping)) and len(r) == len(keys) for r in given
-    )
-    if by_key:
-        return checked_batch(keys, given, where)
-    if isinstance(given, Source):  # of files no more than the key is read
-        return given.read(keys, where)
-    table = None if isinstance(given, list) else as_table(node.schema, given, where)
-    if table is not None and sorted(table.column_names) == sorted(keys.names):
-        return checked_batch(keys, table, where)
-    full = checked_batch(node.schema, given if table is None else table, where)
-    if isinstance(full, list):
-        return [tuple([row[i] for i in node.key]) for row in full]
-    return full.select(list(node.key))
+    if isinstance(rows, Source):  # of files no more than the key is read
+        return rows.read(keys, where)
+    table = as_table(node.schema, rows, where)
+    if table is not None:
+        if sorted(table.column_names) == sorted(keys.names):
+            return checked_table(keys, table, where)
+        return checked_table(node.schema, table, where).select(list(node.key))
+    given = listed_rows(rows, where)
+    if all(_is_key(row, keys) for row in given):
+        return checked_rows(keys, given, where)
+    return [tuple([row[i] for i in node.key]) for row in checked_rows(node.schema, given, where)]
 
 
-def _check_keys(node: Input, batch: Batch, places: tuple[int, ...]) -> None:
-    """Refuse keys with a NULL; ``places`` are those of the key's columns in the batch."""
+def _is_key(row: Any, keys: Schema) -> bool:
+    """Return whether a row has as many values as a key, whatever they are and are called."""
+    names = field_names(row)
+    if names is not None:
+        return len(names) == len(keys)
+    return isinstance(row, (tuple, list)) and len(row) == len(keys)
+
+
+def _check_keys(node: Input, batch: Batch, places: tuple[int, ...], *, first: int = 0) -> None:
+    """Refuse keys with a NULL; ``places`` are those of the key's columns in the batch, whose first row has a number."""
     if isinstance(batch, list):
-        for bad in batch:
-            if None in [bad[i] for i in places]:
-                break
-        else:
+        wrong = [n for n, row in enumerate(batch) if None in [row[i] for i in places]]
+        if not wrong:
             return
+        at, bad = wrong[0], batch[wrong[0]]
     else:
         columns = [batch.column(i) for i in places if batch.column(i).null_count]
         if not columns:
@@ -101,4 +111,4 @@ def _check_keys(node: Input, batch: Batch, places: tuple[int, ...]) -> None:
         (bad,) = python_rows(batch.slice(at, 1))
     key = tuple([bad[i] for i in places])
     msg = f"{node.where}: key {key} has a NULL in it: the key columns must have values"
-    raise RowError(msg)
+    raise RowError(msg).about(row=bad, row_index=first + at)

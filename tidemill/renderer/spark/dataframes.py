@@ -20,6 +20,7 @@ from tidemill.dataflow.nodes import Input
 from tidemill.errors import RowError, SchemaError, TimeError
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import FLOAT64, INT64, DType
+from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, names, times
 from tidemill.renderer.spark.types import spark_type, sql_type, struct
 
@@ -69,7 +70,7 @@ def typed_updates(node: Input, data: Any, named: Names) -> DataFrame:
     """Return a user's DataFrame as updates of an input, with the columns of a `Frame`, its values not checked yet."""
     if not hasattr(data, "localCheckpoint"):
         msg = f"{node.where}: {type(data).__name__} is not a Spark DataFrame: make one with spark.createDataFrame"
-        raise RowError(msg)
+        raise failures.of_node(node, RowError(msg))
     schema = node.schema
     has = list(data.columns)
     extra = [*named.times, named.diff]
@@ -78,7 +79,7 @@ def typed_updates(node: Input, data: Any, named: Names) -> DataFrame:
         msg = f"{node.where}: the DataFrame has the columns {has}, expected {list(schema.names)}: " + mismatch(
             found, schema.names
         )
-        raise RowError(msg)
+        raise failures.of_node(node, RowError(msg))
     numbered = data.toDF(*(f"n{i}" for i in range(len(has))))
     found_types = {name: field.dataType for name, field in zip(has, data.schema.fields, strict=True)}
     place = {name: f"n{i}" for i, name in enumerate(has)}
@@ -95,7 +96,7 @@ def _typed(node: Input, field: Field, name: str, found: T.DataType) -> Column:
     if not _fits(found, wanted):
         msg = f"{node.where}: column {field.name!r} is of Spark's type {found.simpleString()}: expected "
         msg += f"{sql_type(field.dtype)} for {field}; cast it first"
-        raise RowError(msg)
+        raise failures.of_node(node, RowError(msg), column=field.name)
     column = column if found == wanted else column.cast(wanted)
     return column + F.lit(0.0) if field.dtype == FLOAT64 else column  # 0.0 for -0.0
 
@@ -121,7 +122,7 @@ def _whole(node: Input, name: str, place: Mapping[str, str], types: Mapping[str,
         return F.lit(default).cast("bigint")
     if not _fits(types[name], T.LongType()):
         msg = f"{node.where}: column {name!r} is of Spark's type {types[name].simpleString()}: expected bigint"
-        raise RowError(msg)
+        raise failures.of_node(node, RowError(msg), column=name)
     return F.col(place[name]).cast("bigint")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
+import decimal
 import functools
 import json
 import re
@@ -14,6 +16,7 @@ import pyarrow as pa
 
 from tidemill import errors
 from tidemill.errors import ExpressionError, StepError, UserFunctionError
+from tidemill.site import Site
 
 __all__ = [
     "TOO_MANY", "TaskError", "decoded_error", "has_lost_blocks", "is_overflow", "is_worth_care",
@@ -61,7 +64,7 @@ def decoded_error(error: BaseException) -> StepError | None:
         return None
     content = json.loads(base64.b64decode(found[1]))
     kind: type[StepError] = getattr(errors, content["kind"])
-    made = kind(*content["args"])
+    made = kind(*content["args"]).about(**{name: _untagged(v) for name, v in content["about"].items()})
     if content["cause"]:
         made.__cause__ = TaskError(f"in an executor:\n{content['cause']}")
     return made
@@ -97,8 +100,35 @@ def is_worth_care(error: BaseException) -> bool:
     return bool(_OF_VALUES.search(str(error)))
 
 
+_DATA: Final = ("operator", "site", "column", "row", "time")
+_TAGGED: Final[dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]]] = {
+    "tuple": (tuple, lambda v: [_tagged(x) for x in v], lambda v: tuple([_untagged(x) for x in v])),
+    "datetime": (dt.datetime, dt.datetime.isoformat, dt.datetime.fromisoformat),
+    "date": (dt.date, dt.date.isoformat, dt.date.fromisoformat),
+    "decimal": (decimal.Decimal, str, decimal.Decimal),
+    "bytes": (bytes, bytes.hex, bytes.fromhex),
+    "site": (Site, lambda v: [v.file, v.line], lambda v: Site(*v)),
+}
+"""What JSON has no value for: its type, and how it is written and read. A datetime is a date, so it comes first."""
+
+
+def _tagged(value: Any) -> Any:
+    for tag, (kind, write, _) in _TAGGED.items():
+        if isinstance(value, kind):
+            return {tag: write(value)}
+    return value
+
+
+def _untagged(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((tag, written),) = value.items()
+    return _TAGGED[tag][2](written)
+
+
 def _encoded(error: StepError) -> str:
     cause: Any = error.__cause__
     text = "".join(traceback.format_exception(cause)) if cause is not None else ""
-    content = {"kind": type(error).__name__, "args": list(error.args), "cause": text}
+    about = {name: _tagged(getattr(error, name)) for name in _DATA if getattr(error, name) is not None}
+    content = {"kind": type(error).__name__, "args": list(error.args), "cause": text, "about": about}
     return f"{error}\ntidemill-error:{base64.b64encode(json.dumps(content, default=repr).encode()).decode()}:"

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.boundary.rows import python_rows
+from tidemill.dataflow.lattice import shown
 from tidemill.dataflow.nodes import Filter, FlatMap, Input, Inspect, Map, Node, Retime
-from tidemill.errors import ExpressionError
+from tidemill.errors import ExpressionError, UserFunctionError
 from tidemill.expressions.bound import Bound, BoundColumn
-from tidemill.expressions.schema import Schema
 from tidemill.expressions.table_functions import TableCall
 from tidemill.expressions.types import FLOAT64
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
@@ -57,7 +57,7 @@ def row_task(node: Node, users: int) -> Callable[[Batches], Batches]:
 
 
 @_WORK(Map)
-def _map(node: Map, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+def _map(node: Map, users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     schema = node.inputs[0].schema
     scalars = [None if isinstance(c, BoundColumn) else compile_scalar(c) for c in node.columns]
 
@@ -70,28 +70,27 @@ def _map(node: Map, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
                 elif scalar is not None:
                     made.append(_canonical(scalar(given, batch.num_rows), column))
         except ExpressionError as error:
-            raise _failed(node, schema, batch, error) from None
+            raise _failed(node, batch, error, users, node.schema.names[len(made)]) from None
         return _batch(made, given[len(schema) :], batch)
 
     return apply
 
 
 @_WORK(Filter)
-def _filter(node: Filter, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    schema = node.inputs[0].schema
+def _filter(node: Filter, users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     predicate = compile_scalar(node.predicate)
 
     def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
         try:
             return batch.filter(predicate(batch.columns, batch.num_rows))
         except ExpressionError as error:
-            raise _failed(node, schema, batch, error) from None
+            raise _failed(node, batch, error, users) from None
 
     return apply
 
 
 @_WORK(FlatMap)
-def _flat_map(node: FlatMap, _users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+def _flat_map(node: FlatMap, users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     width, schema = len(node.inputs[0].schema), node.schema
     if isinstance(node.function, TableCall):
         call = node.function
@@ -105,7 +104,13 @@ def _flat_map(node: FlatMap, _users: int) -> Callable[[pa.RecordBatch], pa.Recor
         return apply_table
 
     def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
-        found = [functions.mapped_rows(node, row) for row in _rows(batch, width)]
+        found = []
+        for at, row in enumerate(_rows(batch, width)):
+            try:
+                found.append(functions.mapped_rows(node, row))
+            except UserFunctionError as error:
+                error.about(time=_user_time(batch, at, width, users))
+                raise
         owner = pa.array(np.arange(len(found)).repeat([len(rows) for rows in found]))
         made = [row for rows in found for row in rows]
         columns = zip(*made, strict=True) if made else [()] * len(schema)
@@ -162,6 +167,15 @@ def _rows(batch: pa.RecordBatch, width: int) -> list[tuple[Any, ...]]:
     return python_rows(pa.Table.from_batches([batch]).select(list(range(width)))) if width else [()] * batch.num_rows
 
 
-def _failed(node: Node, schema: Schema, batch: pa.RecordBatch, error: ExpressionError) -> ExpressionError:
-    (row,) = _rows(batch.slice(error.row_index or 0, 1), len(schema))
-    return failures.expression_failed(node, row, error)
+def _failed(
+    node: Node, batch: pa.RecordBatch, error: ExpressionError, users: int, column: str | None = None
+) -> ExpressionError:
+    at, width = error.row_index or 0, len(node.inputs[0].schema)
+    (row,) = _rows(batch.slice(at, 1), width)
+    time = _user_time(batch, at, width, users)
+    return failures.expression_failed(node, row, error, column=column, time=time)
+
+
+def _user_time(batch: pa.RecordBatch, at: int, width: int, users: int) -> Any:
+    """Return the user time of an update, as users write it."""
+    return shown(tuple([c[at].as_py() for c in batch.columns[width : width + users]]))

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.boundary.list_columns import list_array, list_parts
-from tidemill.boundary.rows import NAN, Batch
+from tidemill.boundary.rows import Batch
+from tidemill.boundary.values import NAN
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray

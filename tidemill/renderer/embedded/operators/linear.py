@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tidemill.dataflow.lattice import shown
 from tidemill.dataflow.nodes import (
     Concat,
     Consolidate,
@@ -153,6 +154,9 @@ class _Columns:
 class _ExpressionOperator(Operator):
     """What evaluates expressions: an error counts only if it is still there once updates are consolidated."""
 
+    calls_functions = False
+    """Whether it calls a user's function, which then gets consolidated updates at once, so that it is called once."""
+
     def __init__(self, node: Node, region: Region, interner: Interner) -> None:
         self.schema = node.inputs[0].schema
         super().__init__(node, region, (len(self.schema),))
@@ -162,22 +166,34 @@ class _ExpressionOperator(Operator):
         updates = self.ports[0].take()
         if updates is None:
             return
-        try:
-            result = self.evaluate(updates)
-        except (ExpressionError, UserFunctionError):
+        result = None if self.calls_functions else self._evaluated(updates)
+        if result is None:  # what cancels out may not fail, and a user's function is called but once
             updates = consolidated(updates)
             if not updates.shape[1]:
                 return
             result = self.evaluate(updates)
         self.emit(result, self.region.now)
 
+    def _evaluated(self, updates: UpdateArray) -> UpdateArray | None:
+        """Return what becomes of updates as they came; None where an expression fails."""
+        try:
+            return self.evaluate(updates)
+        except (ExpressionError, UserFunctionError):
+            return None
+
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
         raise NotImplementedError
 
-    def failed(self, error: ExpressionError, updates: UpdateArray) -> ExpressionError:
+    def failed(self, error: ExpressionError, updates: UpdateArray, column: str | None = None) -> ExpressionError:
         """Return the error with the node and the row in it."""
-        (row,) = decode_rows(self.schema, updates[: len(self.schema), [error.row_index or 0]], self.interner)
-        return failures.expression_failed(self.node, row, error)
+        at = error.row_index or 0
+        (row,) = decode_rows(self.schema, updates[: len(self.schema), [at]], self.interner)
+        return failures.expression_failed(self.node, row, error, column=column, time=self.user_time(updates, at))
+
+    def user_time(self, updates: UpdateArray, at: int) -> Any:
+        """Return the user time of an update, as users write it."""
+        k = len(self.schema)
+        return shown(tuple(updates[k : k + self.schedule.users, at].tolist()))
 
 
 class MapOperator(_ExpressionOperator):
@@ -201,7 +217,7 @@ class MapOperator(_ExpressionOperator):
                 else:
                     result[i] = encode_column(scalar(columns, n), dtype, self.interner)
         except ExpressionError as error:
-            raise self.failed(error, updates) from None
+            raise self.failed(error, updates, self.node.schema.names[i]) from None
         result[len(self._columns) :] = updates[rest:]
         return result
 
@@ -237,6 +253,8 @@ class FilterOperator(_ExpressionOperator):
 class FlatMapOperator(_ExpressionOperator):
     """FlatMap: a user's function, called once for each distinct row."""
 
+    calls_functions = True
+
     def __init__(self, node: FlatMap, region: Region, interner: Interner) -> None:
         super().__init__(node, region, interner)
         self._flat_map = node
@@ -246,7 +264,11 @@ class FlatMapOperator(_ExpressionOperator):
         made: list[tuple[Any, ...]] = []
         counts = np.empty(updates.shape[1], np.int64)
         for i, row in enumerate(decode_rows(self.schema, updates[:k], self.interner)):
-            rows = functions.mapped_rows(self._flat_map, row)
+            try:
+                rows = functions.mapped_rows(self._flat_map, row)
+            except UserFunctionError as error:
+                error.about(time=self.user_time(updates, i))
+                raise
             counts[i] = len(rows)
             made += rows
         codes = encode(self.node.schema, made, self.interner)
@@ -257,6 +279,8 @@ class FlatMapOperator(_ExpressionOperator):
 @operator_of(Inspect, interner=True)
 class InspectOperator(_ExpressionOperator):
     """Inspect: shows each update to a user's function and passes it on."""
+
+    calls_functions = True
 
     def __init__(self, node: Inspect, region: Region, interner: Interner) -> None:
         super().__init__(node, region, interner)
@@ -278,6 +302,7 @@ class RetimeOperator(_ExpressionOperator):
     def __init__(self, node: Retime, region: Region, interner: Interner) -> None:
         super().__init__(node, region, interner)
         self._retime = node
+        self.calls_functions = node.steps is None
 
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
         users, k = self.schedule.users, len(self.schema)

@@ -23,6 +23,8 @@ __all__ = ["TableFunctionOperator"]
 class TableFunctionOperator(FlatMapOperator):
     """FlatMap by a table function. Where that fails on columns, each row is taken alone, to find the one at fault."""
 
+    calls_functions = False
+
     def __init__(self, node: FlatMap, region: Region, interner: Interner) -> None:
         super().__init__(node, region, interner)
         assert isinstance(node.function, TableCall)

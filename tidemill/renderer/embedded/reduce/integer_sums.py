@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tidemill.boundary.rows import INT64_LIMIT
+from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tidemill.boundary.rows import INT64_LIMIT
+from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import AggregateCall
 from tidemill.renderer.embedded.kernels.codec import float_codes, float_values, order_ranks

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from tidemill.boundary.rows import INT64_LIMIT
+from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import Interner, is_interned
 from tidemill.renderer.embedded.kernels.exact_quotients import quotients

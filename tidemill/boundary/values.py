@@ -1,0 +1,284 @@
+"""Single values from outside, checked: what a column of each type takes of Python's, NumPy's and pandas' values.
+
+The rules are those that `tables` has for whole columns: whatever a value comes in, it is taken or refused alike. A
+value is converted where that changes nothing of it. What pandas calls missing is NULL; NaN is a value of floats alone,
+and NULL in columns of other types.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from tidemill.expressions.schema import Field
+from tidemill.expressions.types import DType
+
+__all__ = [
+    "EXACT", "INT64_LIMIT", "NAN", "BadValueError", "Check", "canonical", "canonical_float", "check_of",
+    "checked_value",
+]  # fmt: skip
+
+Check = Callable[[Any, DType], Any]
+"""Returns the canonical form of a value of a type; TypeError, ValueError or ArithmeticError where it is none."""
+
+NAN: Final = float("nan")
+"""The one NaN in checked rows, so that rows with it are equal to themselves and can be keys of dicts."""
+
+INT64_LIMIT: Final = 2**63 - 1
+"""Both ways: the 64-bit pattern of -2**63 stands for NULL in the columnar engines, so it is not a valid int64 here."""
+INT32_LIMIT: Final = 2**31 - 1
+EXACT: Final = 2.0**53
+"""Up to here floats hold every integer."""
+_PANDAS_MISSING: Final = frozenset(("NaTType", "NAType"))
+
+
+def canonical(value: Any) -> Any:
+    """Return the value that stands for all equal to it: see `canonical_float`; a tuple of such for a list.
+
+    >>> canonical([1, -0.0, [None]])
+    (1, 0.0, (None,))
+    """
+    if isinstance(value, float):
+        return canonical_float(value)
+    return tuple(map(canonical, value)) if isinstance(value, (list, tuple)) else value
+
+
+def canonical_float(value: float) -> float:
+    """Return the float that stands for all equal to it: the one NaN, and 0.0 for -0.0."""
+    return NAN if math.isnan(value) else value + 0.0
+
+
+def check_of(dtype: DType) -> Check:
+    """Return the check of values of a type."""
+    return _CHECKS[dtype.name]
+
+
+class BadValueError(Exception):
+    """A value that its column cannot have; the text says which column, which value and why."""
+
+    def __init__(self, column: str, text: str) -> None:
+        super().__init__(text)
+        self.column = column
+
+
+def checked_value(field: Field, check: Check, value: Any) -> Any:
+    """Return a value in the canonical form of a column's type, by the check for it; `BadValueError` if it is none."""
+    if value is None:
+        return _null(field)
+    try:
+        return check(value, field.dtype)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        if _is_missing(value, field.dtype):
+            return _null(field)
+        # An int too large for a float, or a decimal for its digits, is an ArithmeticError.
+        why = "overflow" if isinstance(error, ArithmeticError) else str(error)
+        msg = f"{field}: {value!r} ({type(value).__name__}) is not a valid {field.dtype}" + (f": {why}" if why else "")
+        hint = _hint_for(value, field.dtype)
+        raise BadValueError(field.name, f"{msg}; {hint}" if hint else msg) from None
+
+
+def _null(field: Field) -> None:
+    if not field.nullable:
+        msg = f"{field} is NULL: nulls are not allowed here"
+        raise BadValueError(field.name, msg)
+
+
+def _is_missing(value: Any, dtype: DType) -> bool:
+    """Return whether a value is another way to say NULL: pandas' NaT and NA, and NaN but in a column of floats."""
+    if type(value) is float:
+        return dtype.name != "float64" and math.isnan(value)
+    kind = type(value)
+    if kind.__name__ in _PANDAS_MISSING and kind.__module__.startswith("pandas."):
+        return True
+    if kind.__module__ != "numpy":
+        return False
+    if kind.__name__ == "datetime64":
+        return bool(value != value)  # noqa: PLR0124 - NaT
+    return dtype.name != "float64" and kind.__name__.startswith("float") and math.isnan(value)
+
+
+def _hint_for(value: Any, dtype: DType) -> str:
+    """Return what to do with a value that is not of a type, where there is something simple to do."""
+    if dtype.name == "date" and isinstance(value, dt.datetime):
+        return "a date has no time of day: value.date() makes one"
+    if dtype.name == "timestamp" and isinstance(value, dt.date):
+        return "datetime.combine(value, time()) makes one"
+    if isinstance(value, str):
+        return _FROM_TEXT.get(dtype.name, "")
+    if dtype.name == "string":
+        return "value.decode() makes one" if isinstance(value, bytes) else "str(value) makes one"
+    if dtype.name == "decimal" and isinstance(value, float):
+        return "decimal.Decimal(str(value)) makes one"
+    return "float(value) makes one" if dtype.name == "float64" and isinstance(value, decimal.Decimal) else ""
+
+
+_FROM_TEXT: Final = {
+    "int64": "int(value) makes one", "int32": "int(value) makes one", "float64": "float(value) makes one",
+    "decimal": "decimal.Decimal(value) makes one", "date": "date.fromisoformat(value) makes one",
+    "timestamp": "datetime.fromisoformat(value) makes one", "binary": "value.encode() makes one",
+}  # fmt: skip
+
+
+def _integer(limit: int) -> Check:
+    def check(value: Any, _: DType) -> int:
+        if type(value) is not int:
+            value = _as_integer(value)
+        if not -limit - (limit == INT32_LIMIT) <= value <= limit:
+            msg = "overflow"
+            raise ValueError(msg)
+        return int(value)
+
+    return check
+
+
+def _as_integer(value: Any) -> int:
+    """Return a whole number of another type as an int: of floats those up to where they hold every integer."""
+    if _is_bool(value):
+        raise TypeError
+    if hasattr(value, "__index__"):
+        return int(value.__index__())
+    if isinstance(value, decimal.Decimal):
+        if not value.is_finite() or value != value.to_integral_value():
+            msg = "not a whole number"
+            raise ValueError(msg)
+        return int(value)
+    if not _is_float(value):
+        raise TypeError
+    number = float(value)
+    if not number.is_integer():
+        msg = "not a whole number"
+        raise ValueError(msg)
+    if abs(number) > EXACT:
+        msg = "beyond 2**53 floats do not hold every integer; int(value) makes one"
+        raise ValueError(msg)
+    return int(number)
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, float) or (type(value).__module__ == "numpy" and type(value).__name__.startswith("float"))
+
+
+def _float(value: Any, _: DType) -> float:
+    if type(value) is float:
+        return canonical_float(value)
+    if isinstance(value, (str, bytes, decimal.Decimal)) or _is_bool(value) or not hasattr(value, "__float__"):
+        raise TypeError
+    found = float(value)
+    if hasattr(value, "__index__") and int(found) != value.__index__():
+        msg = "a float does not hold this integer"
+        raise ValueError(msg)
+    return canonical_float(found)
+
+
+def _bool(value: Any, _: DType) -> bool:
+    if _is_bool(value):
+        return bool(value)
+    raise TypeError
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
+
+
+def _string(value: Any, _: DType) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    if not value.isascii():
+        value.encode()  # a lone surrogate is no text, and Arrow cannot hold it
+    return str(value)
+
+
+def _binary(value: Any, _: DType) -> bytes:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError
+    return bytes(value)
+
+
+def _date(value: Any, _: DType) -> dt.date:
+    value = _of_numpy(value)
+    if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
+        raise TypeError
+    return value
+
+
+def _timestamp(value: Any, _: DType) -> dt.datetime:
+    value = _of_numpy(value)
+    if not isinstance(value, dt.datetime):
+        raise TypeError
+    if value.tzinfo is not None:
+        msg = "a timestamp has no zone here; convert it to naive UTC first"
+        raise ValueError(msg)
+    plain: dt.datetime = value
+    if type(value) is not dt.datetime:  # pandas' own, which has nanoseconds
+        if getattr(value, "nanosecond", 0):
+            raise ValueError(_NANOSECONDS)
+        plain = dt.datetime.fromisoformat(value.isoformat(timespec="microseconds"))
+    return plain.replace(fold=0) if plain.fold else plain  # which of two equal wall times is a matter of zones
+
+
+_NANOSECONDS: Final = "it has nanoseconds, a timestamp here microseconds; value.floor('us') makes one"
+
+
+def _of_numpy(value: Any) -> Any:
+    """Return NumPy's days as dates and its other times as datetimes, all else as it is."""
+    if type(value).__module__ != "numpy" or type(value).__name__ != "datetime64":
+        return value
+    if value.dtype == "datetime64[D]":
+        return value.item()
+    micros = value.astype("datetime64[us]")
+    if micros != value:
+        raise ValueError(_NANOSECONDS)
+    found = micros.item()
+    if not isinstance(found, dt.datetime):
+        msg = "the years are 1 to 9999"
+        raise ValueError(msg)  # noqa: TRY004 - the value is wrong, not its type
+    return found
+
+
+def _decimal(value: Any, dtype: DType) -> decimal.Decimal:
+    if _is_bool(value):
+        raise TypeError
+    if hasattr(value, "__index__"):  # NumPy's integers too
+        value = value.__index__()
+    elif not isinstance(value, decimal.Decimal):
+        raise TypeError
+    given = decimal.Decimal(value)
+    if not given.is_finite():
+        msg = "not a finite number"
+        raise ValueError(msg)
+    with decimal.localcontext(prec=80):
+        fitted = given.quantize(decimal.Decimal(1).scaleb(-dtype.scale))
+    if fitted != given:
+        msg = f"more than {dtype.scale} digits after the point"
+        raise ValueError(msg)
+    if len(fitted.as_tuple().digits) > dtype.precision:
+        msg = "overflow"
+        raise ValueError(msg)
+    return fitted or abs(fitted)
+
+
+def _list(value: Any, dtype: DType) -> tuple[Any, ...]:
+    assert dtype.element is not None
+    if hasattr(value, "tolist"):  # NumPy's arrays, which is what lists in pandas frames are
+        value = value.tolist()
+    if isinstance(value, (str, bytes, bytearray, Mapping)) or not isinstance(value, Sequence):
+        raise TypeError
+    check, element = check_of(dtype.element), dtype.element
+    found = []
+    for i, v in enumerate(value):
+        try:
+            found.append(None if v is None or _is_missing(v, element) else check(v, element))
+        except (TypeError, ValueError, ArithmeticError) as error:
+            why = "overflow" if isinstance(error, ArithmeticError) else str(error)
+            msg = f"value {i}, {v!r} ({type(v).__name__}), is not a valid {element}" + (f": {why}" if why else "")
+            raise ValueError(msg) from None
+    return tuple(found)
+
+
+_CHECKS: Final[dict[str, Check]] = {
+    "int64": _integer(INT64_LIMIT), "int32": _integer(INT32_LIMIT), "float64": _float, "bool": _bool, "string": _string,
+    "binary": _binary, "date": _date, "timestamp": _timestamp, "decimal": _decimal, "list": _list,
+}  # fmt: skip
