@@ -100,7 +100,13 @@ class StepRecorder:
         return self._log.lost
 
     def to_changelog(self, path: str | os.PathLike[str], outputs: Sequence[str]) -> None:
+        before = self._changelogs.listing()
         self._changelogs.write_to(path, outputs)
+        try:  # now, not with the next step: that may be another process's
+            self._log.note("no changes are written there", changelogs=self._changelogs.listing())
+        except BaseException:
+            self._changelogs.follow(before)
+            raise
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
 
@@ -110,9 +116,9 @@ class StepRecorder:
             raise StateError(msg)
         self._executor.compact()
 
-        def flush_and_save(path: Path) -> None:
+        def flush_and_save(path: Path) -> str:
             self._large_changes.require_flushed()
-            self._save(path, self._frontiers.inputs)
+            return self._save(path, self._frontiers.inputs)
 
         with self._checkpointing():
             self._log.checkpoint(flush_and_save)
@@ -132,11 +138,11 @@ class StepRecorder:
         except StateError as error:  # the step was taken, and the next one tries again
             warnings.warn(f"no checkpoint: {error}", RuntimeWarning, stacklevel=3)
 
-    def _save(self, path: Path, inputs: Mapping[Input, Antichain]) -> None:
-        """Write the state where the inputs have these frontiers, but for what is in files already."""
+    def _save(self, path: Path, inputs: Mapping[Input, Antichain]) -> str:
+        """Write the state where the inputs have these frontiers, but for what is in files already; its checksum."""
         header = {"passes": self._log.base.passes, **self._frontiers.saved(inputs)}
         spilled, large = self._spill_store.listing(), self._large_changes.listing()
-        save(self._executor.compiled, path, header, spilled=spilled, large=large)
+        return save(self._executor.compiled, path, header, spilled=spilled, large=large)
 
     @contextlib.contextmanager
     def _checkpointing(self) -> Iterator[None]:

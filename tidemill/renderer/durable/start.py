@@ -19,7 +19,6 @@ from tidemill.renderer.durable.recorder import StepRecorder
 from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.durable.step_log import StepLog
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
-from tidemill.renderer.embedded.state import read
 from tidemill.renderer.runs.executor import DataFrames, Executor
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.run import Run
@@ -105,8 +104,8 @@ def _state(graph: Graph, keep: int, passes: tuple[str, ...], in_memory: int, fol
 def _recover(log: StepLog, state: State) -> int:
     """Bring state to where the log ends, and return how many rows were queued again for that."""
     spill_store, inputs = state.spill_store, state.executor.graph.inputs
-    if log.checkpoint_file is not None:
-        saved = read(log.checkpoint_file)
+    saved = log.checkpoint_content()
+    if saved is not None:
         saved.restore(state.executor.compiled, state.frontiers)
         spill_store.restore(saved.header.get("cold", {}))
         state.large_changes.restore(saved.header.get("large", ()), inputs)

@@ -46,7 +46,8 @@ class Stepper:
         on = "with flow.start()" if recorder is None else f"on {recorder.folder}, which goes on after the last step"
         self.events: StepEvents | None = None
         """The log of what operators did in each step, where one is kept."""
-        self.lifecycle = Lifecycle(frontiers.graph.name, f"start another {on}", self._release)
+        has_files = recorder is not None or spill_store is not None
+        self.lifecycle = Lifecycle(frontiers.graph.name, f"start another {on}", self._release, has_files=has_files)
         self._recorder = recorder
         self._deliveries = Deliveries(sources or {})
 
