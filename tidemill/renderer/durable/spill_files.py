@@ -306,7 +306,9 @@ def _checked_footer(content: memoryview, checksums: Checksums) -> int:
 def _start(group: Any) -> int:
     """Return where a row group begins in its file."""
     columns = (group.column(i) for i in range(group.num_columns))
-    return min(c.data_page_offset if c.dictionary_page_offset is None else c.dictionary_page_offset for c in columns)
+    return min(
+        int(c.data_page_offset if c.dictionary_page_offset is None else c.dictionary_page_offset) for c in columns
+    )
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -15,7 +15,7 @@ from tidemill.dataflow.nodes import Input, Node, Output, Retime
 from tidemill.dataflow.progress import Progress
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.embedded.kernels.codec import decode
+from tidemill.renderer.embedded.kernels.codec import decode, decode_rows
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Bools, Times, UpdateArray, consolidated
 from tidemill.renderer.embedded.operators.input_output import OutputOperator
@@ -23,6 +23,7 @@ from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperato
 from tidemill.renderer.embedded.schedule import Frontier
 from tidemill.renderer.embedded.state import operators_of, save
 from tidemill.renderer.embedded.tracer import Tracer
+from tidemill.renderer.runs.determinism import suspects, warn_of_ghosts
 from tidemill.renderer.runs.metrics import Metrics, OperatorMetrics
 from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.step_events import OperatorTrace
@@ -39,6 +40,7 @@ class EmbeddedExecutor:
     def __init__(self, graph: Graph, progress: Progress) -> None:
         self.graph = graph
         self.compiled = Compiled(graph, progress)
+        self._suspects = suspects(graph)
         self._retimes = any(isinstance(n, Retime) for n in graph.nodes)
         self._began = self._constants_done = not self.compiled.eager
         if self.compiled.eager:
@@ -132,15 +134,26 @@ class EmbeddedExecutor:
 
     def contents(self, node: Output, at: Time | None) -> Rows:
         operator = self.compiled.outputs[node]
-        return self.rows(operator.schema, operator.spine.all_updates(), at)
+        found = self._accumulated(operator.schema, operator.spine.all_updates(), at)
+        if node in self._suspects and (found[-1] < 0).any():
+            at_fault = [int(found[-1].argmin())]
+            (row,) = decode_rows(operator.schema, found[:-1].take(at_fault, axis=1), self.compiled.interner)
+            warn_of_ghosts(node, self._suspects[node], row, int(found[-1].min()))
+        return self._rows(operator.schema, found, at)
 
     def rows(self, schema: Schema, block: UpdateArray, at: Time | None) -> Rows:
         """Return what updates come to at a time, or after all times."""
+        return self._rows(schema, self._accumulated(schema, block, at), at)
+
+    def _rows(self, schema: Schema, rows: UpdateArray, at: Time | None) -> Rows:
+        return Rows(schema, decode(schema, rows[:-1], self.compiled.interner), rows[-1], at)
+
+    def _accumulated(self, schema: Schema, block: UpdateArray, at: Time | None) -> UpdateArray:
+        """Return the codes of rows and their counts at a time, or after all times."""
         k, users = len(schema), len(self.graph.coordinates)
         if at is not None:
             block = block.compress(_at_or_before(block[k : k + users], at), axis=1)
-        rows = consolidated(np.concatenate((block[:k], block[-1:])))
-        return Rows(schema, decode(schema, rows[:k], self.compiled.interner), rows[-1], at)
+        return consolidated(np.concatenate((block[:k], block[-1:])))
 
     def take_unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
         operator = self.compiled.outputs[node]

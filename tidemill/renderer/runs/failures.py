@@ -8,6 +8,7 @@ from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Feedback, Input, Node
 from tidemill.errors import CountOverflowError, ExpressionError, IterationLimitError, NegativeCountError, StepError
 from tidemill.expressions.windows.bound import CallError, Windows
+from tidemill.renderer.runs.determinism import functions_before
 
 __all__ = [
     "count_overflow", "expression_failed", "iteration_limit", "negative_count", "no_window_value", "not_unique",
@@ -40,6 +41,9 @@ def negative_count(node: Node, key: Row, row: Row, count: int) -> NegativeCountE
         f"{node.where}, key {key}: row {row} has the count {count}, and a negative count has no meaning here: "
         "insert the row before it is deleted, or look for what takes it away twice"
     )
+    if before := functions_before(node):
+        named = ", ".join(f"{f.describe()!r} of {f.where}" for f in before)
+        msg += f"; or a function before it does not give the same each time for the same row: {named}"
     return NegativeCountError(msg)
 
 
