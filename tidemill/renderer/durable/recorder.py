@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Final
 
 from tidemill.dataflow.lattice import Antichain
@@ -24,6 +26,7 @@ from tidemill.renderer.runs.queued import Change
 
 __all__ = ["StepRecorder"]
 
+_LOG: Final = logging.getLogger("tidemill.state")
 _ROWS: Final = 1_000_000
 """Rows to be taken in again after a crash, at most: beyond it there is a checkpoint, if the state is not larger."""
 
@@ -147,9 +150,11 @@ class StepRecorder:
     @contextlib.contextmanager
     def _checkpointing(self) -> Iterator[None]:
         """Within the block a checkpoint is put in place; where it surely was not, what it refers to may go."""
-        base, number = self._spill_store.base, self._log.last.number
+        base, number, start = self._spill_store.base, self._log.last.number, perf_counter()
         try:
             yield
+            last = self._log.last
+            _LOG.info("%s: a checkpoint of step %s took %.3f s", self.folder, last.step, perf_counter() - start)
         except BaseException:
             if self._log.last.number == number and self._log.lost is None:
                 self._spill_store.base = base

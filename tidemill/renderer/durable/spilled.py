@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import os
 import shutil
 import threading
@@ -41,6 +42,7 @@ from tidemill.renderer.embedded.trace.transaction import Transaction
 
 __all__ = ["SpillFolder", "SpilledSpine"]
 
+_LOG: Final = logging.getLogger("tidemill.spills")
 _MANY: Final = 16
 """Spilled batches from which on those that nobody has asked for a key are sorted and merged, too."""
 _RATIO: Final = 4
@@ -96,6 +98,7 @@ class SpillFolder:
         if block.shape[1]:
             spilled = self.beneath(name, spine)
             file = write_block(self.new_path(name), spilled.layout, block, self.interner)
+            _LOG.info("%s updates of %s were written to %s", file.rows, name, file.name)
             before = spilled.spilled_batches
             try:
                 spilled.add(SpilledBatch((file,)))
@@ -243,6 +246,14 @@ class SpilledSpine:
     def batches(self) -> int:
         return len(self.spilled_batches)
 
+    @property
+    def bytes(self) -> int:
+        return self._read.bytes
+
+    @property
+    def bytes_on_disk(self) -> int:
+        return sum(f.checksums.size for batch in self.spilled_batches for f in batch.files)
+
     def find(self, keys: Codes) -> tuple[Ints, UpdateArray]:
         self._load(keys)
         return self._read.find(keys)
@@ -301,6 +312,7 @@ class SpilledSpine:
         files = [*older.files, *newer.files]
         path, rows = self._store.new_path(self._name), older.rows + newer.rows
         found = merged(path, self.layout, [self._of(f) for f in files], rows, self._since())
+        _LOG.debug("%s updates of %s in %s files were merged", rows, self._name, len(files))
         rest = [] if found is None else [SpilledBatch((found,))]
         self.forget()  # first: interrupted in between, what was read of two files would be read again from the one
         self.spilled_batches = [*self.spilled_batches[:-2], *rest]
@@ -353,6 +365,7 @@ class SpilledSpine:
                 self._store.replaced += len(files)
 
     def _sorted(self, file: SpillFile) -> SpillFile:
+        _LOG.info("%s updates of %s are sorted by key: %s", file.rows, self._name, file.name)
         return sorted_file(self._store.new_path(self._name), self.layout, self._store.folder, file)
 
     def _of(self, file: SpillFile) -> Pages:

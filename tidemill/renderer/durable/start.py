@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final
 
 import attrs
@@ -26,6 +28,7 @@ from tidemill.renderer.runs.stepper import Stepper
 
 __all__ = ["IN_MEMORY", "State", "open_state"]
 
+_LOG: Final = logging.getLogger("tidemill.state")
 IN_MEMORY: Final = 20_000_000
 """How many updates are held in memory, unless told otherwise, where there is a disk for others."""
 
@@ -78,7 +81,13 @@ def open_state(
         passes = log.passes if log.passes is not None and plan.is_default else plan.passes
         state = _state(plan.after(passes), keep, passes, in_memory, log.folder)
         log.begin(state.executor.graph, keep, passes)
+        start = perf_counter()
         rows = _recover(log, state)
+        if log.last.number:
+            said = log.folder, log.last.step, log.last.step - log.base.step, rows, perf_counter() - start
+            _LOG.info("%s: goes on after step %s; %s steps of %s updates were repeated, in %.3f s", *said)
+        else:
+            _LOG.info("%s: a new state is begun", log.folder)
         recorder = StepRecorder(
             log,
             state.executor,

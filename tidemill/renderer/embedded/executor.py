@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from tidemill.renderer.embedded.schedule import Frontier
 from tidemill.renderer.embedded.state import operators_of, save
 from tidemill.renderer.embedded.tracer import Tracer
 from tidemill.renderer.runs.determinism import suspects, warn_of_ghosts
-from tidemill.renderer.runs.metrics import Metrics, OperatorMetrics
+from tidemill.renderer.runs.metrics import Memory, Metrics, OperatorMetrics
+from tidemill.renderer.runs.progress import OperatorProgress
 from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.step_events import OperatorTrace
 from tidemill.renderer.runs.writes import Writes
@@ -217,6 +219,25 @@ class EmbeddedExecutor:
         tracer = self.compiled.schedule.tracer
         return {} if tracer is None else tracer.take()
 
+    def progress(self) -> list[OperatorProgress]:
+        running, now = self.compiled.schedule.running, perf_counter()
+        since = {} if running is None else {running[0]: now - running[1]}
+        operators = self.compiled.operators
+        return [OperatorProgress(n, o.records_in, o.seconds + since.get(o, 0.0)) for n, o in operators.items()]
+
+    def memory(self) -> Memory:
+        interner = self.compiled.interner
+        outputs = {o.name: sum(u.shape[1] for u in operator.unread) for o, operator in self.compiled.outputs.items()}
+        spines = [s for operator in operators_of(self.compiled.root) for s in operator.spines().values()]
+        return Memory(
+            interned=interner.live,
+            interned_bytes=interner.bytes,
+            unread={name: count for name, count in outputs.items() if count},
+            unread_bytes=sum(u.nbytes for operator in self.compiled.outputs.values() for u in operator.unread),
+            held_bytes=sum(s.bytes for s in spines),
+            spilled_bytes=sum(s.spilled.bytes_on_disk for s in spines if s.spilled is not None),
+        )
+
     def metrics(self) -> Metrics:
         return Metrics([self._measure(node) for node in self.graph.nodes])
 
@@ -235,6 +256,7 @@ class EmbeddedExecutor:
             sum(h.batches for h in holding),
             o.seconds,
             waiting,
+            sum(h.bytes for h in holding),
         )
 
     def close(self) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import overload
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Self, overload
 
 import attrs
 
-__all__ = ["Metrics", "OperatorMetrics"]
+__all__ = ["Memory", "Metrics", "OperatorMetrics", "shown_bytes"]
 
 
 @attrs.frozen
@@ -26,13 +26,44 @@ class OperatorMetrics:
     seconds: float
     waiting: int = 0
     """Updates and pending times that wait for a later step."""
+    bytes: int = 0
+    """Memory that its state takes, without interned values."""
+
+
+@attrs.frozen
+class Memory:
+    """What a run's state takes, about, in this process and on the disk."""
+
+    interned: int = 0
+    """Strings, bytes, long decimals and lists, each held once. Those that nothing refers to go by themselves."""
+    interned_bytes: int = 0
+    unread: Mapping[str, int] = attrs.field(factory=dict)
+    """Updates of outputs that nobody has read yet, where there are any."""
+    unread_bytes: int = 0
+    held_bytes: int = 0
+    """Arrangements in memory, with what was read of those on the disk."""
+    spilled_bytes: int = 0
+    """Files of arrangements on the disk."""
+
+    def __str__(self) -> str:
+        unread = sum(self.unread.values())
+        return (
+            f"interned {self.interned:,} ({shown_bytes(self.interned_bytes)}), unread changes {unread:,} "
+            f"({shown_bytes(self.unread_bytes)}), held {shown_bytes(self.held_bytes)}, "
+            f"on the disk {shown_bytes(self.spilled_bytes)}"
+        )
 
 
 class Metrics(Sequence[OperatorMetrics]):
     """The figures of all operators, in the order of the graph; prints as a table."""
 
-    def __init__(self, operators: Sequence[OperatorMetrics]) -> None:
+    def __init__(self, operators: Sequence[OperatorMetrics], memory: Memory | None = None) -> None:
         self._operators = tuple(operators)
+        self.memory = Memory() if memory is None else memory
+
+    def with_memory(self, memory: Memory) -> Self:
+        """Return the same with what the state takes."""
+        return type(self)(self._operators, memory)
 
     @overload
     def __getitem__(self, index: int) -> OperatorMetrics: ...
@@ -53,10 +84,40 @@ class Metrics(Sequence[OperatorMetrics]):
         return sum(o.state_rows for o in self._operators)
 
     def __repr__(self) -> str:
-        head = f"{'operator':32} {'in':>10} {'out':>10} {'state':>10} {'batches':>8} {'waiting':>8} {'seconds':>9}"
+        names = ("in", "out", "state")
+        head = f"{'operator':32} " + " ".join(f"{name:>10}" for name in names)
+        head += f" {'batches':>8} {'waiting':>8} {'seconds':>9} {'memory':>9}"
         lines = [
             f"{f'#{o.id} {o.kind} {o.name}':32.32} {o.records_in:>10,} {o.records_out:>10,} {o.state_rows:>10,} "
-            f"{o.batches:>8} {o.waiting:>8} {o.seconds:>9.4f}"
+            f"{o.batches:>8} {o.waiting:>8} {o.seconds:>9.4f} {shown_bytes(o.bytes):>9}"
             for o in self._operators
         ]
-        return "\n".join([head, *lines])
+        return "\n".join([head, *lines, str(self.memory)])
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a line for each operator."""
+        import pandas as pd  # noqa: PLC0415 - only for those who have it
+
+        return pd.DataFrame([attrs.asdict(o) for o in self._operators], columns=[a.name for a in _FIELDS])
+
+
+_FIELDS: Final = attrs.fields(OperatorMetrics)
+
+
+def shown_bytes(count: int) -> str:
+    """Return a number of bytes for people.
+
+    >>> shown_bytes(800), shown_bytes(87_000_000)
+    ('800 B', '87.0 MB')
+    """
+    if count < _KILO:
+        return f"{count} B"
+    amount, unit = float(count), "B"
+    for unit in ("kB", "MB", "GB", "TB"):  # noqa: B007 - the last one is meant
+        amount /= _KILO
+        if amount < _KILO:
+            break
+    return f"{amount:.1f} {unit}"
+
+
+_KILO: Final = 1000

@@ -369,7 +369,10 @@ class Run:
 
     @_alone
     def metrics(self) -> Metrics:
-        """Return figures for each operator: records in and out, state rows, batches, seconds.
+        """Return figures for each operator: records in and out, state rows, batches, seconds, bytes; and of memory.
+
+        Printed it is a table, and `to_pandas` makes a DataFrame of it. ``memory`` has what all of it takes: interned
+        values, changes that nobody has read, what is held and what is on the disk.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -378,9 +381,11 @@ class Run:
         ...     run.insert("x", [(1,), (2,), (3,)])
         ...     run.advance()
         ...     [(o.kind, o.records_out) for o in run.metrics()]
+        ...     run.metrics().memory.unread
         [('Input', 3), ('Map', 3), ('Threshold', 2), ('Output', 2)]
+        {'odd': 2}
         """
-        return self.executor.metrics()
+        return self.executor.metrics().with_memory(self.executor.memory())
 
     @_alone
     def to_changelog(self, path: str | os.PathLike[str], *, outputs: Sequence[str] | None = None) -> None:

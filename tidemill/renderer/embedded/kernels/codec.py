@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import itertools
 import struct
+import sys
 from collections.abc import Callable
 from itertools import chain
 from typing import Any, Final
@@ -34,6 +36,7 @@ LONG_DECIMAL: Final = 18
 """Decimals of more digits than this do not fit a code and are interned."""
 FEW: Final = 16
 """Up to so many rows, encoding value by value beats the fixed costs of Arrow."""
+_SAMPLE: Final = 10_000
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
 _FLIP: Final = 2**63 - 1
@@ -109,6 +112,15 @@ class Interner:
     def live(self) -> int:
         """How many objects are held."""
         return len(self._numbers)
+
+    @property
+    def bytes(self) -> int:
+        """How much memory they take, about: of many, some are looked at."""
+        held = len(self._numbers)
+        step = max(1, held // _SAMPLE)
+        sample = [sys.getsizeof(value) for value in itertools.islice(self._numbers, 0, None, step)]
+        own = sys.getsizeof(self._numbers) + sys.getsizeof(self._objects) + self._array.nbytes
+        return own + (sum(sample) * held // len(sample) if sample else 0)
 
     def __len__(self) -> int:
         return len(self._objects)

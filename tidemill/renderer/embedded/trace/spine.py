@@ -53,6 +53,12 @@ class Spilled(Protocol):
     @property
     def batches(self) -> int: ...
 
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def bytes_on_disk(self) -> int: ...
+
     def find(self, keys: Codes) -> tuple[Ints, UpdateArray]:
         """Return all updates with one of these keys, as a spine does."""
 
@@ -216,6 +222,12 @@ class Spine:
     def size(self) -> int:
         """How many updates there are."""
         return self.view.size + (0 if self.spilled is None else self.spilled.size)
+
+    @property
+    def bytes(self) -> int:
+        """How much memory they take, with what was read of those that are spilled."""
+        here = sum(hashes.nbytes + array.nbytes for hashes, array in (*self.view.batches, self.view.tail))
+        return here + (0 if self.spilled is None else self.spilled.bytes)
 
     @property
     def batches(self) -> int:
