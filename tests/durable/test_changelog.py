@@ -236,6 +236,10 @@ def test_a_batch_that_fails_leaves_nothing(tmp_path):
             run.deliver("s", 0, put_and_fail)
         with pytest.raises(StepError, match="may not take a step"):
             run.deliver("s", 0, lambda r: r.advance())
+        with pytest.raises(StepError, match="may not have it compacted: do so after"):
+            run.deliver("s", 0, lambda r: r.compact())
+        with pytest.raises(StepError, match="may not have the state written: do so after"):
+            run.deliver("s", 0, lambda r: r.checkpoint())
         assert run.deliver("s", 0, lambda r: r.insert("x", [(5,)]))
         assert (sorted(run.snapshot("o")), list(run.snapshot("k"))) == ([(2,), (10,)], [(1, 1)])
     with flow.start(tm.Embedded(tmp_path)) as run:

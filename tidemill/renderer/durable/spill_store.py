@@ -23,7 +23,6 @@ __all__ = ["SpillStore"]
 
 _REPLACED: Final = 64
 """Files that were replaced by others from which on they are removed."""
-_FEW_INTERNED: Final = 1_000_000
 
 
 class SpillStore:
@@ -38,7 +37,6 @@ class SpillStore:
         self._remove_scratch: Callable[[], object] = int
         self._store: SpillFolder | None = None
         self._spines = spines_of(executor.compiled)
-        self._interned = 0
         self.may_sweep = folder is None
         """Whether files may be removed as soon as nothing refers to them; not while a log is still being repeated."""
 
@@ -96,14 +94,6 @@ class SpillStore:
                 warnings.warn(f"the state stays in memory: it could not be written ({error})", RuntimeWarning, 4)
         if self.store.replaced > _REPLACED:
             self.sweep()
-        self._release()
-
-    def _release(self) -> None:
-        """Release what was interned for updates that are not in memory any more, when it has become twice as much."""
-        interner = self._executor.compiled.interner
-        if interner.live > 2 * self._interned + _FEW_INTERNED:
-            self._executor.compact()
-            self._interned = interner.live
 
     def merge(self) -> None:
         """Merge what is on the disk into one batch for each arrangement."""

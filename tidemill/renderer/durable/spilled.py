@@ -271,6 +271,9 @@ class SpilledSpine:
     def updates_in_memory(self) -> UpdateArray:
         return self._read.updates_in_memory()
 
+    def forget_keys(self) -> None:
+        self._known.clear()
+
     def clear(self) -> None:
         self.spilled_batches = []
         self.forget()

@@ -136,6 +136,7 @@ def _recover(log: StepLog, state: State) -> int:
             raise StateError(msg) from error
         rows += sum(event["rows"] for event in header["events"])
         spill_store.make_room()
+        state.executor.tidy()
     spill_store.may_sweep = True
     for operator in state.executor.compiled.outputs.values():
         operator.unread = []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -16,10 +17,10 @@ from tidemill.dataflow.nodes import Input, Node, Output, Retime
 from tidemill.dataflow.progress import Progress
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.compile import Compiled
+from tidemill.renderer.embedded.interned import InternedSweeper
 from tidemill.renderer.embedded.kernels.codec import decode, decode_rows
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Bools, Times, UpdateArray, consolidated
-from tidemill.renderer.embedded.operators.input_output import OutputOperator
 from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
 from tidemill.renderer.embedded.schedule import Frontier
 from tidemill.renderer.embedded.state import operators_of, save
@@ -42,6 +43,7 @@ class EmbeddedExecutor:
     def __init__(self, graph: Graph, progress: Progress) -> None:
         self.graph = graph
         self.compiled = Compiled(graph, progress)
+        self._sweeper = InternedSweeper(self.compiled)
         self._suspects = suspects(graph)
         self._retimes = any(isinstance(n, Retime) for n in graph.nodes)
         self._began = self._constants_done = not self.compiled.eager
@@ -114,7 +116,16 @@ class EmbeddedExecutor:
         self.take_traces()
 
     def tidy(self) -> None:
-        """Nothing: steps merge spines little by little."""
+        """Let go of interned values that nothing refers to; steps merge spines little by little."""
+        self._sweeper.sweep_if_due()
+        for output, operator in self.compiled.outputs.items():
+            if operator.begins_to_pile_up():
+                msg = (
+                    f"{output.where}: {operator.unread_count:,} updates of {len(operator.unread)} steps were not read "
+                    f"yet, and are held for run.changes({output.name!r}): read them now and then, or declare the "
+                    "output with changes=False, or with changes=n to have old times folded together beyond n"
+                )
+                warnings.warn(msg, RuntimeWarning, stacklevel=5)
 
     def _drop_ended(self) -> None:
         """Give up the state of operators to which nothing can come any more, and which none that reads them needs."""
@@ -190,27 +201,8 @@ class EmbeddedExecutor:
 
     def compact(self) -> int:
         before = self.metrics().state_rows
-        used = np.zeros(len(self.compiled.interner), np.bool_)
-        for block in self._blocks():
-            # Any whole number may be the number of an interned value: at worst too much is kept.
-            used[block[(block >= 0) & (block < len(used))]] = True
-        self.compiled.interner.release(used)
+        self._sweeper.sweep()
         return before - self.metrics().state_rows
-
-    def _blocks(self) -> Iterator[UpdateArray]:
-        """Merge all arrangements, and give all blocks that are held."""
-        for operator in operators_of(self.compiled.root):
-            for store in operator.spines().values():
-                store.exert()
-                yield store.updates_in_memory()
-                if store.spilled is not None:
-                    yield store.spilled.updates_in_memory()
-            for port in operator.ports:
-                yield from port.pending.arrays()
-                if port.index is not None:
-                    port.index.exert()
-            if isinstance(operator, OutputOperator):
-                yield from operator.unread
 
     def trace(self, *, on: bool) -> None:
         self.compiled.schedule.tracer = Tracer(len(self.graph.coordinates)) if on else None
@@ -227,7 +219,7 @@ class EmbeddedExecutor:
 
     def memory(self) -> Memory:
         interner = self.compiled.interner
-        outputs = {o.name: sum(u.shape[1] for u in operator.unread) for o, operator in self.compiled.outputs.items()}
+        outputs = {o.name: operator.unread_count for o, operator in self.compiled.outputs.items()}
         spines = [s for operator in operators_of(self.compiled.root) for s in operator.spines().values()]
         return Memory(
             interned=interner.live,

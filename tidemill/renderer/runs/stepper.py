@@ -135,6 +135,12 @@ class Stepper:
             self._deliveries.end()
         return True
 
+    def _require_no_delivery(self, what: str) -> None:
+        """Raise where a batch is being put in: what was queued before it may have to be brought back as it was."""
+        if self._deliveries.is_putting:
+            msg = f"what puts in a delivered batch may not {what}: do so after deliver()"
+            raise StepError(msg)
+
     def _take_back(self, queued: Any, journal: Any) -> None:
         self.executor.requeue(queued)
         if self._recorder is not None:
@@ -252,10 +258,12 @@ class Stepper:
 
     def checkpoint(self) -> None:
         """Write the whole state."""
+        self._require_no_delivery("have the state written")
         self.recorder_for("checkpoint").checkpoint()
 
     def compact(self) -> int:
         """Merge every arrangement into one batch, those on the disk too; return how many updates were given up."""
+        self._require_no_delivery("have it compacted")
         if self.spill_store is None:
             return self.executor.compact()
         before = self.executor.metrics().state_rows

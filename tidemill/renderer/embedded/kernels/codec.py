@@ -49,6 +49,8 @@ class Interner:
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
         self._objects: list[Any] = []
+        self._free: list[int] = []
+        """The numbers of objects that were released."""
         self._array = np.empty(0, object)
         self._filled = 0
 
@@ -56,13 +58,24 @@ class Interner:
         """Return the number of an object, a new one if it was never seen."""
         found = self._numbers.get(value)
         if found is None:
+            if self._free:
+                return self._reuse(value)
             found = self._numbers[value] = len(self._objects)
             self._objects.append(value)
         return found
 
+    def _reuse(self, value: Any) -> int:
+        number = self._numbers[value] = self._free.pop()
+        self._objects[number] = value
+        if number < self._filled:
+            self._array[number] = value
+        return number
+
     def add(self, value: Any) -> None:
         """Give an object the next number; None for one that was released."""
-        if value is not None:
+        if value is None:
+            self._free.append(len(self._objects))
+        else:
             self._numbers[value] = len(self._objects)
         self._objects.append(value)
 
@@ -82,26 +95,37 @@ class Interner:
         """Return all objects, in the order of their numbers."""
         return self._objects
 
-    def release(self, used: Bools) -> int:
-        """Give up the objects whose numbers are not used, and return how many; their numbers are not given again."""
-        for number in range(len(used) - 1, -1, -1):  # what a list holds was numbered before it
-            held = self._objects[number] if used[number] else None
-            if isinstance(held, tuple):
-                used[[code for code in held if 0 <= code < len(used)]] = True
-        released = 0
-        for number in (~used).nonzero()[0].tolist():
-            if self._objects[number] is not None:
-                del self._numbers[self._objects[number]]
-                self._objects[number] = None
-                released += 1
+    def unused(self, used: Bools) -> Ints:
+        """Return the numbers of objects that are not used: neither marked here nor in a list that is."""
+        live = np.fromiter(self._numbers.values(), np.int64, len(self._numbers))
+        lists = [n for n in live.compress(used.take(live)).tolist() if isinstance(self._objects[n], tuple)]
+        while lists:
+            for code in self._objects[lists.pop()]:
+                if 0 <= code < len(used) and not used[code]:
+                    used[code] = True
+                    if isinstance(self._objects[code], tuple):
+                        lists.append(code)
+        return live.compress(~used.take(live))
+
+    def release(self, unused: Ints) -> None:
+        """Give up the objects with these numbers, which others get from now on."""
+        numbers, objects = self._numbers, self._objects
+        for number in unused.tolist():
+            del numbers[objects[number]]
+            objects[number] = None
+        if len(unused) > len(numbers):  # a dict keeps the room of what was deleted
+            self._numbers = dict(numbers)
+        while objects and objects[-1] is None:
+            objects.pop()
+        self._free = [n for n in (*self._free, *unused.tolist()) if n < len(objects)]
         self._array = np.empty(0, object)
         self._filled = 0
-        return released
 
     def forget(self) -> None:
         """Begin anew with no objects."""
         self._numbers.clear()
         self._objects.clear()
+        self._free.clear()
         self._array = np.empty(0, object)
         self._filled = 0
 

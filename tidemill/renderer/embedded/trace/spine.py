@@ -70,6 +70,9 @@ class Spilled(Protocol):
     def updates_in_memory(self) -> UpdateArray:
         """Return the updates that were read and are still in memory."""
 
+    def forget_keys(self) -> None:
+        """Forget which keys were read: their codes may be those of others from now on."""
+
     def clear(self) -> None: ...
 
 

@@ -107,6 +107,7 @@ class SparkExecutor:
             self._on_executors = False
 
     def tidy(self) -> None:
+        self._embedded.tidy()
         if not self._untidy:
             return
         self._untidy = False
