@@ -1,6 +1,7 @@
 """Whatever happens to the files of a state, what is read is what was written, or an error that names a file."""
 
 import itertools
+import json
 import random
 import shutil
 
@@ -12,6 +13,7 @@ import tidemill as tm
 from tidemill.errors import StateError
 from tidemill.renderer.durable import checksums, spill_files
 from tidemill.renderer.durable.checksums import Checksums
+from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.durable.spill_files import SpilledBatch, SpillFile
 
 
@@ -169,6 +171,22 @@ def test_files_of_another_state_of_the_same_flow(state, tmp_path):
         found = outcome(state, tmp_path / "copy", lambda copy, name=name: shutil.copy(other / name, copy / name))
         assert isinstance(found, str)
         assert "is not the manifest that was committed there" in found or "is missing" in found
+
+
+def test_a_large_change_that_waits_in_files(tmp_path):
+    """As a record of a step lists it, and as it is brought into memory."""
+    node = joined().graph.inputs["left"]
+    path = tmp_path / "0-input-000000-owner.parquet"
+    pq.write_table(pa.table({"v0": [1, 2, 3]}), path)
+    file = SpillFile(path.name, 3, sorted=False, checksums=Checksums.of(path))
+    change = LargeChange.in_files(node, (4,), -1, [file], unread=(1,))
+    listing = json.loads(json.dumps({"kind": "large", "rows": change.rows, **change.listing()}))
+    again = LargeChange.of(listing, {"left": node})
+    assert (again.node, again.time, again.diff, again.unread, again.rows) == (node, (4,), -1, (1,), 3)
+    assert again.queued(tmp_path).batch.to_pylist() == [{"k": k, "v": None} for k in (1, 2, 3)]
+    path.write_bytes(path.read_bytes().replace(b"PAR1", b"PAR2", 1))
+    with pytest.raises(StateError, match=r"0-input-000000-owner.parquet is not a whole file of state \(the checksum"):
+        again.queued(tmp_path)
 
 
 def test_files_as_executors_write_them(tmp_path):

@@ -177,7 +177,7 @@ def test_a_number_that_another_value_had_says_nothing_of_what_was_read(tmp_path)
         run.compact()
         run.insert("x", [("s7",)])
         run.advance()
-        assert dict(run.snapshot("n"))["s7"] == 2
+        assert ("s7", 2) in list(run.snapshot("n"))
         assert len(run.snapshot("n")) == 50
 
 

@@ -78,7 +78,7 @@ def test_who_looks(monkeypatch):
     with slowly(0).start():
         assert len(threads()) == before + 1
     with monkeypatch.context() as patch:
-        patch.setattr(progress.importlib.util, "find_spec", lambda _: None)
+        patch.setattr("importlib.util.find_spec", lambda _: None)
         assert progress.display_here() is None
     shell = types.SimpleNamespace(kernel=object())
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))

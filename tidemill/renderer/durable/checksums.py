@@ -14,8 +14,8 @@ from tidemill.renderer.embedded.kernels.updates import Ints
 
 __all__ = ["BLOCK", "Checksums", "DamagedError"]
 
-BLOCK: Final = 1 << 16
-"""Bytes of a block: about a page of a spilled file. There are four bytes of checksums for it in a checkpoint."""
+BLOCK: Final = 1 << 14
+"""Bytes of a block: a part of a page of a spilled file. There are four bytes of checksums for it in a checkpoint."""
 
 
 class DamagedError(Exception):

@@ -6,7 +6,8 @@ groups (pages) small enough to be read for a key. Values, not codes: any process
 One that is not sorted yet, as large loads leave them, is sorted when a key is first asked for.
 
 What refers to a file has the checksums of every byte of it (`SpillFile.checksums`), which are checked as it is read:
-where pages are, those of the pages and of what says where they are; else all. Cost: about a twentieth of the reading.
+where pages are, those of the pages and of what says where they are; else all. Cost: a pass over these bytes at the
+speed of CRC-32, more than a gigabyte a second: for a page some 0.15 milliseconds.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class SpillStore:
         self._folder = folder
         self._scratch: Path | None = None
         """The temporary folder of a run without one, which goes with it."""
-        self._remove_scratch: Callable[[], object] = int
+        self._remove_scratch: Callable[[], object] | None = None
         self._store: SpillFolder | None = None
         self._spines = spines_of(executor.compiled)
         self.may_sweep = folder is None
@@ -164,7 +164,8 @@ class SpillStore:
             if self._store is not None:
                 self._store.close()
         finally:
-            self._remove_scratch()
+            if self._remove_scratch is not None:
+                self._remove_scratch()
 
 
 def _remove(folder: Path, process: int) -> None:

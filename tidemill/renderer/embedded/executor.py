@@ -227,7 +227,7 @@ class EmbeddedExecutor:
             unread={name: count for name, count in outputs.items() if count},
             unread_bytes=sum(u.nbytes for operator in self.compiled.outputs.values() for u in operator.unread),
             held_bytes=sum(s.bytes for s in spines),
-            spilled_bytes=sum(s.spilled.bytes_on_disk for s in spines if s.spilled is not None),
+            spilled_bytes=sum(s.bytes_on_disk for s in spines),
         )
 
     def metrics(self) -> Metrics:

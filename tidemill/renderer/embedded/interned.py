@@ -35,6 +35,7 @@ class InternedSweeper:
     def __init__(self, compiled: Compiled) -> None:
         self._compiled = compiled
         self._room = _FEW
+        self._lists = any(f.dtype.element is not None for node in compiled.graph.nodes for f in node.schema)
 
     def sweep_if_due(self) -> None:
         """Let go of values where they have become twice as many since that was done last."""
@@ -68,8 +69,7 @@ class InternedSweeper:
         for operator in operators_of(self._compiled.root):
             operator.drop_derived()
         for spine in self._spines():
-            if spine.spilled is not None:
-                spine.spilled.forget_keys()
+            spine.forget_keys()
         self._compiled.interner.release(unused)
 
     def _spines(self) -> Iterator[Spine]:
@@ -103,7 +103,7 @@ class InternedSweeper:
                 rows = [i for i, field in enumerate(operator.schema) if is_interned(field.dtype)]
                 for block in operator.unread:
                     _mark(used, block[rows])
-        return self._compiled.interner.unused(used)
+        return self._compiled.interner.unused(used, lists=self._lists)
 
 
 def _mark_updates(used: Bools, spine: Spine, updates: UpdateArray) -> None:

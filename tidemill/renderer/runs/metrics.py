@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Self, overload
+from typing import Any, Final, overload
 
 import attrs
 
@@ -60,10 +60,6 @@ class Metrics(Sequence[OperatorMetrics]):
     def __init__(self, operators: Sequence[OperatorMetrics], memory: Memory | None = None) -> None:
         self._operators = tuple(operators)
         self.memory = Memory() if memory is None else memory
-
-    def with_memory(self, memory: Memory) -> Self:
-        """Return the same with what the state takes."""
-        return type(self)(self._operators, memory)
 
     @overload
     def __getitem__(self, index: int) -> OperatorMetrics: ...

@@ -185,9 +185,8 @@ class InNotebook:
         self._handle = None
 
     def _put(self, text: str) -> None:
-        from IPython.display import HTML, display  # noqa: PLC0415 - only for those who have it
-
+        ipython: Any = importlib.import_module("IPython.display")  # only for those who have it, and without types
         if self._handle is None:
-            self._handle = display(HTML(text), display_id=True)
+            self._handle = ipython.display(ipython.HTML(text), display_id=True)
         else:
-            self._handle.update(HTML(text))
+            self._handle.update(ipython.HTML(text))

@@ -385,7 +385,7 @@ class Run:
         [('Input', 3), ('Map', 3), ('Threshold', 2), ('Output', 2)]
         {'odd': 2}
         """
-        return self.executor.metrics().with_memory(self.executor.memory())
+        return Metrics(self.executor.metrics(), self.executor.memory())
 
     @_alone
     def to_changelog(self, path: str | os.PathLike[str], *, outputs: Sequence[str] | None = None) -> None:

@@ -95,17 +95,24 @@ class Interner:
         """Return all objects, in the order of their numbers."""
         return self._objects
 
-    def unused(self, used: Bools) -> Ints:
-        """Return the numbers of objects that are not used: neither marked here nor in a list that is."""
+    def unused(self, used: Bools, *, lists: bool = True) -> Ints:
+        """Return the numbers of objects that are not used: neither marked here nor in a list that is.
+
+        ``lists`` says whether there may be lists among them.
+        """
         live = np.fromiter(self._numbers.values(), np.int64, len(self._numbers))
-        lists = [n for n in live.compress(used.take(live)).tolist() if isinstance(self._objects[n], tuple)]
+        if lists:
+            self._mark_in_lists(used, live.compress(used.take(live)))
+        return live.compress(~used.take(live))
+
+    def _mark_in_lists(self, used: Bools, numbers: Ints) -> None:
+        lists = [n for n in numbers.tolist() if isinstance(self._objects[n], tuple)]
         while lists:
             for code in self._objects[lists.pop()]:
                 if 0 <= code < len(used) and not used[code]:
                     used[code] = True
                     if isinstance(self._objects[code], tuple):
                         lists.append(code)
-        return live.compress(~used.take(live))
 
     def release(self, unused: Ints) -> None:
         """Give up the objects with these numbers, which others get from now on."""

@@ -161,6 +161,11 @@ class Spine:
         self.view = View((merged,) if len(merged.hashes) else (), _empty_tail(self.layout), 0)
         return True
 
+    def forget_keys(self) -> None:
+        """Forget which keys of what is spilled were read: their codes may be those of others from now on."""
+        if self.spilled is not None:
+            self.spilled.forget_keys()
+
     def clear(self) -> None:
         """Hold nothing, spilled updates included."""
         self.evict()
@@ -231,6 +236,11 @@ class Spine:
         """How much memory they take, with what was read of those that are spilled."""
         here = sum(hashes.nbytes + array.nbytes for hashes, array in (*self.view.batches, self.view.tail))
         return here + (0 if self.spilled is None else self.spilled.bytes)
+
+    @property
+    def bytes_on_disk(self) -> int:
+        """How large the files are of those that are spilled."""
+        return 0 if self.spilled is None else self.spilled.bytes_on_disk
 
     @property
     def batches(self) -> int:
