@@ -40,6 +40,10 @@ def test_each_step_writes_its_changes(tmp_path):
         run.delete("x", [("b", 9)])
         run.advance()
         assert list(run.changes("big")) == [(("b", 9), 3, -1)]
+    manifests = [p.name for p in state.glob("manifest-*")]
+    with flow.start(tm.Embedded(state)) as run:
+        run.to_changelog(log)  # said again, it is not written down again
+    assert sorted(p.name for p in state.glob("manifest-*")) == sorted(manifests)
     assert logged(log, "n") == [("a", 1, 0, 1), ("b", 1, 0, 1), ("a", 1, 1, -1), ("a", 2, 1, 1), ("b", 1, 3, -1)]
     assert logged(log, "big") == [("b", 9, 0, 1), ("b", 9, 3, -1)]
     assert sorted(p.name for p in (log / "big").iterdir()) == ["step-0000000001.parquet", "step-0000000003.parquet"]

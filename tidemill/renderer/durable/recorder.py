@@ -105,6 +105,8 @@ class StepRecorder:
     def to_changelog(self, path: str | os.PathLike[str], outputs: Sequence[str]) -> None:
         before = self._changelogs.listing()
         self._changelogs.write_to(path, outputs)
+        if self._changelogs.listing() == before:  # as where it is said again by each run
+            return
         try:  # now, not with the next step: that may be another process's
             self._log.note("no changes are written there", changelogs=self._changelogs.listing())
         except BaseException:
