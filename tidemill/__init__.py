@@ -1,5 +1,6 @@
 """tidemill: differential dataflow for Python. `import tidemill as tm`."""
 
+import logging as _logging
 from typing import TYPE_CHECKING
 
 from tidemill import errors, testing
@@ -141,6 +142,8 @@ from tidemill.renderer.runs.step_info import StepInfo
 from tidemill.renderer.spark.live import Spark
 
 __version__ = "0.1.0"
+
+_logging.getLogger("tidemill").addHandler(_logging.NullHandler())  # nothing is said unless somebody listens
 
 __all__ = [
     "UNBOUNDED",

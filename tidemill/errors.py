@@ -103,7 +103,7 @@ class TimeError(TidemillError):
 
 
 class ClosedRunError(TidemillError):
-    """The run was closed; it holds no state any more."""
+    """The run was closed and holds no state any more; or it is that of the process from which this one was forked."""
 
 
 class ReentrantUseError(TidemillError):

@@ -16,6 +16,7 @@ from tidemill.errors import EngineError, TimeError
 from tidemill.renderer.engines import Embedded
 from tidemill.renderer.engines import load as load_run
 from tidemill.renderer.runs.engine import Engine
+from tidemill.renderer.runs.progress import Watcher, display_here
 from tidemill.renderer.runs.run import Run
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ class Dataflow(Builder):
     JFK     2  1     -1
     """
 
-    def start(self, engine: Engine | None = None, *, keep: int = 0, passes: Passes = True) -> Run:
+    def start(
+        self, engine: Engine | None = None, *, keep: int = 0, passes: Passes = True, progress: bool = True
+    ) -> Run:
         """Return a run of this dataflow: on the embedded engine, or on the one given. Freezes the graph.
 
         ``keep`` says how many complete times before the last one stay distinguishable for ``snapshot(at=...)`` and
@@ -56,13 +59,17 @@ class Dataflow(Builder):
         The embedded engine and Spark run the graph as the passes leave it (see `explain`): all of them, or those whose
         names are given; with ``passes=False`` they run the graph as it was built, as the reference engine does. What
         comes out is the same, but for errors of what nobody asks for.
+
+        A step that takes longer than two seconds is shown operator by operator while it is under way, in notebooks and,
+        where rich is installed, in the terminal; not with ``progress=False``, nor where nobody looks.
         """
         if not isinstance(keep, int) or isinstance(keep, bool) or keep < 0:
             msg = f"keep={keep!r}: expected a number of times, 0 or more"
             raise TimeError(msg)
         used = _engine(engine)
         self.graph.freeze()
-        return used.start(GraphPlan.of(self.graph, None if passes is True else passes), keep)
+        plan = GraphPlan.of(self.graph, None if passes is True else passes)
+        return _shown(used.start(plan, keep), progress=progress)
 
     def explain(self, *, passes: Passes | None = None, spark: SparkSession | None = None) -> str:
         """Return the graph as text: a line an operator, with what it reads, its schema and the user's line.
@@ -135,10 +142,11 @@ def _engine(given: Any) -> Engine:
     raise EngineError(msg)
 
 
-def load(path: str | os.PathLike[str], flow: Dataflow, *, passes: Passes | None = None) -> Run:
+def load(path: str | os.PathLike[str], flow: Dataflow, *, passes: Passes | None = None, progress: bool = True) -> Run:
     """Return a run of the dataflow on the embedded engine that goes on where ``run.save(path)`` was.
 
     The graph goes through the passes that the saved run was started with; ``passes`` only checks that it is these.
+    ``progress`` is as for `Dataflow.start`.
 
     Raises `StateError` where the file is damaged, of another version, was saved after other passes than are asked for,
     or by a dataflow that differs in more than the lines it was written on.
@@ -156,7 +164,14 @@ def load(path: str | os.PathLike[str], flow: Dataflow, *, passes: Passes | None 
     ([('a', 1)], Antichain(1))
     """
     flow.graph.freeze()
-    return load_run(Path(path), flow.graph, passes)
+    return _shown(load_run(Path(path), flow.graph, passes), progress=progress)
+
+
+def _shown(run: Run, *, progress: bool) -> Run:
+    """Return a run whose long steps are shown, where anybody looks."""
+    if progress and (display := display_here()) is not None:
+        Watcher(run._stepper, display)  # noqa: SLF001 - it looks on, and changes nothing
+    return run
 
 
 def render(

@@ -2,6 +2,7 @@
 
 import errno
 import functools
+import gc
 import os
 
 import pyarrow.parquet as pq
@@ -39,6 +40,10 @@ def test_each_step_writes_its_changes(tmp_path):
         run.delete("x", [("b", 9)])
         run.advance()
         assert list(run.changes("big")) == [(("b", 9), 3, -1)]
+    manifests = [p.name for p in state.glob("manifest-*")]
+    with flow.start(tm.Embedded(state)) as run:
+        run.to_changelog(log)  # said again, it is not written down again
+    assert sorted(p.name for p in state.glob("manifest-*")) == sorted(manifests)
     assert logged(log, "n") == [("a", 1, 0, 1), ("b", 1, 0, 1), ("a", 1, 1, -1), ("a", 2, 1, 1), ("b", 1, 3, -1)]
     assert logged(log, "big") == [("b", 9, 0, 1), ("b", 9, 3, -1)]
     assert sorted(p.name for p in (log / "big").iterdir()) == ["step-0000000001.parquet", "step-0000000003.parquet"]
@@ -115,6 +120,66 @@ def test_what_a_killed_process_wrote_and_did_not_commit_is_swept_up(tmp_path):
         assert len(logged(log, "big")) == 1
 
 
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_what_is_told_before_the_first_step_is_not_forgotten(tmp_path, checkpoint):
+    """Found by a reviewer: a process that died between the telling and a step left a state that did not know of it."""
+    log = tmp_path / "log"
+    run = build().start(tm.Embedded(tmp_path / "state"))
+    run.to_changelog(log, outputs=["big"])
+    if checkpoint:
+        run.checkpoint()
+    del run  # as if the process had died: without closing it
+    gc.collect()
+    with build().start(tm.Embedded(tmp_path / "state")) as run:
+        run.insert("x", [("a", 7)])
+        run.advance()
+        assert logged(log, "big") == [("a", 7, 0, 1)]
+        run.to_changelog(log, outputs=[])
+    with build().start(tm.Embedded(tmp_path / "state")) as run:
+        run.insert("x", [("a", 8)])
+        run.advance()
+        assert list(run.snapshot("n")) == [("a", 2)]
+    assert logged(log, "big") == [("a", 7, 0, 1)]
+
+
+def test_what_cannot_be_written_down_is_not_begun(tmp_path, monkeypatch):
+    with build().start(tm.Embedded(tmp_path / "state")) as run:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError("no")))
+            with pytest.raises(StateError, match=r"could not be written \(no\): no changes are written there"):
+                run.to_changelog(tmp_path / "log")
+        run.insert("x", [("a", 7)])
+        run.advance()
+        assert logged(tmp_path / "log", "big") == []
+        run.to_changelog(tmp_path / "log")
+        run.insert("x", [("b", 8)])
+        run.advance()
+    assert logged(tmp_path / "log", "big") == [("b", 8, 1, 1)]
+
+
+ODD = ["..", ".", "/etc/x", "a/../../b", "nul\0", "n" * 1000, "n" * 1001, "Case", "case", "CASE", "_tidemill.json",
+       ".hidden", " ", "é", "e\u0301", "100%", "a%2Fb", "a/b", "-", "\ud800"]  # fmt: skip
+
+
+def test_names_of_outputs_that_are_no_names_of_folders(tmp_path):
+    """Found by a reviewer: an output named `..` wrote beside the folder, and names that differ in case into one."""
+    flow = tm.Dataflow()
+    x = flow.input("x", {"i": "int64"})
+    for i, name in enumerate(ODD):
+        flow.output(name, x.select(i=f"i + {i}"), changes=False)
+    (tmp_path / "around").mkdir()
+    log = tmp_path / "around" / "log"
+    with flow.start(tm.Embedded(tmp_path / "state")) as run:
+        run.to_changelog(log)
+        run.insert("x", [(0,)])
+        run.advance()
+    assert [p.name for p in (tmp_path / "around").iterdir()] == ["log"]
+    folders = [p.name for p in log.iterdir() if p.is_dir()]
+    assert len({name.lower() for name in folders}) == len(ODD)
+    assert all(len(name) < 200 and name.isascii() and name[0] not in "._" for name in folders)
+    assert sorted(row for name in folders for row in logged(log, name)) == [(i, 0, 1) for i in range(len(ODD))]
+
+
 def test_refusals(tmp_path):
     flow = build()
     log = tmp_path / "log"
@@ -175,6 +240,10 @@ def test_a_batch_that_fails_leaves_nothing(tmp_path):
             run.deliver("s", 0, put_and_fail)
         with pytest.raises(StepError, match="may not take a step"):
             run.deliver("s", 0, lambda r: r.advance())
+        with pytest.raises(StepError, match="may not have it compacted: do so after"):
+            run.deliver("s", 0, lambda r: r.compact())
+        with pytest.raises(StepError, match="may not have the state written: do so after"):
+            run.deliver("s", 0, lambda r: r.checkpoint())
         assert run.deliver("s", 0, lambda r: r.insert("x", [(5,)]))
         assert (sorted(run.snapshot("o")), list(run.snapshot("k"))) == ([(2,), (10,)], [(1, 1)])
     with flow.start(tm.Embedded(tmp_path)) as run:

@@ -14,6 +14,7 @@ import tidemill as tm
 from tidemill.errors import StateError
 from tidemill.renderer.durable import spill_files as coldfiles
 from tidemill.renderer.durable.spilled import SpillFolder
+from tidemill.renderer.embedded import interned
 from tidemill.renderer.embedded.trace.spine import Spine
 
 
@@ -257,9 +258,7 @@ def test_files_that_were_replaced_are_removed(tmp_path, monkeypatch, durable):
 
 
 def test_interned_values_are_bounded_too(tmp_path, monkeypatch):
-    from tidemill.renderer.durable import spill_store as memory
-
-    monkeypatch.setattr(memory, "_FEW_INTERNED", 50)
+    monkeypatch.setattr(interned, "_FEW", 50)
     flow = tm.Dataflow()
     flow.output("n", flow.input("x", {"s": "string"}).count("n"), changes=False)
     with flow.start(tm.Embedded(tmp_path, in_memory=10)) as run:

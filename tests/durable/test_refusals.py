@@ -75,7 +75,7 @@ def test_another_version(state):
     path = only(state, "manifest-0000000005")
     manifest = json.loads(path.read_text())
     path.write_text(json.dumps(manifest | {"version": 99}))
-    with pytest.raises(StateError, match="version 99 of the format, expected 1"):
+    with pytest.raises(StateError, match="version 99 of the format, expected 2"):
         counts().start(tm.Embedded(state))
     path.write_text(json.dumps(manifest))
     is_whole(state)

@@ -187,9 +187,14 @@ class Collection:
         """Return one row for each row: what a Python function makes of it.
 
         The function gets a named tuple and returns a tuple of the declared schema; what has names, as a dict or the
-        named tuple itself, goes by these. It must be pure: to retract a row it is called again. If it raises, or
-        returns what does not fit, the step fails with ``UserFunctionError``.
-        Cost: a Python call for each update; `select` computes whole columns.
+        named tuple itself, goes by these. If it raises, or returns what does not fit, the step fails with
+        ``UserFunctionError``. Cost: a Python call for each update; `select` computes whole columns.
+
+        It must be deterministic, and give the same for the same row at any time, in any process: to take a row away it
+        is called again. If it gives something else then, what it gave before stays for ever, and what it gives now has
+        the count -1. Runs warn of it where they can be sure: it is called twice for some of the rows that go; and an
+        output is looked through for negative counts that have no other reason, as behind inputs with a key. So no
+        clock, no chance, no counter, and nothing that changes outside of the row: join what changes as a collection.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -204,7 +209,7 @@ class Collection:
     def flat_map(self, function: Callable[[Any], Iterable[Any]], schema: SchemaLike) -> Collection:
         """Return the rows that a Python function makes of each row: any number, as tuples of the schema.
 
-        Otherwise as `map_rows`; the function may be a generator.
+        Otherwise as `map_rows`, so deterministic too; the function may be a generator.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -259,7 +264,10 @@ class Collection:
     def inspect(self, function: Callable[[Any, Any, int], Any]) -> Collection:
         """Return the same collection; ``function(row, time, diff)`` gets its updates, in any order and number.
 
-        Inside loops, times have one more coordinate per loop: its iteration.
+        Inside loops, times have one more coordinate per loop: its iteration. What the function returns is of no matter.
+        It may see an update more than once, updates of a step that is not taken in the end, and those of steps that
+        a run repeats as it goes on from a folder: for looking, not for effects elsewhere (`Run.changes`,
+        `Run.to_changelog`).
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()

@@ -129,8 +129,11 @@ class Grouped:
 
         ``function(key, rows)`` gets the key as a tuple and the group as a list of ``(row without key, count)``, sorted
         by row, no count zero; it returns ``(row, count)`` pairs, rows as tuples of ``schema`` (which has the key only
-        if you put it there). It must be pure. It is not called for an empty group. A group with a negative count is an
-        error. Cost: a change to a group calls the function with the whole group again.
+        if you put it there). It is not called for an empty group. A group with a negative count is an error. Cost: a
+        change to a group calls the function with the whole group again.
+
+        It must be deterministic, and depend on the key and the rows alone: a run that goes on from a folder calls it
+        again for what it was called for before, and may only find the same.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()

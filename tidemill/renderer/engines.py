@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from tidemill.renderer.embedded.state import Saved
 
 __all__ = ["Embedded", "load"]
+
+_LOG: Final = logging.getLogger("tidemill.state")
 
 
 @attrs.frozen
@@ -85,7 +88,9 @@ def load(path: Path, graph: Graph, passes: Passes | None) -> Run:
             "start anew"
         )
         raise StateError(msg)
-    return _started(plan.after(names), 0, names, saved)
+    run = _started(plan.after(names), 0, names, saved)
+    _LOG.info("%s: goes on from what was saved there", path)
+    return run
 
 
 def _started(graph: Graph, keep: int, passes: tuple[str, ...], saved: Saved | None = None) -> Run:

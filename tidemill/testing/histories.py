@@ -18,7 +18,8 @@ from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.renderer.reference.upserts import Upserts
 from tidemill.renderer.runs.frontiers import Frontiers
-from tidemill.renderer.runs.metrics import Metrics
+from tidemill.renderer.runs.metrics import Memory, Metrics
+from tidemill.renderer.runs.progress import OperatorProgress
 from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.step_events import OperatorTrace
@@ -148,6 +149,12 @@ class _HistoryExecutor:
 
     def take_traces(self) -> Mapping[int, OperatorTrace]:
         return {}
+
+    def memory(self) -> Memory:
+        return Memory()
+
+    def progress(self) -> list[OperatorProgress]:
+        return []
 
     def metrics(self) -> Metrics:
         return Metrics([])

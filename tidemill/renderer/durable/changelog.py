@@ -13,12 +13,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
-from urllib.parse import quote
 
 import attrs
 
 from tidemill.boundary.results import Updates
 from tidemill.errors import StateError
+from tidemill.renderer.durable.folder_names import folder_names
 from tidemill.renderer.embedded.array_file import sync_folder
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 
@@ -35,7 +35,8 @@ class Changelog:
     """A folder with one for each of some outputs, in which there is a file for each step that changed the output."""
 
     folder: Path
-    outputs: tuple[str, ...]
+    outputs: Mapping[str, str]
+    """The names of their folders."""
 
     def claim(self, state: str) -> None:
         """Make the folders, or go on in those of the same state; `StateError` where they are another's."""
@@ -81,7 +82,7 @@ class Changelog:
                     hidden.unlink()
 
     def _of(self, output: str) -> Path:
-        return self.folder / quote(output, safe=" ")  # a name may be anything, and stays within the folder
+        return self.folder / self.outputs[output]
 
 
 class Changelogs:
@@ -92,6 +93,7 @@ class Changelogs:
         self._state = state
         """What tells the run's state from all others."""
         self._outputs = executor.graph.outputs
+        self._folders = folder_names(self._outputs)
         self._changelogs: dict[str, Changelog] = {}
         self._unpublished: Moves = ()
         """Files that are committed, and are not where they are seen."""
@@ -99,27 +101,29 @@ class Changelogs:
     def restore(self, listing: Mapping[str, Sequence[str]], shown: Moves) -> None:
         """Go on with what a manifest names, and publish what was committed with it."""
         _publish(shown)
-        self._changelogs = {path: Changelog(Path(path), tuple(outputs)) for path, outputs in listing.items()}
+        self.follow(listing)
         for changelog in self._changelogs.values():
             changelog.claim(self._state)
             changelog.sweep()
-        self._follow()
+
+    def follow(self, listing: Mapping[str, Sequence[str]]) -> None:
+        """Write what a manifest names from now on, and nothing else."""
+        self._changelogs = {path: self._changelog(path, outputs) for path, outputs in listing.items() if outputs}
+        followed = {name for c in self._changelogs.values() for name in c.outputs}
+        for output, operator in self._executor.compiled.outputs.items():
+            operator.has_followers = output.name in followed
+
+    def _changelog(self, path: str, outputs: Sequence[str]) -> Changelog:
+        return Changelog(Path(path), {name: self._folders[name] for name in outputs})
 
     def write_to(self, path: str | os.PathLike[str], outputs: Sequence[str]) -> None:
         """Write the updates of these outputs to a folder from now on; where there are none, no more."""
         for name in outputs:
             self._executor.step_updates(self._outputs[name]).to_arrow()  # columns that clash are told at once
         key = str(Path(path).resolve())
-        changelog = Changelog(Path(key), tuple(outputs))
         if outputs:
-            changelog.claim(self._state)
-        self._changelogs = {k: c for k, c in {**self._changelogs, key: changelog}.items() if c.outputs}
-        self._follow()
-
-    def _follow(self) -> None:
-        followed = {name for c in self._changelogs.values() for name in c.outputs}
-        for output, operator in self._executor.compiled.outputs.items():
-            operator.has_followers = output.name in followed
+            self._changelog(key, outputs).claim(self._state)
+        self.follow({**self.listing(), key: outputs})
 
     def listing(self) -> dict[str, list[str]]:
         """Return what a manifest names."""

@@ -38,7 +38,7 @@ class LargeChange:
     def of(cls, listing: Mapping[str, Any], inputs: Mapping[str, Input]) -> LargeChange:
         """Return what was written down."""
         time, diff, unread = tuple(listing["time"]), listing["diff"], tuple(listing["unread"])
-        files = (SpillFile(name, rows, sorted=False) for name, rows in listing["files"])
+        files = map(SpillFile.listed, listing["files"])
         change = cls.in_files(inputs[listing["input"]], time, diff, files, unread)
         return attrs.evolve(change, number=listing["number"])
 
@@ -52,7 +52,7 @@ class LargeChange:
 
     def listing(self) -> dict[str, Any]:
         """Return what is to be written down."""
-        files = [[f.name, f.rows] for f in self.files]
+        files = [attrs.evolve(f, constants=()).listing() for f in self.files]  # which are given again
         return {
             "input": self.node.name,
             "time": self.time,

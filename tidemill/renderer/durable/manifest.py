@@ -1,4 +1,8 @@
-"""Manifests: small files that say what a folder of state holds as of one commit."""
+"""Manifests: small files that say what a folder of state holds as of one commit.
+
+Each has its number, the checksum of the file that it commits and that of the manifest before it: so none can be taken
+for another, of this folder or of another one, nor a file for another.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +16,15 @@ import attrs
 
 from tidemill.errors import StateError
 
-__all__ = ["Manifest"]
+__all__ = ["Manifest", "replaced"]
 
 FORMAT: Final = "tidemill durable state"
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 @attrs.frozen
 class Manifest:
-    """One commit: a step that was taken, or (a base) a checkpoint that steps from then on build upon."""
+    """One commit: a step that was taken, a note of what changed beside it, or (a base) a checkpoint they build upon."""
 
     id: str
     """What tells this state from all others."""
@@ -31,7 +35,11 @@ class Manifest:
     base: int
     """The number of the base; the commits after it are steps, one after the other, up to this one."""
     file: str | None
-    """The step's record, or the base's checkpoint; None where nothing has been done."""
+    """The step's record, or the base's checkpoint; None where nothing has been done, and of notes."""
+    checksum: str | None
+    """That of the file."""
+    previous: str | None
+    """The checksum of the manifest before this one; None of the first."""
     keep: int
     passes: tuple[str, ...]
     """The passes that the graph went through."""
@@ -51,12 +59,21 @@ class Manifest:
 
     def text(self) -> str:
         """Return what stands in the file."""
-        body = json.dumps(attrs.asdict(self))
+        body = self._body
         return json.dumps({"format": FORMAT, "version": VERSION, "sha256": _digest(body), "body": body})
 
+    @property
+    def _body(self) -> str:
+        return json.dumps(attrs.asdict(self))
+
+    @property
+    def digest(self) -> str:
+        """What the next manifest has to say of this one."""
+        return _digest(self._body)
+
     @classmethod
-    def read(cls, path: Path) -> Manifest:
-        """Return the manifest in a file; `StateError` where it is none of ours, or not whole."""
+    def read(cls, path: Path, number: int) -> Manifest:
+        """Return the manifest in a file; `StateError` where it is none of ours, not whole, or of another number."""
         try:
             around: Any = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
@@ -77,11 +94,21 @@ class Manifest:
         fields = json.loads(body)
         fields |= {"graph": tuple(fields["graph"]), "passes": tuple(fields["passes"])}
         fields["shown"] = tuple((hidden, there) for hidden, there in fields["shown"])
-        return cls(**fields)
+        found = cls(**fields)
+        if found.number != number:
+            raise replaced(path)
+        return found
 
 
 def _digest(body: str) -> str:
     return hashlib.sha256(body.encode()).hexdigest()
+
+
+def replaced(path: Path) -> StateError:
+    """Return what to say of a manifest that is whole, and not the one that was put there."""
+    return StateError(
+        f"{path} is not the manifest that was committed there: another was put in its place; restore it from a copy"
+    )
 
 
 def _not_whole(path: Path, why: str) -> StateError:

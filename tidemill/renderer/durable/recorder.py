@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Final
 
 from tidemill.dataflow.lattice import Antichain
@@ -24,6 +26,7 @@ from tidemill.renderer.runs.queued import Change
 
 __all__ = ["StepRecorder"]
 
+_LOG: Final = logging.getLogger("tidemill.state")
 _ROWS: Final = 1_000_000
 """Rows to be taken in again after a crash, at most: beyond it there is a checkpoint, if the state is not larger."""
 
@@ -100,7 +103,15 @@ class StepRecorder:
         return self._log.lost
 
     def to_changelog(self, path: str | os.PathLike[str], outputs: Sequence[str]) -> None:
+        before = self._changelogs.listing()
         self._changelogs.write_to(path, outputs)
+        if self._changelogs.listing() == before:  # as where it is said again by each run
+            return
+        try:  # now, not with the next step: that may be another process's
+            self._log.note("no changes are written there", changelogs=self._changelogs.listing())
+        except BaseException:
+            self._changelogs.follow(before)
+            raise
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
 
@@ -110,9 +121,9 @@ class StepRecorder:
             raise StateError(msg)
         self._executor.compact()
 
-        def flush_and_save(path: Path) -> None:
+        def flush_and_save(path: Path) -> str:
             self._large_changes.require_flushed()
-            self._save(path, self._frontiers.inputs)
+            return self._save(path, self._frontiers.inputs)
 
         with self._checkpointing():
             self._log.checkpoint(flush_and_save)
@@ -132,18 +143,20 @@ class StepRecorder:
         except StateError as error:  # the step was taken, and the next one tries again
             warnings.warn(f"no checkpoint: {error}", RuntimeWarning, stacklevel=3)
 
-    def _save(self, path: Path, inputs: Mapping[Input, Antichain]) -> None:
-        """Write the state where the inputs have these frontiers, but for what is in files already."""
+    def _save(self, path: Path, inputs: Mapping[Input, Antichain]) -> str:
+        """Write the state where the inputs have these frontiers, but for what is in files already; its checksum."""
         header = {"passes": self._log.base.passes, **self._frontiers.saved(inputs)}
         spilled, large = self._spill_store.listing(), self._large_changes.listing()
-        save(self._executor.compiled, path, header, spilled=spilled, large=large)
+        return save(self._executor.compiled, path, header, spilled=spilled, large=large)
 
     @contextlib.contextmanager
     def _checkpointing(self) -> Iterator[None]:
         """Within the block a checkpoint is put in place; where it surely was not, what it refers to may go."""
-        base, number = self._spill_store.base, self._log.last.number
+        base, number, start = self._spill_store.base, self._log.last.number, perf_counter()
         try:
             yield
+            last = self._log.last
+            _LOG.info("%s: a checkpoint of step %s took %.3f s", self.folder, last.step, perf_counter() - start)
         except BaseException:
             if self._log.last.number == number and self._log.lost is None:
                 self._spill_store.base = base

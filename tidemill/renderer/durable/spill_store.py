@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +23,6 @@ __all__ = ["SpillStore"]
 
 _REPLACED: Final = 64
 """Files that were replaced by others from which on they are removed."""
-_FEW_INTERNED: Final = 1_000_000
 
 
 class SpillStore:
@@ -30,10 +32,11 @@ class SpillStore:
         self._executor = executor
         self._most = most
         self._folder = folder
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch: Path | None = None
+        """The temporary folder of a run without one, which goes with it."""
+        self._remove_scratch: Callable[[], object] | None = None
         self._store: SpillFolder | None = None
         self._spines = spines_of(executor.compiled)
-        self._interned = 0
         self.may_sweep = folder is None
         """Whether files may be removed as soon as nothing refers to them; not while a log is still being repeated."""
 
@@ -42,8 +45,10 @@ class SpillStore:
         """What was spilled, in the run's folder; of a run without one in a temporary folder."""
         if self._store is None:
             if self._folder is None:
-                self._scratch = tempfile.TemporaryDirectory(prefix="tidemill-")
-            folder = self._folder or Path(self._scratch.name if self._scratch else "")
+                self._scratch = Path(tempfile.mkdtemp(prefix="tidemill-"))
+                self._remove_scratch = weakref.finalize(self, _remove, self._scratch, os.getpid())
+            folder = self._folder or self._scratch
+            assert folder is not None
             users, interner = len(self._executor.graph.coordinates), self._executor.compiled.interner
             self._store = SpillFolder(folder / "cold", users, interner, durable=self._folder is not None)
         return self._store
@@ -89,14 +94,6 @@ class SpillStore:
                 warnings.warn(f"the state stays in memory: it could not be written ({error})", RuntimeWarning, 4)
         if self.store.replaced > _REPLACED:
             self.sweep()
-        self._release()
-
-    def _release(self) -> None:
-        """Release what was interned for updates that are not in memory any more, when it has become twice as much."""
-        interner = self._executor.compiled.interner
-        if interner.live > 2 * self._interned + _FEW_INTERNED:
-            self._executor.compact()
-            self._interned = interner.live
 
     def merge(self) -> None:
         """Merge what is on the disk into one batch for each arrangement."""
@@ -167,5 +164,11 @@ class SpillStore:
             if self._store is not None:
                 self._store.close()
         finally:
-            if self._scratch is not None:
-                self._scratch.cleanup()
+            if self._remove_scratch is not None:
+                self._remove_scratch()
+
+
+def _remove(folder: Path, process: int) -> None:
+    """Remove a process's temporary folder, unless this is a child of it: the folder is not the child's."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import os
 import shutil
 import threading
@@ -18,7 +19,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-import attrs
 import numpy as np
 
 from tidemill.expressions.types import INT64
@@ -42,6 +42,7 @@ from tidemill.renderer.embedded.trace.transaction import Transaction
 
 __all__ = ["SpillFolder", "SpilledSpine"]
 
+_LOG: Final = logging.getLogger("tidemill.spills")
 _MANY: Final = 16
 """Spilled batches from which on those that nobody has asked for a key are sorted and merged, too."""
 _RATIO: Final = 4
@@ -78,8 +79,11 @@ class SpillFolder:
         self._flushing: list[tuple[list[str], Future[None]]] = []
         self.doubtful: set[str] = set()
         """Files that may not be on the disk, which could not write them."""
-        self._owner = uuid.uuid4().hex[:8]
+        self._ending = f"-{uuid.uuid4().hex[:8]}.parquet"
+        """Of the names of files that this run writes."""
         self._numbers = itertools.count()
+        self._whole: set[str] = set()
+        """Files of runs before this one that were found to be whole."""
 
     def beneath(self, name: str, spine: Spine) -> SpilledSpine:
         """Return what is below a spine."""
@@ -94,6 +98,7 @@ class SpillFolder:
         if block.shape[1]:
             spilled = self.beneath(name, spine)
             file = write_block(self.new_path(name), spilled.layout, block, self.interner)
+            _LOG.info("%s updates of %s were written to %s", file.rows, name, file.name)
             before = spilled.spilled_batches
             try:
                 spilled.add(SpilledBatch((file,)))
@@ -120,7 +125,7 @@ class SpillFolder:
         self.listed = self.names
         self.base = self.base | self.listed  # interrupted, nobody may know whether it is the last checkpoint
         return {
-            name: [[attrs.astuple(f, recurse=False) for f in batch.files] for batch in spilled.spilled_batches]
+            name: [[f.listing() for f in batch.files] for batch in spilled.spilled_batches]
             for name, spilled in self.spilled.items()
             if spilled.spilled_batches
         }
@@ -128,7 +133,7 @@ class SpillFolder:
     def restore(self, listing: Mapping[str, Any], spines: Mapping[str, Spine]) -> None:
         """Have below the spines what was written down."""
         for name, batches in listing.items():
-            found = [SpilledBatch(tuple(_spill_file(*file) for file in files)) for files in batches]
+            found = [SpilledBatch(tuple(map(SpillFile.listed, files))) for files in batches]
             self.beneath(name, spines[name]).spilled_batches = found
         self.base = self.names
 
@@ -189,6 +194,13 @@ class SpillFolder:
                 if self._pins[name] <= 0:
                     del self._pins[name]
 
+    def require_whole(self, files: Iterable[SpillFile]) -> None:
+        """Raise `StateError` where files are damaged, for others to read; once each, and none that this run wrote."""
+        unseen = [f for f in files if f.name not in self._whole and not f.name.endswith(self._ending)]
+        with ThreadPoolExecutor(2, "tidemill-check") as threads:
+            list(threads.map(lambda f: f.require_whole(self.folder), unseen))
+        self._whole.update(f.name for f in unseen)
+
     def close(self) -> None:
         """Let go of the thread that flushes: what was not waited for was not committed."""
         if self._flusher is not None:
@@ -197,25 +209,13 @@ class SpillFolder:
     def new_path(self, name: str) -> Path:
         """Return a path for a file of a spine that no other file has."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        return self.folder / f"{name.replace('/', '-')}-{next(self._numbers):06}-{self._owner}.parquet"
+        return self.folder / f"{name.replace('/', '-')}-{next(self._numbers):06}{self._ending}"
 
 
 def _flush(paths: Iterable[Path]) -> None:
     for path in paths:
         with contextlib.suppress(FileNotFoundError), path.open("rb") as file:  # it may be gone: it was refused
             os.fsync(file.fileno())
-
-
-def _spill_file(
-    name: str, rows: int, is_sorted: bool, columns: list[int] | None, constants: Iterable[tuple[str, int | None]] = ()
-) -> SpillFile:
-    return SpillFile(
-        name,
-        rows,
-        is_sorted,
-        None if columns is None else tuple(columns),
-        tuple((name, value) for name, value in constants),
-    )
 
 
 class SpilledSpine:
@@ -246,6 +246,14 @@ class SpilledSpine:
     def batches(self) -> int:
         return len(self.spilled_batches)
 
+    @property
+    def bytes(self) -> int:
+        return self._read.bytes
+
+    @property
+    def bytes_on_disk(self) -> int:
+        return sum(f.checksums.size for batch in self.spilled_batches for f in batch.files)
+
     def find(self, keys: Codes) -> tuple[Ints, UpdateArray]:
         self._load(keys)
         return self._read.find(keys)
@@ -262,6 +270,9 @@ class SpilledSpine:
 
     def updates_in_memory(self) -> UpdateArray:
         return self._read.updates_in_memory()
+
+    def forget_keys(self) -> None:
+        self._known.clear()
 
     def clear(self) -> None:
         self.spilled_batches = []
@@ -303,7 +314,8 @@ class SpilledSpine:
     def _merge(self, older: SpilledBatch, newer: SpilledBatch) -> None:
         files = [*older.files, *newer.files]
         path, rows = self._store.new_path(self._name), older.rows + newer.rows
-        found = merged(path, self.layout, [self._of(f.name) for f in files], rows, self._since())
+        found = merged(path, self.layout, [self._of(f) for f in files], rows, self._since())
+        _LOG.debug("%s updates of %s in %s files were merged", rows, self._name, len(files))
         rest = [] if found is None else [SpilledBatch((found,))]
         self.forget()  # first: interrupted in between, what was read of two files would be read again from the one
         self.spilled_batches = [*self.spilled_batches[:-2], *rest]
@@ -329,11 +341,11 @@ class SpilledSpine:
         hashes = np.unique(self.layout.key_hashes(columns, len(new)))
         for batch in self.spilled_batches:
             for file in batch.files:
-                self._load_pages(file.name, hashes)
+                self._load_pages(file, hashes)
         self._known.update(codes[i] for i in new)
 
-    def _load_pages(self, name: str, hashes: Ints) -> None:
-        pages = self._of(name)
+    def _load_pages(self, file: SpillFile, hashes: Ints) -> None:
+        pages, name = self._of(file), file.name
         missing = [p for p in pages.of(hashes) if (name, p) not in self._loaded]
         if missing:
             block = self.layout.encoded(pages.read(missing), self._store.interner)
@@ -356,9 +368,10 @@ class SpilledSpine:
                 self._store.replaced += len(files)
 
     def _sorted(self, file: SpillFile) -> SpillFile:
+        _LOG.info("%s updates of %s are sorted by key: %s", file.rows, self._name, file.name)
         return sorted_file(self._store.new_path(self._name), self.layout, self._store.folder, file)
 
-    def _of(self, name: str) -> Pages:
-        if name not in self._pages:
-            self._pages[name] = Pages(self._store.folder / name)
-        return self._pages[name]
+    def _of(self, file: SpillFile) -> Pages:
+        if file.name not in self._pages:
+            self._pages[file.name] = Pages(self._store.folder, file)
+        return self._pages[file.name]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final
 
 import attrs
@@ -19,7 +21,6 @@ from tidemill.renderer.durable.recorder import StepRecorder
 from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.durable.step_log import StepLog
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
-from tidemill.renderer.embedded.state import read
 from tidemill.renderer.runs.executor import DataFrames, Executor
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.run import Run
@@ -27,6 +28,7 @@ from tidemill.renderer.runs.stepper import Stepper
 
 __all__ = ["IN_MEMORY", "State", "open_state"]
 
+_LOG: Final = logging.getLogger("tidemill.state")
 IN_MEMORY: Final = 20_000_000
 """How many updates are held in memory, unless told otherwise, where there is a disk for others."""
 
@@ -79,7 +81,13 @@ def open_state(
         passes = log.passes if log.passes is not None and plan.is_default else plan.passes
         state = _state(plan.after(passes), keep, passes, in_memory, log.folder)
         log.begin(state.executor.graph, keep, passes)
+        start = perf_counter()
         rows = _recover(log, state)
+        if log.last.number:
+            said = log.folder, log.last.step, log.last.step - log.base.step, rows, perf_counter() - start
+            _LOG.info("%s: goes on after step %s; %s steps of %s updates were repeated, in %.3f s", *said)
+        else:
+            _LOG.info("%s: a new state is begun", log.folder)
         recorder = StepRecorder(
             log,
             state.executor,
@@ -105,8 +113,8 @@ def _state(graph: Graph, keep: int, passes: tuple[str, ...], in_memory: int, fol
 def _recover(log: StepLog, state: State) -> int:
     """Bring state to where the log ends, and return how many rows were queued again for that."""
     spill_store, inputs = state.spill_store, state.executor.graph.inputs
-    if log.checkpoint_file is not None:
-        saved = read(log.checkpoint_file)
+    saved = log.checkpoint_content()
+    if saved is not None:
         saved.restore(state.executor.compiled, state.frontiers)
         spill_store.restore(saved.header.get("cold", {}))
         state.large_changes.restore(saved.header.get("large", ()), inputs)
@@ -128,6 +136,7 @@ def _recover(log: StepLog, state: State) -> int:
             raise StateError(msg) from error
         rows += sum(event["rows"] for event in header["events"])
         spill_store.make_room()
+        state.executor.tidy()
     spill_store.may_sweep = True
     for operator in state.executor.compiled.outputs.values():
         operator.unread = []

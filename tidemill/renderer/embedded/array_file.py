@@ -1,7 +1,8 @@
 """One file that holds named arrays, put in place atomically, with a version, a fingerprint and checksums. No pickle.
 
-A zip of ``.npy`` members and a manifest. It is written beside its place and moved there when it is whole and on the
-disk, so a crash leaves what was there before.
+A zip of ``.npy`` members and a manifest, and behind it the SHA-256 of all of that, which is checked before anything
+else is looked at. It is written beside its place and moved there when it is whole and on the disk, so a crash leaves
+what was there before.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import io
 import json
 import os
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -24,18 +24,21 @@ from tidemill.errors import StateError
 __all__ = ["read", "sync_folder", "write"]
 
 FORMAT: Final = "tidemill state"
-VERSION: Final = 3
+VERSION: Final = 4
 _MANIFEST: Final = "manifest.json"
-_DAMAGED: Final = (zipfile.BadZipFile, zlib.error, KeyError, EOFError, ValueError, RuntimeError)
-"""What reading a zip raises where some byte of it is not what it was."""
+_DIGEST: Final = hashlib.sha256().digest_size
+_CHUNK: Final = 1 << 20
 
 
-def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-    """Put a file with this header and these arrays in place of what is there."""
+def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
+    """Put a file with this header and these arrays in place of what is there; return its checksum."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with beside.open("xb") as file:
+        with beside.open("x+b") as file:
             _write_members(file, header, arrays)
+            digest = _digest(file, file.seek(0, os.SEEK_END))
+            file.seek(0, os.SEEK_END)
+            file.write(digest)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
@@ -43,37 +46,70 @@ def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> N
     finally:
         with contextlib.suppress(FileNotFoundError):
             beside.unlink()
+    return digest.hex()
 
 
-def read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a file's header and arrays; `StateError` where it is not one of ours, or not whole."""
+def read(path: Path, checksum: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a file's header and arrays; `StateError` where it is not one of ours, not whole, or another than meant."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            manifest = json.loads(archive.read(_MANIFEST))
-            _check_manifest(path, manifest)
-            return manifest["header"], {
-                name: _array(path, name, archive.read(f"{name}.npy"), digest)
-                for name, digest in manifest["arrays"].items()
-            }
-    except _DAMAGED as error:
-        msg = f"{path} is not a whole saved state ({error}): it was cut off or changed; use an earlier save"
+        with path.open("rb") as file:
+            size = max(0, file.seek(0, os.SEEK_END) - _DIGEST)
+            digest = _digest(file, size)
+            if file.read() != digest:
+                raise _not_whole(path, file)
+            if checksum is not None and digest.hex() != checksum:
+                msg = f"{path} is not the file that was committed: another was put in its place; restore it from a copy"
+                raise StateError(msg)
+            with zipfile.ZipFile(file) as archive:
+                manifest = json.loads(archive.read(_MANIFEST))
+                _check_version(path, manifest)
+                arrays = {name: _array(archive.read(f"{name}.npy")) for name in manifest["arrays"]}
+                return manifest["header"], arrays
+    except FileNotFoundError:
+        raise
+    except (OSError, zipfile.BadZipFile, KeyError) as error:  # the disk; or a file that ends like one of ours
+        msg = f"{path} could not be read as a saved state ({error}): mend what is wrong, or use an earlier save"
         raise StateError(msg) from error
 
 
 def _write_members(file: Any, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-    digests = {}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, array in arrays.items():
             buffer = io.BytesIO()
             np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
-            content = buffer.getbuffer()
-            digests[name] = hashlib.sha256(content).hexdigest()
-            archive.writestr(f"{name}.npy", content)
-        manifest = {"format": FORMAT, "version": VERSION, "header": header, "arrays": digests}
+            archive.writestr(f"{name}.npy", buffer.getbuffer())
+        manifest = {"format": FORMAT, "version": VERSION, "header": header, "arrays": list(arrays)}
         archive.writestr(_MANIFEST, json.dumps(manifest))
 
 
-def _check_manifest(path: Path, manifest: Any) -> None:
+def _digest(file: Any, size: int) -> bytes:
+    """Return the digest of so many bytes from the beginning on; the file is behind them then."""
+    file.seek(0)
+    digest = hashlib.sha256()
+    while size:
+        chunk = file.read(min(size, _CHUNK))
+        if not chunk:
+            break
+        digest.update(chunk)
+        size -= len(chunk)
+    return digest.digest()
+
+
+def _not_whole(path: Path, file: Any) -> StateError:
+    """Return what to say of a file whose checksum is wrong; of one of another version, that."""
+    manifest = None
+    with contextlib.suppress(Exception), zipfile.ZipFile(file) as archive:  # whatever a damaged zip brings about
+        manifest = json.loads(archive.read(_MANIFEST))
+    if manifest is None:
+        return StateError(f"{path} is not a whole saved state: it was cut off or changed; use an earlier save")
+    try:
+        _check_version(path, manifest)
+    except StateError as error:
+        return error
+    return StateError(f"{path}: its checksum is wrong: it was cut off or changed; use an earlier save")
+
+
+def _check_version(path: Path, manifest: Any) -> None:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         msg = f"{path} is not a saved state of tidemill"
         raise StateError(msg)
@@ -84,10 +120,7 @@ def _check_manifest(path: Path, manifest: Any) -> None:
         raise StateError(msg)
 
 
-def _array(path: Path, name: str, content: bytes, digest: str) -> Any:
-    if hashlib.sha256(content).hexdigest() != digest:
-        msg = f"{path}: the checksum of {name!r} is wrong: the file was changed or damaged; use an earlier save"
-        raise StateError(msg)
+def _array(content: bytes) -> Any:
     return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -15,15 +17,17 @@ from tidemill.dataflow.nodes import Input, Node, Output, Retime
 from tidemill.dataflow.progress import Progress
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.embedded.kernels.codec import decode
+from tidemill.renderer.embedded.interned import InternedSweeper
+from tidemill.renderer.embedded.kernels.codec import decode, decode_rows
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Bools, Times, UpdateArray, consolidated
-from tidemill.renderer.embedded.operators.input_output import OutputOperator
 from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
 from tidemill.renderer.embedded.schedule import Frontier
 from tidemill.renderer.embedded.state import operators_of, save
 from tidemill.renderer.embedded.tracer import Tracer
-from tidemill.renderer.runs.metrics import Metrics, OperatorMetrics
+from tidemill.renderer.runs.determinism import suspects, warn_of_ghosts
+from tidemill.renderer.runs.metrics import Memory, Metrics, OperatorMetrics
+from tidemill.renderer.runs.progress import OperatorProgress
 from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.step_events import OperatorTrace
 from tidemill.renderer.runs.writes import Writes
@@ -39,6 +43,8 @@ class EmbeddedExecutor:
     def __init__(self, graph: Graph, progress: Progress) -> None:
         self.graph = graph
         self.compiled = Compiled(graph, progress)
+        self._sweeper = InternedSweeper(self.compiled)
+        self._suspects = suspects(graph)
         self._retimes = any(isinstance(n, Retime) for n in graph.nodes)
         self._began = self._constants_done = not self.compiled.eager
         if self.compiled.eager:
@@ -110,7 +116,16 @@ class EmbeddedExecutor:
         self.take_traces()
 
     def tidy(self) -> None:
-        """Nothing: steps merge spines little by little."""
+        """Let go of interned values that nothing refers to; steps merge spines little by little."""
+        self._sweeper.sweep_if_due()
+        for output, operator in self.compiled.outputs.items():
+            if operator.begins_to_pile_up():
+                msg = (
+                    f"{output.where}: {operator.unread_count:,} updates of {len(operator.unread)} steps were not read "
+                    f"yet, and are held for run.changes({output.name!r}): read them now and then, or declare the "
+                    "output with changes=False, or with changes=n to have old times folded together beyond n"
+                )
+                warnings.warn(msg, RuntimeWarning, stacklevel=5)
 
     def _drop_ended(self) -> None:
         """Give up the state of operators to which nothing can come any more, and which none that reads them needs."""
@@ -132,15 +147,26 @@ class EmbeddedExecutor:
 
     def contents(self, node: Output, at: Time | None) -> Rows:
         operator = self.compiled.outputs[node]
-        return self.rows(operator.schema, operator.spine.all_updates(), at)
+        found = self._accumulated(operator.schema, operator.spine.all_updates(), at)
+        if node in self._suspects and (found[-1] < 0).any():
+            at_fault = [int(found[-1].argmin())]
+            (row,) = decode_rows(operator.schema, found[:-1].take(at_fault, axis=1), self.compiled.interner)
+            warn_of_ghosts(node, self._suspects[node], row, int(found[-1].min()))
+        return self._rows(operator.schema, found, at)
 
     def rows(self, schema: Schema, block: UpdateArray, at: Time | None) -> Rows:
         """Return what updates come to at a time, or after all times."""
+        return self._rows(schema, self._accumulated(schema, block, at), at)
+
+    def _rows(self, schema: Schema, rows: UpdateArray, at: Time | None) -> Rows:
+        return Rows(schema, decode(schema, rows[:-1], self.compiled.interner), rows[-1], at)
+
+    def _accumulated(self, schema: Schema, block: UpdateArray, at: Time | None) -> UpdateArray:
+        """Return the codes of rows and their counts at a time, or after all times."""
         k, users = len(schema), len(self.graph.coordinates)
         if at is not None:
             block = block.compress(_at_or_before(block[k : k + users], at), axis=1)
-        rows = consolidated(np.concatenate((block[:k], block[-1:])))
-        return Rows(schema, decode(schema, rows[:k], self.compiled.interner), rows[-1], at)
+        return consolidated(np.concatenate((block[:k], block[-1:])))
 
     def take_unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
         operator = self.compiled.outputs[node]
@@ -175,27 +201,8 @@ class EmbeddedExecutor:
 
     def compact(self) -> int:
         before = self.metrics().state_rows
-        used = np.zeros(len(self.compiled.interner), np.bool_)
-        for block in self._blocks():
-            # Any whole number may be the number of an interned value: at worst too much is kept.
-            used[block[(block >= 0) & (block < len(used))]] = True
-        self.compiled.interner.release(used)
+        self._sweeper.sweep()
         return before - self.metrics().state_rows
-
-    def _blocks(self) -> Iterator[UpdateArray]:
-        """Merge all arrangements, and give all blocks that are held."""
-        for operator in operators_of(self.compiled.root):
-            for store in operator.spines().values():
-                store.exert()
-                yield store.updates_in_memory()
-                if store.spilled is not None:
-                    yield store.spilled.updates_in_memory()
-            for port in operator.ports:
-                yield from port.pending.arrays()
-                if port.index is not None:
-                    port.index.exert()
-            if isinstance(operator, OutputOperator):
-                yield from operator.unread
 
     def trace(self, *, on: bool) -> None:
         self.compiled.schedule.tracer = Tracer(len(self.graph.coordinates)) if on else None
@@ -203,6 +210,25 @@ class EmbeddedExecutor:
     def take_traces(self) -> Mapping[int, OperatorTrace]:
         tracer = self.compiled.schedule.tracer
         return {} if tracer is None else tracer.take()
+
+    def progress(self) -> list[OperatorProgress]:
+        running, now = self.compiled.schedule.running, perf_counter()
+        since = {} if running is None else {running[0]: now - running[1]}
+        operators = self.compiled.operators
+        return [OperatorProgress(n, o.records_in, o.seconds + since.get(o, 0.0)) for n, o in operators.items()]
+
+    def memory(self) -> Memory:
+        interner = self.compiled.interner
+        outputs = {o.name: operator.unread_count for o, operator in self.compiled.outputs.items()}
+        spines = [s for operator in operators_of(self.compiled.root) for s in operator.spines().values()]
+        return Memory(
+            interned=interner.live,
+            interned_bytes=interner.bytes,
+            unread={name: count for name, count in outputs.items() if count},
+            unread_bytes=sum(u.nbytes for operator in self.compiled.outputs.values() for u in operator.unread),
+            held_bytes=sum(s.bytes for s in spines),
+            spilled_bytes=sum(s.bytes_on_disk for s in spines),
+        )
 
     def metrics(self) -> Metrics:
         return Metrics([self._measure(node) for node in self.graph.nodes])
@@ -223,6 +249,7 @@ class EmbeddedExecutor:
             o.seconds,
             waiting,
             str(node.site),
+            sum(h.bytes for h in holding),
         )
 
     def close(self) -> None:

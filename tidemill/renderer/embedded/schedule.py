@@ -49,6 +49,8 @@ class Schedule:
         """What the current step has changed."""
         self.pending: dict[Port, None] = {}
         """The ports with pending updates."""
+        self.running: tuple[Operator, float] | None = None
+        """The operator that had its turn last, and when that began."""
         self.tracer: Tracer | None = None
         """Takes down what operators do, while events are logged."""
 
@@ -129,7 +131,8 @@ class Region:
 
     def drain(self) -> None:
         """Run whoever has work, in topological order."""
-        heap, items, clock, tracer = self._heap, self.items, time.perf_counter, self.schedule.tracer
+        heap, items, clock, schedule = self._heap, self.items, time.perf_counter, self.schedule
+        tracer = schedule.tracer
         while heap:
             item = items[heapq.heappop(heap)]
             item.queued = False
@@ -137,16 +140,19 @@ class Region:
                 if tracer is not None:
                     tracer.ran(item.node, self.now)
                 start = clock()
+                schedule.running = item, start
                 try:
                     item.run()
                 except CountOverflowError:
                     raise failures.count_overflow(item.node) from None
                 item.seconds += clock() - start
+                schedule.running = None
             else:
                 item.run()
 
     def clear(self) -> None:
         """Forget all work, after a step that failed."""
+        self.schedule.running = None
         self._heap.clear()
         self._rounds.clear()
         self._due.clear()
@@ -383,6 +389,12 @@ class Operator:
     @property
     def state_rows(self) -> int:
         return sum(store.size for store in self.spines().values())
+
+    @property
+    def bytes(self) -> int:
+        """How much memory its traces take, and what is pending."""
+        pending = sum(updates.nbytes for port in self.ports for updates in port.pending.arrays())
+        return pending + sum(store.bytes for store in self.spines().values())
 
     @property
     def batches(self) -> int:

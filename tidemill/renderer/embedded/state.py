@@ -32,8 +32,8 @@ def save(
     *,
     spilled: Mapping[str, Any] | None = None,
     large: Sequence[Any] = (),
-) -> None:
-    """Write the state between two steps, or as a step leaves it, to a file, atomically.
+) -> str:
+    """Write the state between two steps, or as a step leaves it, to a file, atomically; return its checksum.
 
     ``header`` says where the run is. With ``spilled`` it is what is held in memory; this and ``large`` say where the
     rest is.
@@ -44,12 +44,12 @@ def save(
             arrays[f"operators/{operator.place}/{name}"] = array
     arrays |= {f"interned/{name}": a for name, a in _dump_interned(compiled.interner).items()}
     whole = {"graph": describe(compiled.graph), **header, "cold": spilled or {}, "large": large}
-    container.write(path, whole, arrays)
+    return container.write(path, whole, arrays)
 
 
-def read(path: Path) -> Saved:
-    """Return what was saved to a file; `StateError` where it is damaged or none of ours."""
-    return Saved(path, *container.read(path))
+def read(path: Path, checksum: str | None = None) -> Saved:
+    """Return what was saved to a file; `StateError` where it is damaged, none of ours, or has another checksum."""
+    return Saved(path, *container.read(path, checksum))
 
 
 @attrs.frozen

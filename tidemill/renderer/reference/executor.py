@@ -21,7 +21,8 @@ from tidemill.renderer.reference.evaluation import Evaluation
 from tidemill.renderer.reference.traces import Row, Trace, consolidated, contents, triples
 from tidemill.renderer.reference.upserts import Upserts
 from tidemill.renderer.runs import user_functions as functions
-from tidemill.renderer.runs.metrics import Metrics, OperatorMetrics
+from tidemill.renderer.runs.metrics import Memory, Metrics, OperatorMetrics
+from tidemill.renderer.runs.progress import OperatorProgress
 from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.step_events import OperatorTrace
 from tidemill.renderer.runs.writes import Writes
@@ -162,6 +163,12 @@ class ReferenceExecutor:
 
     def metrics(self) -> Metrics:
         return Metrics([self._operator_metrics(node) for node in self.graph.nodes])
+
+    def memory(self) -> Memory:
+        return Memory()
+
+    def progress(self) -> list[OperatorProgress]:
+        return []
 
     def _operator_metrics(self, node: Node) -> OperatorMetrics:
         out = len(self._traces[node])

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from tidemill.boundary.results import Rows, Updates
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Output
-from tidemill.renderer.runs.metrics import Metrics
+from tidemill.renderer.runs.metrics import Memory, Metrics
+from tidemill.renderer.runs.progress import OperatorProgress
 from tidemill.renderer.runs.queued import Change
 from tidemill.renderer.runs.step_events import OperatorTrace
 
@@ -63,6 +64,12 @@ class Executor(Protocol):
 
     def metrics(self) -> Metrics:
         """Return figures for each operator."""
+
+    def memory(self) -> Memory:
+        """Return what the state takes, and where."""
+
+    def progress(self) -> Sequence[OperatorProgress]:
+        """Return what each operator has done so far. Called from another thread, in the middle of a step."""
 
     def trace(self, *, on: bool) -> None:
         """Begin or end noting what operators do in each step. What is noted of a step that is rolled back is lost."""

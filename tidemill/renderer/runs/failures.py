@@ -16,6 +16,7 @@ from tidemill.errors import (
 )
 from tidemill.expressions.ordering import TopK, own_columns
 from tidemill.expressions.windows.bound import CallError, Windows
+from tidemill.renderer.runs.determinism import functions_before
 
 __all__ = [
     "count_overflow", "expression_failed", "iteration_limit", "negative_count", "no_window_value", "not_unique",
@@ -64,6 +65,9 @@ def negative_count(node: Node, key: Row, row: Row, count: int) -> NegativeCountE
         f"{node.where}, key {key}: row {row} has the count {count}, and a negative count has no meaning here: "
         "insert the row before it is deleted, or look for what takes it away twice"
     )
+    if before := functions_before(node):
+        named = ", ".join(f"{f.describe()!r} of {f.where}" for f in before)
+        msg += f"; or a function before it does not give the same each time for the same row: {named}"
     return of_node(node, NegativeCountError(msg), row=row)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from tidemill.errors import ClosedRunError, ReentrantUseError
@@ -17,11 +18,13 @@ class Lifecycle:
     so there is no moment at which an interrupt leaves an open run half changed.
     """
 
-    def __init__(self, name: str, go_on: str, release: Callable[[], None]) -> None:
+    def __init__(self, name: str, go_on: str, release: Callable[[], None], *, has_files: bool) -> None:
         self._name = name
         self._go_on = go_on
         """What to do with a run that is of no use any more."""
         self._release = release
+        self._process = os.getpid() if has_files else None
+        """The process whose run it is, where it has files that no two processes may write."""
         self._change: str | None = None
         """What is going on."""
         self._closed: str | None = None
@@ -30,6 +33,20 @@ class Lifecycle:
     @property
     def is_closed(self) -> bool:
         return self._closed is not None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this is a child, forked from the process whose run it is."""
+        return self._process is not None and os.getpid() != self._process
+
+    def check_process(self) -> None:
+        """Raise `ClosedRunError` where the run is another process's: what this one did to it would be lost."""
+        if self.is_foreign:
+            msg = (
+                f"this run of {self._name!r} belongs to process {self._process}, which opened it, and this is process "
+                f"{os.getpid()}, forked from it: use the run there, or {self._go_on} once that has closed it"
+            )
+            raise ClosedRunError(msg)
 
     def check(self) -> None:
         """Raise `ClosedRunError` where the run is closed, `ReentrantUseError` where it is being changed.
@@ -66,7 +83,7 @@ class Lifecycle:
         self._release()
 
     def close(self) -> None:
-        """Close the run, unless it is; `ReentrantUseError` in the middle of a change."""
-        if self._closed is None:
+        """Close the run, unless it is, or is another process's; `ReentrantUseError` in the middle of a change."""
+        if self._closed is None and not self.is_foreign:
             self.check()
             self.give_up("is closed")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import overload
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, overload
 
 import attrs
 
-__all__ = ["Metrics", "OperatorMetrics"]
+__all__ = ["Memory", "Metrics", "OperatorMetrics", "shown_bytes"]
 
 
 @attrs.frozen
@@ -28,11 +28,37 @@ class OperatorMetrics:
     """Updates and pending times that wait for a later step."""
     line: str = ""
     """The user's line that it is of."""
+    bytes: int = 0
+    """Memory that its state takes, without interned values."""
 
     @property
     def title(self) -> str:
         """Its number, its kind and, where it has one of its own, its name."""
         return f"#{self.id} {self.kind}" + (f" {self.name!r}" if self.name != self.kind.lower() else "")
+
+
+@attrs.frozen
+class Memory:
+    """What a run's state takes, about, in this process and on the disk."""
+
+    interned: int = 0
+    """Strings, bytes, long decimals and lists, each held once. Those that nothing refers to go by themselves."""
+    interned_bytes: int = 0
+    unread: Mapping[str, int] = attrs.field(factory=dict)
+    """Updates of outputs that nobody has read yet, where there are any."""
+    unread_bytes: int = 0
+    held_bytes: int = 0
+    """Arrangements in memory, with what was read of those on the disk."""
+    spilled_bytes: int = 0
+    """Files of arrangements on the disk."""
+
+    def __str__(self) -> str:
+        unread = sum(self.unread.values())
+        return (
+            f"interned {self.interned:,} ({shown_bytes(self.interned_bytes)}), unread changes {unread:,} "
+            f"({shown_bytes(self.unread_bytes)}), held {shown_bytes(self.held_bytes)}, "
+            f"on the disk {shown_bytes(self.spilled_bytes)}"
+        )
 
 
 class Metrics(Sequence[OperatorMetrics]):
@@ -49,8 +75,9 @@ class Metrics(Sequence[OperatorMetrics]):
     [("#0 Input 'x'", 1), ('#1 Threshold', 1), ("#2 Output 'once'", 1)]
     """
 
-    def __init__(self, operators: Sequence[OperatorMetrics]) -> None:
+    def __init__(self, operators: Sequence[OperatorMetrics], memory: Memory | None = None) -> None:
         self._operators = tuple(operators)
+        self.memory = Memory() if memory is None else memory
 
     @overload
     def __getitem__(self, index: int) -> OperatorMetrics: ...
@@ -71,11 +98,40 @@ class Metrics(Sequence[OperatorMetrics]):
         return sum(o.state_rows for o in self._operators)
 
     def __repr__(self) -> str:
-        head = f"{'operator':32} {'in':>10} {'out':>10} {'state':>10} {'batches':>8} {'waiting':>8} {'seconds':>9}"
-        head += "  line"
+        names = ("in", "out", "state")
+        head = f"{'operator':32} " + " ".join(f"{name:>10}" for name in names)
+        head += f" {'batches':>8} {'waiting':>8} {'seconds':>9} {'memory':>9}  line"
         lines = [
             f"{o.title:32.32} {o.records_in:>10,} {o.records_out:>10,} {o.state_rows:>10,} "
-            f"{o.batches:>8} {o.waiting:>8} {o.seconds:>9.4f}  {o.line}".rstrip()
+            f"{o.batches:>8} {o.waiting:>8} {o.seconds:>9.4f} {shown_bytes(o.bytes):>9}  {o.line}".rstrip()
             for o in self._operators
         ]
-        return "\n".join([head, *lines])
+        return "\n".join([head, *lines, str(self.memory)])
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a line for each operator."""
+        import pandas as pd  # noqa: PLC0415 - only for those who have it
+
+        return pd.DataFrame([attrs.asdict(o) for o in self._operators], columns=[a.name for a in _FIELDS])
+
+
+_FIELDS: Final = attrs.fields(OperatorMetrics)
+
+
+def shown_bytes(count: int) -> str:
+    """Return a number of bytes for people.
+
+    >>> shown_bytes(800), shown_bytes(87_000_000)
+    ('800 B', '87.0 MB')
+    """
+    if count < _KILO:
+        return f"{count} B"
+    amount, unit = float(count), "B"
+    for unit in ("kB", "MB", "GB", "TB"):  # noqa: B007 - the last one is meant
+        amount /= _KILO
+        if amount < _KILO:
+            break
+    return f"{amount:.1f} {unit}"
+
+
+_KILO: Final = 1000

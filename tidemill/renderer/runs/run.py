@@ -36,8 +36,10 @@ def _alone(method: Callable[Concatenate[Run, P], R]) -> Callable[Concatenate[Run
 
     @functools.wraps(method)
     def alone(run: Run, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with run._lock:  # noqa: SLF001 - a part of the class
-            run._stepper.lifecycle.check()  # noqa: SLF001
+        lifecycle = run._stepper.lifecycle  # noqa: SLF001 - a part of the class
+        lifecycle.check_process()  # before the lock, which a thread may hold that a forked child has not got
+        with run._lock:  # noqa: SLF001
+            lifecycle.check()
             return method(run, *args, **kwargs)
 
     return alone
@@ -55,7 +57,9 @@ class Run:
     With a folder for state, a step is taken when what was put in for it is on the disk. A run on the same folder goes
     on after the last step that was taken: with what was put in before that step, at times still open too, and without
     what was put in later. ``changes`` begin there; what must not miss any is written by `to_changelog`. A step that
-    cannot be written down is not taken (``StateError``), and may be tried again.
+    cannot be written down is not taken (``StateError``), and may be tried again. Damage to a file of the folder is an
+    error that names it (``StateError``), when the file is read. Runs that have files are those of the process that
+    started them: in a child forked from it they are refused (``ClosedRunError``).
     """
 
     def __init__(self, stepper: Stepper, *, passes: Sequence[str] = (), dataframes: DataFrames | None = None) -> None:
@@ -383,7 +387,10 @@ class Run:
 
     @_alone
     def metrics(self) -> Metrics:
-        """Return figures for each operator: records in and out, state rows, batches, seconds.
+        """Return figures for each operator: records in and out, state rows, batches, seconds, bytes; and of memory.
+
+        Printed it is a table, and `to_pandas` makes a DataFrame of it. ``memory`` has what all of it takes: interned
+        values, changes that nobody has read, what is held and what is on the disk.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -392,19 +399,22 @@ class Run:
         ...     run.insert("x", [(1,), (2,), (3,)])
         ...     run.advance()
         ...     [(o.kind, o.records_out) for o in run.metrics()]
+        ...     run.metrics().memory.unread
         [('Input', 3), ('Map', 3), ('Threshold', 2), ('Output', 2)]
+        {'odd': 2}
         """
-        return self.executor.metrics()
+        return Metrics(self.executor.metrics(), self.executor.memory())
 
     @_alone
     def to_changelog(self, path: str | os.PathLike[str], *, outputs: Sequence[str] | None = None) -> None:
         """Write the updates of outputs (all, or those named) to Parquet files from now on, each exactly once.
 
-        A folder for each output, in it a file for each step that changes it, ``step-0000000012.parquet`` by the number
-        of the step, with the columns of ``run.changes(name).to_arrow()``. Files appear whole, and only when their step
-        is committed; a run that goes on after a crash shows what was committed and not shown yet, and goes on writing
-        without being told again. ``outputs=[]`` ends it. The folder belongs to this run's state: ``StateError`` where
-        it is another's.
+        A folder for each output, of its name (with percent codes and a digest where that is no name for a folder, or
+        differs from another output's in case alone), in it a file for each step that changes it, such as
+        ``step-0000000012.parquet`` by the number of the step, with the columns of ``run.changes(name).to_arrow()``.
+        Files appear whole, and only when their step is committed; a run that goes on after a crash shows what was
+        committed and not shown yet, and goes on writing without being told again. ``outputs=[]`` ends it. The folder
+        belongs to this run's state: ``StateError`` where it is another's.
 
         Cost: a file and its way to the disk for each step and output that changes. An output whose changes nobody reads
         in other ways had better be declared with ``changes=False``: they are kept in memory until they are read.
@@ -486,8 +496,9 @@ class Run:
 
     def close(self) -> None:
         """Release the state. Whatever is asked of the run afterwards is an error."""
-        with self._lock:
-            self._stepper.lifecycle.close()
+        if not self._stepper.lifecycle.is_foreign:  # a forked child has nothing to release
+            with self._lock:
+                self._stepper.lifecycle.close()
 
     @_alone
     def __enter__(self) -> Self:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input, Output
@@ -13,11 +14,19 @@ from tidemill.renderer.runs.deliveries import Deliveries
 from tidemill.renderer.runs.executor import Executor, Recorder, SpillStore
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.lifecycle import Lifecycle
+from tidemill.renderer.runs.progress import OperatorProgress
 from tidemill.renderer.runs.queued import Change
 from tidemill.renderer.runs.step_events import StepEvents
 from tidemill.renderer.runs.step_info import Listeners, StepInfo
 
-__all__ = ["Stepper"]
+__all__ = ["SLOW", "Stepper"]
+
+SLOW: Final = 2.0
+"""Seconds from which on a step is said to be slow."""
+_MANY: Final = 100_000
+"""Rows from which on a load is more than a detail."""
+_LOADS: Final = logging.getLogger("tidemill.loads")
+_STEPS: Final = logging.getLogger("tidemill.steps")
 
 
 class Stepper:
@@ -44,11 +53,30 @@ class Stepper:
         """How many were taken, by runs that this one goes on from too."""
         self.listeners = Listeners()
         on = "with flow.start()" if recorder is None else f"on {recorder.folder}, which goes on after the last step"
+        self.began: float | None = None
+        """When the step under way began; None between steps."""
         self.events: StepEvents | None = None
         """The log of what operators did in each step, where one is kept."""
-        self.lifecycle = Lifecycle(frontiers.graph.name, f"start another {on}", self._release)
+        has_files = recorder is not None or spill_store is not None
+        self.lifecycle = Lifecycle(frontiers.graph.name, f"start another {on}", self._release, has_files=has_files)
         self._recorder = recorder
         self._deliveries = Deliveries(sources or {})
+
+    # -- for those who watch it ---------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The dataflow's name."""
+        return self.frontiers.graph.name
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run is closed."""
+        return self.lifecycle.is_closed
+
+    def progress(self) -> Sequence[OperatorProgress]:
+        """Return what operators have done so far, in the step under way too; from another thread."""
+        return self.executor.progress()
 
     # -- what is queued -----------------------------------------------------------------------------------------------
 
@@ -56,6 +84,9 @@ class Stepper:
         """Take what was checked, in memory and on record."""
         if not len(change):
             return
+        level = logging.INFO if len(change) >= _MANY else logging.DEBUG
+        if _LOADS.isEnabledFor(level):
+            _LOADS.log(level, "%s: %s updates were put into %r", self.frontiers.graph.name, len(change), node.name)
         if self._recorder is None:
             self.executor.queue(node, change)
             return
@@ -104,6 +135,12 @@ class Stepper:
             self._deliveries.end()
         return True
 
+    def _require_no_delivery(self, what: str) -> None:
+        """Raise where a batch is being put in: what was queued before it may have to be brought back as it was."""
+        if self._deliveries.is_putting:
+            msg = f"what puts in a delivered batch may not {what}: do so after deliver()"
+            raise StepError(msg)
+
     def _take_back(self, queued: Any, journal: Any) -> None:
         self.executor.requeue(queued)
         if self._recorder is not None:
@@ -117,11 +154,20 @@ class Stepper:
         if self._deliveries.is_putting:
             msg = "what puts in a delivered batch may not take a step: deliver() does, once for the batch"
             raise StepError(msg)
-        start = perf_counter()
+        self.began = perf_counter()
+        try:
+            self._move(moved, self.began)
+        finally:
+            self.began = None
+
+    def _move(self, moved: Mapping[Input, Antichain], start: float) -> None:
         inputs = self.frontiers.moved(moved)
         needed, since = self.frontiers.needed_for(inputs), self.frontiers.since_for(inputs)
         self.lifecycle.change("a step was made final", lambda: self._take(inputs, needed, since))
         seconds = perf_counter() - start
+        level = logging.INFO if seconds >= SLOW else logging.DEBUG
+        if _STEPS.isEnabledFor(level):
+            _STEPS.log(level, "%s: step %s took %.3f s", self.frontiers.graph.name, self.steps, seconds)
         try:
             self._tell(seconds)
         finally:
@@ -212,10 +258,12 @@ class Stepper:
 
     def checkpoint(self) -> None:
         """Write the whole state."""
+        self._require_no_delivery("have the state written")
         self.recorder_for("checkpoint").checkpoint()
 
     def compact(self) -> int:
         """Merge every arrangement into one batch, those on the disk too; return how many updates were given up."""
+        self._require_no_delivery("have it compacted")
         if self.spill_store is None:
             return self.executor.compact()
         before = self.executor.metrics().state_rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
@@ -23,6 +24,7 @@ from tidemill.renderer.spark.strategy import CAREFUL, FAST, Strategy
 __all__ = ["retried", "translated_errors"]
 
 T = TypeVar("T")
+_LOG: Final = logging.getLogger("tidemill.spark")
 
 TRIES: Final = 3
 """How often a step is tried before lost executors are an error."""
@@ -49,6 +51,7 @@ def retried(graph: Graph, take: Callable[[Strategy], T]) -> T:
         except Exception as error:
             if not is_worth_care(error):
                 raise
+            _LOG.info("%s: a step is tried again, with care: %s", graph.name, type(error).__name__)
         return _in_spite_of_losses(take, CAREFUL)
 
 
@@ -76,10 +79,11 @@ def translated_errors(graph: Graph) -> Iterator[None]:
 
 def _in_spite_of_losses(take: Callable[[Strategy], T], strategy: Strategy) -> T:
     """Take a step; again from its beginning where executors were lost, and checkpointed blocks with them."""
-    for _ in range(TRIES - 1):
+    for attempt in range(1, TRIES):
         try:
             return take(strategy)
         except Exception as error:
             if not has_lost_blocks(error):
                 raise
+            _LOG.warning("executors were lost, and results with them: the step is tried again (%s)", attempt)
     return take(strategy)

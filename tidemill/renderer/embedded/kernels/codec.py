@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import itertools
 import struct
+import sys
 from collections.abc import Callable
 from itertools import chain
 from typing import Any, Final
@@ -35,6 +37,7 @@ LONG_DECIMAL: Final = 18
 """Decimals of more digits than this do not fit a code and are interned."""
 FEW: Final = 16
 """Up to so many rows, encoding value by value beats the fixed costs of Arrow."""
+_SAMPLE: Final = 10_000
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
 _FLIP: Final = 2**63 - 1
@@ -47,6 +50,8 @@ class Interner:
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
         self._objects: list[Any] = []
+        self._free: list[int] = []
+        """The numbers of objects that were released."""
         self._array = np.empty(0, object)
         self._filled = 0
 
@@ -54,13 +59,24 @@ class Interner:
         """Return the number of an object, a new one if it was never seen."""
         found = self._numbers.get(value)
         if found is None:
+            if self._free:
+                return self._reuse(value)
             found = self._numbers[value] = len(self._objects)
             self._objects.append(value)
         return found
 
+    def _reuse(self, value: Any) -> int:
+        number = self._numbers[value] = self._free.pop()
+        self._objects[number] = value
+        if number < self._filled:
+            self._array[number] = value
+        return number
+
     def add(self, value: Any) -> None:
         """Give an object the next number; None for one that was released."""
-        if value is not None:
+        if value is None:
+            self._free.append(len(self._objects))
+        else:
             self._numbers[value] = len(self._objects)
         self._objects.append(value)
 
@@ -80,26 +96,44 @@ class Interner:
         """Return all objects, in the order of their numbers."""
         return self._objects
 
-    def release(self, used: Bools) -> int:
-        """Give up the objects whose numbers are not used, and return how many; their numbers are not given again."""
-        for number in range(len(used) - 1, -1, -1):  # what a list holds was numbered before it
-            held = self._objects[number] if used[number] else None
-            if isinstance(held, tuple):
-                used[[code for code in held if 0 <= code < len(used)]] = True
-        released = 0
-        for number in (~used).nonzero()[0].tolist():
-            if self._objects[number] is not None:
-                del self._numbers[self._objects[number]]
-                self._objects[number] = None
-                released += 1
+    def unused(self, used: Bools, *, lists: bool = True) -> Ints:
+        """Return the numbers of objects that are not used: neither marked here nor in a list that is.
+
+        ``lists`` says whether there may be lists among them.
+        """
+        live = np.fromiter(self._numbers.values(), np.int64, len(self._numbers))
+        if lists:
+            self._mark_in_lists(used, live.compress(used.take(live)))
+        return live.compress(~used.take(live))
+
+    def _mark_in_lists(self, used: Bools, numbers: Ints) -> None:
+        lists = [n for n in numbers.tolist() if isinstance(self._objects[n], tuple)]
+        while lists:
+            for code in self._objects[lists.pop()]:
+                if 0 <= code < len(used) and not used[code]:
+                    used[code] = True
+                    if isinstance(self._objects[code], tuple):
+                        lists.append(code)
+
+    def release(self, unused: Ints) -> None:
+        """Give up the objects with these numbers, which others get from now on."""
+        numbers, objects = self._numbers, self._objects
+        for number in unused.tolist():
+            del numbers[objects[number]]
+            objects[number] = None
+        if len(unused) > len(numbers):  # a dict keeps the room of what was deleted
+            self._numbers = dict(numbers)
+        while objects and objects[-1] is None:
+            objects.pop()
+        self._free = [n for n in (*self._free, *unused.tolist()) if n < len(objects)]
         self._array = np.empty(0, object)
         self._filled = 0
-        return released
 
     def forget(self) -> None:
         """Begin anew with no objects."""
         self._numbers.clear()
         self._objects.clear()
+        self._free.clear()
         self._array = np.empty(0, object)
         self._filled = 0
 
@@ -110,6 +144,15 @@ class Interner:
     def live(self) -> int:
         """How many objects are held."""
         return len(self._numbers)
+
+    @property
+    def bytes(self) -> int:
+        """How much memory they take, about: of many, some are looked at."""
+        held = len(self._numbers)
+        step = max(1, held // _SAMPLE)
+        sample = [sys.getsizeof(value) for value in itertools.islice(self._numbers, 0, None, step)]
+        own = sys.getsizeof(self._numbers) + sys.getsizeof(self._objects) + self._array.nbytes
+        return own + (sum(sample) * held // len(sample) if sample else 0)
 
     def __len__(self) -> int:
         return len(self._objects)

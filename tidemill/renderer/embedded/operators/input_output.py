@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
@@ -16,6 +18,11 @@ from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs.queued import Queued
 
 __all__ = ["InputOperator", "OutputOperator"]
+
+
+_UNREAD: Final = 1_000_000
+_STEPS: Final = 100
+"""Who reads changes reads them after a step, or after some."""
 
 
 class InputOperator(Operator):
@@ -79,6 +86,7 @@ class OutputOperator(Operator):
         self.has_followers = False
         self._step_updates: list[UpdateArray] = []
         self._room = int(node.changes)
+        self._piled_up = False
 
     def run(self) -> None:
         updates = self.ports[0].take_consolidated()
@@ -100,6 +108,18 @@ class OutputOperator(Operator):
         if self.has_followers:
             self._step_updates.append(updates)
 
+    @property
+    def unread_count(self) -> int:
+        """How many updates were not read yet."""
+        return sum(updates.shape[1] for updates in self.unread)
+
+    def begins_to_pile_up(self) -> bool:
+        """Return, once, that updates of many steps were not read, all of which are kept: nobody may want them."""
+        if self._changes is not True or self._piled_up or len(self.unread) < _STEPS or self.unread_count < _UNREAD:
+            return False
+        self._piled_up = True
+        return True
+
     def unread_updates(self) -> UpdateArray:
         """Return the updates that were not read yet."""
         return self._joined(self.unread)
@@ -115,7 +135,7 @@ class OutputOperator(Operator):
 
     def commit(self) -> None:
         self._step_updates = []
-        if self._changes is not True and sum(b.shape[1] for b in self.unread) > self._room:
+        if self._changes is not True and self.unread_count > self._room:
             self.unread = [self._folded(stacked(self.unread))]
             self._room = max(int(self._changes), 2 * self.unread[0].shape[1])  # what did not fold is not tried again
 

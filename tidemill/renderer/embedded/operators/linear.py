@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -27,12 +27,13 @@ from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, decode_rows, encode, encode_column
-from tidemill.renderer.embedded.kernels.updates import Bools, UpdateArray, consolidated
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes, UpdateArray, consolidated
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS, operator_of
 from tidemill.renderer.embedded.schedule import Operator, Region, Round
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
+from tidemill.renderer.runs.determinism import warn_of_two_results
 
 __all__ = [
     "ConcatWire",
@@ -247,6 +248,10 @@ class FilterOperator(_ExpressionOperator):
         return updates.compress(mask, axis=1)
 
 
+_CHECKS: Final = 64
+"""How often a function is called once more to see whether it gives the same: it may be expensive."""
+
+
 # -- a user's Python functions --------------------------------------------------------------------------------------
 
 
@@ -258,22 +263,39 @@ class FlatMapOperator(_ExpressionOperator):
     def __init__(self, node: FlatMap, region: Region, interner: Interner) -> None:
         super().__init__(node, region, interner)
         self._flat_map = node
+        self._checks_left = _CHECKS
 
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
         k = len(self.schema)
         made: list[tuple[Any, ...]] = []
         counts = np.empty(updates.shape[1], np.int64)
+        first_deleted = int((updates[-1] < 0).argmax()) if self._checks_left else 0
         for i, row in enumerate(decode_rows(self.schema, updates[:k], self.interner)):
             try:
                 rows = functions.mapped_rows(self._flat_map, row)
             except UserFunctionError as error:
                 error.about(time=self.user_time(updates, i))
                 raise
+            if i == first_deleted and self._checks_left and updates[-1, i] < 0:
+                self._check(row, rows)
             counts[i] = len(rows)
             made += rows
         codes = encode(self.node.schema, made, self.interner)
         owner = np.arange(updates.shape[1]).repeat(counts)
         return np.concatenate((codes, updates[k:].take(owner, axis=1)))
+
+    def _check(self, row: tuple[Any, ...], rows: list[tuple[Any, ...]]) -> None:
+        """Call the function once more for a row that is taken away, of which it matters that it gives the same."""
+        self._checks_left -= 1
+        schema = self.node.schema
+        once, again = (encode(schema, r, self.interner) for r in (rows, functions.mapped_rows(self._flat_map, row)))
+        if not np.array_equal(consolidated(_counted(once)), consolidated(_counted(again))):
+            self._checks_left = 0
+            warn_of_two_results(self._flat_map, row)
+
+
+def _counted(codes: Codes) -> UpdateArray:
+    return np.concatenate((codes, np.ones((1, codes.shape[1]), np.int64)))
 
 
 @operator_of(Inspect, interner=True)

@@ -7,6 +7,7 @@ batches, and an update is copied O(log n) times.
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -18,6 +19,7 @@ from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 
 __all__ = ["Merge", "Merger"]
 
+_LOG: Final = logging.getLogger("tidemill.spines")
 RATIO: Final = 4
 """Neighbouring batches are merged when the older is less than this many times the size of the newer."""
 
@@ -46,6 +48,7 @@ class Merger:
                 merge.work(effort)
                 if merge.result is not None:
                     merges.remove(merge)
+                    merge.log()
                     place = next(i for i, batch in enumerate(batches) if batch is merge.older)
                     batches[place : place + 2] = [merge.result] if len(merge.result.hashes) else []
             working = self._begun(batches, merges)
@@ -102,6 +105,12 @@ class Merge:
         if end_i + end_j == total:
             self._finish(end)
         self._progress = (end_i, end_j, end)  # last: what is cut off before it is done again
+
+    def log(self) -> None:
+        """Tell that it is done."""
+        if self.result is not None and _LOG.isEnabledFor(logging.DEBUG):
+            sizes = len(self.older.hashes), len(self.newer.hashes), len(self.result.hashes)
+            _LOG.debug("batches of %s and %s updates were merged into one of %s", *sizes)
 
     def _write(self, merged: Batch, start: int, total: int) -> int:
         """Put merged updates behind those that are there, and return how many there are then."""

@@ -53,6 +53,12 @@ class Spilled(Protocol):
     @property
     def batches(self) -> int: ...
 
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def bytes_on_disk(self) -> int: ...
+
     def find(self, keys: Codes) -> tuple[Ints, UpdateArray]:
         """Return all updates with one of these keys, as a spine does."""
 
@@ -63,6 +69,9 @@ class Spilled(Protocol):
 
     def updates_in_memory(self) -> UpdateArray:
         """Return the updates that were read and are still in memory."""
+
+    def forget_keys(self) -> None:
+        """Forget which keys were read: their codes may be those of others from now on."""
 
     def clear(self) -> None: ...
 
@@ -152,6 +161,11 @@ class Spine:
         self.view = View((merged,) if len(merged.hashes) else (), _empty_tail(self.layout), 0)
         return True
 
+    def forget_keys(self) -> None:
+        """Forget which keys of what is spilled were read: their codes may be those of others from now on."""
+        if self.spilled is not None:
+            self.spilled.forget_keys()
+
     def clear(self) -> None:
         """Hold nothing, spilled updates included."""
         self.evict()
@@ -216,6 +230,17 @@ class Spine:
     def size(self) -> int:
         """How many updates there are."""
         return self.view.size + (0 if self.spilled is None else self.spilled.size)
+
+    @property
+    def bytes(self) -> int:
+        """How much memory they take, with what was read of those that are spilled."""
+        here = sum(hashes.nbytes + array.nbytes for hashes, array in (*self.view.batches, self.view.tail))
+        return here + (0 if self.spilled is None else self.spilled.bytes)
+
+    @property
+    def bytes_on_disk(self) -> int:
+        """How large the files are of those that are spilled."""
+        return 0 if self.spilled is None else self.spilled.bytes_on_disk
 
     @property
     def batches(self) -> int:

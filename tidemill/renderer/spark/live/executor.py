@@ -15,7 +15,8 @@ from tidemill.renderer.durable.spill_files import SpillFile
 from tidemill.renderer.durable.start import State
 from tidemill.renderer.embedded.operators.input_output import InputOperator
 from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
-from tidemill.renderer.runs.metrics import Metrics
+from tidemill.renderer.runs.metrics import Memory, Metrics
+from tidemill.renderer.runs.progress import OperatorProgress
 from tidemill.renderer.runs.queued import Change
 from tidemill.renderer.runs.step_events import OperatorTrace
 from tidemill.renderer.spark.frames import Frame, united
@@ -106,6 +107,7 @@ class SparkExecutor:
             self._on_executors = False
 
     def tidy(self) -> None:
+        self._embedded.tidy()
         if not self._untidy:
             return
         self._untidy = False
@@ -173,6 +175,12 @@ class SparkExecutor:
 
     def metrics(self) -> Metrics:
         return self._embedded.metrics()
+
+    def memory(self) -> Memory:
+        return self._embedded.memory()
+
+    def progress(self) -> Sequence[OperatorProgress]:
+        return self._embedded.progress()
 
     def trace(self, *, on: bool) -> None:
         self._embedded.trace(on=on)

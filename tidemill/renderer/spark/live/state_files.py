@@ -7,6 +7,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.errors import EngineError, StateError
 from tidemill.expressions.types import DType
+from tidemill.renderer.durable.checksums import Checksums
 from tidemill.renderer.durable.spill_files import Layout, SpillFile
 from tidemill.renderer.durable.spilled import SpillFolder
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
@@ -30,7 +32,8 @@ _UNWRITABLE: Final = re.compile(
 
 
 def read_files(spark: SparkSession, store: SpillFolder, layout: Layout, files: Sequence[SpillFile]) -> DataFrame:
-    """Return what files hold as a DataFrame."""
+    """Return what files hold as a DataFrame. Executors check no bytes: that is done here, once for each file."""
+    store.require_whole(files)
     alike: dict[Any, list[SpillFile]] = {}
     for file in files:  # those that are sorted have a column more
         alike.setdefault((file.sorted, file.columns, file.constants), []).append(file)
@@ -64,7 +67,9 @@ def write_files(store: SpillFolder, name: str, data: DataFrame, *, has_lists: bo
     try:
         store.folder.mkdir(parents=True, exist_ok=True)
         data.write.option("parquet.enable.dictionary", dictionary).parquet(str(folder))
-        files = [_moved(store, name, part) for part in _parts(folder) if pq.read_metadata(part).num_rows]
+        parts = [part for part in _parts(folder) if pq.read_metadata(part).num_rows]
+        with ThreadPoolExecutor(2, "tidemill-check") as threads:  # they are in the system's memory still
+            files = list(threads.map(lambda part: _moved(store, name, part), parts))
     except Exception as error:
         if isinstance(error, OSError) or (found := _UNWRITABLE.search(str(error))):
             what = error if isinstance(error, OSError) else found[0] if found else ""
@@ -92,7 +97,7 @@ def _parts(folder: Path) -> list[Path]:
 def _moved(store: SpillFolder, name: str, part: Path) -> SpillFile:
     path = store.new_path(name)
     part.rename(path)
-    return SpillFile(path.name, pq.read_metadata(path).num_rows, sorted=False)
+    return SpillFile(path.name, pq.read_metadata(path).num_rows, sorted=False, checksums=Checksums.of(path))
 
 
 def remove_files(store: SpillFolder, files: Iterable[SpillFile]) -> None:

@@ -1,0 +1,113 @@
+"""Long steps are shown while they are under way, operator by operator; short ones, and where nobody looks, are not."""
+
+import io
+import sys
+import threading
+import time
+import types
+
+import pytest
+
+import tidemill as tm
+from tidemill.renderer.runs import progress
+from tidemill.renderer.runs.progress import InNotebook, InTerminal, Watcher
+
+
+class Shown:
+    """A display that keeps what it is shown."""
+
+    def __init__(self):
+        self.tables, self.hidden = [], 0
+
+    def show(self, title, lines):
+        self.tables.append((title, lines))
+
+    def hide(self):
+        self.hidden += 1
+
+
+def slowly(seconds):
+    flow = tm.Dataflow("slowly")
+    x = flow.input("x", {"k": "int64"})
+    flow.output("o", x.map_rows(lambda row: time.sleep(seconds) or (row.k,), {"k": "int64"}).count("n"))
+    return flow
+
+
+def test_a_long_step_is_shown_and_gone_when_it_is_taken():
+    display = Shown()
+    with slowly(0.02).start() as run:
+        watcher = Watcher(run._stepper, display, after=0.1, every=0.01)
+        run.insert("x", [(1,)])
+        run.advance()
+        time.sleep(0.1)
+        assert not display.tables
+        run.insert("x", [(i,) for i in range(20)])
+        run.advance()
+        time.sleep(0.1)
+        assert len(display.tables) > 5
+        title, lines = display.tables[-1]
+        assert title.startswith("step 2 of 'slowly': 0.")
+        name, records, share, rate = lines[0]
+        assert name.startswith("#1 FlatMap")
+        assert records == "20"
+        assert int(share.removesuffix("%")) > 80
+        assert 0 < int(rate) < 2000
+        assert display.hidden == 1
+    watcher.thread.join(5)
+    assert not watcher.thread.is_alive()
+
+
+def test_a_run_that_is_dropped_takes_its_thread_with_it():
+    run = slowly(0).start()
+    watcher = Watcher(run._stepper, Shown(), every=0.01)
+    run.close()
+    watcher.thread.join(5)
+    assert not watcher.thread.is_alive()
+
+
+def test_who_looks(monkeypatch):
+    def threads():
+        return [t for t in threading.enumerate() if t.name == "tidemill-progress"]
+
+    before = len(threads())
+    with slowly(0).start():
+        assert len(threads()) == before  # tests have no terminal
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with slowly(0).start(progress=False):
+        assert len(threads()) == before
+    with slowly(0).start():
+        assert len(threads()) == before + 1
+    with monkeypatch.context() as patch:
+        patch.setattr("importlib.util.find_spec", lambda _: None)
+        assert progress.display_here() is None
+    shell = types.SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+    assert isinstance(progress.display_here(), InNotebook)
+
+
+LINES = [("#1 FlatMap [b]", "20", "95%", "50")]
+
+
+def test_in_a_terminal():
+    rich = pytest.importorskip("rich.console")
+    text = io.StringIO()
+    display = InTerminal(rich.Console(file=text, force_terminal=True, width=80))
+    display.show("step 2 of 'slowly': 2.1 s", LINES)
+    display.show("step 2 of 'slowly': 2.3 s", LINES)
+    display.hide()
+    assert "step 2 of 'slowly': 2.3 s" in text.getvalue()
+    assert "#1 FlatMap [b]" in text.getvalue()
+    assert "updates/s" in text.getvalue()
+
+
+def test_in_a_notebook(monkeypatch):
+    display = pytest.importorskip("IPython.display")
+    told = []
+    handle = types.SimpleNamespace(update=lambda html: told.append(html.data))
+    monkeypatch.setattr(display, "display", lambda html, display_id: told.append(html.data) or handle)
+    shown = InNotebook()
+    shown.show("step 2", LINES)
+    shown.show("step 2", LINES)
+    shown.hide()
+    assert [("FlatMap" in text) for text in told] == [True, True, False]
+    assert told[-1] == ""

@@ -1,0 +1,76 @@
+"""Checksums over every byte of a file, block by block, so that a part of it can be checked that is read alone."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from pathlib import Path
+from typing import Any, Final, Self
+
+import attrs
+import numpy as np
+
+from tidemill.renderer.embedded.kernels.updates import Ints
+
+__all__ = ["BLOCK", "Checksums", "DamagedError"]
+
+BLOCK: Final = 1 << 14
+"""Bytes of a block: a part of a page of a spilled file. There are four bytes of checksums for it in a checkpoint."""
+
+
+class DamagedError(Exception):
+    """Bytes that are not those that were written."""
+
+
+@attrs.frozen(eq=False)
+class Checksums:
+    """The size of a file, and the CRC-32 of each block of it."""
+
+    size: int
+    blocks: Ints
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """Return those of a file as it is now."""
+        found, size = [], 0
+        with path.open("rb", buffering=0) as file:
+            while block := _read_block(file):
+                found.append(zlib.crc32(block))
+                size += len(block)
+        return cls(size, np.array(found, np.int64))
+
+    @classmethod
+    def listed(cls, listing: Any) -> Self:
+        """Return what was written down."""
+        size, blocks = listing
+        return cls(size, np.frombuffer(base64.b85decode(blocks), "<u4").astype(np.int64))
+
+    def listing(self) -> list[Any]:
+        """Return what is to be written down."""
+        return [self.size, base64.b85encode(self.blocks.astype("<u4").tobytes()).decode()]
+
+    def check(self, content: memoryview, start: int = 0, stop: int | None = None) -> None:
+        """Raise `DamagedError` where a file with this content is not what it was, from one byte to another."""
+        if len(content) != self.size:
+            msg = f"it has {len(content)} bytes, {self.size} were written"
+            raise DamagedError(msg)
+        stop = self.size if stop is None else stop
+        for i in range(start // BLOCK, -(-stop // BLOCK)):
+            if zlib.crc32(content[i * BLOCK : (i + 1) * BLOCK]) != self.blocks[i]:
+                msg = f"the checksum of its bytes from {i * BLOCK} on is wrong"
+                raise DamagedError(msg)
+
+    def check_file(self, path: Path) -> None:
+        """Raise `DamagedError` where a file is not what it was."""
+        now = Checksums.of(path)
+        if now.size != self.size or (now.blocks != self.blocks).any():
+            msg = "its checksums are wrong"
+            raise DamagedError(msg)
+
+
+def _read_block(file: Any) -> bytes:
+    """Return the next block: shorter than others only at the end."""
+    block: bytes = file.read(BLOCK)
+    while len(block) < BLOCK and (more := file.read(BLOCK - len(block))):
+        block += more
+    return block

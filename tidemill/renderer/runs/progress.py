@@ -1,0 +1,192 @@
+"""How far a long step is: a table of its operators in the terminal or the notebook, while it is under way.
+
+A thread looks from time to time whether there is a step that takes long. Steps themselves only say when they began, so
+short ones cost nothing more. Without rich, or where nobody looks, there is no such thread.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import attrs
+
+from tidemill.boundary.html import html_table
+from tidemill.dataflow.nodes import Node
+
+__all__ = ["AFTER", "Display", "InNotebook", "InTerminal", "OperatorProgress", "Watched", "Watcher", "display_here"]
+
+AFTER: Final = 2.0
+"""Seconds after which a step is shown."""
+EVERY: Final = 0.25
+"""Seconds from one look to the next."""
+_MOST: Final = 12
+"""Operators that are shown: those that took the most time."""
+_COLUMNS: Final = ("operator", "updates", "share", "updates/s")
+
+
+@attrs.frozen
+class OperatorProgress:
+    """What an operator has done so far, since its run began."""
+
+    node: Node
+    records_in: int
+    seconds: float
+
+
+class Watched(Protocol):
+    """Whose steps are shown: a run's stepper."""
+
+    steps: int
+    began: float | None
+    """When the step under way began, by ``time.perf_counter``; None between steps."""
+
+    @property
+    def name(self) -> str:
+        """The dataflow's name."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run is closed."""
+
+    def progress(self) -> Sequence[OperatorProgress]:
+        """Return what operators have done so far."""
+
+
+class Display(Protocol):
+    """Where a table is shown."""
+
+    def show(self, title: str, lines: Sequence[tuple[str, ...]]) -> None:
+        """Show this in the place of what was shown before."""
+
+    def hide(self) -> None:
+        """Show nothing any more."""
+
+
+class Watcher:
+    """Shows the long steps of a run for as long as that is there and open."""
+
+    def __init__(self, watched: Watched, display: Display, *, after: float = AFTER, every: float = EVERY) -> None:
+        self._watched = weakref.ref(watched)
+        self._display = display
+        self._after = after
+        self._every = every
+        self._before: Mapping[Node, OperatorProgress] = {}
+        """What operators had done before the step."""
+        self._counted = -1
+        """The step after which that was."""
+        self._shows = False
+        self.thread = threading.Thread(target=self._run, name="tidemill-progress", daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        while self._look():
+            time.sleep(self._every)
+
+    def _look(self) -> bool:
+        """Show what is to be shown now; return whether to look again."""
+        watched = self._watched()
+        began = None if watched is None else watched.began
+        if watched is None or watched.is_over or began is None:
+            if self._shows:
+                self._display.hide()
+                self._shows = False
+            if watched is not None and self._counted != watched.steps:
+                self._before = {p.node: p for p in watched.progress()}
+                self._counted = watched.steps
+            return watched is not None and not watched.is_over
+        elapsed = time.perf_counter() - began
+        if elapsed >= self._after:
+            self._shows = True
+            title = f"step {watched.steps + 1} of {watched.name!r}: {elapsed:.1f} s"
+            self._display.show(title, self._lines(watched.progress(), elapsed))
+        return True
+
+    def _lines(self, now: Sequence[OperatorProgress], elapsed: float) -> list[tuple[str, ...]]:
+        done = []
+        for one in now:
+            before = self._before.get(one.node)
+            seconds = one.seconds - (before.seconds if before else 0.0)
+            records = one.records_in - (before.records_in if before else 0)
+            if seconds > 0 or records:
+                done.append((seconds, records, one.node))
+        done.sort(key=lambda line: -line[0])
+        return [
+            (
+                f"#{node.id} {node.kind} {node.name}",
+                f"{records:,}",
+                f"{min(1.0, seconds / elapsed):.0%}",
+                f"{records / seconds:,.0f}" if seconds else "",
+            )
+            for seconds, records, node in done[:_MOST]
+        ]
+
+
+def display_here() -> Display | None:
+    """Return where tables can be shown: the notebook, or the terminal where rich is there; None where nobody looks."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    if shell is not None and getattr(shell, "kernel", None) is not None:
+        return InNotebook()
+    if sys.stderr is not None and sys.stderr.isatty() and importlib.util.find_spec("rich") is not None:
+        return InTerminal()
+    return None
+
+
+class InTerminal:
+    """At the end of the terminal, by rich; gone when the step is taken."""
+
+    def __init__(self, console: Any = None) -> None:
+        self._console = console
+        self._live: Any = None
+
+    def show(self, title: str, lines: Sequence[tuple[str, ...]]) -> None:
+        """Show a table."""
+        from rich.console import Console  # noqa: PLC0415 - slow to import, and optional
+        from rich.live import Live  # noqa: PLC0415
+        from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
+        for i, column in enumerate(_COLUMNS):
+            table.add_column(column, justify="right" if i else "left", no_wrap=True)
+        for line in lines:
+            table.add_row(*map(Text, line))
+        if self._live is None:
+            console = self._console or Console(stderr=True)
+            self._live = Live(console=console, transient=True, auto_refresh=False)
+            self._live.start()
+        self._live.update(table, refresh=True)
+
+    def hide(self) -> None:
+        """Leave the terminal as it was."""
+        self._live.stop()
+        self._live = None
+
+
+class InNotebook:
+    """Below the cell, as HTML; empty when the step is taken."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def show(self, title: str, lines: Sequence[tuple[str, ...]]) -> None:
+        """Show a table."""
+        self._put(html_table(_COLUMNS, list(lines), len(lines), title))
+
+    def hide(self) -> None:
+        """Leave nothing."""
+        self._put("")
+        self._handle = None
+
+    def _put(self, text: str) -> None:
+        ipython: Any = importlib.import_module("IPython.display")  # only for those who have it, and without types
+        if self._handle is None:
+            self._handle = ipython.display(ipython.HTML(text), display_id=True)
+        else:
+            self._handle.update(ipython.HTML(text))
