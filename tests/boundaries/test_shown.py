@@ -43,9 +43,9 @@ def test_metrics(engine, flow):
         run.insert("flights", [("JFK", 20)])
         run.advance()
         shown = repr(run.metrics()).splitlines()
-    assert shown[0].split() == ["operator", "in", "out", "state", "batches", "waiting", "seconds", "line"]
+    assert shown[0].split() == ["operator", "in", "out", "state", "batches", "waiting", "seconds", "memory", "line"]
     assert re.fullmatch(r"#0 Input 'flights' .* test_shown.py:\d+", shown[1])
-    assert re.fullmatch(r"#\d Output 'late' .* test_shown.py:\d+", shown[-1])
+    assert re.fullmatch(r"#\d Output 'late' .* test_shown.py:\d+", shown[-2])
 
 
 def test_groups_and_blocks(flow):

@@ -27,7 +27,7 @@ def test_a_function_that_counts_its_calls_is_told_of():
         run.insert("x", [(1,), (2,)])
         run.advance()
         run.delete("x", [(1,)])
-        message = r"FlatMap .*test_determinism.py:\d+\): the function '.*numbered' gives something else each time, as for row \(1,\)"
+        message = r"map_rows .*test_determinism.py:\d+\): the function '.*numbered' gives something else each time, as for row \(1,\)"
         with pytest.warns(RuntimeWarning, match=message) as told:
             run.advance()
         run.delete("x", [(2,)])
@@ -113,7 +113,7 @@ def test_a_negative_count_that_is_refused_names_the_functions_before_it(on):
     with flow.start(on) as run:
         run.delete("x", [(1,)])
         message = (
-            r"takes it away twice; or a function before it does not give the same each time .*: '.*odd' of .*FlatMap"
+            r"takes it away twice; or a function before it does not give the same each time .*: '.*odd' of .*map_rows"
         )
         with pytest.raises(NegativeCountError, match=message):
             run.advance()

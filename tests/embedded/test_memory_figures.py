@@ -36,7 +36,7 @@ def test_as_a_table_and_as_a_dataframe():
         run.insert("x", [(str(i),) for i in range(2000)])
         run.advance()
         text = repr(run.metrics())
-        assert text.splitlines()[0].endswith("seconds    memory")
+        assert text.splitlines()[0].endswith("seconds    memory  line")
         assert "interned 2,000 (" in text
         assert "unread changes 2,000 (64.0 kB), held " in text
         assert text.endswith("on the disk 0 B")
