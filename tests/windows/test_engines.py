@@ -9,6 +9,7 @@ from running import examples, new_flow
 import tidemill as tm
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
+
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
 @pytest.mark.parametrize("non_negative", [True, False])
 def test_several_windows(coordinates, non_negative):

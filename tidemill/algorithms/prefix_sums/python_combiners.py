@@ -11,7 +11,15 @@ import pyarrow as pa
 
 from tidemill.algorithms.prefix_sums.combiners import Combiner, State, States
 from tidemill.algorithms.prefix_sums.each_value import each_value, python_values
-from tidemill.algorithms.prefix_sums.packing import NOT_A_NUMBER, SPECIAL, DecimalOf, Packing, float_of, packed, unpacked
+from tidemill.algorithms.prefix_sums.packing import (
+    NOT_A_NUMBER,
+    SPECIAL,
+    DecimalOf,
+    Packing,
+    float_of,
+    packed,
+    unpacked,
+)
 from tidemill.expressions.expr import col
 from tidemill.expressions.schema import Field
 from tidemill.expressions.table_functions import Column, Ints

@@ -44,9 +44,7 @@ class WindowCall(Expr):
         return f"{function} OVER ({self.window.text})"
 
 
-def window_call(
-    function: Expr, name: str, window: Window, strategy: str, *, distinct: bool = False
-) -> WindowCall:
+def window_call(function: Expr, name: str, window: Window, strategy: str, *, distinct: bool = False) -> WindowCall:
     """Return the call of a function over a window; ``SchemaError`` for what no rows can make right."""
     if not isinstance(window, Window):
         msg = f"{name}: over({window!r}): expected a window, as in over(tm.Window.partition_by('k'))"

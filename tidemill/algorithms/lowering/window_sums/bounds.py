@@ -78,9 +78,7 @@ def _bound(orders: Orders, frame: Frame, offset: Offset, *, end: bool) -> Collec
     return _reached(orders, found, offset, _whole(BEYOND if end else 0), end=end, by_row=False)
 
 
-def _reached(
-    orders: Orders, found: Collection, offset: int, copy: Expr, *, end: bool, by_row: bool
-) -> Collection:
+def _reached(orders: Orders, found: Collection, offset: int, copy: Expr, *, end: bool, by_row: bool) -> Collection:
     """Return what searches found; where they ended before the first place or behind the last, no bound or no frame."""
     empty = offset < 0 if end else offset > 0
     some = found.filter(col(FOUND).is_not_null()) if empty else found

@@ -11,6 +11,7 @@ from tidemill.algorithms.combine import Combination
 from tidemill.algorithms.prefix_sums.offset_search import search_from_rows
 from tidemill.algorithms.prefix_sums.order_index import order_index
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums, order_sums
+from tidemill.algorithms.prefix_sums.routing import BlockShape
 from tidemill.algorithms.prefix_sums.unique_index import index_with_ties
 from tidemill.collections.collection import Collection
 from tidemill.expressions.expr import Expr, col, lit
@@ -30,6 +31,8 @@ ROWS, GROUPS = "rows", "groups"
 """The counts in every order: of rows, and of peer groups."""
 _EVERYTHING: Final = "everything#"
 _COLLISION_BITS: Final = 16
+_SHAPE: Final = BlockShape(bits=6, levels=2)
+"""Fewer levels than usual: up to some hundred thousand rows in a partition, what an operator costs anyway counts more."""
 
 
 class Orders:
@@ -89,12 +92,14 @@ class Orders:
     @functools.cached_property
     def _of_peers(self) -> OrderSums:
         counts = {ROWS: combine.rows(), GROUPS: combine.groups()}
-        return order_sums(self.with_peers, index=PEERS, partition_by=self.parts, **counts, **self._sums[False])
+        return order_sums(
+            self.with_peers, index=PEERS, partition_by=self.parts, shape=_SHAPE, **counts, **self._sums[False]
+        )
 
     @functools.cached_property
     def _of_rows(self) -> OrderSums:
         sums = {ROWS: combine.rows(), **self._sums[True]}
-        return order_sums(self.with_places, index=ROW, partition_by=self.parts, unique=True, **sums)
+        return order_sums(self.with_places, index=ROW, partition_by=self.parts, unique=True, shape=_SHAPE, **sums)
 
     def order(self, *sums: str, by_row: bool) -> OrderSums:
         """Return the order of rows, or of peer groups, with these sums alone: others change without a need."""
