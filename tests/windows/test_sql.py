@@ -68,7 +68,7 @@ def resolved(call):
         ("sum(x) over (order by t rows between 1.5 preceding and current row)", "expected a number of rows"),
         ("sum(x) over (order by t rows between unbounded following and current row)", "cannot begin at the partition's end"),
         ("sum(x) over (order by t rows between 1 preceding and unbounded preceding)", "cannot end at the partition's start"),
-        ("sum(x) over (groups between 1 preceding and current row)", "GROUPS .* without ORDER BY"),
+        ("sum(x) over (range between 1 preceding and current row)", "RANGE .* with no ORDER BY"),
         ("sum(lag(x) over (order by t)) over (order by t)", "a window call inside a window call"),
         ("ntile(0) over (order by t)", "expected a number of at least 1"),
     ],

@@ -154,7 +154,7 @@ def _input(aggregate: Aggregate, schema: Schema) -> Expr | None:
     return when(as_expr(aggregate.condition, schema), taken).otherwise(None)
 
 
-def _output(function: str, bound: Bound, name: str) -> DType:  # noqa: PLR0911 - one line a family of functions
+def _output(function: str, bound: Bound, name: str) -> DType:
     given = bound.dtype
     if function in ("count", "count_distinct"):
         return INT64

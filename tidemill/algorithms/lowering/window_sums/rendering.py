@@ -22,9 +22,9 @@ from tidemill.algorithms.prefix_sums.order_sums import OrderSums
 from tidemill.algorithms.prefix_sums.prefix_sum import sums_before_rows
 from tidemill.collections.collection import Collection
 from tidemill.expressions.schema import Field
+from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import AggregateCall, OffsetCall, RankingCall, ValueCall, value_fields
 from tidemill.expressions.windows.bound import BoundWindowCall as Call
-from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.frames import Frame
 
 __all__ = ["by_prefix_sums"]
