@@ -2,11 +2,13 @@
 
 import datetime as dt
 
+import attrs
 import pytest
 
 import tidemill as tm
 from tidemill.errors import SchemaError
-from tidemill.expressions.structure import identical
+from tidemill.expressions.structure import identical, replaced
+from tidemill.expressions.windows.calls import WindowCall
 
 W = tm.Window.partition_by("p", "q").order_by(tm.desc("t", nulls="first"), "u")
 T = tm.Window.order_by("t")
@@ -38,9 +40,6 @@ def test_text_is_the_call(text, call):
 
 def resolved(call):
     """The window's columns as expressions, as the parser gives them."""
-    import attrs
-    from tidemill.expressions.structure import replaced
-    from tidemill.expressions.windows.calls import WindowCall
 
     def changed(part):
         if not isinstance(part, WindowCall):

@@ -18,10 +18,7 @@ def windowed(node: Windowed, source: Collection) -> Collection:
     """Return the rows with the calls' values, and no more beside them then: see `BoundWindows.strategy`."""
     bound = node.bound
     wide = source.map_columns(bound.columns)
-    if bound.strategy == "prefix_sum":
-        made = by_prefix_sums(bound, wide)
-    else:
-        made = _recomputed(node, wide)
+    made = by_prefix_sums(bound, wide) if bound.strategy == "prefix_sum" else _recomputed(node, wide)
     kept = (*bound.windows.row, *range(len(wide.schema), len(made.schema)))
     names = node.schema.names
     return made.map_columns([(name, column(made.schema, i)) for name, i in zip(names, kept, strict=True)])

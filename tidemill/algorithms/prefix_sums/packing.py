@@ -35,6 +35,7 @@ def packed(number: int, exponent: int) -> bytes:
 
 
 def unpacked(packed: bytes) -> tuple[int, int]:
+    """Return the number and the exponent that were packed."""
     return int.from_bytes(packed[2:], signed=True), int.from_bytes(packed[:2], signed=True)
 
 

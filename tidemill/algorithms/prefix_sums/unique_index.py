@@ -47,11 +47,11 @@ def unique_index(
     hashed = shiftright(hash_of_row(rows.schema), _HASH_BITS - hash_bits) if hash_bits else lit(0).cast("int64")
     parts = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     order = [*order_by] if isinstance(order_by, (list, tuple)) else [order_by]
-    return index_with_ties(rows, order, hashed, parts, name, collision_bits)
+    return index_with_ties(rows, order, hashed, parts, name, collision_bits=collision_bits)
 
 
 def index_with_ties(
-    rows: Collection, order_by: Sequence[Any], tie: Expr, parts: Sequence[str], name: str, collision_bits: int
+    rows: Collection, order_by: Sequence[Any], tie: Expr, parts: Sequence[str], name: str, *, collision_bits: int
 ) -> Collection:
     """Return the rows with a unique index: the order, the int64 by which ties are broken, and a collision number."""
     order = [*order_by, asc(_HASH), asc(_NUMBER)]

@@ -1,4 +1,4 @@
-"""Grouping whole partitions: what is the same for all rows of a partition is computed by a group, and joined to them."""
+"""Grouping whole partitions: what is the same for all rows of one is computed by a group, and joined to them."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ def _grouped(bound: BoundWindows, call: BoundWindowCall) -> Grouped | None:
     if not isinstance(call, (AggregateCall, ValueCall)) or not call.frame.whole:
         return None
     columns, windows = bound.columns, bound.windows
-    order = tuple(
-        OrderKey(columns[o.column][1], o.descending, o.nulls_first) for o in (*windows.order, *windows.ties)
-    )
+    order = tuple(OrderKey(columns[o.column][1], o.descending, o.nulls_first) for o in (*windows.order, *windows.ties))
     if isinstance(call, ValueCall):
         if call.function == "nth_value" or call.ignore_nulls:
             return None

@@ -32,7 +32,7 @@ ROWS, GROUPS = "rows", "groups"
 _EVERYTHING: Final = "everything#"
 _COLLISION_BITS: Final = 16
 _SHAPE: Final = BlockShape(bits=6, levels=2)
-"""Fewer levels than usual: up to some hundred thousand rows in a partition, what an operator costs anyway counts more."""
+"""Fewer levels than usual: up to some hundred thousand rows in a partition, what each operator costs counts more."""
 
 
 class Orders:
@@ -76,7 +76,7 @@ class Orders:
     def with_places(self) -> Collection:
         """The rows with the places of their peer groups and their own."""
         keys = self._sort_keys(self.windows.order)
-        return index_with_ties(self.with_peers, keys, self._tie, self.parts, ROW, _COLLISION_BITS)
+        return index_with_ties(self.with_peers, keys, self._tie, self.parts, ROW, collision_bits=_COLLISION_BITS)
 
     @property
     def _tie(self) -> Expr:
@@ -91,10 +91,8 @@ class Orders:
 
     @functools.cached_property
     def _of_peers(self) -> OrderSums:
-        counts = {ROWS: combine.rows(), GROUPS: combine.groups()}
-        return order_sums(
-            self.with_peers, index=PEERS, partition_by=self.parts, shape=_SHAPE, **counts, **self._sums[False]
-        )
+        sums = {ROWS: combine.rows(), GROUPS: combine.groups(), **self._sums[False]}
+        return order_sums(self.with_peers, index=PEERS, partition_by=self.parts, shape=_SHAPE, unique=False, **sums)
 
     @functools.cached_property
     def _of_rows(self) -> OrderSums:

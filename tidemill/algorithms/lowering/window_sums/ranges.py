@@ -92,7 +92,7 @@ def _moved(value: Any, offset: Offset, dtype: DType) -> Any:
 
 def _nearest(target: Any, dtype: DType, *, up: bool) -> Any:
     """Return the next value of a type, up or down, to one that may not be of it; None where there is none."""
-    if dtype.name == "float64" or dtype.name == "timestamp":
+    if dtype.name in ("float64", "timestamp"):
         return target
     if dtype.name == "date":
         return _date(target, up=up)

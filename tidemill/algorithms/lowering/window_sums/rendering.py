@@ -20,7 +20,7 @@ from tidemill.algorithms.lowering.window_sums.summaries import FramedCall, Summa
 from tidemill.algorithms.prefix_sums.interval_sum import HIGH, HIGH_COPY, LOW, LOW_COPY, sums_between
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums
 from tidemill.algorithms.prefix_sums.prefix_sum import sums_before_rows
-from tidemill.collections.collection import Collection
+from tidemill.collections.collection import Collection, JoinKind
 from tidemill.expressions.schema import Field
 from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import AggregateCall, OffsetCall, RankingCall, ValueCall, value_fields
@@ -123,7 +123,7 @@ class _Rendering:
         """Return rows with the values of some calls."""
         order = self._orders.order(*framed.calls, by_row=framed.by_row)
         sums, key = self._sums(order, framed)
-        how = "inner" if framed.never_empty else "left"
+        how: JoinKind = "inner" if framed.never_empty else "left"
         rows = rows.join(sums.select(*key, *order.states.flat), on=key, how=how, nulls_equal=True)
         rows = order.finished(rows, [n for n in rows.schema.names if n not in order.states.flat])
         for name in framed.calls:
