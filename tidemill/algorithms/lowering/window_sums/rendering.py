@@ -79,7 +79,7 @@ class _Rendering:
             if isinstance(call, OffsetCall):
                 ask_offset(orders, call, name)
             elif not isinstance(call, RankingCall):
-                found = self._summaries[name] = summary(call, orders.names)
+                found = self._summaries[name] = summary(call, orders.names, ordered=bool(orders.windows.order))
                 orders.ask(name, found.combination, by_row=self._in_order_of_rows(call, found))
 
     @staticmethod

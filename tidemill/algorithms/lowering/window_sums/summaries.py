@@ -13,6 +13,7 @@ from tidemill.algorithms.prefix_sums.each_value import each_value
 from tidemill.collections.collection import Collection
 from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.expr import col
+from tidemill.expressions.functions.values import row_order
 from tidemill.expressions.schema import Field
 from tidemill.expressions.windows.bound import AggregateCall, ValueCall
 from tidemill.expressions.windows.functions import BELOW_ONE
@@ -30,9 +31,14 @@ class Summary:
     by_row: bool
     nth: int | str | None = None
     """Which of the values in a list is wanted: its number, or the column that has it."""
+    by_value: bool = False
+    """Whether a list is in the order of its values, for the window has none."""
 
     def finished(self, rows: Collection, name: str, field: Field) -> Collection:
         """Return rows, with the finished sum in a column, with the call's value in its place."""
+        if self.by_value:
+            given = "values#"
+            return each_value(rows.rename({name: given}), _in_order, [given], attrs.evolve(field, name=name)).drop(given)
         if self.nth is None:
             return rows
         values = "values#"
@@ -43,10 +49,11 @@ class Summary:
         return each_value(renamed, _NthOf(self.nth), [values], wanted).drop(values)
 
 
-def summary(call: FramedCall, names: tuple[str, ...]) -> Summary:
-    """Return what a call sums up, of rows with columns of these names."""
+def summary(call: FramedCall, names: tuple[str, ...], *, ordered: bool) -> Summary:
+    """Return what a call sums up, of rows with columns of these names, and with an order or without."""
     if isinstance(call, AggregateCall):
-        return Summary(_aggregate(call, names), by_row=call.function == "list")
+        a_list = call.function == "list"
+        return Summary(_aggregate(call, names), by_row=a_list and ordered, by_value=a_list and not ordered)
     value = col(names[call.column])
     if call.function in ("first_value", "last_value"):
         choose = combine.first if call.function == "first_value" else combine.last
@@ -74,6 +81,10 @@ def _aggregate(call: AggregateCall, names: tuple[str, ...]) -> Combination:
 
 _ONCE_IS_ENOUGH: Final = ("min", "max", "bool_and", "bool_or")
 """Aggregates to which it does not matter how often a value is there."""
+
+
+def _in_order(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(sorted(values, key=lambda v: row_order((v,))))
 
 
 @attrs.frozen
