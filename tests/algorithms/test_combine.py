@@ -116,7 +116,7 @@ def test_what_cannot_be_is_said_when_the_graph_is_built():
         prefix_sum(rows, index="i", total=tm.sum("i"))
     with pytest.raises(SchemaError, match="no count 'rows' among the sums: did you mean 'row'"):
         offset_search(order_sums(rows, index="i", row=combine.rows()), offset=1)
-    with pytest.raises(SchemaError, match="last=0: expected at least 1"):
+    with pytest.raises(SchemaError, match="last=0: expected one of them at most, of at least 1"):
         combine.list("s", last=0)
     with pytest.raises(SchemaError, match="bits=0, levels=3: expected at least 1 of each"):
         BlockShape(bits=0)

@@ -217,8 +217,7 @@ def test_dataflows_have_all_operators():
     collect()
     abstract = {"Composite", "Limits", "Node", "PartneredJoin", "ReduceLogic"}
     kinds_there_are = {name for name in (*nodes.__all__, *composites.__all__) if name[0].isupper()}
-    drawn_elsewhere = {"Windowed"}  # tests/windows/test_engines.py
-    assert kinds == kinds_there_are - abstract - drawn_elsewhere
+    assert kinds == kinds_there_are - abstract
 
 
 def test_batchings_feed_everything_before_it_is_closed():

@@ -30,6 +30,14 @@ def with_steady_binding(a, b):
     return block["paths"]
 
 
+K = tm.Window.partition_by("k")
+W = K.order_by("v")
+
+
+def numbered(rows, ranking):
+    return rows.distinct().with_columns(n=ranking.over(W))
+
+
 FLOWS = {
     "remove_duplicates": {
         "semijoins with the same keys": lambda a, b: (
@@ -86,6 +94,39 @@ FLOWS = {
         "out of a loop": lambda a, b: a.iterate(
             lambda here: hop(here, b).concat(b).filter("k <> v").concat(a).distinct(), error_at=9
         ),
+    },
+    "limit_ranks": {
+        "row numbers": lambda a, b: (
+            numbered(a, tm.row_number()).filter("n <= 2").concat(numbered(b, tm.row_number()).filter("3 > n + 1 AND v > 0"))
+        ),
+        "ranks": lambda a, b: numbered(a, tm.rank()).filter("n = 1").concat(numbered(b, tm.dense_rank()).filter("-n > -3")),
+        "with others that look back": lambda a, b: (
+            a.distinct().with_columns(
+                n=tm.row_number().over(W), p=tm.lag("v").over(W), s=tm.sum("v").over(W.rows_between(-1, 0))
+            ).filter("n < 3").select("k", v="p + s")
+        ),
+        "not with others that look ahead": lambda a, b: (
+            a.distinct().with_columns(n=tm.rank().over(W), p=tm.lead("v").over(W)).filter("n < 3").select("k", v="p")
+        ),
+        "not from below": lambda a, b: numbered(a, tm.row_number()).filter("n > 1"),
+        "not what others read": lambda a, b: (n := numbered(a, tm.row_number())).filter("n = 1").concat(n.filter("n > 2")),
+    },
+    "group_whole_partitions": {
+        "aggregates": lambda a, b: a.distinct().with_columns(
+            s=tm.sum("v").over(K), n=tm.count().filter("v > 1").over(K), m=tm.count("v").over(K, distinct=True),
+            l=tm.list("v").over(K),
+        ),
+        "the first and the last": lambda a, b: a.distinct().with_columns(
+            f=tm.first_value("v").over(W.rows_between(tm.UNBOUNDED, tm.UNBOUNDED)),
+            l=tm.last_value("v").over(W.rows_between(tm.UNBOUNDED, tm.UNBOUNDED)),
+        ),
+        "beside others": lambda a, b: a.distinct().with_columns(
+            p=tm.lag("v").over(W), m=tm.max("v").over(W.rows_between(tm.UNBOUNDED, tm.UNBOUNDED)), r=tm.rank().over(W)
+        ),
+        "not where a strategy was asked for": lambda a, b: a.distinct().with_columns(
+            s=tm.sum("v").over(K, strategy="recompute")
+        ),
+        "not of one partition": lambda a, b: a.distinct().with_columns(s=tm.sum("v").over(tm.Window())),
     },
     "prune_columns": {
         "before arrangements": lambda a, b: (

@@ -39,3 +39,12 @@ def test_engines_agree(spark, coordinates):
     if coordinates == 1:
         engines.append(SparkLive(in_driver=0))
     check_equivalent(flow, {"x": updates}, engines=engines, batchings=[all_at_once, time_by_time])
+
+
+def test_engines_agree_on_sums_over_the_order(spark):
+    """The other rendering: joins, groups and table functions, with no task that sees a whole partition."""
+    flow = tm.Dataflow()
+    x = flow.input("x", TXY)
+    flow.output("calls", x.with_columns(before=tm.lag("x").over(W, strategy="prefix_sum")))
+    updates = [(tuple(row), time, count) for (*row, count), time in zip(CHANGES, TIMES[1])]
+    check_equivalent(flow, {"x": updates}, engines=["reference", "embedded", "spark"], batchings=[all_at_once])

@@ -144,3 +144,36 @@ def cases(draw, most=3):
     window, order_type = draw(windows(schema))
     some = draw(st.lists(calls(schema, window, order_type), min_size=1, max_size=most))
     return schema, draw(rows(schema)), {f"c{i}": call for i, call in enumerate(some)}
+
+
+TXY = {"k": "int64", "t": "int64", "x": "int64"}
+W = tm.Window.partition_by("k").order_by("t")
+SMALL = {name: [None, 0, 1, 2] for name in TXY}
+
+
+def several(c, strategy="auto"):
+    """Calls over several windows, in expressions with each other and by themselves."""
+    how = {"strategy": strategy}
+    return c.with_columns(
+        change=tm.col("x") - tm.lag("x").over(W, **how),
+        near=tm.sum("x").over(W.rows_between(-1, 1).exclude("current row"), **how),
+        peers=tm.count().over(W, **how) + tm.rank().over(W, **how),
+        place=tm.row_number().over(tm.Window.order_by(tm.desc("x", nulls="first")), **how),
+        share=tm.sum("x").over(tm.Window.partition_by("k"), **how),
+        kinds=tm.sum("x").over(tm.Window.order_by("t").groups_between(-1, 1), distinct=True, **how),
+        within=tm.max("x").over(tm.Window.order_by("t").range_between(-1, tm.UNBOUNDED), **how),
+    )
+
+
+@st.composite
+def changing_rows(draw, schema):
+    """Updates: rows that come at some time and, some of them, go again at a later one."""
+    values = [st.none() | FEW[t] for t in schema.values()]
+    found = []
+    for row in draw(st.lists(st.tuples(*values), max_size=6)):
+        (checked,) = checked_rows(Schema.of(schema), [row], "rows")
+        time, count = draw(st.integers(0, 2)), draw(st.sampled_from([1, 1, 2]))
+        found.append((checked, time, count))
+        if draw(st.booleans()):
+            found.append((checked, time + draw(st.integers(0, 2)), -1))
+    return found

@@ -3,30 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_windows import FEW, calls, schemas, windows
+from random_windows import SMALL, TXY, W, calls, changing_rows, schemas, several, windows
 from running import examples, new_flow
 
 import tidemill as tm
-from tidemill.boundary.rows import checked_rows
-from tidemill.expressions.schema import Schema
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
-
-TXY = {"k": "int64", "t": "int64", "x": "int64"}
-W = tm.Window.partition_by("k").order_by("t")
-SMALL = {name: [None, 0, 1, 2] for name in TXY}
-
-
-def several(c):
-    """Calls over three windows, in expressions with each other and by themselves."""
-    return c.with_columns(
-        change=tm.col("x") - tm.lag("x").over(W),
-        near=tm.sum("x").over(W.rows_between(-1, 1).exclude("current row")),
-        peers=tm.count().over(W) + tm.rank().over(W),
-        place=tm.row_number().over(tm.Window.order_by(tm.desc("x", nulls="first"))),
-        share=tm.sum("x").over(tm.Window.partition_by("k")),
-        kinds=tm.sum("x").over(tm.Window.order_by("t").groups_between(-1, 1), distinct=True),
-        within=tm.max("x").over(tm.Window.order_by("t").range_between(-1, tm.UNBOUNDED)),
-    )
 
 
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
@@ -42,20 +23,6 @@ def test_several_windows(coordinates, non_negative):
             check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)], passes=passes)
 
     check()
-
-
-@st.composite
-def changing_rows(draw, schema):
-    """Updates: rows that come at some time and, some of them, go again at a later one."""
-    values = [st.none() | FEW[t] for t in schema.values()]
-    found = []
-    for row in draw(st.lists(st.tuples(*values), max_size=6)):
-        (checked,) = checked_rows(Schema.of(schema), [row], "rows")
-        time, count = draw(st.integers(0, 2)), draw(st.sampled_from([1, 1, 2]))
-        found.append((checked, time, count))
-        if draw(st.booleans()):
-            found.append((checked, time + draw(st.integers(0, 2)), -1))
-    return found
 
 
 @examples(60)

@@ -12,13 +12,15 @@ import attrs
 
 from tidemill.algorithms.prefix_sums.combiners import Choice, Combiner, Count, WholeSum
 from tidemill.algorithms.prefix_sums.python_combiners import Concatenation, ExactSum, UserCombiner
+from tidemill.algorithms.prefix_sums.quotients import DistinctValues, Quotient
 from tidemill.errors import SchemaError
-from tidemill.expressions.types import BOOL, FLOAT64, DType, decimal_type, list_type
+from tidemill.expressions.aggregates import aggregate_type
+from tidemill.expressions.types import BOOL, DType, list_type
 
-__all__ = ["Combination", "by", "count", "first", "groups", "last", "list", "max", "min", "rows", "sum"]
-
-_MOST_DIGITS = 38
-_HEADROOM = 10
+__all__ = [
+    "Combination", "avg", "bool_and", "bool_or", "by", "count", "distinct", "first", "groups", "last", "list", "max",
+    "min", "rows", "stddev", "sum", "variance",
+]  # fmt: skip
 
 
 @attrs.frozen
@@ -32,6 +34,12 @@ class Combination:
     """Returns how values of a type are combined."""
     each_place: bool = False
     """Whether it is about places, however many rows there are at one."""
+    condition: Any = None
+    """Which rows take part: those for which it is true."""
+
+    def filter(self, condition: Any) -> Combination:
+        """Return the same combination of those rows alone for which the condition is true (SQL's FILTER)."""
+        return attrs.evolve(self, condition=condition)
 
 
 def count(argument: Any) -> Combination:
@@ -80,15 +88,24 @@ def last(argument: Any, *, ignore_nulls: bool = False) -> Combination:
     return Combination("last", argument, lambda t: Choice("last", (t,) if ignore_nulls else (BOOL, t)))
 
 
-def list(argument: Any, *, last: int | None = None) -> Combination:  # noqa: A001 - SQL's name
+def list(argument: Any, *, first: int | None = None, last: int | None = None) -> Combination:  # noqa: A001 - SQL's name
     """Return the combination for the list of all values in order, NULLs among them; empty for none.
 
-    With ``last=k`` it is that of the last k values: what a frame of k rows before the current one holds.
+    With ``first=k`` or ``last=k`` it is that of so many values: the last k are what a frame of k rows before the
+    current one holds.
     """
-    if last is not None and last < 1:
-        msg = f"combine.list: last={last!r}: expected at least 1"
+    if any(k is not None and k < 1 for k in (first, last)) or (first and last):
+        msg = f"combine.list: first={first!r}, last={last!r}: expected one of them at most, of at least 1"
         raise SchemaError(msg)
-    return Combination("list", argument, lambda t: Concatenation((list_type(t),), last))
+    return Combination("list", argument, lambda t: Concatenation((list_type(t),), first, last))
+
+
+def distinct(argument: Any, *, of: Callable[[Any], Combination]) -> Combination:
+    """Return the combination ``of`` each different value that is not NULL, once: ``combine.distinct("x", of=sum)``.
+
+    It holds the different values: a sum over a block has as many as there are in it.
+    """
+    return Combination("distinct", argument, lambda t: DistinctValues(of(argument).combiner(t), t))
 
 
 def by(function: Callable[[Any, Any], Any], argument: Any, *, zero: Any = None) -> Combination:
@@ -102,13 +119,42 @@ def by(function: Callable[[Any, Any], Any], argument: Any, *, zero: Any = None) 
     )
 
 
+def avg(argument: Any) -> Combination:
+    """Return the combination for the mean of the values that are not NULL, of ``tm.avg``'s type; NULL for none."""
+    return Combination("avg", argument, _avg)
+
+
+def variance(argument: Any) -> Combination:
+    """Return the combination for the sample variance, rounded once; NULL for fewer than two values."""
+    return Combination("variance", argument, lambda t: Quotient.spread(_number(t, "variance"), root=False))
+
+
+def stddev(argument: Any) -> Combination:
+    """Return the combination for the sample standard deviation; NULL for fewer than two values."""
+    return Combination("stddev", argument, lambda t: Quotient.spread(_number(t, "stddev"), root=True))
+
+
+def bool_and(argument: Any) -> Combination:
+    """Return the combination for whether all values that are not NULL are true; NULL for none."""
+    return min(argument)
+
+
+def bool_or(argument: Any) -> Combination:
+    """Return the combination for whether some value is true; NULL for none that is not NULL."""
+    return max(argument)
+
+
 def _sum(given: DType) -> Combiner:
-    if given.is_integer:
-        return WholeSum()
-    if given == FLOAT64:
-        return ExactSum(given, FLOAT64)
-    if given.is_decimal:
-        digits = given.precision + _HEADROOM
-        return ExactSum(given, decimal_type(digits if digits < _MOST_DIGITS else _MOST_DIGITS, given.scale))  # noqa: FURB136 - `min` is another here
-    msg = f"combine.sum: values are of type {given}: expected numbers"
-    raise SchemaError(msg)
+    result = aggregate_type("sum", _number(given, "sum"))
+    return WholeSum() if given.is_integer else ExactSum(given, result)
+
+
+def _avg(given: DType) -> Combiner:
+    return Quotient.avg(given, aggregate_type("avg", _number(given, "avg")))
+
+
+def _number(given: DType, name: str) -> DType:
+    if not given.is_numeric:
+        msg = f"combine.{name}: values are of type {given}: expected numbers"
+        raise SchemaError(msg)
+    return given

@@ -41,10 +41,11 @@ class Aggregate(Expr):
         """Return the same aggregate over those rows of the group for which the condition is true (SQL's FILTER)."""
         return attrs.evolve(self, condition=_as_given(condition))
 
-    def over(self, window: Window, *, distinct: bool = False) -> WindowCall:
+    def over(self, window: Window, *, distinct: bool = False, strategy: str = "auto") -> WindowCall:
         """Return the call of this aggregate over a window, with ``distinct`` of each of the frame's values once.
 
-        An expression for ``select`` and ``with_columns``: for each row the aggregate of the rows of its frame.
+        An expression for ``select`` and ``with_columns``: for each row the aggregate of the rows of its frame. For
+        ``strategy`` see `WindowFunction.over`.
         """
         name = self.function
         if self.order_by is not None:
@@ -55,7 +56,7 @@ class Aggregate(Expr):
             why = "its values are in an order, in which those that are equal would have no one place"
             msg = f"{name} DISTINCT over a window: " + (why if name == "list" else "it needs an argument")
             raise SchemaError(msg)
-        return window_call(self, name, window, distinct=distinct)
+        return window_call(self, name, window, strategy, distinct=distinct)
 
     @property
     def _operands(self) -> tuple[Expr | str | None, ...]:

@@ -20,7 +20,8 @@ from tidemill.expressions.sql_text import as_expr, to_sql
 from tidemill.expressions.types import BOOL, FLOAT64, INT64, DType, decimal_type, list_type
 
 __all__ = [
-    "ORDERED", "AggregateCall", "Aggregates", "BoundAggregate", "UserReduce", "bind_aggregate", "with_expressions",
+    "ORDERED", "AggregateCall", "Aggregates", "BoundAggregate", "UserReduce", "aggregate_type",
+    "bind_aggregate", "with_expressions",
 ]  # fmt: skip
 
 ORDERED: Final = frozenset(("first", "last", "list"))
@@ -153,7 +154,7 @@ def _input(aggregate: Aggregate, schema: Schema) -> Expr | None:
     return when(as_expr(aggregate.condition, schema), taken).otherwise(None)
 
 
-def _output(function: str, bound: Bound, name: str) -> DType:  # noqa: PLR0911 - one line a family of functions
+def _output(function: str, bound: Bound, name: str) -> DType:
     given = bound.dtype
     if function in ("count", "count_distinct"):
         return INT64
@@ -169,6 +170,11 @@ def _output(function: str, bound: Bound, name: str) -> DType:  # noqa: PLR0911 -
     if not given.is_numeric:
         msg = f"{name}: {function} of {to_sql(bound)} is of type {given}: expected a number"
         raise SchemaError(msg)
+    return aggregate_type(function, given)
+
+
+def aggregate_type(function: str, given: DType) -> DType:
+    """Return the type of an aggregate of numbers of a type: sum, avg, variance or stddev."""
     if function in ("variance", "stddev"):
         return FLOAT64
     if given.is_decimal:

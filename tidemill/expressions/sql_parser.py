@@ -1,8 +1,8 @@
 """SQL text to expressions, by sqlglot in Spark's dialect.
 
 sqlglot reads the syntax. Functions are looked up by their names in our registry: what sqlglot takes a call for differs
-from version to version. It is imported here and in ``sql_aggregates`` and ``sql_printer`` alone, and these where SQL
-text is met.
+from version to version. It is imported here and in the other modules named ``sql_`` alone, and these where SQL text is
+met.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tidemill.expressions.functions.dates import WITH_UNIT, extract, to_date, to
 from tidemill.expressions.functions.text import ilike, instr
 from tidemill.expressions.intervals import Interval, interval_of, sum_of, unit_of
 from tidemill.expressions.sql_aggregates import AGGREGATES, aggregate
+from tidemill.expressions.sql_windows import WINDOW_FUNCTIONS, window_call
 from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import (
     BINARY,
@@ -137,6 +138,8 @@ class _Parser:
             if unit is None:
                 raise self.unsupported(node, f": {given[0].name!r} is no unit of time")
             return Call(_WITH_UNIT[name], (Literal(unit), *map(self.expression, given[1:])))
+        if name in WINDOW_FUNCTIONS:
+            raise self.unsupported(node, f": {name.upper()} is a window function: OVER (PARTITION BY ...) is missing")
         args = [self.expression(a) for a in given]
         if builder := _BUILDERS.get((name, len(args))):
             return builder(*args)
@@ -301,6 +304,7 @@ _SPECIAL: Final[dict[type, Callable[[_Parser, Any], Expr | None]]] = {
     exp.Substring: _Parser.substring,
     exp.Anonymous: _Parser.function,
     exp.Any: _Parser.any,
+    exp.Window: lambda p, n: window_call(n, p),
     exp.Filter: _Parser.filter,
     exp.Add: _Parser.sum,
     exp.Concat: _Parser.quoted,

@@ -22,6 +22,7 @@ from tidemill.expressions.sort_keys import desc
 from tidemill.expressions.sql_text import expr
 from tidemill.flow import Dataflow
 from tidemill.testing.random_aggregates import ORDERS, some_aggregates
+from tidemill.testing.random_windows import some_window_call
 
 __all__ = ["Case", "Growth"]
 
@@ -249,7 +250,9 @@ def _negated(plant: Plant) -> Plant:
 
 
 def grow_aggregate(growth: Growth, pool: Pool, _depth: int) -> Plant:
-    grow: Callable[[Growth, Plant], Plant] = growth.pick([_aggregate, _aggregate, _aggregate, _top_k, _total])
+    grow: Callable[[Growth, Plant], Plant] = growth.pick(
+        [_aggregate, _aggregate, _aggregate, _top_k, _total, _windowed]
+    )
     return grow(growth, growth.pick(pool))
 
 
@@ -270,6 +273,14 @@ def _top_k(growth: Growth, plant: Plant) -> Plant:
     keys = growth.pick([("k",), ("v",), ()])
     found = source.rows.group_by(*keys).top_k(growth.pick([1, 2, 3]), order_by=growth.pick(ORDERS))
     return Plant(found, positive=True, most=3)
+
+
+def _windowed(growth: Growth, plant: Plant) -> Plant:
+    source = growth.short(growth.positive(plant))
+    found = source.rows.with_columns(w=some_window_call(growth.pick))
+    wanted = growth.pick([None, None, "w <= 2", "w = 1"])
+    found = (found if wanted is None else found.filter(wanted)).select("k", v="w % 4")
+    return Plant(found, positive=True, most=LIST_MOST * 9)
 
 
 def _total(growth: Growth, plant: Plant) -> Plant:

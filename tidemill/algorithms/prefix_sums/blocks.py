@@ -82,6 +82,12 @@ class Blocks:
         """Return the blocks at a depth, with the lists of what is in them."""
         return self.nodes[level].filter(depth() == level) if self.shape.loop else self.nodes[level]
 
+    def only(self, states: StateColumns) -> Blocks:
+        """Return the same blocks with some of their sums."""
+        nodes = tuple(n.select(*self.key, PLACES, *states.flat) for n in self.nodes)
+        entries = tuple(e.select(*self.key, self.index, *states.flat) for e in self.entries)
+        return attrs.evolve(self, states=states, nodes=nodes, entries=entries)
+
     @property
     def key(self) -> list[str]:
         """The columns that tell blocks apart."""

@@ -43,6 +43,10 @@ class Combiner(abc.ABC):
     """The types of a state's columns."""
 
     @abc.abstractmethod
+    def state(self, value: Any) -> State:
+        """Return the state of one value, which is not NULL unless the combiner takes NULLs."""
+
+    @abc.abstractmethod
     def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
         """Return the rows with the state of their argument in columns of these names."""
 
@@ -96,6 +100,9 @@ class Choice(Combiner):
 
     which: str
     types: tuple[DType, ...]
+
+    def state(self, value: Any) -> State:
+        return (value,) if len(self.types) == 1 else (True, value)
 
     def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
         *present, value = names
@@ -225,6 +232,9 @@ class Count(_Sum):
 
     types: tuple[DType, ...] = (INT64,)
 
+    def state(self, value: Any) -> State:
+        return (None if value is None else 1,)
+
     def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
         one = lit(1).cast("int64")
         return values.with_columns(**{names[0]: when(col(argument).is_not_null(), one).otherwise(None)})
@@ -241,6 +251,9 @@ class WholeSum(_Sum):
     """A sum of whole numbers, in halves of 32 bits: the upper half counts what the lower overflows."""
 
     types: tuple[DType, ...] = (INT64, INT64)
+
+    def state(self, value: Any) -> State:
+        return self.zero if value is None else (value >> _HALF, value & _MASK)
 
     def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
         high, low = names

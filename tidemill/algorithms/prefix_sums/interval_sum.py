@@ -21,7 +21,7 @@ from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.table_functions import Column, Ints, ListColumn, TableFunction
 from tidemill.expressions.types import BOOL, INT64
 
-__all__ = ["HIGH", "HIGH_COPY", "HIGH_PATH", "LOW", "LOW_COPY", "LOW_PATH", "interval_sum", "sums_between"]
+__all__ = ["BEYOND", "HIGH", "HIGH_COPY", "HIGH_PATH", "LOW", "LOW_COPY", "LOW_PATH", "interval_sum", "sums_between"]
 
 LOW, LOW_COPY, LOW_PATH = "low#", "low copy#", "low path#"
 """The columns of where an interval begins: the place, the number of the row there, the path; place NULL: no bound."""
@@ -30,8 +30,8 @@ HIGH, HIGH_COPY, HIGH_PATH = "high#", "high copy#", "high path#"
 _PIECE: Final = "piece#"
 _ALONE: Final = "alone#"
 _NO_BOUND: Final = -2
-_BEYOND: Final = -1
-"""Stands for the number of a row where the bound is behind all at its place."""
+BEYOND: Final = -1
+"""Stands for the number of a row where the bound is behind all rows at its place."""
 
 
 def interval_sum(
@@ -137,7 +137,7 @@ class _Pieces(TableFunction):
         bounded = low is not None, high is not None
         if all(bounded) and sort_key(low) > sort_key(high):
             return
-        lows = [(p, _BEYOND) for p in low_path] + [(low, low_copy)] if bounded[0] else []
+        lows = [(p, BEYOND) for p in low_path] + [(low, low_copy)] if bounded[0] else []
         highs = [(p, 0) for p in high_path] + [(high, high_copy)] if bounded[1] else []
         parting = 0
         while all(bounded) and parting < self.levels and low_path[parting] == high_path[parting]:
@@ -152,7 +152,7 @@ class _Pieces(TableFunction):
 
     def columns(self, *arguments: Any) -> tuple[Ints, Sequence[Column]]:
         low_path, low, low_copy, high_path, high, high_copy = arguments
-        lower, upper = _Bounds(low_path, low, low_copy, _BEYOND), _Bounds(high_path, high, high_copy, 0)
+        lower, upper = _Bounds(low_path, low, low_copy, BEYOND), _Bounds(high_path, high, high_copy, 0)
         parting = _parting(lower, upper, self.levels)
         rows = (~_turned_round(low, high)).nonzero()[0]
         middle = np.where(lower.given, self.levels - parting, 0)
@@ -242,10 +242,11 @@ class _FoldSlice(TableFunction):
         low, low_copy, high, high_copy, places, *lists = arguments
         begin, end = 0, len(places)
         if low_copy != _NO_BOUND:
-            begin = sum(sort_key(p) < sort_key(low) or (low_copy == _BEYOND and p == low) for p in places)
+            begin = sum(sort_key(p) < sort_key(low) or (low_copy == BEYOND and p == low) for p in places)
             begin += max(low_copy, 0)
         if high_copy != _NO_BOUND:
-            end = sum(sort_key(p) < sort_key(high) for p in places) + high_copy
+            end = sum(sort_key(p) < sort_key(high) or (high_copy == BEYOND and p == high) for p in places)
+            end += max(high_copy, 0)
         return [tuple(self.states.whole([states[begin:end] for states in lists]))]
 
     def columns(self, *arguments: Any) -> tuple[Ints, Sequence[Column]]:
@@ -253,13 +254,12 @@ class _FoldSlice(TableFunction):
         lists = lined_up(*columns)
         places, *states = lists.values
         begin, end = lists.starts, lists.ends
-        copy = low_copy.to_numpy()
-        for side, some in (("right", copy == _BEYOND), ("left", copy >= 0)):
-            rows = some.nonzero()[0]
-            begin[rows] = positions(lists, places, rows, low.take(pa.array(rows)), side) + np.maximum(copy[rows], 0)
-        copy = high_copy.to_numpy()
-        rows = (copy >= 0).nonzero()[0]
-        end[rows] = positions(lists, places, rows, high.take(pa.array(rows)), "left") + copy[rows]
+        for bound, place, copies in ((begin, low, low_copy), (end, high, high_copy)):
+            copy = copies.to_numpy()
+            for side, some in (("right", copy == BEYOND), ("left", copy >= 0)):
+                rows = some.nonzero()[0]
+                found = positions(lists, places, rows, place.take(pa.array(rows)), side)
+                bound[rows] = found + np.maximum(copy[rows], 0)
         # A copy may be past the end where a query meets a list of another time; what comes of that cancels.
         ends = lists.ends
         return np.arange(len(low)), self.states.fold(states, np.minimum(begin, ends), np.minimum(end, ends))

@@ -179,7 +179,8 @@ class _Step(TableFunction):
         )
 
     def rows(self, *arguments: Any) -> Iterable[tuple[Any, ...]]:
-        at, stage, offset, path, places, counts = arguments
+        at, stage, offset, path, places, given = arguments
+        counts = [n or 0 for n in given]
         before = sum(counts[: places.index(at)]) if stage == _UP else 0
         return [self.moved(path, places, counts, before + offset)]
 
@@ -229,7 +230,7 @@ class _Step(TableFunction):
 
 def _totals(inside: Lists) -> Ints:
     """Return how many rows there are before each thing in all lists end to end."""
-    counts = inside.values[1].to_numpy(zero_copy_only=False)
+    counts = inside.values[1].fill_null(0).to_numpy(zero_copy_only=False)
     return np.concatenate((np.zeros(1, np.int64), counts.cumsum()))
 
 
@@ -264,7 +265,8 @@ class _FromRows(TableFunction):
         return Schema((Field(self.index, step.fields[0].dtype, nullable=False), *copy, *step.fields))
 
     def rows(self, *arguments: Any) -> Iterable[tuple[Any, ...]]:
-        path, places, counts = arguments
+        path, places, given = arguments
+        counts = [n or 0 for n in given]
         step = _Step(self.levels)
         before = 0
         for i, (place, count) in enumerate(zip(places, counts, strict=True)):

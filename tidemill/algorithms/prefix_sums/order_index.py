@@ -23,7 +23,7 @@ from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.table_functions import Column, Ints, ListColumn, TableFunction
 from tidemill.expressions.types import BINARY, DType
 
-__all__ = ["order_index"]
+__all__ = ["PlaceBytes", "order_index"]
 
 _WIDTHS: Final = {"bool": 1, "int32": 4, "date": 4, "int64": 8, "timestamp": 8, "float64": 8, "decimal": 16}
 """How many bytes values of a type take; all others vary."""
@@ -56,13 +56,13 @@ def order_index(rows: Collection, /, *, order_by: Any, name: str = "index") -> C
     names = rows.schema.names
     own = [(n, bind(col(n), rows.schema)) for n in names]
     wide = rows.map_columns([*own, *((c, key.expression) for c, key in zip(columns, keys, strict=True))])
-    parts = tuple(_Part(k.expression.dtype, k.expression.nullable, k.descending, k.nulls_first) for k in keys)
+    parts = tuple(PlaceBytes(k.expression.dtype, k.expression.nullable, k.descending, k.nulls_first) for k in keys)
     return apply_table(wide, _OrderBytes(parts, name), columns, keep=names)
 
 
 @attrs.frozen
-class _Part:
-    """One column of an order."""
+class PlaceBytes:
+    """The bytes for the values of one column of an order."""
 
     dtype: DType
     nullable: bool
@@ -74,6 +74,15 @@ class _Part:
         """What stands for NULL."""
         return _BEFORE if self.nulls_first else _AFTER
 
+    def of(self, value: Any) -> bytes:
+        """Return the bytes for a value."""
+        return _bytes(self, value)
+
+    def outermost(self, *, last: bool) -> bytes:
+        """Return bytes that are not after those of any value, or not before; NULL aside. For types of one width."""
+        assert self.width is not None, f"values of type {self.dtype} have no width"
+        return (_VALUE if self.nullable else b"") + (b"\xff" if last else b"\0") * self.width
+
     @property
     def width(self) -> int | None:
         """How many bytes a value takes; None where that varies."""
@@ -84,7 +93,7 @@ class _Part:
 class _OrderBytes(TableFunction):
     """The index of a row, from the values it is ordered by."""
 
-    parts: tuple[_Part, ...]
+    parts: tuple[PlaceBytes, ...]
     result: str
 
     @property
@@ -120,7 +129,7 @@ class _OrderBytes(TableFunction):
 # -- one value --------------------------------------------------------------------------------------------------------
 
 
-def _bytes(part: _Part, value: Any) -> bytes:
+def _bytes(part: PlaceBytes, value: Any) -> bytes:
     if value is None:
         return part.null + bytes(part.width or 0)
     made = _value_bytes(value, part.dtype)
@@ -139,9 +148,9 @@ def _value_bytes(value: Any, dtype: DType) -> bytes:
     return (_whole_number(value, dtype) + (1 << 8 * width - 1) if width > 1 else int(value)).to_bytes(width)
 
 
-def _element(dtype: DType) -> _Part:
+def _element(dtype: DType) -> PlaceBytes:
     assert dtype.element is not None, "a list has elements"
-    return _Part(dtype.element, nullable=True, descending=False, nulls_first=True)
+    return PlaceBytes(dtype.element, nullable=True, descending=False, nulls_first=True)
 
 
 def _whole_number(value: Any, dtype: DType) -> int:
@@ -165,7 +174,7 @@ _REST: Final = (1 << 63) - 1
 # -- whole columns ----------------------------------------------------------------------------------------------------
 
 
-def _fixed(part: _Part, column: pa.Array) -> list[Bytes]:
+def _fixed(part: PlaceBytes, column: pa.Array) -> list[Bytes]:
     """Return the bytes of a column as matrices, a row for each value."""
     null = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     made = _matrix(column, part)
@@ -181,7 +190,7 @@ def _fixed(part: _Part, column: pa.Array) -> list[Bytes]:
     return [flags, made]
 
 
-def _matrix(column: pa.Array, part: _Part) -> Bytes:
+def _matrix(column: pa.Array, part: PlaceBytes) -> Bytes:
     """Return the bytes of values; those for NULL are any."""
     t, kind = pa.types, column.type
     if t.is_boolean(kind):
@@ -209,7 +218,7 @@ def _numbers(column: pa.Array) -> npt.NDArray[Any]:
     return values
 
 
-def _varying(part: _Part, given: Column) -> pa.Array:
+def _varying(part: PlaceBytes, given: Column) -> pa.Array:
     """Return the bytes of a column of strings, bytes or lists."""
     column: Any = given.to_arrow() if isinstance(given, ListColumn) else given
     if part.dtype.is_list:

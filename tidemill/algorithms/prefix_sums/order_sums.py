@@ -17,6 +17,7 @@ from tidemill.collections.table_functions import apply_table
 from tidemill.errors import SchemaError, did_you_mean
 from tidemill.expressions.binding import bind
 from tidemill.expressions.expr import col, lit
+from tidemill.expressions.functions.choice import when
 from tidemill.expressions.ordering import hash_of_row
 from tidemill.expressions.sql_text import as_expr
 
@@ -26,6 +27,8 @@ _EVERYTHING: Final = "everything#"
 """A column that is the same everywhere, where there is no other to partition by."""
 _HASH: Final = "hash#"
 _SHAPE: Final = BlockShape()
+_COUNTS: Final = ("rows", "groups", "count")
+"""Combinations by which a search can go."""
 
 
 @attrs.frozen
@@ -58,10 +61,20 @@ class OrderSums:
             rows = combiner.finished(rows, columns, name)
         return rows.select(*keep, *self.combiners)
 
+    def only(self, *names: str) -> OrderSums:
+        """Return the same order with some of its sums."""
+        states = state_columns({name: self.combiners[name] for name in names})
+        return attrs.evolve(
+            self,
+            sums={name: self.sums[name] for name in names},
+            combiners={name: self.combiners[name] for name in names},
+            blocks=self.blocks.only(states),
+        )
+
     def counting(self, count: str) -> int:
         """Return which of the sums is the count of this name."""
-        if count not in self.sums or self.sums[count].name not in ("rows", "groups"):
-            counts = [n for n, c in self.sums.items() if c.name in ("rows", "groups")]
+        if count not in self.sums or self.sums[count].name not in _COUNTS:
+            counts = [n for n, c in self.sums.items() if c.name in _COUNTS]
             msg = f"no count {count!r} among the sums: {did_you_mean(count, counts)}; name one, as rows=combine.rows()"
             raise SchemaError(msg)
         return list(self.sums).index(count)
@@ -98,10 +111,13 @@ def order_sums(
     keys = parts or (_EVERYTHING,)
     whole = {} if parts else {_EVERYTHING: lit(value=True)}
     columns = {f"{name}#": e for name, e in arguments.items()}
+    columns |= {f"{name}#if": as_expr(c.condition, schema) for name, c in sums.items() if c.condition is not None}
     placed = values.filter(col(index).is_not_null()) if schema.field(index).nullable else values
     placed = placed.select(*parts, index, **whole, **columns, **({} if unique else {_HASH: hash_of_row(schema)}))
     for (name, combiner), names in zip(combiners.items(), states.names, strict=True):
         placed = combiner.lifted(placed, f"{name}#", names)
+        if sums[name].condition is not None:
+            placed = placed.with_columns(**{n: when(col(f"{name}#if"), col(n)).otherwise(None) for n in names})
     if not unique:
         placed = _at_one_place(placed, (*keys, index), sums, states)
     blocks = Blocks.of(placed.select(*keys, index, *states.flat), keys, index, states, shape)

@@ -20,7 +20,7 @@ from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.table_functions import Column, Ints, ListColumn, TableFunction
 from tidemill.expressions.types import INT64
 
-__all__ = ["prefix_sum"]
+__all__ = ["prefix_sum", "sums_before_rows"]
 
 
 def prefix_sum(
@@ -59,10 +59,16 @@ def prefix_sum(
 
 
 def _at_rows(order: OrderSums, copies: str | None) -> Collection:
-    blocks, states = order.blocks, order.states
-    leaf = _Spread(states, order.index, inner=False, copies=copies)
-    found = apply_table(_innermost(order), leaf, _spread_arguments(order), keep=blocks.parts)
-    return order.finished(found, [*order.places, *([copies] if copies else [])])
+    return order.finished(sums_before_rows(order, copies), [*order.places, *([copies] if copies else [])])
+
+
+def sums_before_rows(order: OrderSums, copies: str | None, *, inclusive: bool = False) -> Collection:
+    """Return all places of rows, by copy where that has a name, beside the states of the sums over the rows before.
+
+    If inclusive, what is at the place, or the copy itself, counts as well.
+    """
+    leaf = _Spread(order.states, order.index, inner=False, copies=copies, inclusive=inclusive)
+    return apply_table(_innermost(order), leaf, _spread_arguments(order), keep=order.blocks.parts)
 
 
 def _at_places(order: OrderSums, at: Collection) -> Collection:
@@ -126,6 +132,7 @@ class _Spread(TableFunction):
     index: str
     inner: bool
     copies: str | None
+    inclusive: bool = False
 
     def schema(self, arguments: Schema) -> Schema:
         path = arguments.field(PATH)
@@ -144,7 +151,8 @@ class _Spread(TableFunction):
             copy = copy + 1 if i and places[i - 1] == place and not self.inner else 0
             if copy and not self.copies:
                 continue
-            so_far = self.states.whole([(b, *states[:i]) for b, states in zip(before, lists, strict=True)])
+            end = i + self.inclusive
+            so_far = self.states.whole([(b, *states[:end]) for b, states in zip(before, lists, strict=True)])
             head = ((*path, place),) if self.inner else (place, copy) if self.copies else (place,)
             yield (*head, *so_far)
 
@@ -160,6 +168,8 @@ class _Spread(TableFunction):
         made: list[Column] = []
         for (combiner, own), (_, earlier) in zip(self.states.split(states), self.states.split(before), strict=True):
             made += combiner.scan(own, offsets, earlier)
+        if self.inclusive:
+            made = _together(self.states, made, states)
         if self.inner:
             return owner, [_appended(path, owner, places), *made]
         copy = copy_numbers(places, offsets)
@@ -204,10 +214,16 @@ class _PrefixAt(TableFunction):
         rows = np.arange(len(place))
         places, *states = lists.values
         ends = positions(lists, places, rows, place, "left")
-        inside = [_arrow(c) for c in self.states.fold(states, lists.starts, ends)]
-        both = [pa.concat_arrays([b, i]) for b, i in zip(before, inside, strict=True)]
-        turn = pa.array(np.stack((rows, rows + len(rows)), axis=1).ravel())
-        return rows, self.states.fold([b.take(turn) for b in both], 2 * rows, 2 * rows + 2)
+        inside = self.states.fold(states, lists.starts, ends)
+        return rows, _together(self.states, before, inside)
+
+
+def _together(states: StateColumns, left: Sequence[Column], right: Sequence[Column]) -> list[Column]:
+    """Return, row by row, two states combined."""
+    both = [pa.concat_arrays([_arrow(a), _arrow(b)]) for a, b in zip(left, right, strict=True)]
+    rows = np.arange(len(both[0]) // 2 if both else 0)
+    turn = pa.array(np.stack((rows, rows + len(rows)), axis=1).ravel())
+    return states.fold([b.take(turn) for b in both], 2 * rows, 2 * rows + 2)
 
 
 def _arrow(column: Column) -> pa.Array:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import decimal
-import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import attrs
-import numpy as np
 import pyarrow as pa
 
 from tidemill.algorithms.prefix_sums.combiners import Combiner, State, States
-from tidemill.collections.table_functions import apply_table
+from tidemill.algorithms.prefix_sums.each_value import each_value, python_values
+from tidemill.algorithms.prefix_sums.packing import (
+    NOT_A_NUMBER,
+    SPECIAL,
+    DecimalOf,
+    Packing,
+    float_of,
+    packed,
+    unpacked,
+)
 from tidemill.expressions.expr import col
-from tidemill.expressions.schema import Field, Schema
-from tidemill.expressions.table_functions import Column, Ints, ListColumn, TableFunction
+from tidemill.expressions.schema import Field
+from tidemill.expressions.table_functions import Column, Ints
 from tidemill.expressions.types import BINARY, FLOAT64, DType
 
 if TYPE_CHECKING:
@@ -25,17 +31,21 @@ if TYPE_CHECKING:
 __all__ = ["Concatenation", "ExactSum", "UserCombiner"]
 
 
-class _InPython(Combiner):
+class InPython(Combiner):
     """A combiner with one column, taken one state after another. Blocks are few beside rows, so this is not dear."""
 
+    def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
+        return each_value(values, _First(self.state), [argument], Field(names[0], self.types[0]))
+
     def fold(self, states: States, starts: Ints, ends: Ints) -> Sequence[Column]:
-        values = _python(states[0])
+        values = python_values(states[0])
         pairs = zip(starts.tolist(), ends.tolist(), strict=True)
         return [self._column([self.whole((v,) for v in values[a:b])[0] for a, b in pairs])]
 
     def scan(self, states: States, offsets: Ints, before: States) -> Sequence[Column]:
-        values, made = _python(states[0]), []
-        for earlier, start, end in zip(_python(before[0]), offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        values, made = python_values(states[0]), []
+        lists = zip(python_values(before[0]), offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+        for earlier, start, end in lists:
             running: State = (earlier,)
             for value in values[start:end]:
                 made.append(running[0])
@@ -46,26 +56,29 @@ class _InPython(Combiner):
         return pa.array(values, self.types[0].arrow)
 
 
-def _python(column: pa.Array) -> list[Any]:
-    """Return values as rows have them, lists as tuples."""
-    values: list[Any] = column.to_pylist()
-    return [_tuples(v) for v in values] if pa.types.is_list(column.type) else values
+@attrs.frozen
+class _First:
+    """The only column of a state."""
 
+    state: Callable[[Any], State]
 
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+    def __call__(self, value: Any) -> Any:
+        return self.state(value)[0]
 
 
 # -- a user's own -----------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen
-class UserCombiner(_InPython):
+class UserCombiner(InPython):
     """What a user's function makes of two values; NULL takes no part, and a sum over nothing is the ``zero_value``."""
 
     function: Callable[[Any, Any], Any]
     zero_value: Any
     types: tuple[DType, ...]
+
+    def state(self, value: Any) -> State:
+        return (value,)
 
     def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
         return values.with_columns(**{names[0]: col(argument)})
@@ -82,32 +95,32 @@ class UserCombiner(_InPython):
 
 
 @attrs.frozen
-class Concatenation(_InPython):
-    """The list of all values, NULLs among them, or of the last so many."""
+class Concatenation(InPython):
+    """The list of all values, NULLs among them, or of the first or the last so many."""
 
     types: tuple[DType, ...]
+    first: int | None = None
     last: int | None = None
 
-    def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
-        return _each(values, _alone, argument, Field(names[0], self.types[0]))
+    def state(self, value: Any) -> State:
+        return ((value,),)
 
     def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
-        return _each(sums, _or_empty, names[0], Field(result, self.types[0], nullable=False))
+        return each_value(sums, _or_empty, names[:1], Field(result, self.types[0], nullable=False))
 
     def combined(self, left: State, right: State) -> State:
-        together = left[0] + right[0]
-        return (together if self.last is None else together[-self.last :],)
+        return (self._kept(left[0] + right[0]),)
 
     def whole(self, states: Iterable[State]) -> State:
         some = [values for (values,) in states if values is not None]
         if not some:
             return self.zero
-        together = tuple(chain.from_iterable(some[-self.last :] if self.last else some))
-        return (together[-self.last :] if self.last else together,)
+        # No list is empty, so that no more of them can count than values are kept.
+        some = some[: self.first] if self.first else some[-self.last :] if self.last else some
+        return (self._kept(tuple(chain.from_iterable(some))),)
 
-
-def _alone(value: Any) -> tuple[Any, ...]:
-    return (value,)
+    def _kept(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return values[: self.first] if self.first else values[-self.last :] if self.last else values
 
 
 def _or_empty(values: tuple[Any, ...] | None) -> tuple[Any, ...]:
@@ -118,138 +131,33 @@ def _or_empty(values: tuple[Any, ...] | None) -> tuple[Any, ...]:
 
 
 @attrs.frozen
-class ExactSum(_InPython):
-    """A sum of floats or decimals, exact until it is rounded once.
+class ExactSum(InPython):
+    """A sum of numbers, or of a power of them, exact until it is rounded once.
 
-    A state is a whole number of units, with the unit's exponent of two before it: see `_packed`.
+    A state is a whole number of units, with the unit's exponent of two before it: see `packed`.
     """
 
     of: DType
     result_type: DType
+    power: int = 1
     types: tuple[DType, ...] = (BINARY,)
 
-    def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
-        pack = _PackedDecimal(self.of.scale) if self.of.is_decimal else _packed_float
-        return _each(values, pack, argument, Field(names[0], BINARY))
+    def state(self, value: Any) -> State:
+        return (Packing(self.of, self.power)(value),)
 
     def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
-        done = _float_of if self.result_type == FLOAT64 else _DecimalOf(self.result_type)
-        return _each(sums, done, names[0], Field(result, self.result_type))
+        done = float_of if self.result_type == FLOAT64 else DecimalOf(self.result_type)
+        return each_value(sums, done, names[:1], Field(result, self.result_type))
 
     def combined(self, left: State, right: State) -> State:
         return self.whole((left, right))
 
     def whole(self, states: Iterable[State]) -> State:
         some = [s for (s,) in states if s is not None]
-        special = {s for s in some if s in _SPECIAL}
+        special = {s for s in some if s in SPECIAL}
         if special:
-            return (special.pop() if len(special) == 1 else _NAN,)
-        numbers = list(map(_unpacked, some))
+            return (special.pop() if len(special) == 1 else NOT_A_NUMBER,)
+        numbers = list(map(unpacked, some))
         least = min((exponent for _, exponent in numbers), default=0)
         total = sum(number << exponent - least for number, exponent in numbers)
-        return (_packed(total, least) if some else None,)
-
-
-_NAN, _PLUS, _MINUS = b"?", b"+", b"-"
-_SPECIAL: Final = {_NAN: math.nan, _PLUS: math.inf, _MINUS: -math.inf}
-"""What sums with such values come to. No number is packed into one byte."""
-
-
-def _packed(number: int, exponent: int) -> bytes:
-    """Return a whole number times a power of two as bytes, equal numbers as equal ones.
-
-    >>> _unpacked(_packed(12, -3)), _packed(0, 5)
-    ((3, -1), b'')
-    """
-    if not number:
-        return b""
-    zeros = (number & -number).bit_length() - 1
-    number >>= zeros
-    size = number.bit_length() // 8 + 1
-    return (exponent + zeros).to_bytes(2, signed=True) + number.to_bytes(size, signed=True)
-
-
-def _unpacked(packed: bytes) -> tuple[int, int]:
-    return int.from_bytes(packed[2:], signed=True), int.from_bytes(packed[:2], signed=True)
-
-
-def _packed_float(value: float | None) -> bytes | None:
-    if value is None:
-        return None
-    if not math.isfinite(value):
-        return _NAN if math.isnan(value) else _PLUS if value > 0 else _MINUS
-    number, unit = value.as_integer_ratio()
-    return _packed(number, 1 - unit.bit_length())
-
-
-@attrs.frozen
-class _PackedDecimal:
-    """Packs a decimal as how often it has the unit of its last place."""
-
-    scale: int
-
-    def __call__(self, value: decimal.Decimal | None) -> bytes | None:
-        return None if value is None else _packed(int(value.scaleb(self.scale, _EXACT)), 0)
-
-
-def _float_of(packed: bytes | None) -> float | None:
-    """Return the float next to a packed number."""
-    if packed is None or packed in _SPECIAL:
-        return None if packed is None else _SPECIAL[packed]
-    number, exponent = _unpacked(packed)
-    try:
-        return number / (1 << -exponent) if exponent < 0 else float(number << exponent)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf
-
-
-@attrs.frozen
-class _DecimalOf:
-    """Gives the decimal of a packed number; it has to fit its type."""
-
-    dtype: DType
-
-    def __call__(self, packed: bytes | None) -> decimal.Decimal | None:
-        if packed is None:
-            return None
-        number, exponent = _unpacked(packed)
-        units = number << exponent
-        if abs(units) >= 10**self.dtype.precision:
-            msg = f"the sum does not fit {self.dtype}"
-            raise OverflowError(msg)
-        return decimal.Decimal(units).scaleb(-self.dtype.scale, _EXACT)
-
-
-_EXACT: Final = decimal.Context(prec=80)
-
-
-# -- functions of one value -------------------------------------------------------------------------------------------
-
-
-@attrs.frozen
-class _Each(TableFunction):
-    """A function of one value, called for each."""
-
-    function: Callable[[Any], Any]
-    result: Field
-
-    @property
-    def name(self) -> str:
-        return getattr(self.function, "__name__", type(self.function).__name__).strip("_")
-
-    def schema(self, arguments: Schema) -> Schema:
-        del arguments
-        return Schema((self.result,))
-
-    def rows(self, *arguments: Any) -> Iterable[State]:
-        return [(self.function(*arguments),)]
-
-    def columns(self, *arguments: Any) -> tuple[Ints, Sequence[Column]]:
-        (given,) = arguments
-        column = given.to_arrow() if isinstance(given, ListColumn) else given
-        made = [self.function(v) for v in _python(column)]
-        return np.arange(len(made)), [pa.array(made, self.result.dtype.arrow)]
-
-
-def _each(rows: Collection, function: Callable[[Any], Any], argument: str, result: Field) -> Collection:
-    return apply_table(rows, _Each(function, result), [argument], keep=rows.schema.names)
+        return (packed(total, least) if some else None,)

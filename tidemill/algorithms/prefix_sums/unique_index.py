@@ -11,16 +11,18 @@ import tidemill.expressions.aggregate_functions as agg
 from tidemill.algorithms.prefix_sums.order_index import order_index
 from tidemill.collections.collection import Collection
 from tidemill.errors import SchemaError
-from tidemill.expressions.expr import col, lit
+from tidemill.expressions.expr import Expr, col, lit
 from tidemill.expressions.functions.numbers import shiftright
 from tidemill.expressions.ordering import hash_of_row
 from tidemill.expressions.sort_keys import asc
 
-__all__ = ["unique_index"]
+__all__ = ["TIE_BYTES", "index_with_ties", "unique_index"]
 
 _HASH, _NUMBER = "tie#", "number#"
 _HASH_BITS: Final = 64
 _NUMBER_BYTES: Final = 4
+TIE_BYTES: Final = _HASH_BITS // 8 + _NUMBER_BYTES
+"""How many bytes a unique index has behind those of the order."""
 
 
 def unique_index(
@@ -42,11 +44,19 @@ def unique_index(
     if not 0 <= hash_bits <= _HASH_BITS or not 0 <= collision_bits < 8 * _NUMBER_BYTES:
         msg = f"hash_bits={hash_bits}, collision_bits={collision_bits}: expected 0 to 64 and 0 to 31"
         raise SchemaError(msg)
-    order = [*(order_by if isinstance(order_by, (list, tuple)) else [order_by]), asc(_HASH), asc(_NUMBER)]
     hashed = shiftright(hash_of_row(rows.schema), _HASH_BITS - hash_bits) if hash_bits else lit(0).cast("int64")
-    with_tie = rows.with_columns(**{_HASH: hashed, _NUMBER: lit(0).cast("int32")})
-    numbered = order_index(with_tie, order_by=order, name=name).drop(_HASH, _NUMBER)
     parts = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    order = [*order_by] if isinstance(order_by, (list, tuple)) else [order_by]
+    return index_with_ties(rows, order, hashed, parts, name, collision_bits=collision_bits)
+
+
+def index_with_ties(
+    rows: Collection, order_by: Sequence[Any], tie: Expr, parts: Sequence[str], name: str, *, collision_bits: int
+) -> Collection:
+    """Return the rows with a unique index: the order, the int64 by which ties are broken, and a collision number."""
+    order = [*order_by, asc(_HASH), asc(_NUMBER)]
+    with_tie = rows.with_columns(**{_HASH: tie, _NUMBER: lit(0).cast("int32")})
+    numbered = order_index(with_tie, order_by=order, name=name).drop(_HASH, _NUMBER)
     key = [*parts, name]
     crowded = numbered.group_by(*key).agg(**{_NUMBER: agg.count()}).filter(col(_NUMBER) > 1).select(*key)
     together = numbered.join(crowded, on=key, nulls_equal=True)

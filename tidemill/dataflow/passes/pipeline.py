@@ -17,6 +17,8 @@ from tidemill.dataflow.passes.duplicates import remove_duplicates
 from tidemill.dataflow.passes.filters import push_filters
 from tidemill.dataflow.passes.fuse import fuse_linear
 from tidemill.dataflow.passes.lowering import has_composites, lower
+from tidemill.dataflow.passes.ranks import limit_ranks
+from tidemill.dataflow.passes.whole_partitions import group_whole_partitions
 from tidemill.errors import UnknownNameError, did_you_mean
 
 __all__ = ["KNOW_COMPOSITES", "PASSES", "Pass", "Passes", "optimised", "passes_named"]
@@ -30,13 +32,15 @@ Passes: TypeAlias = bool | Iterable[str]
 PASSES: Final[tuple[Pass, ...]] = (
     remove_duplicates,
     push_filters,
+    limit_ranks,
+    group_whole_partitions,
     prune_columns,
     fuse_linear,
     drop_consolidations,
     share_arrangements,
 )
 
-KNOW_COMPOSITES: Final = frozenset((remove_duplicates, push_filters))
+KNOW_COMPOSITES: Final = frozenset((remove_duplicates, push_filters, limit_ranks, group_whole_partitions))
 
 
 def passes_named(passes: Passes) -> tuple[Pass, ...]:

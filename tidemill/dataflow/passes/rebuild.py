@@ -32,15 +32,15 @@ class Copy:
         sources = self.inputs(node) if inputs is None else inputs
         return self.graph.put(attrs.evolve(node, id=len(self.graph.nodes), inputs=sources, **changes))
 
-    def add(self, kind: type[N], like: Node, source: Node, **fields: Any) -> N:
-        """Add a node of another kind after ``source``, with the name and the user's line of ``like``."""
+    def add(self, kind: type[N], like: Node, source: Node, *others: Node, **fields: Any) -> N:
+        """Add a node of another kind after ``source`` and others, with the name and the user's line of ``like``."""
         return self.graph.put(
             kind(
                 id=len(self.graph.nodes),
                 name=like.name,
                 scope=source.scope,
                 site=like.site,
-                inputs=(source,),
+                inputs=(source, *others),
                 **fields,
             )
         )

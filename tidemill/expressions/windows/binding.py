@@ -27,7 +27,7 @@ from tidemill.expressions.windows.bound import (
     Windows,
     value_fields,
 )
-from tidemill.expressions.windows.calls import WindowCall
+from tidemill.expressions.windows.calls import Strategy, WindowCall
 from tidemill.expressions.windows.frames import Frame, offset_for
 from tidemill.expressions.windows.functions import RANKINGS, WindowFunction
 
@@ -43,16 +43,18 @@ class BoundWindows:
     keys: int
     """How many of the columns, which come first, are the partitioning."""
     windows: Windows
+    strategy: Strategy = "auto"
 
     def describe(self) -> str:
         """Return the calls with their columns' names, and over what they are."""
         partition = ", ".join(to_sql(bound) for _, bound in self.columns[: self.keys])
         shown = [to_sql(bound) for _, bound in self.columns]
-        return self.windows.describe(shown) + (f" of each {partition}" if partition else "")
+        how = {"auto": "recompute (auto)"}.get(self.strategy, f"{self.strategy} (as asked)")
+        return self.windows.describe(shown) + (f" of each {partition}" if partition else "") + f", {how}"
 
 
 def bind_windows(calls: Iterable[tuple[str, WindowCall]], schema: Schema) -> list[BoundWindows]:
-    """Return calls, given with the names of their columns, bound: those of one partitioning and order together.
+    """Return calls, given with their columns' names, bound: those of one partitioning, order and strategy together.
 
     Each is bound to the rows with the values of those before it. What breaks ties is the hash of the rows without them.
     """
@@ -60,11 +62,12 @@ def bind_windows(calls: Iterable[tuple[str, WindowCall]], schema: Schema) -> lis
     for name, call in calls:
         partition = tuple(bind(as_expr(e, schema), schema) for e in call.window.partition)
         order = bind_order(call.window.order, schema) if call.window.order else ()
-        groups.setdefault((partition, order), []).append((name, call))
+        groups.setdefault((partition, order, call.strategy), []).append((name, call))
     found: list[BoundWindows] = []
-    for (partition, order), some in groups.items():
+    for (partition, order, strategy), some in groups.items():
         widened = Schema((*schema, *(f for before in found for f in value_fields(before.windows))))
-        found.append(_Binder(widened, partition, order, hash_of_row(schema)).bound(some))
+        bound = _Binder(widened, partition, order, hash_of_row(schema)).bound(some)
+        found.append(attrs.evolve(bound, strategy=strategy))
     return found
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from typing import Literal, TypeAlias, cast, get_args
 
 import attrs
 
-from tidemill.errors import SchemaError
+from tidemill.errors import SchemaError, did_you_mean
 from tidemill.expressions.expr import Expr
 from tidemill.expressions.windows.specification import Window
 
-__all__ = ["WindowCall", "calls_in", "window_call"]
+__all__ = ["Strategy", "WindowCall", "calls_in", "window_call"]
+
+Strategy: TypeAlias = Literal["auto", "recompute", "prefix_sum"]
+"""How window calls are computed: see ``.over``."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -23,6 +27,7 @@ class WindowCall(Expr):
     window: Window
     distinct: bool = False
     """Whether an aggregate takes each value once."""
+    strategy: Strategy = "auto"
 
     @property
     def parts(self) -> tuple[Expr, ...]:
@@ -30,7 +35,7 @@ class WindowCall(Expr):
 
     @property
     def label(self) -> Hashable:
-        return self.function.label, self.window.label, self.distinct
+        return self.function.label, self.window.label, self.distinct, self.strategy
 
     def __repr__(self) -> str:
         function = repr(self.function)
@@ -39,7 +44,7 @@ class WindowCall(Expr):
         return f"{function} OVER ({self.window.text})"
 
 
-def window_call(function: Expr, name: str, window: Window, *, distinct: bool = False) -> WindowCall:
+def window_call(function: Expr, name: str, window: Window, strategy: str, *, distinct: bool = False) -> WindowCall:
     """Return the call of a function over a window; ``SchemaError`` for what no rows can make right."""
     if not isinstance(window, Window):
         msg = f"{name}: over({window!r}): expected a window, as in over(tm.Window.partition_by('k'))"
@@ -51,7 +56,10 @@ def window_call(function: Expr, name: str, window: Window, *, distinct: bool = F
         )
         raise SchemaError(msg)
     window.frame  # noqa: B018 - an error where it needs another ORDER BY
-    return WindowCall(function, name, window, distinct)
+    if strategy not in get_args(Strategy):
+        msg = f"{name}: over(strategy={strategy!r}): {did_you_mean(str(strategy), get_args(Strategy))}"
+        raise SchemaError(msg)
+    return WindowCall(function, name, window, distinct, cast("Strategy", strategy))
 
 
 def calls_in(expression: Expr) -> list[WindowCall]:

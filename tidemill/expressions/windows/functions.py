@@ -45,10 +45,16 @@ class WindowFunction(Expr):
         given = tuple("" if isinstance(a, Expr) else (type(a).__name__, repr(a)) for a in self.arguments)
         return self.function, given, self.ignore_nulls
 
-    def over(self, window: Window) -> WindowCall:
-        """Return the call of this function over a window, an expression for ``select`` and ``with_columns``."""
+    def over(self, window: Window, *, strategy: str = "auto") -> WindowCall:
+        """Return the call of this function over a window, an expression for ``select`` and ``with_columns``.
+
+        ``strategy`` says how it is kept up to date: ``"recompute"`` computes the partitions that a change touches anew,
+        which is best up to some thousand rows in each; ``"prefix_sum"`` works with sums over blocks of the order, where
+        a change costs the values that it changes and the logarithm of the partition, and no partition has to fit in
+        one task. ``"auto"`` takes "recompute"; the values are the same.
+        """
         self._check()
-        return window_call(self, self.function, window)
+        return window_call(self, self.function, window, strategy)
 
     def filter(self, condition: Any) -> NoReturn:
         """Refuse a FILTER, which only aggregates have."""

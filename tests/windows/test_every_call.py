@@ -1,0 +1,60 @@
+"""Every function over every kind of frame and exclusion: both renderings, and the reference engine."""
+
+import itertools
+
+import pytest
+
+import tidemill as tm
+from tidemill.testing import all_at_once, check_equivalent
+
+SCHEMA = {"k": "int64", "t": "int64", "x": "int64", "b": "bool"}
+BY_T = tm.Window.partition_by("k").order_by("t")
+FRAMES = {
+    "none": BY_T,
+    "no order": tm.Window.partition_by("k"),
+    "rows to here": BY_T.rows_between(tm.UNBOUNDED, 0),
+    "rows around": BY_T.rows_between(-2, 1),
+    "rows before": BY_T.rows_between(-3, -2),
+    "rows from here": BY_T.rows_between(0, tm.UNBOUNDED),
+    "rows turned round": BY_T.rows_between(1, -1),
+    "groups around": BY_T.groups_between(-1, 1),
+    "groups after": BY_T.groups_between(1, tm.UNBOUNDED),
+    "range around": BY_T.range_between(-1, 2),
+    "range before": BY_T.range_between(tm.UNBOUNDED, -1),
+    "whole": BY_T.rows_between(tm.UNBOUNDED, tm.UNBOUNDED),
+}
+EXCLUSIONS = ("no others", "current row", "group", "ties")
+PLACES = {
+    "row_number": tm.row_number(), "rank": tm.rank(), "dense_rank": tm.dense_rank(), "percent_rank": tm.percent_rank(),
+    "cume_dist": tm.cume_dist(), "ntile": tm.ntile(2), "lag": tm.lag("x"), "lead": tm.lead("x", 2, 0),
+    "lag_known": tm.lag("x", "k", ignore_nulls=True), "lead_known": tm.lead("x", ignore_nulls=True),
+}  # fmt: skip
+FRAMED = {
+    "first": tm.first_value("x"), "last": tm.last_value("x", ignore_nulls=True), "nth": tm.nth_value("x", 2),
+    "count": tm.count(), "known": tm.count("x"), "sum": tm.sum("x").filter("b"), "avg": tm.avg("x"), "min": tm.min("x"),
+    "max": tm.max("x"), "bool_and": tm.bool_and("b"), "bool_or": tm.bool_or("b"), "variance": tm.variance("x"),
+    "stddev": tm.stddev("x"), "list": tm.list("x"), "kinds": tm.count_distinct("x"),
+}  # fmt: skip
+ROWS = [(1, 1, 5, True), (1, 2, 7, False), (1, 2, None, None), (1, 4, 1, True), (1, None, 2, True), (2, 1, 5, False)]
+UPDATES = [(row, time, 1 + (row[1] == 2)) for time, row in zip(itertools.cycle([0, 1]), ROWS)] + [(ROWS[0], 2, -1)]
+
+
+def compare(calls):
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", SCHEMA).with_columns(**calls))
+    check_equivalent(flow, {"x": UPDATES}, batchings=[all_at_once])
+
+
+@pytest.mark.parametrize("strategy", ["recompute", "prefix_sum"])
+@pytest.mark.parametrize("exclusion", EXCLUSIONS)
+@pytest.mark.parametrize("frame", FRAMES)
+def test_over_frames(frame, exclusion, strategy):
+    window = FRAMES[frame].exclude(exclusion)
+    calls = {name: call.over(window, strategy=strategy) for name, call in FRAMED.items()}
+    compare({**calls, "total": tm.sum("x").over(window, distinct=True, strategy=strategy)})
+
+
+@pytest.mark.parametrize("strategy", ["recompute", "prefix_sum"])
+@pytest.mark.parametrize("window", [BY_T, tm.Window.partition_by("k"), tm.Window.order_by(tm.desc("t"))], ids=str)
+def test_places(window, strategy):
+    compare({name: call.over(window, strategy=strategy) for name, call in PLACES.items()})

@@ -1,0 +1,99 @@
+"""Window calls rendered as sums over an order: the same values as by recomputing, at every time, whatever the call."""
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_windows import SMALL, TXY, W, calls, changing_rows, schemas, several, windows
+from running import examples, new_flow
+
+import tidemill as tm
+from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
+
+
+@examples(60)
+@given(st.data())
+def test_any_calls(data):
+    schema = data.draw(schemas())
+    window, order_type = data.draw(windows(schema))
+    some = data.draw(st.lists(calls(schema, window, order_type), min_size=1, max_size=2))
+    flow = tm.Dataflow("windows")
+    columns = {f"c{i}": attrs.evolve(call, strategy="prefix_sum") for i, call in enumerate(some)}
+    flow.output("y", flow.input("x", schema).with_columns(**columns))
+    check_equivalent(flow, {"x": data.draw(changing_rows(schema))}, batchings=[all_at_once, shuffled(1)])
+
+
+@pytest.mark.parametrize("coordinates", [1, 2, 3])
+def test_several_windows(coordinates):
+    flow = new_flow(coordinates)
+    flow.output("y", several(flow.input("x", TXY), "prefix_sum"))
+
+    @examples(3, least=2)
+    @given(updates(TXY, coordinates, max_size=6, non_negative=True, values=SMALL))
+    def check(found):
+        check_equivalent(flow, {"x": found}, batchings=[shuffled(1)], passes=coordinates == 1)
+
+    check()
+
+
+@pytest.mark.parametrize("coordinates", [1, 2])
+def test_in_a_loop(coordinates):
+    flow = new_flow(coordinates)
+    x = flow.input("x", TXY)
+
+    def body(c):
+        place = tm.row_number().over(W, strategy="prefix_sum")
+        running = tm.sum("x").over(W.rows_between(-1, 0), strategy="prefix_sum")
+        return c.select("k", t=place, x=running).filter("x < 40").concat(x).distinct()
+
+    flow.output("y", x.distinct().iterate(body, return_at=4))
+
+    @examples(4)
+    @given(updates(TXY, coordinates, max_size=5, latest=2, non_negative=True, values=SMALL))
+    def check(found):
+        check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)], passes=True)
+
+    check()
+
+
+def test_copies_of_a_row_are_rows():
+    flow = tm.Dataflow()
+    x = flow.input("x", {"t": "int64"})
+    last = tm.sum("t").over(tm.Window.order_by("t").rows_between(-1, 0), strategy="prefix_sum")
+    flow.output("y", x.with_columns(last=last))
+    with flow.start() as run:
+        run.update("x", [((1,), 0, 3), ((2,), 0, 1), ((1,), 1, -2)])
+        run.advance()
+        assert list(run.snapshot("y")) == [(1, 1), (1, 2), (1, 2), (2, 3)]
+        run.advance()
+        assert list(run.snapshot("y")) == [(1, 1), (2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (tm.ntile("k"), "0: expected a number of at least 1"),
+        (tm.nth_value("x", "k"), "0: expected a number of at least 1"),
+        (tm.sum("x"), "overflow"),
+    ],
+)
+def test_a_value_that_no_row_may_have_is_an_error(call, says):
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", TXY).with_columns(n=call.over(W, strategy="prefix_sum")))
+    with flow.start() as run, pytest.raises(tm.errors.TidemillError, match=says) as raised:
+        run.insert("x", [(0, 2, 5), (1, 1, 2**63 - 1), (1, 2, 2**63 - 1)])
+        run.advance()
+    assert "'windowed'" in str(raised.value)
+
+
+def test_explain_says_which_rendering_and_why():
+    flow = tm.Dataflow()
+    x = flow.input("x", TXY)
+    calls_of = {how: tm.lag("x").over(W, strategy=how) for how in ("auto", "recompute", "prefix_sum")}
+    flow.output("y", x.with_columns(**calls_of))
+    text = flow.explain()
+    assert "recompute (auto)" in text
+    assert "recompute (as asked)" in text
+    assert "prefix_sum (as asked)" in text
+    with pytest.raises(tm.errors.SchemaError, match=r"lag: over\(strategy='prefix'\): did you mean 'prefix_sum'"):
+        tm.lag("x").over(W, strategy="prefix")

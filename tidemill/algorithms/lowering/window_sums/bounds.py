@@ -1,0 +1,102 @@
+"""Frames as intervals: for rows, by copy, or for peer groups, the places between which their frames lie.
+
+A bound has a place, the number of the copy there that it is before, or `BEYOND` all of them, and the path of the block
+that the place is in. A place that is NULL is no bound.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidemill.algorithms.lowering.window_sums.orders import COPY, GROUPS, ROWS, Orders
+from tidemill.algorithms.lowering.window_sums.ranges import AFTER, PLACE, RangeBound
+from tidemill.algorithms.prefix_sums.interval_sum import (
+    BEYOND,
+    HIGH,
+    HIGH_COPY,
+    HIGH_PATH,
+    LOW,
+    LOW_COPY,
+    LOW_PATH,
+)
+from tidemill.algorithms.prefix_sums.offset_search import FOUND, FOUND_COPY, search_from_rows
+from tidemill.algorithms.prefix_sums.order_index import PlaceBytes
+from tidemill.algorithms.prefix_sums.routing import PATH, route_down
+from tidemill.collections.collection import Collection
+from tidemill.collections.table_functions import apply_table
+from tidemill.expressions.expr import Expr, col, lit
+from tidemill.expressions.functions.choice import when
+from tidemill.expressions.windows.frames import Frame, Offset
+
+__all__ = ["frame_intervals", "whole_numbers"]
+
+_PLACE_COPY: Final = "bound copy#"
+_FARTHEST: Final = 1 << 40
+"""More rows than a partition has: offsets beyond it are the same as this one."""
+
+
+def frame_intervals(orders: Orders, frame: Frame) -> Collection:
+    """Return the bounds of all frames, but of those that are empty for their bounds being beyond the partition.
+
+    Those of ROWS frames are in the order of rows, with a row for each copy; others in that of peer groups.
+    """
+    by_row = frame.mode == "rows"
+    key = orders.key(by_row=by_row)
+    low = None if frame.start is None else _bound(orders, frame, frame.start, end=False)
+    high = None if frame.end is None else _bound(orders, frame, frame.end, end=True)
+    if low is None and high is None:
+        low = _bound(orders, frame, 0, end=False).with_columns(**{PLACE: lit(None).cast("binary")})
+    if low is not None:
+        low = low.rename({PLACE: LOW, _PLACE_COPY: LOW_COPY, PATH: LOW_PATH})
+    if high is not None:
+        high = high.rename({PLACE: HIGH, _PLACE_COPY: HIGH_COPY, PATH: HIGH_PATH})
+    if low is not None and high is not None:
+        return low.join(high, on=key, nulls_equal=True)
+    if low is not None:
+        return low.with_columns(
+            **{HIGH: lit(None).cast("binary"), HIGH_COPY: _whole(0), HIGH_PATH: col(LOW_PATH)},
+        )
+    assert high is not None
+    return high.with_columns(**{LOW: lit(None).cast("binary"), LOW_COPY: _whole(0), LOW_PATH: col(HIGH_PATH)})
+
+
+def whole_numbers(offset: int) -> int:
+    """Return a number of rows, or the farthest there may be in its place."""
+    return max(-_FARTHEST, min(offset, _FARTHEST))
+
+
+def _bound(orders: Orders, frame: Frame, offset: Offset, *, end: bool) -> Collection:
+    """Return the key, the place, the copy and the path of a bound, for all that have one."""
+    if frame.mode == "range" and offset != 0:
+        return _range_bound(orders, offset, end=end)
+    assert isinstance(offset, int)
+    offset = whole_numbers(offset)
+    if frame.mode == "rows":
+        found = search_from_rows(orders.order(ROWS, by_row=True), offset + end, ROWS, COPY)
+        return _reached(orders, found, offset + end, col(FOUND_COPY), end=end, by_row=True)
+    found = search_from_rows(orders.order(GROUPS, by_row=False), offset, GROUPS, None)
+    return _reached(orders, found, offset, _whole(BEYOND if end else 0), end=end, by_row=False)
+
+
+def _reached(orders: Orders, found: Collection, offset: int, copy: Expr, *, end: bool, by_row: bool) -> Collection:
+    """Return what searches found; where they ended before the first place or behind the last, no bound or no frame."""
+    empty = offset < 0 if end else offset > 0
+    some = found.filter(col(FOUND).is_not_null()) if empty else found
+    key = orders.key(by_row=by_row)
+    return some.select(*key, PATH, **{PLACE: col(FOUND), _PLACE_COPY: copy})
+
+
+def _range_bound(orders: Orders, offset: Offset, *, end: bool) -> Collection:
+    blocks, key = orders.order(GROUPS, by_row=False).blocks, orders.key(by_row=False)
+    (by,) = orders.windows.order
+    field = orders.rows.schema.fields[by.column]
+    place = PlaceBytes(field.dtype, field.nullable, by.descending, by.nulls_first)
+    values = orders.with_peers.select(*key, **{"value#": field.name}).distinct()
+    found = apply_table(values, RangeBound(place, field.dtype, offset, end), ["value#"], keep=key)
+    located = route_down(found, blocks.ways, blocks.parts, PLACE, blocks.shape)
+    copy = when(col(AFTER), _whole(BEYOND)).otherwise(_whole(0))
+    return located.select(*key, PLACE, PATH, **{_PLACE_COPY: copy})
+
+
+def _whole(number: int) -> Expr:
+    return lit(number).cast("int64")

@@ -1,0 +1,159 @@
+"""Window calls rendered as sums over an order, put together beside the rows that they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from tidemill.algorithms.lowering.window_sums.bounds import frame_intervals
+from tidemill.algorithms.lowering.window_sums.exclusions import in_order_of_rows, located, sums_without
+from tidemill.algorithms.lowering.window_sums.orders import COPY, PEERS, Orders
+from tidemill.algorithms.lowering.window_sums.places import (
+    ask_offset,
+    finished_ranking,
+    partition_sums,
+    ranking_sums,
+    value_at_offset,
+)
+from tidemill.algorithms.lowering.window_sums.summaries import FramedCall, Summary, summary
+from tidemill.algorithms.prefix_sums.interval_sum import HIGH, HIGH_COPY, LOW, LOW_COPY, sums_between
+from tidemill.algorithms.prefix_sums.order_sums import OrderSums
+from tidemill.algorithms.prefix_sums.prefix_sum import sums_before_rows
+from tidemill.collections.collection import Collection, JoinKind
+from tidemill.expressions.schema import Field
+from tidemill.expressions.windows.binding import BoundWindows
+from tidemill.expressions.windows.bound import AggregateCall, OffsetCall, RankingCall, ValueCall, value_fields
+from tidemill.expressions.windows.bound import BoundWindowCall as Call
+from tidemill.expressions.windows.frames import Frame
+
+__all__ = ["by_prefix_sums"]
+
+
+def by_prefix_sums(bound: BoundWindows, wide: Collection) -> Collection:
+    """Return the rows, which have the columns that calls are computed from, with the calls' values behind them.
+
+    Values are in columns named ``call`` and the call's name.
+    """
+    rendering = _Rendering(Orders(wide, bound.windows, bound.keys), bound)
+    return rendering.rows().select(*wide.schema.names, *rendering.fields)
+
+
+@attrs.frozen
+class _Framed:
+    """Calls over one frame, summed up in one order."""
+
+    frame: Frame
+    by_row: bool
+    """Whether the sums are in the order of rows, for peers have an order that matters, or sums of their own."""
+    calls: tuple[str, ...]
+
+    @property
+    def each_row(self) -> bool:
+        """Whether peers may have different frames."""
+        return not self.frame.whole and (self.frame.mode == "rows" or self.frame.exclusion != "no others")
+
+    @property
+    def never_empty(self) -> bool:
+        """Whether each row's frame has the row itself in it."""
+        start, end = (b if isinstance(b, int) else None for b in (self.frame.start, self.frame.end))
+        bounded = (self.frame.start is None or start == 0, self.frame.end is None or end == 0)
+        return all(bounded) and self.frame.exclusion == "no others"
+
+
+class _Rendering:
+    """The rows of a window, to which the values of calls are added one frame after another."""
+
+    def __init__(self, orders: Orders, bound: BoundWindows) -> None:
+        self._orders = orders
+        fields = value_fields(bound.windows)
+        self.fields = {f"call {f.name}": attrs.evolve(f, name=f"call {f.name}") for f in fields}
+        self._calls: dict[str, Call] = dict(zip(self.fields, bound.windows.calls, strict=True))
+        self._summaries: dict[str, Summary] = {}
+        self._ask()
+
+    def _ask(self) -> None:
+        """Ask for the sums of all calls."""
+        orders = self._orders
+        for name, call in self._calls.items():
+            if isinstance(call, OffsetCall):
+                ask_offset(orders, call, name)
+            elif not isinstance(call, RankingCall):
+                found = self._summaries[name] = summary(call, orders.names, ordered=bool(orders.windows.order))
+                orders.ask(name, found.combination, by_row=self._in_order_of_rows(call, found))
+
+    @staticmethod
+    def _in_order_of_rows(call: FramedCall, found: Summary) -> bool:
+        frame = call.frame
+        return found.by_row or (not frame.whole and (frame.mode == "rows" or frame.exclusion != "no others"))
+
+    def rows(self) -> Collection:
+        """Return the rows with the calls' values."""
+        by_copy = any(self._by_copy(call) for call in self._calls.values())
+        rows = self._orders.copies if by_copy else self._orders.with_peers
+        for name, call in self._calls.items():
+            if isinstance(call, RankingCall):
+                key = self._orders.key(by_row=call.by_row)
+                counted = rows.join(ranking_sums(self._orders, call), on=key, nulls_equal=True)
+                rows = finished_ranking(counted, call, name, self._orders.names)
+            elif isinstance(call, OffsetCall):
+                values = value_at_offset(self._orders, call, name, self._orders.copies)
+                rows = rows.join(values, on=self._orders.key(by_row=True), nulls_equal=True)
+        for framed in self._frames():
+            rows = self._with_sums(rows, framed)
+        return rows
+
+    def _by_copy(self, call: Call) -> bool:
+        """Return whether copies of a row may have different values."""
+        if isinstance(call, (RankingCall, OffsetCall)):
+            return call.by_row
+        assert isinstance(call, (AggregateCall, ValueCall))
+        return _Framed(call.frame, by_row=True, calls=()).each_row
+
+    def _frames(self) -> Iterable[_Framed]:
+        """Return the calls that have a frame, those together that share one and the order."""
+        found: dict[tuple[Frame, bool], list[str]] = {}
+        for name, one in self._summaries.items():
+            call = self._calls[name]
+            assert isinstance(call, (AggregateCall, ValueCall))
+            found.setdefault((call.frame, self._in_order_of_rows(call, one)), []).append(name)
+        return [_Framed(frame, by_row, tuple(names)) for (frame, by_row), names in found.items()]
+
+    def _with_sums(self, rows: Collection, framed: _Framed) -> Collection:
+        """Return rows with the values of some calls."""
+        order = self._orders.order(*framed.calls, by_row=framed.by_row)
+        sums, key = self._sums(order, framed)
+        how: JoinKind = "inner" if framed.never_empty else "left"
+        rows = rows.join(sums.select(*key, *order.states.flat), on=key, how=how, nulls_equal=True)
+        rows = order.finished(rows, [n for n in rows.schema.names if n not in order.states.flat])
+        for name in framed.calls:
+            field = self.fields[name]
+            rows = self._summaries[name].finished(rows, name, Field(name, field.dtype, field.nullable))
+        return rows
+
+    def _sums(self, order: OrderSums, framed: _Framed) -> tuple[Collection, list[str]]:
+        """Return the states of sums over a frame, and the columns that say for which rows."""
+        orders, frame = self._orders, framed.frame
+        if frame.whole:
+            return partition_sums(order), [*orders.parts]
+        key = orders.key(by_row=framed.each_row)
+        if frame.exclusion != "no others":
+            return sums_without(orders, order, self._by_row(frame), frame.exclusion), key
+        if frame.start is None and frame.end == 0 and framed.by_row == framed.each_row:
+            copies = COPY if framed.by_row else None
+            return sums_before_rows(order, copies, inclusive=True), key
+        intervals = frame_intervals(orders, frame)
+        if framed.by_row and not framed.each_row:
+            intervals = located(order, in_order_of_rows(intervals))
+        return sums_between(order, intervals, key), key
+
+    def _by_row(self, frame: Frame) -> Collection:
+        """Return the bounds of a frame for rows by copy, in the order of rows, each with the place of its peers."""
+        orders = self._orders
+        key, bounds = orders.key(by_row=True), (LOW, LOW_COPY, HIGH, HIGH_COPY)
+        copies = orders.copies.select(*key, PEERS)
+        intervals = frame_intervals(orders, frame)
+        if frame.mode == "rows":
+            return copies.join(intervals.select(*key, *bounds), on=key, nulls_equal=True)
+        peers = orders.key(by_row=False)
+        return copies.join(in_order_of_rows(intervals).select(*peers, *bounds), on=peers, nulls_equal=True)

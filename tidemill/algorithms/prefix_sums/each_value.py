@@ -1,0 +1,56 @@
+"""Functions of a few values, called once for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from tidemill.collections.table_functions import apply_table
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.table_functions import Column, Ints, ListColumn, TableFunction
+
+if TYPE_CHECKING:
+    from tidemill.collections.collection import Collection
+
+__all__ = ["each_value", "python_values"]
+
+
+def each_value(rows: Collection, function: Callable[..., Any], arguments: Sequence[str], result: Field) -> Collection:
+    """Return the rows with what a pure function makes of these columns in a further one."""
+    return apply_table(rows, _Each(function, result), arguments, keep=rows.schema.names)
+
+
+def python_values(column: Column) -> list[Any]:
+    """Return values as rows have them, lists as tuples."""
+    arrow = column.to_arrow() if isinstance(column, ListColumn) else column
+    values: list[Any] = arrow.to_pylist()
+    return [_tuples(v) for v in values] if pa.types.is_list(arrow.type) else values
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+@attrs.frozen
+class _Each(TableFunction):
+    function: Callable[..., Any]
+    result: Field
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__).strip("_")
+
+    def schema(self, arguments: Schema) -> Schema:
+        del arguments
+        return Schema((self.result,))
+
+    def rows(self, *arguments: Any) -> Iterable[tuple[Any, ...]]:
+        return [(self.function(*arguments),)]
+
+    def columns(self, *arguments: Any) -> tuple[Ints, Sequence[Column]]:
+        made = list(map(self.function, *map(python_values, arguments)))
+        return np.arange(len(made)), [pa.array(made, self.result.dtype.arrow)]

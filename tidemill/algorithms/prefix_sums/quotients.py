@@ -1,0 +1,188 @@
+"""Combiners made of others: means and variances, worked out of sums at the end, and any of different values alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from tidemill.algorithms.prefix_sums.columns import sort_key
+from tidemill.algorithms.prefix_sums.combiners import Combiner, Count, State, States, WholeSum
+from tidemill.algorithms.prefix_sums.each_value import each_value
+from tidemill.algorithms.prefix_sums.packing import SPECIAL, exact, float_of
+from tidemill.algorithms.prefix_sums.python_combiners import ExactSum, InPython
+from tidemill.boundary.rows import NAN, canonical_float
+from tidemill.expressions.schema import Field
+from tidemill.expressions.table_functions import Column, Ints
+from tidemill.expressions.types import FLOAT64, DType, list_type
+
+if TYPE_CHECKING:
+    from tidemill.collections.collection import Collection
+
+__all__ = ["DistinctValues", "Quotient"]
+
+
+# -- worked out of several sums ---------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Quotient(Combiner):
+    """Several sums over the same values, and what is worked out of them at the end."""
+
+    sums: tuple[Combiner, ...]
+    result: Callable[..., Any]
+    """What the columns of the sums' states come to, none of them being NULL."""
+    result_type: DType
+    types: tuple[DType, ...] = attrs.field(init=False)
+
+    @types.default
+    def _types(self) -> tuple[DType, ...]:
+        return tuple(t for s in self.sums for t in s.types)
+
+    @classmethod
+    def avg(cls, of: DType, result: DType) -> Quotient:
+        """Return the mean: of whole numbers and decimals rounded once, of floats the rounded sum's quotient."""
+        total = WholeSum() if of.is_integer else ExactSum(of, result)
+        return cls((total, Count()), _Mean(of, result), result)
+
+    @classmethod
+    def spread(cls, of: DType, *, root: bool) -> Quotient:
+        """Return the sample variance, rounded once, or its root."""
+        sums = (ExactSum(of, FLOAT64), ExactSum(of, FLOAT64, power=2), Count())
+        return cls(sums, _Spread(of, root), FLOAT64)
+
+    def state(self, value: Any) -> State:
+        return tuple(v for s in self.sums for v in s.state(value))
+
+    def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
+        for one, columns in self._split(names):
+            values = one.lifted(values, argument, columns)
+        return values
+
+    def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
+        return each_value(sums, _UnlessNull(self.result), names, Field(result, self.result_type))
+
+    def combined(self, left: State, right: State) -> State:
+        pairs = zip(self._split(left), self._split(right), strict=True)
+        return tuple(v for (one, a), (_, b) in pairs for v in one.combined(tuple(a), tuple(b)))
+
+    def fold(self, states: States, starts: Ints, ends: Ints) -> Sequence[Column]:
+        return [c for one, own in self._split(states) for c in one.fold(own, starts, ends)]
+
+    def scan(self, states: States, offsets: Ints, before: States) -> Sequence[Column]:
+        pairs = zip(self._split(states), self._split(before), strict=True)
+        return [c for (one, own), (_, earlier) in pairs for c in one.scan(own, offsets, earlier)]
+
+    def _split(self, columns: Sequence[Any]) -> Iterable[tuple[Combiner, Sequence[Any]]]:
+        at = 0
+        for one in self.sums:
+            yield one, columns[at : at + len(one.types)]
+            at += len(one.types)
+
+
+@attrs.frozen
+class _UnlessNull:
+    """A function of states that are all there; NULL where they are not."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, *states: Any) -> Any:
+        return None if states[0] is None else self.function(*states)
+
+
+@attrs.frozen
+class _Mean:
+    """The mean, from a sum and a count."""
+
+    of: DType
+    result: DType
+
+    def __call__(self, *states: Any) -> Any:
+        *total, count = states
+        if self.of.is_integer:
+            high, low = total
+            return canonical_float(((high << 32) + low) / count)
+        if self.of.is_decimal:
+            return _decimal(exact(total[0], self.of) / count, self.result)
+        rounded = float_of(total[0])
+        assert rounded is not None, "there is a sum"
+        return canonical_float(rounded / count)
+
+
+def _decimal(value: Fraction, to: DType) -> Decimal:
+    """Return a fraction as a decimal of a type, halves rounded away from zero."""
+    units = math.floor(abs(value) * 10**to.scale + Fraction(1, 2))
+    if units >= 10**to.precision:
+        msg = f"the mean does not fit {to}"
+        raise OverflowError(msg)
+    return Decimal(units if value >= 0 else -units).scaleb(-to.scale, _EXACT)
+
+
+_EXACT: Final = Context(prec=80)
+
+
+@attrs.frozen
+class _Spread:
+    """The sample variance or its root, from a sum, the sum of squares and a count."""
+
+    of: DType
+    root: bool
+
+    def __call__(self, total: bytes, squares: bytes, count: int) -> float | None:
+        if count == 1:
+            return None
+        if total in SPECIAL or squares in SPECIAL:
+            return NAN
+        both = exact(squares, self.of, 2) * count - exact(total, self.of) ** 2
+        try:
+            variance = float(both / (count * (count - 1)))
+        except OverflowError:
+            variance = math.inf
+        return math.sqrt(variance) if self.root else variance
+
+
+# -- of different values ----------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class DistinctValues(InPython):
+    """The different values that are not NULL, sorted, and in the end what another combiner makes of them."""
+
+    made: Combiner
+    of: DType
+    types: tuple[DType, ...] = attrs.field(init=False)
+
+    @types.default
+    def _types(self) -> tuple[DType, ...]:
+        return (list_type(self.of),)
+
+    def state(self, value: Any) -> State:
+        return (None,) if value is None else ((value,),)
+
+    def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
+        columns = [f"{result}.{i}##" for i in range(len(self.made.types))]
+        for i, (name, dtype) in enumerate(zip(columns, self.made.types, strict=True)):
+            sums = each_value(sums, _StateOf(self.made, i), names[:1], Field(name, dtype))
+        return self.made.finished(sums, columns, result)
+
+    def combined(self, left: State, right: State) -> State:
+        return self.whole((left, right))
+
+    def whole(self, states: Iterable[State]) -> State:
+        found = {sort_key(v): v for (values,) in states if values is not None for v in values}
+        return (tuple(found[key] for key in sorted(found)) or None,)
+
+
+@attrs.frozen
+class _StateOf:
+    """One column of the state of a list of values."""
+
+    combiner: Combiner
+    column: int
+
+    def __call__(self, values: tuple[Any, ...] | None) -> Any:
+        return self.combiner.whole(map(self.combiner.state, values or ()))[self.column]

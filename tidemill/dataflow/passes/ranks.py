@@ -1,0 +1,187 @@
+"""Limiting ranks: of a partition from which only the first rows are wanted, only those are numbered."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from tidemill.dataflow.composites import SemiJoin, TopK, Windowed
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.nodes import Filter, Map, Node, Threshold
+from tidemill.dataflow.passes.rebuild import Copy, rebuild
+from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
+from tidemill.expressions.ordering import OrderColumn, OrderKey
+from tidemill.expressions.rewriting import column, conditions, substituted
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, OffsetCall, RankingCall, ValueCall
+
+__all__ = ["limit_ranks"]
+
+
+def limit_ranks(graph: Graph) -> Graph:
+    """Return the graph with windows over the first rows of partitions alone, where a filter wants no others.
+
+    ``row_number() <= k`` and what comes to the same (``2 > row_number() - 1``) takes a top-k before the window,
+    ``rank()`` and ``dense_rank()`` the peers of one. Only where all calls of the window look at no rows after the
+    current one, or its peers, and where nobody else reads them.
+    """
+
+    def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
+        if isinstance(node, Filter):
+            below = _limited(copy, inputs[0], node.predicate)
+            if below is not None:
+                return copy.put(node, inputs=(below,))
+        return copy.put(node, inputs=inputs)
+
+    return rebuild(graph, rewrite)
+
+
+def _limited(copy: Copy, source: Node, predicate: Bound) -> Node | None:
+    """Return the source with a limit to its windows; None where there is none."""
+    if copy.readers(source) > 1:
+        return None
+    if isinstance(source, Map):
+        columns = source.columns
+        below = _limited(copy, source.inputs[0], substituted(predicate, lambda c: columns[c.index]))
+        return None if below is None else copy.put(source, inputs=(below,))
+    if not isinstance(source, Windowed) or isinstance(source.inputs[0], (TopK, SemiJoin)):
+        return None
+    for condition in conditions(predicate):
+        found = _at_most(condition)
+        ranking = None if found is None else _ranking(source, found[0])
+        if found is not None and ranking is not None and _looks_back(source, ranking):
+            first = _first_rows if ranking == "row_number" else _first_peers
+            rows = first(copy, source, max(found[1], 0), ranking)
+            return None if rows is None else copy.put(source, inputs=(rows,))
+    return None
+
+
+# -- conditions -------------------------------------------------------------------------------------------------------
+
+_UPPER: Final = {"le": 0, "eq": 0, "lt": -1}
+_LOWER: Final = {"ge": 0, "eq": 0, "gt": 1}
+Linear = tuple[int, int | None, int]
+"""A sign, a column or none, and what is added: plus or minus the column, and a whole number."""
+
+
+def _at_most(condition: Bound) -> tuple[int, int] | None:
+    """Return a column and the greatest value it can have in rows that pass; None where nothing follows.
+
+    >>> from tidemill.expressions.binding import bind
+    >>> from tidemill.expressions.schema import Schema
+    >>> from tidemill.expressions.sql_text import expr
+    >>> schema = Schema.of({"n": "int64"})
+    >>> [_at_most(bind(expr(text), schema)) for text in ("n < 3", "5 >= n + 1", "-n > -4", "n > 3", "n * 2 < 3")]
+    [(0, 2), (0, 4), (0, 3), None, None]
+    """
+    if not isinstance(condition, BoundCall) or condition.function not in (*_UPPER, *_LOWER):
+        return None
+    left, right = map(_linear, condition.args)
+    if left is None or right is None or (left[1] is None) == (right[1] is None):
+        return None
+    sign, index = left[:2] if left[1] is not None else (-right[0], right[1])
+    assert index is not None
+    rest = right[2] - left[2]  # sign * column, compared with this
+    if sign > 0 and condition.function in _UPPER:
+        return index, rest + _UPPER[condition.function]
+    if sign < 0 and condition.function in _LOWER:
+        return index, -(rest + _LOWER[condition.function])
+    return None
+
+
+def _linear(bound: Bound) -> Linear | None:
+    if isinstance(bound, BoundColumn):
+        return (1, bound.index, 0) if bound.dtype.is_integer else None
+    if isinstance(bound, BoundLiteral):
+        whole = isinstance(bound.value, int) and not isinstance(bound.value, bool)
+        return (1, None, bound.value) if whole else None
+    operands = [_linear(a) for a in bound.args]
+    if bound.function not in ("add", "subtract", "negate") or None in operands:
+        return None
+    found: Linear | None = None
+    for place, operand in enumerate(operands):
+        assert operand is not None
+        turned = -1 if bound.function == "negate" or (bound.function == "subtract" and place) else 1
+        sign, index, number = turned * operand[0], operand[1], turned * operand[2]
+        if found is None:
+            found = (sign, index, number)
+        elif found[1] is not None and index is not None:
+            return None
+        else:
+            found = (found[0] if index is None else sign, found[1] if index is None else index, found[2] + number)
+    return found
+
+
+# -- windows ----------------------------------------------------------------------------------------------------------
+
+
+def _ranking(node: Windowed, index: int) -> str | None:
+    """Return which function has the values of a column, if it is one that counts rows, or peers, up to the current."""
+    calls = node.bound.windows.calls
+    place = index - (len(node.schema) - len(calls))
+    call = calls[place] if place >= 0 else None
+    counting = ("row_number", "rank", "dense_rank")
+    return call.function if isinstance(call, RankingCall) and call.function in counting else None
+
+
+def _looks_back(node: Windowed, ranking: str) -> bool:
+    """Return whether no call depends on rows after those that are left."""
+    return all(_up_to_here(call, peers=ranking != "row_number") for call in node.bound.windows.calls)
+
+
+def _up_to_here(call: BoundWindowCall, *, peers: bool) -> bool:
+    """Return whether a call looks at no rows after the current one, its peers aside."""
+    if isinstance(call, RankingCall):
+        return call.function in ("row_number", "rank", "dense_rank")
+    if isinstance(call, OffsetCall):
+        if not isinstance(call.offset, BoundLiteral):
+            return False
+        by = call.offset.value or 0
+        return bool(by >= 0 if call.function == "lag" else by <= 0)
+    assert isinstance(call, (ValueCall, AggregateCall))
+    frame = call.frame
+    if not isinstance(frame.end, int) or frame.end > 0:
+        return False
+    return frame.mode == "rows" or peers
+
+
+def _order_key(node: Windowed, by: OrderColumn) -> OrderKey:
+    return OrderKey(node.bound.columns[by.column][1], by.descending, by.nulls_first)
+
+
+def _first_rows(copy: Copy, node: Windowed, count: int, _ranking: str) -> Node | None:
+    """Return the first rows of each partition."""
+    windows, source = node.bound.windows, node.inputs[0]
+    order = tuple(_order_key(node, by) for by in (*windows.order, *windows.ties))
+    if not order or not count:
+        return None
+    return copy.add(TopK, node, source, schema=source.schema, keys=node.keys, order=order, count=count)
+
+
+def _first_peers(copy: Copy, node: Windowed, count: int, ranking: str) -> Node | None:
+    """Return the rows of the first peer groups of each partition, or of those that the first rows are in."""
+    windows, source = node.bound.windows, node.inputs[0]
+    order = [_order_key(node, by) for by in windows.order]
+    if not order or not count:
+        return None
+    of_rows = [column(source.schema, i) for i in range(len(source.schema))]
+    places = [*node.keys, *(key.expression for key in order)]
+    fields = [Field(f"place {i}#", p.dtype, p.nullable) for i, p in enumerate(places)]
+    wide = Schema((*source.schema, *fields))
+    rows: Node = copy.add(Map, node, source, schema=wide, columns=(*of_rows, *places))
+    own = tuple(column(wide, i) for i in range(len(of_rows), len(wide)))
+    peers: Node = rows
+    if ranking == "dense_rank":
+        peers = copy.add(Map, node, rows, schema=Schema(tuple(fields)), columns=own)
+        peers = copy.add(Threshold, node, peers, schema=peers.schema)
+        own = tuple(column(peers.schema, i) for i in range(len(fields)))
+    keys, by = own[: len(node.keys)], own[len(node.keys) :]
+    sorted_by = tuple(attrs.evolve(key, expression=e) for key, e in zip(order, by, strict=True))
+    peers = copy.add(TopK, node, peers, schema=peers.schema, keys=keys, order=sorted_by, count=count)
+    if ranking == "rank":
+        peers = copy.add(Map, node, peers, schema=Schema(tuple(fields)), columns=own)
+    pairs = tuple((f.name, f.name) for f in fields)
+    kept = copy.add(SemiJoin, node, rows, peers, schema=wide, on=pairs, nulls_equal=True)
+    back = tuple(column(wide, i) for i in range(len(of_rows)))
+    return copy.add(Map, node, kept, schema=source.schema, columns=back)
