@@ -15,7 +15,7 @@ from tidemill.algorithms.prefix_sums.combiners import Combiner, Count, State, St
 from tidemill.algorithms.prefix_sums.each_value import each_value
 from tidemill.algorithms.prefix_sums.packing import SPECIAL, exact, float_of
 from tidemill.algorithms.prefix_sums.python_combiners import ExactSum, InPython
-from tidemill.boundary.rows import NAN, canonical_float
+from tidemill.boundary.values import NAN, canonical_float
 from tidemill.expressions.schema import Field
 from tidemill.expressions.table_functions import Column, Ints
 from tidemill.expressions.types import FLOAT64, DType, list_type

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tidemill.algorithms.prefix_sums.each_value import python_values
 from tidemill.algorithms.prefix_sums.order_index import PlaceBytes
-from tidemill.boundary.rows import canonical_float
+from tidemill.boundary.values import canonical_float
 from tidemill.expressions.functions.date_values import moved
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.intervals import Interval
