@@ -16,7 +16,7 @@ from tidemill.demo import main as main_module
 
 SLICE = ["demo", "--start-day", "2013-01-23", "--history", "3", "--days", "3", "--recompute", "2"]
 LAST_LINE = re.compile(
-    r"checked: 7 outputs, [\d,]+ rows equal "
+    r"checked: 10 outputs, [\d,]+ rows equal "
     r"to a recomputation from scratch, to DuckDB and to the sum of all changes: ok"
 )
 

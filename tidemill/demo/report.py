@@ -20,7 +20,7 @@ from tidemill.demo.play import Played
 
 __all__ = ["FINDINGS", "Report"]
 
-FINDINGS: Final = ("weather", "routes", "lengths", "longest")
+FINDINGS: Final = ("weather", "routes", "lengths", "longest", "inherited", "rolling")
 """The outputs whose contents are shown in the end."""
 
 WIDTH: Final = 80
@@ -49,6 +49,11 @@ updates of all results were compared with the changes above, time by time: {seco
 CHAINS_TEXT: Final = """\
 A departure is late from 15 minutes on. It continues a chain if the same aircraft's departure from New York before it, \
 on that day or the day before, was late too. Chains: {lengths}."""
+
+
+INHERITED_TEXT: Final = """\
+Of {all:,} late departures of known aircraft {late:,} followed a late leg of the same aircraft on that day, {on_time:,} \
+one on time, and {first:,} were its first."""
 
 
 class Report:
@@ -103,6 +108,7 @@ class Report:
         lengths = ", ".join(f"{n:,} of {length}" for length, n in sorted(results["lengths"]))
         self._text(CHAINS_TEXT.format(lengths=lengths))
         self._longest([dict(zip(STORY, row, strict=True)) for row in results["longest"]])
+        self._windows(results["inherited"], results["rolling"])
 
     def check(self, check: Check, seconds: float) -> None:
         """Say in the last line whether all results were right."""
@@ -144,6 +150,14 @@ class Report:
             flight = f"{f['carrier']} {f['flight']}"
             table.add_row(str(f["length"]), when, flight, f["origin"], f["dest"], f"{f['dep_delay']} min")
         self._out.print(table)
+
+    def _windows(self, inherited: Sequence[tuple[Any, ...]], rolling: Sequence[tuple[Any, ...]]) -> None:
+        late, on_time, first = (sum(row[i] for row in inherited) for i in (1, 2, 3))
+        text = INHERITED_TEXT.format(all=late + on_time + first, late=late, on_time=on_time, first=first)
+        if weeks := [row for row in rolling if row[2] is not None]:
+            origin, day, mean = max(weeks, key=lambda row: (row[2], row[0]))
+            text += f" Worst week: {origin}'s to {date_of(day):%a %d %b}, {_minutes(mean)} minutes late on average."
+        self._text(text)
 
     def _line(self, text: str, style: str = "") -> None:
         self._out.print(text, style=style, markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The same seven results said in SQL, for DuckDB: an independent computation, and something to measure against."""
+"""The same ten results said in SQL, for DuckDB: an independent computation, and something to measure against."""
 
 from __future__ import annotations
 
@@ -57,6 +57,20 @@ QUERIES: Final = {
             dest, dep_delay
         FROM out_chains JOIN flights USING (id) JOIN airlines USING (carrier) LEFT JOIN planes USING (tailnum)
         WHERE chain IN (SELECT chain FROM out_chains WHERE length = (SELECT max(length) FROM out_chains))""",
+    "inherited": """
+        SELECT carrier, count(*) FILTER (before >= 15), count(*) FILTER (before < 15), count(*) FILTER (before IS NULL)
+        FROM (
+            SELECT carrier, dep_delay,
+                lag(dep_delay) OVER (PARTITION BY tailnum, day ORDER BY scheduled, id) AS before
+            FROM flights WHERE tailnum IS NOT NULL AND dep_delay IS NOT NULL)
+        WHERE dep_delay >= 15 GROUP BY carrier""",
+    "rolling": """
+        SELECT origin, day, sum(minutes) OVER week / sum(n) OVER week
+        FROM (SELECT origin, day, count(dep_delay) AS n, sum(dep_delay) AS minutes FROM flights GROUP BY ALL)
+        WINDOW week AS (PARTITION BY origin ORDER BY day RANGE BETWEEN 6 PRECEDING AND CURRENT ROW)""",
+    "worst": """
+        SELECT day, id, dep_delay, rank() OVER (PARTITION BY day ORDER BY dep_delay DESC) AS place
+        FROM flights WHERE dep_delay IS NOT NULL QUALIFY place <= 3""",
 }
 
 

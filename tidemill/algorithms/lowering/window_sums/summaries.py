@@ -38,7 +38,9 @@ class Summary:
         """Return rows, with the finished sum in a column, with the call's value in its place."""
         if self.by_value:
             given = "values#"
-            return each_value(rows.rename({name: given}), _in_order, [given], attrs.evolve(field, name=name)).drop(given)
+            return each_value(rows.rename({name: given}), _in_order, [given], attrs.evolve(field, name=name)).drop(
+                given
+            )
         if self.nth is None:
             return rows
         values = "values#"
