@@ -88,7 +88,7 @@ OPERATORS = [
     (tx.upper(col("s")), "UPPER(s)"),
     (tx.lower(col("s")), "LOWER(s)"),
     (tx.length(col("s")), "LENGTH(s)"),
-    (tx.concat(col("s"), "x"), "CONCAT(s, 'x')"),
+    (tx.concat(col("s"), lit("x")), "CONCAT(s, 'x')"),
     (tx.substring(col("s"), 1, 2), "SUBSTRING(s, 1, 2)"),
     (tx.trim(col("s")), "TRIM(s)"),
     (col("two words") + 1, "`two words` + 1"),

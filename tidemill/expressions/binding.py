@@ -9,7 +9,8 @@ from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.calls import MisfitError, bind_call, bind_cast
 from tidemill.expressions.conversions import Operand, coerce, fits, literal
-from tidemill.expressions.expr import Call, Cast, Column, Expr, Literal
+from tidemill.expressions.display import literal_hint
+from tidemill.expressions.expr import Call, Cast, Column, Expr, Literal, Text
 from tidemill.expressions.functions import NULL, widens
 from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.schema import Schema
@@ -78,7 +79,9 @@ def _bind(expression: Expr, schema: Schema) -> Operand:
     if isinstance(expression, Literal):
         return literal(expression.value)
     if isinstance(expression, Column):
-        return Operand(_column(expression.name, schema))
+        return Operand(_column(expression, schema))
+    if isinstance(expression, Text):
+        return _bind(as_expr(expression, schema), schema)
     if isinstance(expression, Cast):
         return Operand(bind_cast(_bind(expression.arg, schema), expression.dtype))
     if isinstance(expression, Aggregate):
@@ -100,9 +103,10 @@ def _bind(expression: Expr, schema: Schema) -> Operand:
     return Operand(bind_call(expression.function, tuple(_bind(a, schema) for a in expression.args)))
 
 
-def _column(name: str, schema: Schema) -> BoundColumn:
+def _column(column: Column, schema: Schema) -> BoundColumn:
+    name = column.name
     if name not in schema:
-        msg = f"no column `{name}` in {schema}: {did_you_mean(name, schema.names)}"
+        msg = f"no column `{name}` in {schema}: {did_you_mean(name, schema.names)}{literal_hint(column)}"
         raise UnknownColumnError(msg)
     field = schema.field(name)
     return BoundColumn(schema.index(name), name, field.dtype, field.nullable)

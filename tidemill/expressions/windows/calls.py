@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from typing import ClassVar
 
 import attrs
 
@@ -16,6 +17,8 @@ __all__ = ["WindowCall", "calls_in", "window_call"]
 @attrs.frozen(eq=False, repr=False)
 class WindowCall(Expr):
     """A window function or an aggregate, called over a window. Made by ``tm.lag("x").over(w)``."""
+
+    reads_text: ClassVar[bool] = True
 
     function: Expr
     name: str
