@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from tidemill.expressions.functions.date_values import (
 )
 from tidemill.expressions.functions.registry import Function, Signature, fixed
 from tidemill.expressions.intervals import MONTHS, UNITS, Interval, sum_of, unit_of
-from tidemill.expressions.types import DATE, INT32, INT64, STRING, TIMESTAMP, DType
+from tidemill.expressions.types import DATE, INT32, INT64, STRING, TIMESTAMP, DType, decimal_type
 
 __all__ = [
     "DATES", "DAY_UNITS", "PARTS", "WITH_UNIT", "add_months", "date_add", "date_diff", "date_from_unix_date",
@@ -120,13 +121,14 @@ DATES: Final = (
 WITH_UNIT: Final = frozenset(("timestampadd", "timestampdiff"))
 """What Spark writes with a bare word for the unit."""
 
-PARTS: Final = {
-    "YEAR": "year", "Y": "year", "YEARS": "year", "QUARTER": "quarter", "QTR": "quarter", "MONTH": "month",
-    "MON": "month", "MONTHS": "month", "WEEK": "weekofyear", "W": "weekofyear", "WEEKS": "weekofyear", "DAY": "day",
-    "D": "day", "DAYS": "day", "DAYOFWEEK": "dayofweek", "DOW": "dayofweek", "DOY": "dayofyear", "HOUR": "hour",
-    "H": "hour", "HOURS": "hour", "MINUTE": "minute", "M": "minute", "MIN": "minute", "MINUTES": "minute",
+_PARTS: Final = {
+    "year": "YEAR Y YEARS YR YRS", "yearofweek": "YEAROFWEEK", "quarter": "QUARTER QTR",
+    "month": "MONTH MON MONS MONTHS", "weekofyear": "WEEK W WEEKS", "day": "DAY D DAYS", "dayofweek": "DAYOFWEEK DOW",
+    "dayofweek_iso": "DAYOFWEEK_ISO DOW_ISO", "dayofyear": "DOY", "hour": "HOUR H HOURS HR HRS",
+    "minute": "MINUTE M MIN MINS MINUTES", "seconds": "SECOND S SEC SECONDS SECS",
 }  # fmt: skip
-"""What EXTRACT can take out, and the function that does. Not SECOND, which for Spark is a decimal with the fraction."""
+PARTS: Final = {name: part for part, names in _PARTS.items() for name in names.split()}
+"""What EXTRACT can take out: by Spark's names, the function that does or, where there is none, a name of ours."""
 
 
 # Builders. Moments are dates or timestamps.
@@ -188,12 +190,28 @@ def second(moment: Any) -> Expr:
 
 
 def extract(part: str, moment: Any) -> Expr:
-    """Return a part of a date or timestamp by its SQL name, a literal: ``extract("week", "day")``."""
+    """Return a part of a date or timestamp by its SQL name, a literal: ``extract("week", "day")``.
+
+    As for Spark, ``extract("second", t)`` has the fraction of the second and is a decimal(8,6); ``second(t)`` is whole.
+    """
     found = PARTS.get(part.strip().upper()) if isinstance(part, str) else None
     if found is None:
         msg = f"EXTRACT({part} FROM ...) is not supported: expected one of {', '.join(p for p in PARTS if len(p) > 1)}"
-        raise SchemaError(msg + "; SECOND(t) is the whole second" * (str(part).upper().startswith("SEC")))
-    return call(found, operand(moment))
+        raise SchemaError(msg)
+    given = operand(moment)
+    return _MADE_OF[found](given) if found in _MADE_OF else call(found, given)
+
+
+def _seconds(moment: Expr) -> Expr:
+    micros = Cast(call("pmod", unix_micros(moment), 60_000_000), decimal_type(8))
+    return Cast(micros * decimal.Decimal("0.000001"), decimal_type(8, 6))
+
+
+_MADE_OF: Final[dict[str, Callable[[Expr], Expr]]] = {
+    "yearofweek": lambda moment: year(date_add(trunc(moment, "week"), 3)),  # that of its Thursday
+    "dayofweek_iso": lambda moment: weekday(moment) + 1,
+    "seconds": _seconds,
+}
 
 
 def date_trunc(unit: str, moment: Any) -> Expr:

@@ -12,7 +12,7 @@ from tidemill.expressions.expr import Expr, call, operand
 from tidemill.expressions.functions.operators import modulo, number, remainder
 from tidemill.expressions.functions.registry import NULL, Function, Signature, bounded, fixed, never
 from tidemill.expressions.functions.values import OVERFLOW, FailureError, exact
-from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, DType
+from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, MAX_DECIMAL_PRECISION, DType
 
 __all__ = [
     "NUMBERS", "abs", "ceil", "exp", "floor", "isnan", "ln", "log2", "log10", "pmod", "power", "round", "shiftleft",
@@ -31,10 +31,9 @@ def _rounded(signature: Signature, literals: Sequence[Any]) -> Signature:
     if not given.is_decimal:
         return signature
     whole = given.precision - given.scale + 1
-    if places < 0:
-        return Signature(signature.params, bounded(max(whole, 1 - places), 0))
-    scale = min(given.scale, places)
-    return Signature(signature.params, bounded(whole + scale, scale))
+    scale = min(given.scale, max(places, 0))
+    precision = whole + scale if places >= 0 else max(whole, 1 - places)
+    return Signature(signature.params, DType("decimal", min(precision, MAX_DECIMAL_PRECISION), scale))
 
 
 def _whole(types: Sequence[DType]) -> Signature | None:

@@ -13,6 +13,7 @@ from tidemill.expressions.functions.patterns import (
     pattern_complaint,
     read_pattern,
     read_replacement,
+    replaced_matches,
     replacement_complaint,
 )
 from tidemill.expressions.functions.registry import Function, all_of, either, fixed
@@ -111,8 +112,7 @@ def _initcap(text: str) -> str:
 
 def _regexp_replace(text: str, pattern: str, replacement: str) -> str:
     compiled = read_pattern(pattern).python
-    parts = read_replacement(replacement, compiled.groups)
-    return compiled.sub(lambda m: "".join(p if isinstance(p, str) else m[p] or "" for p in parts), text)
+    return replaced_matches(compiled, read_replacement(replacement, compiled.groups), text)
 
 
 def _regexp_extract(text: str, pattern: str, group: int) -> str:
