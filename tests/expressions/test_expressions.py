@@ -176,7 +176,7 @@ ERRORS = [
         "`a + s` gets int64 and string: + expects two numbers, or a date or timestamp and an interval; cast one of them",
     ),
     ("a = s", "`a = s` gets int64 and string: = expects values of one type, or numbers; cast one of them"),
-    ("a and p", "`a AND p` gets int64 and bool: AND expects two conditions (bool); cast one of them"),
+    ("a and p", "`a AND p` gets int64 and bool: AND expects two or more conditions (bool); cast one of them"),
     ("not a", "`NOT a` gets int64: NOT expects a condition (bool); cast the argument"),
     ("-s", "`-s` gets string: - expects a number; cast the argument"),
     ("f div 2", "`f DIV 2` gets float64 and int64: DIV expects two whole numbers or decimals; cast the argument"),

@@ -2,8 +2,10 @@
 
 import datetime as dt
 import decimal
+import functools
 import itertools
 import math
+import operator
 import random
 from typing import Any
 
@@ -206,3 +208,20 @@ def test_functions_that_are_not_native_run_in_the_executors(spark):
     rows = [("one 12 two", dt.date(2020, 2, 28)), ("three", dt.date(1999, 1, 1)), (None, None)]
     out = tm.render(flow, spark, {"x": frame_of_rows(spark, x.schema, rows)})["out"]
     assert [tuple(r) for r in out.collect()] == [("One 12 Two", dt.date(2020, 2, 29), "one # two", 0, 1)]
+
+
+def test_long_conditions_and_deep_sums(spark):
+    either = functools.reduce(operator.or_, [tm.col("x") == i for i in range(1000)])
+    deep = functools.reduce(operator.add, [tm.col("x")] * 1000)
+    shallow = functools.reduce(operator.add, [tm.col("x")] * 90)
+    flow = tm.Dataflow()
+    c = flow.input("c", {"x": "int64"})
+    flow.output(
+        "out", c.filter(either).select("x", n=deep, m=shallow, text=" or ".join(f"x = {i}" for i in range(1000)))
+    )
+    schema = Schema.of({"x": "int64"})
+    assert native_sql(bind(either, schema)) is not None  # flat, as it is to Spark
+    assert native_sql(bind(shallow, schema)) is not None
+    assert native_sql(bind(deep, schema)) is None  # by the kernels: Catalyst recurses
+    frames = tm.render(flow, spark, {"c": frame_of_rows(spark, c.schema, [(999,), (1000,)])})
+    assert [tuple(r)[:4] for r in frames["out"].collect()] == [(999, 999_000, 89_910, True)]

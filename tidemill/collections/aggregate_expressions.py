@@ -14,7 +14,7 @@ from tidemill.expressions.display import display, literal_hint
 from tidemill.expressions.expr import Column, Expr, col
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import as_expr
-from tidemill.expressions.structure import key, replaced, resolve
+from tidemill.expressions.structure import key, replaced, resolve, walk
 from tidemill.expressions.windows.calls import calls_in
 
 if TYPE_CHECKING:
@@ -56,10 +56,7 @@ def _expression(name: str, value: Any, schema: Schema, keys: list[str]) -> Expr:
 
 def _outside_aggregates(expression: Expr) -> Iterator[Expr]:
     """Iterate over an expression and its parts, down to the aggregates in it."""
-    yield expression
-    if not isinstance(expression, Aggregate):
-        for part in expression.parts:
-            yield from _outside_aggregates(part)
+    return walk(expression, into=lambda part: not isinstance(part, Aggregate))
 
 
 def _no_aggregate(name: str, value: Any) -> SchemaError:

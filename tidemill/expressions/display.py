@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tidemill.expressions.expr import Call, Cast, Column, Expr, Literal, Text
 from tidemill.expressions.functions import FUNCTIONS
+from tidemill.expressions.room import with_room
 from tidemill.expressions.structure import resolve
 
 __all__ = ["display", "literal_hint"]
@@ -15,6 +16,7 @@ _WORDS: Final = frozenset(("and", "or", "int_divide", "like"))
 """Operators that are words."""
 
 
+@with_room
 def display(expression: Expr | str) -> str:
     """Return an expression as text; what a user gave as text as it is.
 

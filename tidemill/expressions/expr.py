@@ -14,6 +14,7 @@ import attrs
 from tidemill.errors import SchemaError
 from tidemill.expressions.intervals import of_timedelta
 from tidemill.expressions.literals import literal_type
+from tidemill.expressions.room import with_room
 from tidemill.expressions.types import DType, dtype
 
 __all__ = ["Alias", "Call", "Cast", "Column", "Expr", "Literal", "Text", "When", "call", "col", "lit", "operand"]
@@ -338,6 +339,10 @@ class When(Expr):
     def otherwise(self, value: Any) -> Expr:
         """Return the whole CASE, with the value where no condition holds; a string is itself."""
         return Call("case", (*self.branches, lit(value)))
+
+
+for _kind in (Alias, Call, Cast, When):  # which have parts, and so may be deep
+    _kind.__repr__ = with_room(_kind.__repr__)  # type: ignore[method-assign]
 
 
 def col(name: str) -> Expr:

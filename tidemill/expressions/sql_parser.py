@@ -25,6 +25,7 @@ from tidemill.expressions.functions.choice import nullif, when
 from tidemill.expressions.functions.dates import WITH_UNIT, extract, to_date, to_timestamp
 from tidemill.expressions.functions.text import ilike, instr
 from tidemill.expressions.intervals import Interval, interval_of, sum_of, unit_of
+from tidemill.expressions.room import too_deep, with_room
 from tidemill.expressions.sql_aggregates import AGGREGATES, aggregate
 from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import (
@@ -60,9 +61,19 @@ def parse(text: str) -> Expr:
     tidemill.errors.SchemaError: UPER(a) in `uper(a)` is not supported in a scalar expression: no function `uper`; ...
     """
     try:
+        return _parsed(text)
+    except RecursionError:
+        raise too_deep() from None
+
+
+@with_room
+def _parsed(text: str) -> Expr:
+    try:
         dialect = Dialect.get_or_raise(_DIALECT)
         trees = _Syntax(dialect=dialect).parse(dialect.tokenize(text), text)
     except SqlglotError as error:
+        if isinstance(error.__cause__, RecursionError):
+            raise error.__cause__ from None
         reason = str(error).splitlines()[0]
         hint = f"A literal string is tm.lit({text!r})"
         if _DIRECTION.search(text):

@@ -16,6 +16,7 @@ from tidemill.expressions.functions.registry import (
     Function,
     Signature,
     TypeRule,
+    all_of,
     as_decimal,
     bounded,
     common_type,
@@ -192,16 +193,12 @@ def _negated(a: Any) -> Any:
     return a.copy_negate() if isinstance(a, decimal.Decimal) else -a
 
 
-def _and(a: bool | None, b: bool | None) -> bool | None:
-    if a is False or b is False:
-        return False
-    return None if a is None or b is None else True
+def _and(*values: bool | None) -> bool | None:
+    return False if False in values else None if None in values else True
 
 
-def _or(a: bool | None, b: bool | None) -> bool | None:
-    if a is True or b is True:
-        return True
-    return None if a is None or b is None else False
+def _or(*values: bool | None) -> bool | None:
+    return True if True in values else None if None in values else False
 
 
 def _in(value: Any, *options: Any) -> bool | None:
@@ -267,9 +264,10 @@ OPERATORS: Final = (
     Function("eq_null_safe", _comparison, COMPARABLE, "<=>", "NullSafeEQ", never, python=_equal_null_safe,
              sees_null=True),
     Function("in", same(least=1, result=BOOL), COMPARABLE, "IN", python=_in, sees_null=True),
-    Function("and", fixed(BOOL, BOOL, result=BOOL), "two conditions (bool)", "AND", "And", python=_and,
+    Function("and", all_of(BOOL, BOOL, least=2), "two or more conditions (bool)", "AND", "And", python=_and,
              sees_null=True),
-    Function("or", fixed(BOOL, BOOL, result=BOOL), "two conditions (bool)", "OR", "Or", python=_or, sees_null=True),
+    Function("or", all_of(BOOL, BOOL, least=2), "two or more conditions (bool)", "OR", "Or", python=_or,
+             sees_null=True),
     Function("not", fixed(BOOL, result=BOOL), "a condition (bool)", "NOT", "Not", python=operator.not_),
     Function("is_null", _is_null, "a value", "IS NULL", nullable=never, aliases=("isnull",),
              python=lambda a: a is None, sees_null=True),

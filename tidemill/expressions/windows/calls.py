@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from typing import ClassVar
 
 import attrs
 
 from tidemill.errors import SchemaError
 from tidemill.expressions.expr import Expr
+from tidemill.expressions.structure import walk
 from tidemill.expressions.windows.specification import Window
 
 __all__ = ["WindowCall", "calls_in", "window_call"]
@@ -59,12 +60,5 @@ def window_call(function: Expr, name: str, window: Window, *, distinct: bool = F
 
 def calls_in(expression: Expr) -> list[WindowCall]:
     """Return the window calls in an expression, in the order in which they stand in it."""
-    return list(_calls_in(expression))
-
-
-def _calls_in(expression: Expr) -> Iterator[WindowCall]:
-    if isinstance(expression, WindowCall):
-        yield expression
-    else:
-        for part in expression.parts:
-            yield from _calls_in(part)
+    parts = walk(expression, into=lambda part: not isinstance(part, WindowCall))
+    return [part for part in parts if isinstance(part, WindowCall)]

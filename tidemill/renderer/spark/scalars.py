@@ -114,6 +114,8 @@ NATIVE: Final = frozenset(
 )  # fmt: skip
 """Functions that Spark computes as the embedded engine does; tests compare them value by value."""
 
+_DEEP: Final = 100
+"""How deep expressions are given to Catalyst, which walks them by recursion in what stack there is."""
 _ROUNDED: Final = 34
 """Decimals of more digits lose some where Spark only changes their sign."""
 _COMPACT: Final = 18
@@ -141,7 +143,7 @@ def native_sql(bound: Bound) -> str | None:
     """Return an expression over ``c0, c1, ...`` as Spark SQL; None where Spark has no exact counterpart."""
     if isinstance(bound, BoundColumn):
         return columns(bound.index + 1)[-1]
-    if not _is_native(bound):
+    if (isinstance(bound, BoundCall) and bound.depth > _DEEP) or not _is_native(bound):
         return None
     text = to_sql(_guarded(bound), explicit=True)
     if bound.dtype == FLOAT64:

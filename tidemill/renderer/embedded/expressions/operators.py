@@ -163,6 +163,11 @@ def _case(_bound: BoundCall) -> Apply:
     return apply
 
 
+def _chained(name: str) -> Rule:
+    pair = kernel(name)
+    return lambda _bound: lambda *values: functools.reduce(pair, values)
+
+
 # Arithmetic.
 
 
@@ -356,8 +361,8 @@ OPERATOR_RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys(COMPARISON, _comparison),
     "eq_null_safe": _eq_null_safe,
     "in": _in,
-    "and": plain("and_kleene"),
-    "or": plain("or_kleene"),
+    "and": _chained("and_kleene"),
+    "or": _chained("or_kleene"),
     "not": plain("invert"),
     "is_null": plain("is_null", pc.NullOptions()),
     "case": _case,
