@@ -39,7 +39,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
     "size": [("l",)], "get": [("l", "n")],
     **{name: [("f",)] for name in (
         "abs", "ceil", "exp", "floor", "isnan", "ln", "log2", "log10", "sign", "sqrt", "round")},
-    "pmod": [("i", "n")], "power": [("f", "i")], "shiftleft": [("i", "n")], "shiftright": [("i", "n")],
+    "pmod": [("i", "n")], "div": [("i", "n")], "power": [("f", "i")], "shiftleft": [("i", "n")], "shiftright": [("i", "n")],
     "shiftrightunsigned": [("i", "n")],
     **{name: [("s",), ("two words",)] for name in (
         "upper", "lower", "initcap", "reverse", "length", "ascii", "trim", "ltrim", "rtrim")},

@@ -127,8 +127,8 @@ INEXACT = [
     "power(f, 0.5)",
     "power(n, m)",
 ]
-NOT_SPARKS = {"size", "get"}
-"""Functions of lists, which are tested by themselves."""
+NOT_SPARKS = {"size", "get", "floor_divide"}
+"""Functions of lists, which are tested by themselves, and Python's //."""
 
 
 def rows_at_random(count: int) -> list[tuple[Any, ...]]:

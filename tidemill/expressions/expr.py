@@ -28,8 +28,11 @@ class Expr:
 
     ``==`` builds an expression; to compare two trees use ``identical(a, b)``. NULL follows SQL: ``&``, ``|`` and
     ``~`` are the three-valued AND, OR and NOT of conditions, and operations on the bits of whole numbers, as always
-    are ``^``, ``<<`` and ``>>``. ``/`` gives a float64 (of decimals a decimal), ``//`` is SQL's ``div``: an int64,
-    truncated towards zero; ``%`` has the sign of the dividend. ``timedelta`` and ``tm.interval`` move dates and times.
+    are ``^``, ``<<`` and ``>>``. ``/`` gives a float64 (of decimals a decimal). ``//``, which PySpark does not
+    have, is Python's: the whole number below the quotient, an int64. ``%`` is PySpark's and SQL's: what is left has the
+    sign of the dividend. What goes with ``%`` is ``tm.div``, and with ``//`` and a positive divisor ``tm.pmod``.
+    ``timedelta`` and ``tm.interval`` move dates and times. Expressions may be 1,000 levels deep; conditions joined by
+    AND, or by OR, are one level, however many.
 
     >>> from tidemill.expressions.binding import bind
     >>> from tidemill.expressions.schema import Schema
@@ -84,10 +87,10 @@ class Expr:
         return call("divide", other, self)
 
     def __floordiv__(self, other: Any) -> Expr:
-        return call("int_divide", self, other)
+        return call("floor_divide", self, other)
 
     def __rfloordiv__(self, other: Any) -> Expr:
-        return call("int_divide", other, self)
+        return call("floor_divide", other, self)
 
     def __mod__(self, other: Any) -> Expr:
         return call("modulo", self, other)

@@ -15,8 +15,8 @@ from tidemill.expressions.functions.values import OVERFLOW, FailureError, exact
 from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, MAX_DECIMAL_PRECISION, DType
 
 __all__ = [
-    "NUMBERS", "abs", "ceil", "exp", "floor", "isnan", "ln", "log2", "log10", "pmod", "power", "round", "shiftleft",
-    "shiftright", "shiftrightunsigned", "sign", "sqrt",
+    "NUMBERS", "abs", "ceil", "div", "exp", "floor", "isnan", "ln", "log2", "log10", "pmod", "power", "round",
+    "shiftleft", "shiftright", "shiftrightunsigned", "sign", "sqrt",
 ]  # fmt: skip
 
 
@@ -214,6 +214,23 @@ def power(value: Any, exponent: Any) -> Expr:
 def pmod(value: Any, divisor: Any) -> Expr:
     """Return the remainder that is not negative where the divisor is not (``%`` has the sign of the dividend)."""
     return call("pmod", operand(value), operand(divisor))
+
+
+def div(value: Any, divisor: Any) -> Expr:
+    """Return the quotient as SQL's ``DIV`` has it: an int64, truncated towards zero (``//`` is the one below).
+
+    >>> import tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> c = flow.constant({"n": "int64"}, [(-7,), (7,)])
+    >>> n = tm.col("n")
+    >>> flow.output("out", c.select("n", div=tm.div("n", 2), rest=n % 2, floor=n // 2, positive_rest=tm.pmod("n", 2)))
+    >>> flow.start().snapshot("out")
+    n   div  rest  floor  positive_rest
+    --  ---  ----  -----  -------------
+    -7  -3   -1    -4     1
+    7   3    1     3      1
+    """
+    return call("int_divide", operand(value), operand(divisor))
 
 
 def isnan(value: Any) -> Expr:

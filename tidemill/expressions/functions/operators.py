@@ -180,6 +180,12 @@ def _int_quotient(a: Any, b: Any) -> int:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
+def _floor_quotient(a: Any, b: Any) -> int:
+    if b == 0:
+        raise FailureError(ZERO)
+    return math.floor(a / b) if isinstance(a, decimal.Decimal) else a // b
+
+
 def modulo(a: Any, b: Any) -> Any:
     """Return what is left of a division, with the sign of the dividend."""
     if b == 0:
@@ -253,6 +259,7 @@ OPERATORS: Final = (
     Function("divide", _divide, _NUMBERS, "/", "Div", can_fail=True, python=exact(_quotient_of)),
     Function("int_divide", _int_divide, _EXACT, "DIV", "IntDiv", can_fail=True, aliases=("div",),
              python=exact(_int_quotient)),
+    Function("floor_divide", _int_divide, _EXACT, "FLOOR_DIVIDE", can_fail=True, python=exact(_floor_quotient)),
     Function("modulo", remainder, _NUMBERS, "%", "Mod", can_fail=True, aliases=("mod",), python=exact(modulo)),
     Function("negate", number, "a number", "-", "Neg", can_fail=True, aliases=("negative",), python=_negated),
     Function("eq", _comparison, COMPARABLE, "=", "EQ", python=is_equal),
