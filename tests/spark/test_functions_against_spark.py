@@ -165,10 +165,10 @@ RANDOM: dict[str, Any] = {
 
 def ours(tree: Any, rows: list[tuple[Any, ...]]) -> list[Any]:
     """Each row's value, or the error."""
-    compiled, found = compile_scalar(tree), []
+    compiled, found = compile_scalar(tree), list[Any]()
     with contextlib.suppress(ExpressionError):
         columns = [pa.array([row[i] for row in rows], f.dtype.arrow) for i, f in enumerate(SCHEMA)]
-        return compiled(columns, len(rows)).to_pylist()
+        return list(compiled(columns, len(rows)).to_pylist())
     for row in rows:
         columns = [pa.array([v], f.dtype.arrow) for v, f in zip(row, SCHEMA, strict=True)]
         try:
@@ -216,7 +216,7 @@ def test_every_function_is_compared(trees: dict[str, Any]) -> None:
 def test_values_are_sparks(utc: Any, trees: dict[str, Any]) -> None:
     rows = rows_at_random(150)
     expected = {text: ours(tree, rows) for text, tree in trees.items()}
-    wrong = []
+    wrong: list[tuple[Any, ...]] = []
 
     def compare(some: list[str]) -> None:
         """Compare expressions in one select; where Spark refuses it, each half by itself, down to the one to blame."""

@@ -12,10 +12,9 @@ import re
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
 
 from tidemill.errors import SchemaError, did_you_mean
 from tidemill.expressions.aggregate_functions import Aggregate, bool_or

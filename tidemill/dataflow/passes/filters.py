@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Generator, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -60,7 +60,7 @@ def push_filters(graph: Graph) -> Graph:
     return rebuild(graph, rewrite)
 
 
-_Task: TypeAlias = Generator["_Task", Node, Node]
+_Task: TypeAlias = Generator[Any, Any, Node]
 """What works out a node, giving the tasks on whose results it waits: they nest as deep as a dataflow is long."""
 
 
@@ -69,12 +69,12 @@ def _done(task: _Task) -> Node:
     waiting, result = [task], None
     while waiting:
         try:
-            waiting.append(waiting[-1].send(result))  # type: ignore[arg-type] - None starts a task
+            waiting.append(waiting[-1].send(result))
             result = None
         except StopIteration as stop:
             waiting.pop()
             result = stop.value
-    assert result is not None
+    assert isinstance(result, Node)
     return result
 
 
@@ -93,9 +93,9 @@ def _pushed(copy: Copy, node: Filter, predicate: Bound, source: Node) -> _Task:
             if before is not None:
                 return copy.put(source, inputs=((yield _pushed(copy, node, before, source.inputs[0])),))
         if isinstance(source, Join):
-            return (yield _below_join(copy, node, predicate, source))
+            return (yield from _below_join(copy, node, predicate, source))
         if isinstance(source, Composite):
-            return (yield _below_composite(copy, node, predicate, source))
+            return (yield from _below_composite(copy, node, predicate, source))
     return _filtered(copy, node, predicate, source)
 
 

@@ -183,7 +183,8 @@ def _int_quotient(a: Any, b: Any) -> int:
 def _floor_quotient(a: Any, b: Any) -> int:
     if b == 0:
         raise FailureError(ZERO)
-    return math.floor(a / b) if isinstance(a, decimal.Decimal) else a // b
+    quotient: int = math.floor(a / b) if isinstance(a, decimal.Decimal) else a // b
+    return quotient
 
 
 def modulo(a: Any, b: Any) -> Any:

@@ -170,7 +170,7 @@ def replaced_matches(pattern: re.Pattern[str], parts: tuple[str | int, ...], tex
     r"""Return a text with every match replaced, as Java finds matches: after an empty one it looks one further.
 
     >>> replaced_matches(re.compile("a*?"), ("x",), "baac"), re.sub("a*?", "x", "baac")
-    ('xbxaxaxcx', 'xbxxxxcx')
+    ('xbxaxaxcx', 'xbxxxxxcx')
     """
     found: list[str] = []
     position = copied = 0

@@ -27,8 +27,7 @@ def evaluate(bound: Bound, row: Sequence[Any]) -> Any:
 
     >>> from tidemill.expressions.binding import bind
     >>> from tidemill.expressions.schema import Schema
-    >>> from tidemill.expressions.room import with_room
-    from tidemill.expressions.sql_text import expr
+    >>> from tidemill.expressions.sql_text import expr
     >>> ratio = bind(expr("delay / n"), Schema.of({"delay": "int64", "n": "int64"}))
     >>> evaluate(ratio, (3, 2)), evaluate(ratio, (None, 2))
     (1.5, None)
