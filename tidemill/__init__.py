@@ -70,6 +70,7 @@ from tidemill.expressions.functions.lists import get, size
 from tidemill.expressions.functions.numbers import (
     abs,
     ceil,
+    div,
     exp,
     floor,
     isnan,
@@ -190,6 +191,7 @@ __all__ = [
     "dayofyear",
     "dense_rank",
     "desc",
+    "div",
     "errors",
     "exp",
     "expr",

@@ -155,6 +155,7 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
         found += [call("xxhash64", *[sub(k) for k in KINDS])]
         found += [call(f, moment) for f in ("unix_seconds", "unix_millis", "unix_micros")]
         found += [call("timestampdiff", units, moment, moment), call("int_divide", sub("decimal(10,2)"), whole)]
+        found += [call("floor_divide", sub("decimal(10,2)"), whole), call("floor_divide", whole, whole)]
         found += [call("int_divide", whole, whole), call("add", whole, whole), call("modulo", whole, whole)]
     if kind == "int32":
         text = sub("string")

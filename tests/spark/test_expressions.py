@@ -2,8 +2,10 @@
 
 import datetime as dt
 import decimal
+import functools
 import itertools
 import math
+import operator
 import random
 from typing import Any
 
@@ -206,3 +208,42 @@ def test_functions_that_are_not_native_run_in_the_executors(spark):
     rows = [("one 12 two", dt.date(2020, 2, 28)), ("three", dt.date(1999, 1, 1)), (None, None)]
     out = tm.render(flow, spark, {"x": frame_of_rows(spark, x.schema, rows)})["out"]
     assert [tuple(r) for r in out.collect()] == [("One 12 Two", dt.date(2020, 2, 29), "one # two", 0, 1)]
+
+
+def test_long_conditions_and_deep_sums(spark):
+    either = functools.reduce(operator.or_, [tm.col("x") == i for i in range(1000)])
+    deep = functools.reduce(operator.add, [tm.col("x")] * 1000)
+    shallow = functools.reduce(operator.add, [tm.col("x")] * 90)
+    flow = tm.Dataflow()
+    c = flow.input("c", {"x": "int64"})
+    flow.output(
+        "out", c.filter(either).select("x", n=deep, m=shallow, text=" or ".join(f"x = {i}" for i in range(1000)))
+    )
+    schema = Schema.of({"x": "int64"})
+    assert native_sql(bind(either, schema)) is not None  # flat, as it is to Spark
+    assert native_sql(bind(shallow, schema)) is not None
+    assert native_sql(bind(deep, schema)) is None  # by the kernels: Catalyst recurses
+    frames = tm.render(flow, spark, {"c": frame_of_rows(spark, c.schema, [(999,), (1000,)])})
+    assert [tuple(r)[:4] for r in frames["out"].collect()] == [(999, 999_000, 89_910, True)]
+
+
+def test_zones_strings_and_quotients_mean_here_what_they_mean_elsewhere(spark):
+    flow = tm.Dataflow()
+    c = flow.input("c", {"s": "string", "a": "int64", "b": "int64", "ts": "timestamp"})
+    a, b = tm.col("a"), tm.col("b")
+    late = c.filter("ts >= timestamp '2020-01-01 00:00:00+01:00'")
+    flow.output("out", late.select("a", "b", q=a // b, d=tm.div("a", "b"), r=a % b, s=tm.coalesce("s", tm.lit("none")),
+                                   t="cast(s as timestamp)", size=tm.length("s")))  # fmt: skip
+    eleven = dt.datetime(2019, 12, 31, 23)
+    rows = [("2020-06-05 01:02:03+01:00", -7, 2, eleven), (None, 7, -2, eleven), ("2020-6", -7, -2, dt.datetime(2021, 1, 1)),
+            ("no", 1, 0, eleven - dt.timedelta(seconds=1))]  # fmt: skip
+    updates = [(row, 0, 1) for row in rows]
+    tm.testing.check_equivalent(flow, {"c": updates}, engines=["reference", "embedded", "spark"])
+    with flow.start(tm.Reference()) as run:
+        run.insert("c", rows)
+        run.advance()
+        found = set(run.snapshot("out"))
+    none = (7, -2, -4, -3, 1, "none", None, None)
+    assert none in found
+    assert {r[2:5] for r in found} == {(-4, -3, -1), (-4, -3, 1), (3, 3, -1)}
+    assert {r[6] for r in found} == {dt.datetime(2020, 6, 5, 0, 2, 3), dt.datetime(2020, 6, 1), None}

@@ -22,7 +22,7 @@ BETWEEN_LAYERS = {
     "Collection": {"aligned_to", "builder", "filter_by", "map_columns", "node", "reduce_by"},
     "Dataflow": {"arrange", "attempt", "collection", "current", "enter", "graph", "inside", "meeting_scope", "own"},
     "Embedded": {"start", "takes"},
-    "Expr": {"label", "name", "parts", "with_parts"},
+    "Expr": {"label", "name", "parts", "read_from", "reads_text", "with_parts"},
     "Grouped": {"collection", "keys"},
     "LetRec": {"builder", "node_of"},
     "Reference": {"start", "takes"},

@@ -1,6 +1,7 @@
 """Every function over every kind of frame and exclusion: both renderings, and the reference engine."""
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ PLACES = {
     "cume_dist": tm.cume_dist(), "ntile": tm.ntile(2), "lag": tm.lag("x"), "lead": tm.lead("x", 2, 0),
     "lag_known": tm.lag("x", "k", ignore_nulls=True), "lead_known": tm.lead("x", ignore_nulls=True),
 }  # fmt: skip
-FRAMED = {
+FRAMED: dict[str, Any] = {
     "first": tm.first_value("x"), "last": tm.last_value("x", ignore_nulls=True), "nth": tm.nth_value("x", 2),
     "count": tm.count(), "known": tm.count("x"), "sum": tm.sum("x").filter("b"), "avg": tm.avg("x"), "min": tm.min("x"),
     "max": tm.max("x"), "bool_and": tm.bool_and("b"), "bool_or": tm.bool_or("b"), "variance": tm.variance("x"),

@@ -10,12 +10,12 @@ from tidemill.errors import SchemaError, UnknownColumnError, did_you_mean
 from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.aggregates import with_expressions
 from tidemill.expressions.binding import bind
-from tidemill.expressions.display import display
+from tidemill.expressions.display import display, literal_hint
 from tidemill.expressions.expr import Column, Expr, col, lit
 from tidemill.expressions.literals import table_called
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import as_expr
-from tidemill.expressions.structure import key, replaced, resolve
+from tidemill.expressions.structure import key, replaced, resolve, walk
 from tidemill.expressions.windows.calls import calls_in
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _expression(name: str, value: Any, schema: Schema, keys: list[str]) -> Expr:
         bind(call, schema)  # refused, with what to do
     for part in _outside_aggregates(given):
         if isinstance(part, Column) and part.name not in keys:
-            _refuse(name, part.name, schema, keys)
+            _refuse(name, part, schema, keys)
     if not any(isinstance(part, Aggregate) for part in _outside_aggregates(given)):
         raise _no_aggregate(name, value)
     return replaced(given, lambda part: with_expressions(part, schema) if isinstance(part, Aggregate) else None)
@@ -59,20 +59,18 @@ def _expression(name: str, value: Any, schema: Schema, keys: list[str]) -> Expr:
 
 def _outside_aggregates(expression: Expr) -> Iterator[Expr]:
     """Iterate over an expression and its parts, down to the aggregates in it."""
-    yield expression
-    if not isinstance(expression, Aggregate):
-        for part in expression.parts:
-            yield from _outside_aggregates(part)
+    return walk(expression, into=lambda part: not isinstance(part, Aggregate))
 
 
 def _no_aggregate(name: str, value: Any) -> SchemaError:
     return SchemaError(f"{name}={value!r} is not an aggregate: expected something like tm.count() or tm.sum('x')")
 
 
-def _refuse(name: str, column: str, schema: Schema, keys: list[str]) -> None:
+def _refuse(name: str, refused: Column, schema: Schema, keys: list[str]) -> None:
+    column = refused.name
     if column not in schema:
         known = [*keys, *(n for n in schema.names if n not in keys)]
-        msg = f"{name}: no column `{column}` in {schema}: {did_you_mean(column, known)}"
+        msg = f"{name}: no column `{column}` in {schema}: {did_you_mean(column, known)}{literal_hint(refused)}"
         raise UnknownColumnError(msg).about(column=column)
     msg = (
         f"{name}: column `{column}` is neither a key of the groups nor inside an aggregate: group by it too, or say "

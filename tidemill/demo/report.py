@@ -52,8 +52,8 @@ on that day or the day before, was late too. Chains: {lengths}."""
 
 
 INHERITED_TEXT: Final = """\
-Of {all:,} late departures of known aircraft {late:,} followed a late leg of the same aircraft on that day, {on_time:,} \
-one on time, and {first:,} were its first."""
+Of {all:,} late departures of known aircraft {late:,} followed a late leg of the same aircraft on that day, \
+{on_time:,} one on time, and {first:,} were its first."""
 
 
 class Report:

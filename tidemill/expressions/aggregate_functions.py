@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
@@ -31,6 +31,8 @@ class Aggregate(Expr):
     >>> sum("delay").filter("delay > 0") / count()
     SUM(delay) FILTER (WHERE delay > 0) / COUNT(*)
     """
+
+    reads_text: ClassVar[bool] = True
 
     function: str
     argument: Expr | str | None = None

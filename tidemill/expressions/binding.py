@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Sequence
+from typing import Any, Final
 
 from tidemill.errors import SchemaError, UnknownColumnError, did_you_mean
 from tidemill.expressions.aggregate_functions import Aggregate
-from tidemill.expressions.bound import Bound, BoundColumn
+from tidemill.expressions.bound import Bound, BoundCall, BoundColumn
 from tidemill.expressions.calls import MisfitError, bind_call, bind_cast
 from tidemill.expressions.conversions import Operand, coerce, fits, literal
-from tidemill.expressions.expr import Call, Cast, Column, Expr, Literal
+from tidemill.expressions.display import literal_hint
+from tidemill.expressions.expr import Call, Cast, Column, Expr, Literal, Text
 from tidemill.expressions.functions import NULL, widens
 from tidemill.expressions.intervals import INTERVALS
+from tidemill.expressions.room import MAX_DEPTH, too_deep
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import as_expr, to_sql
-from tidemill.expressions.structure import resolve
+from tidemill.expressions.structure import resolve, walk
 from tidemill.expressions.types import BOOL, DType
 from tidemill.expressions.windows.calls import WindowCall
 from tidemill.expressions.windows.functions import WindowFunction
@@ -74,13 +78,73 @@ def _operand(expression: Expr, schema: Schema) -> Operand:
 
 
 def _bind(expression: Expr, schema: Schema) -> Operand:
-    expression = resolve(expression)
+    todo: list[tuple[Expr, int | None]] = [(expression, None)]
+    """What is to be bound, and then the nodes that are made of the last so many operands."""
+    made: list[Operand] = []
+    while todo:
+        node, count = todo.pop()
+        if count is not None:
+            first = len(made) - count
+            made[first:] = [_made_of(node, made[first:])]
+            continue
+        node = resolve(node)
+        parts = _parts(node, schema)
+        if parts is None:
+            made.append(_leaf(node, schema))
+        else:
+            todo.append((node, len(parts)))
+            todo.extend((part, None) for part in reversed(parts))
+    return made.pop()
+
+
+def _parts(node: Expr, schema: Schema) -> Sequence[Expr] | None:
+    """Return what has to be bound before the node is; None for one that is bound at once."""
+    if isinstance(node, Text):
+        return (as_expr(node, schema),)
+    if isinstance(node, Cast):
+        return (node.arg,)
+    if not isinstance(node, Call):
+        return None
+    return _chained(node) if node.function in _CHAINS else node.args
+
+
+_CHAINS: Final = ("and", "or", "&", "|")
+
+
+def _chained(node: Call) -> Sequence[Expr]:
+    """Return a, b, c of a AND b AND c, however they are put in parentheses."""
+    return [p for p in walk(node, into=lambda p: _is_link(p, node.function)) if not _is_link(p, node.function)]
+
+
+def _is_link(part: Expr, function: str) -> bool:
+    return isinstance(part, Call) and part.function == function and len(part.args) == 2  # noqa: PLR2004 - operands
+
+
+def _made_of(node: Expr, operands: list[Operand]) -> Operand:
+    if isinstance(node, Text):
+        return operands[0]
+    if isinstance(node, Cast):
+        bound = bind_cast(operands[0], node.dtype)
+    else:
+        assert isinstance(node, Call)
+        bound = _call(node.function, operands)
+    if isinstance(bound, BoundCall) and bound.depth > MAX_DEPTH:
+        raise too_deep()
+    return Operand(bound)
+
+
+def _call(function: str, operands: list[Operand]) -> Bound:
+    in_twos = function in _CHAINS and any(o.bound.dtype not in (BOOL, NULL) for o in operands)  # of bits, or an error
+    if not in_twos:
+        return bind_call(function, tuple(operands))
+    return functools.reduce(lambda a, b: Operand(bind_call(function, (a, b))), operands).bound
+
+
+def _leaf(expression: Expr, schema: Schema) -> Operand:
     if isinstance(expression, Literal):
         return literal(expression.value)
     if isinstance(expression, Column):
-        return Operand(_column(expression.name, schema))
-    if isinstance(expression, Cast):
-        return Operand(bind_cast(_bind(expression.arg, schema), expression.dtype))
+        return Operand(_column(expression, schema))
     if isinstance(expression, Aggregate):
         msg = (
             f"`{expression!r}` is not supported in a scalar expression: an aggregate is no function of one row; use it "
@@ -93,16 +157,15 @@ def _bind(expression: Expr, schema: Schema) -> Operand:
             "select(...) or with_columns(...) before, and use that"
         )
         raise SchemaError(msg)
-    if isinstance(expression, WindowFunction):
-        msg = f"`{expression!r}` is called over a window only: say which rows it looks at, as in .over(tm.Window...)"
-        raise SchemaError(msg)
-    assert isinstance(expression, Call)
-    return Operand(bind_call(expression.function, tuple(_bind(a, schema) for a in expression.args)))
+    assert isinstance(expression, WindowFunction)
+    msg = f"`{expression!r}` is called over a window only: say which rows it looks at, as in .over(tm.Window...)"
+    raise SchemaError(msg)
 
 
-def _column(name: str, schema: Schema) -> BoundColumn:
+def _column(column: Column, schema: Schema) -> BoundColumn:
+    name = column.name
     if name not in schema:
-        msg = f"no column `{name}` in {schema}: {did_you_mean(name, schema.names)}"
+        msg = f"no column `{name}` in {schema}: {did_you_mean(name, schema.names)}{literal_hint(column)}"
         raise UnknownColumnError(msg).about(column=name)
     field = schema.field(name)
     return BoundColumn(schema.index(name), name, field.dtype, field.nullable)

@@ -6,13 +6,14 @@ the user asked for it or one type widens to another. ``sql_text.to_sql`` prints 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import attrs
 
 from tidemill.expressions.types import DType
 
-__all__ = ["Bound", "BoundCall", "BoundColumn", "BoundLiteral"]
+__all__ = ["Bound", "BoundCall", "BoundColumn", "BoundLiteral", "rebuilt", "walk"]
 
 
 @attrs.frozen
@@ -51,18 +52,93 @@ class BoundLiteral:
         return frozenset()
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class BoundCall:
-    """A function of the registry, or ``cast`` to the node's own type."""
+    """A function of the registry, or ``cast`` to the node's own type.
+
+    Trees may be deep: comparing, hashing, walking and pickling them does not recurse.
+    """
 
     function: str
     args: tuple[Bound, ...]
     dtype: DType
     nullable: bool = True
+    depth: int = attrs.field(init=False, repr=False)
+    """How many calls are inside one another, this one counted."""
+    _hash: int = attrs.field(init=False, repr=False)
+
+    @depth.default
+    def _depth(self) -> int:
+        return 1 + max((a.depth for a in self.args if isinstance(a, BoundCall)), default=0)
+
+    @_hash.default
+    def _hash_of_all(self) -> int:
+        return hash((self.function, self.args, self.dtype, self.nullable))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BoundCall):
+            return NotImplemented
+        todo: list[tuple[Bound, Bound]] = [(self, other)]
+        while todo:
+            a, b = todo.pop()
+            if a is b:
+                continue
+            if not isinstance(a, BoundCall) or not isinstance(b, BoundCall):
+                if a != b:
+                    return False
+                continue
+            if (a._hash, a.function, a.dtype, a.nullable) != (b._hash, b.function, b.dtype, b.nullable):
+                return False
+            if len(a.args) != len(b.args):
+                return False
+            todo.extend(zip(a.args, b.args, strict=True))
+        return True
 
     def columns(self) -> frozenset[int]:
         """Return the positions of the columns that the value depends on."""
-        return frozenset().union(*(a.columns() for a in self.args))
+        return frozenset(part.index for part in walk(self) if isinstance(part, BoundColumn))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        flat = [(p.function, len(p.args), p.dtype, p.nullable) if isinstance(p, BoundCall) else p for p in walk(self)]
+        return _from_flat, (flat,)
 
 
 Bound: TypeAlias = BoundColumn | BoundLiteral | BoundCall
+
+
+def walk(bound: Bound) -> Iterator[Bound]:
+    """Iterate over a tree: each call before its arguments, these from left to right."""
+    todo = [bound]
+    while todo:
+        part = todo.pop()
+        yield part
+        if isinstance(part, BoundCall):
+            todo.extend(reversed(part.args))
+
+
+def rebuilt(bound: Bound, leaf: Callable[[BoundColumn | BoundLiteral], Bound]) -> Bound:
+    """Return the tree with each column and literal replaced."""
+    made: list[Bound] = []
+    for part in reversed(list(walk(bound))):  # each call after its arguments, these from right to left
+        if isinstance(part, BoundCall):
+            args = tuple(made.pop() for _ in part.args)
+            same = all(a is b for a, b in zip(args, part.args, strict=True))
+            made.append(part if same else attrs.evolve(part, args=args))
+        else:
+            made.append(leaf(part))
+    return made.pop()
+
+
+def _from_flat(flat: list[Any]) -> Bound:
+    """Return a tree from its parts in the order of `walk`, a call being what it says and its number of arguments."""
+    made: list[Bound] = []
+    for part in reversed(flat):
+        if isinstance(part, tuple):
+            function, count, dtype, nullable = part
+            made.append(BoundCall(function, tuple(made.pop() for _ in range(count)), dtype, nullable))
+        else:
+            made.append(part)
+    return made.pop()

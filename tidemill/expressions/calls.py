@@ -34,6 +34,8 @@ def bind_call(function: str, operands: tuple[Operand, ...]) -> Bound:
     if spec is None:
         msg = f"no function {function!r}: {did_you_mean(function, FUNCTIONS)}"
         raise SchemaError(msg)
+    if function in ("and", "or"):
+        operands = tuple(inner for o in operands for inner in _links(o, function))
     args = adapt(operands, spec.literals)
     _check_literals(spec, args)
     args, signature = _signature(spec, args)
@@ -52,6 +54,13 @@ def bind_call(function: str, operands: tuple[Operand, ...]) -> Bound:
     if function == "negate" and (negative := _negative(coerced[0])) is not None:
         return negative
     return BoundCall(function, coerced, signature.result, spec.nullable([a.nullable for a in coerced]))
+
+
+def _links(operand: Operand, function: str) -> tuple[Operand, ...]:
+    """Return the operands of an operand that is a chain of the same function."""
+    bound = operand.bound
+    is_chain = isinstance(bound, BoundCall) and bound.function == function
+    return tuple(map(Operand, bound.args)) if isinstance(bound, BoundCall) and is_chain else (operand,)
 
 
 def _negative(literal: Bound) -> BoundLiteral | None:

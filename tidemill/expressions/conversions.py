@@ -11,6 +11,8 @@ import attrs
 
 from tidemill.expressions.bound import Bound, BoundCall, BoundLiteral
 from tidemill.expressions.functions import NULL, widens
+from tidemill.expressions.functions.casts import cast_value
+from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.literals import INT64_MAX, literal_type
 from tidemill.expressions.types import DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType
 
@@ -116,8 +118,9 @@ def coerce(arg: Bound, to: DType) -> Bound:
 
 
 def _moment(text: str, to: DType) -> dt.date | None:
-    """Return the date or timestamp that text in ISO form stands for, or None."""
+    """Return the date or timestamp that text stands for, as in a cast, or None."""
     try:
-        return dt.date.fromisoformat(text) if to == DATE else dt.datetime.fromisoformat(text)
-    except ValueError:
+        found: dt.date = cast_value(text, STRING, to)
+    except FailureError:
         return None
+    return found

@@ -5,16 +5,18 @@ from __future__ import annotations
 import decimal
 from typing import Any, Final
 
-from tidemill.expressions.expr import Alias, Call, Cast, Column, Expr, Literal
+from tidemill.expressions.expr import Alias, Call, Cast, Column, Expr, Literal, Text
 from tidemill.expressions.functions import FUNCTIONS
+from tidemill.expressions.room import with_room
 from tidemill.expressions.structure import resolve
 
-__all__ = ["display"]
+__all__ = ["display", "literal_hint"]
 
 _WORDS: Final = frozenset(("and", "or", "int_divide", "like"))
 """Operators that are words."""
 
 
+@with_room
 def display(expression: Expr | str) -> str:
     """Return an expression as text; what a user gave as text as it is.
 
@@ -27,11 +29,19 @@ def display(expression: Expr | str) -> str:
     expression = resolve(expression)
     if isinstance(expression, Column):
         return expression.name if expression.name.isidentifier() else f"`{expression.name}`"
+    if isinstance(expression, Text):
+        return expression.text
     if isinstance(expression, Literal):
         return _literal(expression.value)
     if isinstance(expression, Cast):
         return f"CAST({display(expression.arg)} AS {expression.dtype})"
     return _call(expression) if isinstance(expression, Call) else repr(expression)
+
+
+def literal_hint(column: Column) -> str:
+    """Return what to do where a string that a function took names no column, to be put behind an error."""
+    text = column.read_from
+    return "" if text is None else f"; a string in a function is a column or SQL text: a literal is tm.lit({text!r})"
 
 
 def _literal(value: Any) -> str:

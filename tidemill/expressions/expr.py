@@ -7,25 +7,32 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import attrs
 
 from tidemill.errors import SchemaError
 from tidemill.expressions.intervals import of_timedelta
 from tidemill.expressions.literals import literal_type
+from tidemill.expressions.room import with_room
 from tidemill.expressions.types import DType, dtype
 
-__all__ = ["Alias", "Call", "Cast", "Column", "Expr", "Literal", "When", "call", "col", "lit"]
+__all__ = ["Alias", "Call", "Cast", "Column", "Expr", "Literal", "Text", "When", "call", "col", "lit", "operand"]
 
 
 class Expr:
     """A scalar expression: use Python's operators and the methods below; Python values beside it are literals.
 
+    Strings beside an operator and in these methods are literals, too. In functions such as ``tm.upper("name")`` a
+    string is a column or SQL text, as it is in ``select``; a literal is ``tm.lit("...")`` there.
+
     ``==`` builds an expression; to compare two trees use ``identical(a, b)``. NULL follows SQL: ``&``, ``|`` and
     ``~`` are the three-valued AND, OR and NOT of conditions, and operations on the bits of whole numbers, as always
-    are ``^``, ``<<`` and ``>>``. ``/`` gives a float64 (of decimals a decimal), ``//`` is SQL's ``div``: an int64,
-    truncated towards zero; ``%`` has the sign of the dividend. ``timedelta`` and ``tm.interval`` move dates and times.
+    are ``^``, ``<<`` and ``>>``. ``/`` gives a float64 (of decimals a decimal). ``//``, which PySpark does not
+    have, is Python's: the whole number below the quotient, an int64. ``%`` is PySpark's and SQL's: what is left has the
+    sign of the dividend. What goes with ``%`` is ``tm.div``, and with ``//`` and a positive divisor ``tm.pmod``.
+    ``timedelta`` and ``tm.interval`` move dates and times. Expressions may be 1,000 levels deep; conditions joined by
+    AND, or by OR, are one level, however many.
 
     >>> from tidemill.expressions.binding import bind
     >>> from tidemill.expressions.schema import Schema
@@ -36,6 +43,9 @@ class Expr:
     """
 
     __slots__ = ()
+
+    reads_text: ClassVar[bool] = False
+    """Whether the node says itself, when it is bound, what strings in it stand for."""
 
     @property
     def parts(self) -> tuple[Expr, ...]:
@@ -77,10 +87,10 @@ class Expr:
         return call("divide", other, self)
 
     def __floordiv__(self, other: Any) -> Expr:
-        return call("int_divide", self, other)
+        return call("floor_divide", self, other)
 
     def __rfloordiv__(self, other: Any) -> Expr:
-        return call("int_divide", other, self)
+        return call("floor_divide", other, self)
 
     def __mod__(self, other: Any) -> Expr:
         return call("modulo", self, other)
@@ -216,10 +226,23 @@ class Column(Expr):
     """A column, by name."""
 
     name: str
+    read_from: str | None = attrs.field(default=None, repr=False)
+    """The string that a function took, where the name stands in one: it may have been meant as a literal."""
 
     @property
     def label(self) -> Hashable:
         return self.name
+
+
+@attrs.frozen(eq=False, repr=False)
+class Text(Expr):
+    """A string where a function takes a column: a column's name or SQL text. Which of them, the schema says."""
+
+    text: str
+
+    @property
+    def label(self) -> Hashable:
+        return self.text
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -294,7 +317,10 @@ class Alias(Expr):
 
 @attrs.frozen(eq=False, repr=False)
 class When(Expr):
-    """A CASE that may still grow: conditions and values in turn; NULL where no condition holds."""
+    """A CASE that may still grow: conditions and values in turn; NULL where no condition holds.
+
+    A string is a column or SQL text in a condition, and in a value itself.
+    """
 
     branches: tuple[Expr, ...]
 
@@ -311,11 +337,15 @@ class When(Expr):
 
     def when(self, condition: Any, value: Any) -> When:
         """Return the CASE with a further branch."""
-        return When((*self.branches, lit(condition), lit(value)))
+        return When((*self.branches, operand(condition), lit(value)))
 
     def otherwise(self, value: Any) -> Expr:
-        """Return the whole CASE, with the value where no condition holds."""
+        """Return the whole CASE, with the value where no condition holds; a string is itself."""
         return Call("case", (*self.branches, lit(value)))
+
+
+for _kind in (Alias, Call, Cast, When):  # which have parts, and so may be deep
+    _kind.__repr__ = with_room(_kind.__repr__)  # type: ignore[method-assign]
 
 
 def col(name: str) -> Expr:
@@ -342,6 +372,15 @@ def lit(value: Any) -> Expr:
     return Literal(value)
 
 
+def operand(value: Any) -> Expr:
+    """Return what stands where a function takes a column: a string is a column or SQL text, all else as in `lit`.
+
+    >>> operand("x"), operand(1)
+    (Text(text='x'), Literal(value=1))
+    """
+    return Text(value) if isinstance(value, str) else lit(value)
+
+
 def call(function: str, *args: Any) -> Expr:
-    """Return the call of a function of the registry; Python values are literals."""
+    """Return the call of a function of the registry; Python values, strings among them, are literals."""
     return Call(function, tuple(lit(a) for a in args))

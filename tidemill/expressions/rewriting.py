@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import attrs
-
-from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
+from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, rebuilt, walk
 from tidemill.expressions.functions import FUNCTIONS, widens
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import BOOL, FLOAT64
@@ -23,14 +21,14 @@ def can_fail(bound: Bound) -> bool:
     >>> [can_fail(bind(expr(text), schema)) for text in ("a + 1", "a = 1", "f + 1", "1 / f")]
     [True, False, False, True]
     """
-    if not isinstance(bound, BoundCall):
-        return False
-    if bound.function == "cast":
-        own = not widens(bound.args[0].dtype, bound.dtype)
-    else:
-        never = bound.dtype == FLOAT64 and bound.function in ("add", "subtract", "multiply", "negate", "abs")
-        own = FUNCTIONS[bound.function].can_fail and not never
-    return own or any(can_fail(a) for a in bound.args)
+    return any(isinstance(part, BoundCall) and _itself_can_fail(part) for part in walk(bound))
+
+
+def _itself_can_fail(call: BoundCall) -> bool:
+    if call.function == "cast":
+        return not widens(call.args[0].dtype, call.dtype)
+    never = call.dtype == FLOAT64 and call.function in ("add", "subtract", "multiply", "negate", "abs")
+    return FUNCTIONS[call.function].can_fail and not never
 
 
 def column(schema: Schema, index: int) -> BoundColumn:
@@ -41,31 +39,19 @@ def column(schema: Schema, index: int) -> BoundColumn:
 
 def column_uses(bound: Bound) -> Iterator[int]:
     """Iterate over the columns that an expression reads, each as often as it stands in it."""
-    if isinstance(bound, BoundColumn):
-        yield bound.index
-    elif isinstance(bound, BoundCall):
-        for arg in bound.args:
-            yield from column_uses(arg)
+    return (part.index for part in walk(bound) if isinstance(part, BoundColumn))
 
 
 def substituted(bound: Bound, replacement: Callable[[BoundColumn], Bound]) -> Bound:
     """Return the expression with each column replaced."""
-    if isinstance(bound, BoundColumn):
-        return replacement(bound)
-    if isinstance(bound, BoundLiteral):
-        return bound
-    return attrs.evolve(bound, args=tuple(substituted(a, replacement) for a in bound.args))
+    return rebuilt(bound, lambda leaf: replacement(leaf) if isinstance(leaf, BoundColumn) else leaf)
 
 
 def conditions(predicate: Bound) -> Iterator[Bound]:
     """Iterate over the conditions that all have to be true for the predicate to be."""
-    if isinstance(predicate, BoundCall) and predicate.function == "and":
-        for arg in predicate.args:
-            yield from conditions(arg)
-    else:
-        yield predicate
+    return iter(predicate.args if isinstance(predicate, BoundCall) and predicate.function == "and" else (predicate,))
 
 
 def both(first: Bound, second: Bound) -> Bound:
     """Return the predicate that is true where both are."""
-    return BoundCall("and", (first, second), BOOL, first.nullable or second.nullable)
+    return BoundCall("and", (*conditions(first), *conditions(second)), BOOL, first.nullable or second.nullable)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
@@ -24,6 +24,7 @@ from tidemill.expressions.functions.choice import nullif, when
 from tidemill.expressions.functions.dates import WITH_UNIT, extract, to_date, to_timestamp
 from tidemill.expressions.functions.text import ilike, instr
 from tidemill.expressions.intervals import Interval, interval_of, sum_of, unit_of
+from tidemill.expressions.room import too_deep, with_room
 from tidemill.expressions.sql_aggregates import AGGREGATES, aggregate
 from tidemill.expressions.sql_windows import WINDOW_FUNCTIONS, window_call
 from tidemill.expressions.structure import resolve
@@ -44,6 +45,8 @@ from tidemill.expressions.types import (
 __all__ = ["parse"]
 
 _DIALECT: Final = "spark"
+_UNSIGNED: Final = "unsigned"
+"""A mark on what stands on the right of >>>."""
 _DIRECTION: Final = re.compile(r"\b(asc|desc|nulls\s+(first|last))\s*$", re.IGNORECASE)
 
 
@@ -58,9 +61,19 @@ def parse(text: str) -> Expr:
     tidemill.errors.SchemaError: UPER(a) in `uper(a)` is not supported in a scalar expression: no function `uper`; ...
     """
     try:
+        return _parsed(text)
+    except RecursionError:
+        raise too_deep() from None
+
+
+@with_room
+def _parsed(text: str) -> Expr:
+    try:
         dialect = Dialect.get_or_raise(_DIALECT)
         trees = _Syntax(dialect=dialect).parse(dialect.tokenize(text), text)
     except SqlglotError as error:
+        if isinstance(error.__cause__, RecursionError):
+            raise error.__cause__ from None
         reason = str(error).splitlines()[0]
         hint = f"A literal string is tm.lit({text!r})"
         if _DIRECTION.search(text):
@@ -86,6 +99,13 @@ class _Syntax(Dialect.get_or_raise(_DIALECT).parser_class):  # type: ignore[misc
     def _parse_alias(self, this: Any, explicit: bool = False) -> Any:  # noqa: ARG002 - sqlglot's
         """Take a name after AS alone: of ``a > 1 b`` or ``v desc`` the last word is a mistake, and not a name."""
         return super()._parse_alias(this, explicit=True)
+
+    def _parse_term(self) -> Any:
+        """Take >>> for a shift of its own: to sqlglot it is >> and a comparison without a left side."""
+        after_shift = self._prev is not None and self._prev.token_type == TokenType.GT
+        if after_shift and self._match(TokenType.GT):
+            return exp.Paren(this=super()._parse_term(), **{_UNSIGNED: True})
+        return super()._parse_term()
 
 
 class _Parser:
@@ -122,6 +142,20 @@ class _Parser:
         assert isinstance(found, Call)
         parts = [a.value for a in found.args if isinstance(a, Literal) and isinstance(a.value, Interval)]
         return Literal(sum_of(parts)) if len(parts) == len(found.args) else found
+
+    def right_shift(self, node: exp.BitwiseRightShift) -> Expr:
+        by = node.expression
+        if not by.args.get(_UNSIGNED) or by.this is None or by.this.args.get(_UNSIGNED):
+            return self.operator(node)
+        signed = self.operator(exp.BitwiseRightShift(this=node.this, expression=by.this))
+        return Call("shift_right_unsigned", signed.parts)
+
+    def hex(self, node: exp.HexString) -> Expr:
+        """Return the bytes, with a zero before an odd number of digits, as Spark has it."""
+        digits = node.name
+        if not re.fullmatch(r"[0-9a-fA-F]*", digits):
+            raise self.unsupported(node, ": its digits are 0 to 9 and A to F")
+        return Literal(bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)))
 
     def quoted(self, node: exp.Concat) -> Expr:
         """Refuse two literals side by side: 'it''s' to Spark is one with a quote in it, to sqlglot two."""
@@ -285,13 +319,14 @@ def _refuse(parser: _Parser, node: exp.Expression) -> None:
 
 _SPECIAL: Final[dict[type, Callable[[_Parser, Any], Expr | None]]] = {
     **dict.fromkeys((exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser, exp.SessionUser), _refuse),
-    exp.Paren: lambda p, n: p.expression(n.this),
+    exp.Paren: lambda p, n: None if n.args.get(_UNSIGNED) else p.expression(n.this),
     exp.Alias: lambda p, n: Alias(p.expression(n.this), n.alias),
     exp.Column: _Parser.column,
     exp.Literal: _Parser.literal,
     exp.Null: lambda _p, _n: Literal(None),
     exp.Boolean: lambda _p, n: Literal(bool(n.this)),
-    exp.HexString: lambda _p, n: Literal(bytes.fromhex(n.name)),
+    exp.HexString: _Parser.hex,
+    exp.BitwiseRightShift: _Parser.right_shift,
     exp.Neg: _Parser.negative,
     exp.Cast: _Parser.cast,
     exp.TryCast: _Parser.cast,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import functools
 import math
 from collections.abc import Sequence
 from typing import Final
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from tidemill.errors import SchemaError
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
@@ -18,6 +20,7 @@ from tidemill.expressions.functions import FUNCTIONS, NULL, widens
 from tidemill.expressions.functions.dates import DAY_UNITS, WITH_UNIT
 from tidemill.expressions.intervals import Interval, interval_text
 from tidemill.expressions.literals import literal_type
+from tidemill.expressions.room import with_room
 from tidemill.expressions.types import DATE, STRING, TIMESTAMP, DType
 
 __all__ = ["print_sql"]
@@ -27,7 +30,17 @@ DIALECT: Final = "spark"
 
 def print_sql(bound: Bound, *, explicit: bool) -> str:
     """Return a bound tree as Spark SQL text; what is meant by ``explicit`` is said at ``sql_text.to_sql``."""
-    return _print(bound, explicit=explicit).sql(dialect=DIALECT)
+    return _printed(bound, explicit)
+
+
+@with_room
+def _printed(bound: Bound, explicit: bool) -> str:
+    try:
+        return _print(bound, explicit=explicit).sql(dialect=DIALECT)
+    except SqlglotError as error:
+        if isinstance(error.__cause__, RecursionError):  # sqlglot read a type's name where the stack ended
+            raise error.__cause__ from None
+        raise
 
 
 # How strongly operators bind, loosest first; whatever is not here needs no parentheses.
@@ -57,7 +70,7 @@ def _print(bound: Bound, *, explicit: bool) -> exp.Expression:
     if isinstance(bound, BoundLiteral):
         return _bare(bound) if not explicit and _loosened(bound).bound == bound else _typed(bound)
     if bound.function == "cast":
-        return exp.cast(_print(bound.args[0], explicit=explicit), _type(bound.dtype), dialect=DIALECT)
+        return exp.cast(_print(bound.args[0], explicit=explicit), _type(bound.dtype), copy=False, dialect=DIALECT)
     if explicit and bound.function in _ZONED:
         return _print(_without_zone(bound), explicit=True)
     operands = [Operand(a) for a in bound.args] if explicit else _shortest(bound)
@@ -180,7 +193,7 @@ def _typed(literal: BoundLiteral) -> exp.Expression:
     elif value is not None:
         text = value.isoformat(sep=" ") if isinstance(value, dt.datetime) else value.isoformat()
         inner = exp.Literal.string(text)
-    return inner if to == NULL else exp.cast(inner, _type(to), dialect=DIALECT)
+    return inner if to == NULL else exp.cast(inner, _type(to), copy=False, dialect=DIALECT)
 
 
 def _interval(value: Interval) -> exp.Expression:
@@ -226,7 +239,7 @@ def _call(function: str, args: list[exp.Expression], nodes: Sequence[Bound]) -> 
     if len(wrapped) == 1:
         node: exp.Expression = kind(this=wrapped[0])
     else:
-        node = kind(this=wrapped[0], expression=wrapped[1])
+        node = functools.reduce(lambda left, right: kind(this=left, expression=right), wrapped)
     if function == "divide":
         node.set("typed", False)
         node.set("safe", False)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from tidemill.errors import SchemaError
 from tidemill.expressions.bound import Bound
-from tidemill.expressions.expr import Column, Expr, lit
+from tidemill.expressions.expr import Column, Expr, Text, lit
 from tidemill.expressions.schema import Schema
+from tidemill.expressions.structure import replaced
 
 __all__ = ["as_expr", "expr", "to_sql"]
+
+_DATE: Final = re.compile(r"\s*\d{4}-\d{1,2}-\d{1,2}\b")
 
 
 def expr(sql: str) -> Expr:
@@ -31,13 +35,36 @@ def expr(sql: str) -> Expr:
 def as_expr(value: Any, schema: Schema) -> Expr:
     """Return what a value in an expression's place means: a column's name that column, any other string SQL text.
 
+    So it is with the strings that functions in an expression took for columns.
+
     >>> schema = Schema.of({"a b": "int64"})
     >>> as_expr("a b", schema), as_expr("`a b` + 1", schema), as_expr(5, schema)
     (`a b`, `a b` + 1, 5)
     """
     if isinstance(value, str):
         return Column(value) if value in schema else expr(value)
-    return lit(value)
+    return _read(lit(value), schema)
+
+
+def _read(expression: Expr, schema: Schema) -> Expr:
+    """Return an expression with the strings that functions in it took as what they stand for."""
+
+    def found(part: Expr) -> Expr | None:
+        if not isinstance(part, Text):
+            return part if part.reads_text else None
+        if _DATE.match(part.text) and part.text not in schema:
+            given = repr(part.text)
+            msg = f"{given} in a function would be SQL text, a difference of numbers: a date is tm.lit({given})"
+            raise SchemaError(msg)
+        return replaced(as_expr(part.text, schema), lambda c: _marked(c, part.text))
+
+    return replaced(expression, found)
+
+
+def _marked(part: Expr, text: str) -> Expr | None:
+    if isinstance(part, Column):
+        return Column(part.name, read_from=text)
+    return part if part.reads_text else None
 
 
 def to_sql(bound: Bound, *, explicit: bool = False) -> str:

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 
 from tidemill.expressions.expr import Alias, Call, Column, Expr, Literal, When
 from tidemill.expressions.intervals import Interval
 
-__all__ = ["identical", "key", "output_name", "replaced", "resolve"]
+__all__ = ["identical", "key", "output_name", "replaced", "resolve", "walk"]
 
 
 def resolve(expression: Expr) -> Expr:
     """Return the expression without the wrappers that carry no meaning: an alias, an open CASE, a negated literal."""
-    if isinstance(expression, Alias):
-        return resolve(expression.arg)
+    while isinstance(expression, Alias):
+        expression = expression.arg
     if isinstance(expression, When):
         return Call("case", (*expression.branches, Literal(None)))
-    if isinstance(expression, Call) and expression.function == "negate":
-        arg = resolve(expression.args[0])
-        numbers = (int, float, decimal.Decimal, Interval)
-        if isinstance(arg, Literal) and isinstance(arg.value, numbers) and not isinstance(arg.value, bool):
-            return Literal(arg.value.copy_negate() if isinstance(arg.value, decimal.Decimal) else -arg.value)
-    return expression
+    inner, negated = expression, False
+    while isinstance(inner, Alias) or (isinstance(inner, Call) and inner.function == "negate"):
+        negated ^= isinstance(inner, Call)
+        (inner,) = inner.parts
+    if inner is expression or not isinstance(inner, Literal) or isinstance(inner.value, bool):
+        return expression
+    value = inner.value
+    if not isinstance(value, (int, float, decimal.Decimal, Interval)):
+        return expression
+    if negated:
+        value = value.copy_negate() if isinstance(value, decimal.Decimal) else -value
+    return Literal(value)
 
 
 def output_name(expression: Expr) -> str | None:
@@ -32,8 +38,24 @@ def output_name(expression: Expr) -> str | None:
 
 def key(expression: Expr) -> Hashable:
     """Return a hashable key, the same for two expressions of the same structure."""
-    expression = resolve(expression)
-    return type(expression).__name__, expression.label, *map(key, expression.parts)
+    found: list[Hashable] = []
+    todo = [expression]
+    while todo:
+        part = resolve(todo.pop())
+        parts = part.parts
+        found += [type(part).__name__, part.label, len(parts)]
+        todo.extend(reversed(parts))
+    return tuple(found)
+
+
+def walk(expression: Expr, *, into: Callable[[Expr], bool] = lambda _: True) -> Iterator[Expr]:
+    """Iterate over an expression and its parts, outermost first, not those inside of what is not gone into."""
+    todo = [expression]
+    while todo:
+        part = todo.pop()
+        yield part
+        if into(part):
+            todo.extend(reversed(part.parts))
 
 
 def identical(a: Expr, b: Expr) -> bool:
@@ -48,7 +70,18 @@ def identical(a: Expr, b: Expr) -> bool:
 
 def replaced(expression: Expr, replacement: Callable[[Expr], Expr | None]) -> Expr:
     """Return the expression with others in the place of those, outermost first, for which there is a replacement."""
-    found = replacement(expression)
-    if found is not None:
-        return found
-    return expression.with_parts([replaced(p, replacement) for p in expression.parts])
+    todo: list[tuple[Expr, bool]] = [(expression, False)]
+    made: list[Expr] = []
+    while todo:
+        part, is_ready = todo.pop()
+        if is_ready:
+            first = len(made) - len(part.parts)
+            made[first:] = [part.with_parts(made[first:])]
+        elif (found := replacement(part)) is not None:
+            made.append(found)
+        elif not part.parts:
+            made.append(part)
+        else:
+            todo.append((part, True))
+            todo.extend((p, False) for p in reversed(part.parts))
+    return made.pop()

@@ -50,13 +50,16 @@ def columns_read(graph: Graph, node: Node) -> set[int]:
     What maps and filters leave out of them makes none.
     """
     found: set[int] = set()
-    for consumer, _ in graph.consumers(node):
-        if isinstance(consumer, Map):
-            found.update(i for bound in consumer.columns for i in column_uses(bound))
-        elif isinstance(consumer, Filter):
-            found |= {*column_uses(consumer.predicate), *columns_read(graph, consumer)}
-        else:
-            found.update(range(len(node.schema)))
+    todo = [node]
+    while todo:
+        for consumer, _ in graph.consumers(todo.pop()):
+            if isinstance(consumer, Map):
+                found.update(i for bound in consumer.columns for i in column_uses(bound))
+            elif isinstance(consumer, Filter):
+                found.update(column_uses(consumer.predicate))
+                todo.append(consumer)
+            else:
+                found.update(range(len(node.schema)))
     return found
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Generator, Sequence
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -54,27 +54,48 @@ def push_filters(graph: Graph) -> Graph:
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
         if isinstance(node, Filter) and not can_fail(node.predicate):
-            return _pushed(copy, node, node.predicate, inputs[0])
+            return _done(_pushed(copy, node, node.predicate, inputs[0]))
         return copy.put(node, inputs=inputs)
 
     return rebuild(graph, rewrite)
 
 
-def _pushed(copy: Copy, node: Filter, predicate: Bound, source: Node) -> Node:
+_Task: TypeAlias = Generator[Any, Any, Node]
+"""What works out a node, giving the tasks on whose results it waits: they nest as deep as a dataflow is long."""
+
+
+def _done(task: _Task) -> Node:
+    """Return what a task works out."""
+    waiting, result = [task], None
+    while waiting:
+        try:
+            waiting.append(waiting[-1].send(result))
+            result = None
+        except StopIteration as stop:
+            waiting.pop()
+            result = stop.value
+    assert isinstance(result, Node)
+    return result
+
+
+def _pushed(copy: Copy, node: Filter, predicate: Bound, source: Node) -> _Task:
     """Return the rows of a source that pass, the predicate asked as early as can be."""
     if copy.readers(source) <= 1:
         if isinstance(source, _PASS_ON) or (isinstance(source, Threshold) and source.function is None):
-            return copy.put(source, inputs=(_pushed(copy, node, predicate, source.inputs[0]),))
+            return copy.put(source, inputs=((yield _pushed(copy, node, predicate, source.inputs[0])),))
         if isinstance(source, (Concat, SetOperation)):
-            return copy.put(source, inputs=tuple(_pushed(copy, node, predicate, s) for s in source.inputs))
+            inputs = list(source.inputs)
+            for i, one in enumerate(source.inputs):
+                inputs[i] = yield _pushed(copy, node, predicate, one)
+            return copy.put(source, inputs=tuple(inputs))
         if isinstance(source, Map):
             before = _before(predicate, source.columns)
             if before is not None:
-                return copy.put(source, inputs=(_pushed(copy, node, before, source.inputs[0]),))
+                return copy.put(source, inputs=((yield _pushed(copy, node, before, source.inputs[0])),))
         if isinstance(source, Join):
-            return _below_join(copy, node, predicate, source)
+            return (yield from _below_join(copy, node, predicate, source))
         if isinstance(source, Composite):
-            return _below_composite(copy, node, predicate, source)
+            return (yield from _below_composite(copy, node, predicate, source))
     return _filtered(copy, node, predicate, source)
 
 
@@ -100,13 +121,13 @@ def _before(predicate: Bound, columns: Sequence[Bound | None]) -> Bound | None:
     return None
 
 
-def _below_join(copy: Copy, node: Filter, predicate: Bound, join: Join) -> Node:
+def _below_join(copy: Copy, node: Filter, predicate: Bound, join: Join) -> _Task:
     sides, above = list(join.inputs), list[Bound]()
     for condition in conditions(predicate):
         side = _side(condition, join)
         if side is not None and _is_private(copy, sides[side]):
             asked = substituted(condition, functools.partial(_of_side, join, side))
-            sides[side] = _below_arrangement(copy, node, asked, sides[side])
+            sides[side] = yield _below_arrangement(copy, node, asked, sides[side])
         else:
             above.append(condition)
     joined = join if sides == list(join.inputs) else copy.put(join, inputs=tuple(sides))
@@ -137,14 +158,14 @@ def _is_read_once(copy: Copy, node: Node) -> bool:
     return copy.readers(node) <= 1
 
 
-def _below_arrangement(copy: Copy, node: Filter, predicate: Bound, arranged: Node) -> Node:
+def _below_arrangement(copy: Copy, node: Filter, predicate: Bound, arranged: Node) -> _Task:
     (source,) = arranged.inputs
     if isinstance(arranged, Enter):
-        return copy.put(arranged, inputs=(_below_arrangement(copy, node, predicate, source),))
-    return copy.put(arranged, inputs=(_pushed(copy, node, predicate, source),))
+        return copy.put(arranged, inputs=((yield _below_arrangement(copy, node, predicate, source)),))
+    return copy.put(arranged, inputs=((yield _pushed(copy, node, predicate, source)),))
 
 
-def _below_composite(copy: Copy, node: Filter, predicate: Bound, source: Composite) -> Node:
+def _below_composite(copy: Copy, node: Filter, predicate: Bound, source: Composite) -> _Task:
     """Return a composite with the conditions below it that only look at columns it takes as they are from one input.
 
     What a join looks up in is left to those who look up in it, too.
@@ -158,7 +179,7 @@ def _below_composite(copy: Copy, node: Filter, predicate: Bound, source: Composi
         if before is None:
             above.append(condition)
         else:
-            inputs[side] = _pushed(copy, node, before, inputs[side])
+            inputs[side] = yield _pushed(copy, node, before, inputs[side])
     made = source if inputs == list(source.inputs) else copy.put(source, inputs=tuple(inputs))
     return _filtered(copy, node, functools.reduce(both, above), made) if above else made
 

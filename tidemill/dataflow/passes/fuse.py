@@ -10,8 +10,8 @@ import attrs
 
 from tidemill.dataflow.nodes import Concat, Filter, Join, Map, Negate, Node
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
-from tidemill.expressions.bound import Bound, BoundColumn, BoundLiteral
-from tidemill.expressions.rewriting import both, can_fail, column_uses, substituted
+from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
+from tidemill.expressions.rewriting import both, can_fail, column_uses, conditions, substituted
 from tidemill.expressions.types import FLOAT64
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def _composed(outer: tuple[Bound, ...], inner: Map) -> tuple[Bound, ...] | None:
             return None
         if i in used_inside and expression.dtype == FLOAT64:
             return None
-    return tuple(substituted(c, lambda column: within[column.index]) for c in outer)
+    found = tuple(substituted(c, lambda column: within[column.index]) for c in outer)
+    return None if any(isinstance(c, BoundCall) and c.depth > _MOST for c in found) else found
 
 
 def _names(columns: tuple[Bound, ...]) -> tuple[str, ...]:
@@ -83,7 +84,9 @@ def _names(columns: tuple[Bound, ...]) -> tuple[str, ...]:
 
 def _filter(copy: Copy, node: Filter, source: Node) -> Node:
     if isinstance(source, Filter) and copy.readers(source) <= 1 and not can_fail(node.predicate):
-        return copy.put(source, inputs=source.inputs, predicate=both(source.predicate, node.predicate))
+        together = both(source.predicate, node.predicate)
+        if len(list(conditions(together))) <= _MOST:
+            return copy.put(source, inputs=source.inputs, predicate=together)
     return copy.put(node, inputs=(source,))
 
 
@@ -99,6 +102,9 @@ def _concat(copy: Copy, node: Concat, *inputs: Node) -> Node:
         return flat[0]
     return copy.put(node, inputs=tuple(flat))
 
+
+_MOST: Final = 100
+"""How many conditions, or levels of calls, one operator is made to have; one that has more already stays alone."""
 
 _FUSED: Final[dict[type[Node], Callable[..., Node]]] = {
     Map: _map,

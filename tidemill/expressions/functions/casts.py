@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
-import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from tidemill.expressions.functions.reading import value_of_text
 from tidemill.expressions.functions.values import FailureError, fitted, rounded
-from tidemill.expressions.types import BOOL, DATE, FLOAT64, STRING, DType
+from tidemill.expressions.types import STRING, DType
 
 __all__ = ["cast_value"]
 
@@ -21,7 +21,7 @@ def cast_value(value: Any, source: DType, to: DType) -> Any:
         return value
     try:
         if source == STRING:
-            return _from_string(value, to)
+            return value_of_text(value, to)
         if to.is_integer:
             return fitted(math.trunc(value), to)
         return _CASTS[to.name](value, to)
@@ -29,40 +29,6 @@ def cast_value(value: Any, source: DType, to: DType) -> Any:
         text = repr(value) if isinstance(value, (str, bytes)) else str(value)
         reason = f"{text} does not fit {to}"
         raise FailureError(reason) from None
-
-
-def _from_string(text: str, to: DType) -> Any:
-    if to.name == "binary":
-        return text.encode()
-    text = text.strip(" \t\n\r")
-    if to == BOOL:
-        return {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}[_known(text.lower(), _TRUE | _FALSE)]
-    if not re.fullmatch(_FORMS["int" if to.is_integer else to.name], text, re.ASCII | re.IGNORECASE):
-        raise ValueError(text)
-    if to.is_integer:
-        return fitted(int(text), to)
-    if to == FLOAT64:
-        return float(text)
-    if to.is_decimal:
-        return rounded(decimal.Decimal(text), to)
-    return dt.date.fromisoformat(text) if to == DATE else dt.datetime.fromisoformat(text)
-
-
-def _known(text: str, words: set[str]) -> str:
-    if text not in words:
-        raise ValueError(text)
-    return text
-
-
-_TRUE: Final = {"t", "true", "y", "yes", "1"}
-_FALSE: Final = {"f", "false", "n", "no", "0"}
-_FORMS: Final = {
-    "int": r"[+-]?\d+",
-    "float64": r"[+-]?((\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?|inf|infinity)|nan",
-    "decimal": r"[+-]?(\d+(\.\d*)?|\.\d+)",
-    "date": r"\d{4}-\d{2}-\d{2}",
-    "timestamp": r"\d{4}-\d{2}-\d{2}([ t]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?",
-}
 
 
 def _to_string(value: Any, _to: DType) -> str:

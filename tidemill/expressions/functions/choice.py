@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tidemill.expressions.expr import Call, Expr, When, call, lit
+from tidemill.expressions.expr import Call, Expr, When, call, lit, operand
 from tidemill.expressions.functions.registry import COMPARABLE, NULL, Function, Signature, common_type, same
 from tidemill.expressions.functions.values import is_less
 from tidemill.expressions.types import BOOL, DType
@@ -67,28 +67,44 @@ CHOICE: Final = (
 def when(condition: Any, value: Any) -> When:
     """Return a CASE: ``when(c, v).when(c2, v2).otherwise(w)``; branches are evaluated only for the rows they are for.
 
-    >>> from tidemill.expressions.expr import col
-    >>> when(col("a") > 0, 1).otherwise(0).function
-    'case'
+    A string in a condition's place is a column or SQL text; in a value's, as in PySpark, it is a literal.
+
+    >>> import tidemill as tm
+    >>> numbers = tm.Dataflow().constant({"n": "int64"}, [(1,), (-1,)])
+    >>> print(numbers.select("n", sign=tm.when("n > 0", "+").otherwise("-")).node.columns[1].args[1].value)
+    +
     """
     return When(()).when(condition, value)
 
 
 def coalesce(*values: Any) -> Expr:
-    """Return the first value that is not NULL; later ones are evaluated only where all before are NULL."""
-    return call("coalesce", *values)
+    """Return the first value that is not NULL; later ones are evaluated only where all before are NULL.
+
+    As in all functions, a string is a column or SQL text, and a literal one is ``tm.lit("...")``.
+
+    >>> import tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> c = flow.constant({"name": "string", "country": "string"}, [("Ada", "UK"), ("Bo", None)])
+    >>> flow.output("out", c.select("name", country=tm.coalesce("country", tm.lit("unknown"))))
+    >>> flow.start().snapshot("out")
+    name  country
+    ----  -------
+    Ada   UK
+    Bo    unknown
+    """
+    return call("coalesce", *map(operand, values))
 
 
 def nullif(value: Any, other: Any) -> Expr:
     """Return the value, or NULL where it equals the other."""
-    return Call("case", (lit(value) == lit(other), lit(None), lit(value)))
+    return Call("case", (operand(value) == operand(other), lit(None), operand(value)))
 
 
 def least(*values: Any) -> Expr:
     """Return the least value that is not NULL."""
-    return call("least", *values)
+    return call("least", *map(operand, values))
 
 
 def greatest(*values: Any) -> Expr:
     """Return the greatest value that is not NULL; NaN is greater than any number."""
-    return call("greatest", *values)
+    return call("greatest", *map(operand, values))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidemill.errors import SchemaError
-from tidemill.expressions.expr import Cast, Expr, Literal, call, lit
+from tidemill.expressions.expr import Cast, Expr, Literal, call, operand
 from tidemill.expressions.functions.date_values import (
     EPOCH,
     after_epoch,
@@ -21,7 +22,7 @@ from tidemill.expressions.functions.date_values import (
 )
 from tidemill.expressions.functions.registry import Function, Signature, fixed
 from tidemill.expressions.intervals import MONTHS, UNITS, Interval, sum_of, unit_of
-from tidemill.expressions.types import DATE, INT32, INT64, STRING, TIMESTAMP, DType
+from tidemill.expressions.types import DATE, INT32, INT64, STRING, TIMESTAMP, DType, decimal_type
 
 __all__ = [
     "DATES", "DAY_UNITS", "PARTS", "WITH_UNIT", "add_months", "date_add", "date_diff", "date_from_unix_date",
@@ -120,13 +121,14 @@ DATES: Final = (
 WITH_UNIT: Final = frozenset(("timestampadd", "timestampdiff"))
 """What Spark writes with a bare word for the unit."""
 
-PARTS: Final = {
-    "YEAR": "year", "Y": "year", "YEARS": "year", "QUARTER": "quarter", "QTR": "quarter", "MONTH": "month",
-    "MON": "month", "MONTHS": "month", "WEEK": "weekofyear", "W": "weekofyear", "WEEKS": "weekofyear", "DAY": "day",
-    "D": "day", "DAYS": "day", "DAYOFWEEK": "dayofweek", "DOW": "dayofweek", "DOY": "dayofyear", "HOUR": "hour",
-    "H": "hour", "HOURS": "hour", "MINUTE": "minute", "M": "minute", "MIN": "minute", "MINUTES": "minute",
+_PARTS: Final = {
+    "year": "YEAR Y YEARS YR YRS", "yearofweek": "YEAROFWEEK", "quarter": "QUARTER QTR",
+    "month": "MONTH MON MONS MONTHS", "weekofyear": "WEEK W WEEKS", "day": "DAY D DAYS", "dayofweek": "DAYOFWEEK DOW",
+    "dayofweek_iso": "DAYOFWEEK_ISO DOW_ISO", "dayofyear": "DOY", "hour": "HOUR H HOURS HR HRS",
+    "minute": "MINUTE M MIN MINS MINUTES", "seconds": "SECOND S SEC SECONDS SECS",
 }  # fmt: skip
-"""What EXTRACT can take out, and the function that does. Not SECOND, which for Spark is a decimal with the fraction."""
+PARTS: Final = {name: part for part, names in _PARTS.items() for name in names.split()}
+"""What EXTRACT can take out: by Spark's names, the function that does or, where there is none, a name of ours."""
 
 
 # Builders. Moments are dates or timestamps.
@@ -134,70 +136,88 @@ PARTS: Final = {
 
 def year(moment: Any) -> Expr:
     """Return the year, an int32."""
-    return call("year", moment)
+    return call("year", operand(moment))
 
 
 def quarter(moment: Any) -> Expr:
     """Return the quarter, 1 to 4."""
-    return call("quarter", moment)
+    return call("quarter", operand(moment))
 
 
 def month(moment: Any) -> Expr:
     """Return the month, 1 to 12."""
-    return call("month", moment)
+    return call("month", operand(moment))
 
 
 def day(moment: Any) -> Expr:
     """Return the day of the month, 1 to 31."""
-    return call("day", moment)
+    return call("day", operand(moment))
 
 
 def dayofweek(moment: Any) -> Expr:
     """Return the day of the week, 1 for Sunday to 7 for Saturday."""
-    return call("dayofweek", moment)
+    return call("dayofweek", operand(moment))
 
 
 def weekday(moment: Any) -> Expr:
     """Return the day of the week, 0 for Monday to 6 for Sunday."""
-    return call("weekday", moment)
+    return call("weekday", operand(moment))
 
 
 def dayofyear(moment: Any) -> Expr:
     """Return the day of the year, 1 to 366."""
-    return call("dayofyear", moment)
+    return call("dayofyear", operand(moment))
 
 
 def weekofyear(moment: Any) -> Expr:
     """Return the ISO week, 1 to 53: weeks begin on Monday, and week 1 has the year's first Thursday."""
-    return call("weekofyear", moment)
+    return call("weekofyear", operand(moment))
 
 
 def hour(moment: Any) -> Expr:
     """Return the hour, 0 to 23."""
-    return call("hour", moment)
+    return call("hour", operand(moment))
 
 
 def minute(moment: Any) -> Expr:
     """Return the minute, 0 to 59."""
-    return call("minute", moment)
+    return call("minute", operand(moment))
 
 
 def second(moment: Any) -> Expr:
     """Return the whole second, 0 to 59."""
-    return call("second", moment)
+    return call("second", operand(moment))
 
 
 def extract(part: str, moment: Any) -> Expr:
-    """Return a part of a date or timestamp by its SQL name: ``extract("week", col("day"))``."""
+    """Return a part of a date or timestamp by its SQL name, a literal: ``extract("week", "day")``.
+
+    As for Spark, ``extract("second", t)`` has the fraction of the second and is a decimal(8,6); ``second(t)`` is whole.
+    """
     found = PARTS.get(part.strip().upper()) if isinstance(part, str) else None
     if found is None:
         msg = f"EXTRACT({part} FROM ...) is not supported: expected one of {', '.join(p for p in PARTS if len(p) > 1)}"
-        raise SchemaError(msg + "; SECOND(t) is the whole second" * (str(part).upper().startswith("SEC")))
-    return call(found, moment)
+        raise SchemaError(msg)
+    given = operand(moment)
+    return _MADE_OF[found](given) if found in _MADE_OF else call(found, given)
+
+
+def _seconds(moment: Expr) -> Expr:
+    micros = Cast(call("pmod", unix_micros(moment), 60_000_000), decimal_type(8))
+    return Cast(micros * decimal.Decimal("0.000001"), decimal_type(8, 6))
+
+
+_MADE_OF: Final[dict[str, Callable[[Expr], Expr]]] = {
+    "yearofweek": lambda moment: year(date_add(trunc(moment, "week"), 3)),  # that of its Thursday
+    "dayofweek_iso": lambda moment: weekday(moment) + 1,
+    "seconds": _seconds,
+}
 
 
 def date_trunc(unit: str, moment: Any) -> Expr:
     """Return the beginning of the year, quarter, month, week, day, hour, minute, second ... as a timestamp.
+
+    ``unit`` is a literal.
 
     >>> from tidemill.expressions.binding import bind
     >>> from tidemill.expressions.expr import col
@@ -206,27 +226,27 @@ def date_trunc(unit: str, moment: Any) -> Expr:
     >>> print(to_sql(bind(date_trunc("month", col("t")), Schema.of({"t": "timestamp"}))))
     DATE_TRUNC('MONTH', t)
     """
-    return call("date_trunc", unit, moment)
+    return call("date_trunc", unit, operand(moment))
 
 
 def trunc(date: Any, unit: str) -> Expr:
-    """Return the beginning of the year, quarter, month or week as a date."""
-    return call("trunc", date, unit)
+    """Return the beginning of the year, quarter, month or week, a literal, as a date."""
+    return call("trunc", operand(date), unit)
 
 
 def date_add(date: Any, days: Any) -> Expr:
     """Return the date so many days later; ``col("day") + 1`` is the same for a date."""
-    return call("date_add", date, days)
+    return call("date_add", operand(date), operand(days))
 
 
 def date_sub(date: Any, days: Any) -> Expr:
     """Return the date so many days earlier."""
-    return call("date_sub", date, days)
+    return call("date_sub", operand(date), operand(days))
 
 
 def datediff(end: Any, start: Any) -> Expr:
     """Return the number of days from start to end, an int32."""
-    return call("datediff", end, start)
+    return call("datediff", operand(end), operand(start))
 
 
 date_diff = datediff
@@ -234,77 +254,77 @@ date_diff = datediff
 
 def add_months(date: Any, months: Any) -> Expr:
     """Return the same day of a later month, or that month's last day if it has fewer."""
-    return call("add_months", date, months)
+    return call("add_months", operand(date), operand(months))
 
 
 def last_day(date: Any) -> Expr:
     """Return the last day of the month."""
-    return call("last_day", date)
+    return call("last_day", operand(date))
 
 
 def make_date(year: Any, month: Any, day: Any) -> Expr:
     """Return the date; an error where there is no such day."""
-    return call("make_date", year, month, day)
+    return call("make_date", operand(year), operand(month), operand(day))
 
 
 def timestampadd(unit: str, number: Any, moment: Any) -> Expr:
-    """Return the timestamp so many units later, where an interval would have to differ from row to row."""
-    return call("timestampadd", unit, number, moment)
+    """Return the timestamp so many units (a literal) later, where an interval would have to differ from row to row."""
+    return call("timestampadd", unit, operand(number), operand(moment))
 
 
 def timestampdiff(unit: str, start: Any, end: Any) -> Expr:
-    """Return the number of whole units from start to end, an int64, negative where the end is before."""
-    return call("timestampdiff", unit, start, end)
+    """Return the number of whole units (a literal) from start to end, an int64, negative where the end is before."""
+    return call("timestampdiff", unit, operand(start), operand(end))
 
 
 def unix_date(date: Any) -> Expr:
     """Return the number of days since 1970-01-01, an int32."""
-    return call("unix_date", date)
+    return call("unix_date", operand(date))
 
 
 def unix_seconds(moment: Any) -> Expr:
     """Return the number of whole seconds since 1970-01-01, an int64."""
-    return call("unix_seconds", moment)
+    return call("unix_seconds", operand(moment))
 
 
 def unix_millis(moment: Any) -> Expr:
     """Return the number of whole milliseconds since 1970-01-01, an int64."""
-    return call("unix_millis", moment)
+    return call("unix_millis", operand(moment))
 
 
 def unix_micros(moment: Any) -> Expr:
     """Return the number of microseconds since 1970-01-01, an int64."""
-    return call("unix_micros", moment)
+    return call("unix_micros", operand(moment))
 
 
 def date_from_unix_date(days: Any) -> Expr:
     """Return the date so many days after 1970-01-01."""
-    return call("date_from_unix_date", days)
+    return call("date_from_unix_date", operand(days))
 
 
 def timestamp_seconds(seconds: Any) -> Expr:
     """Return the timestamp so many seconds after 1970-01-01."""
-    return call("timestamp_seconds", seconds)
+    return call("timestamp_seconds", operand(seconds))
 
 
 def timestamp_millis(millis: Any) -> Expr:
     """Return the timestamp so many milliseconds after 1970-01-01."""
-    return call("timestamp_millis", millis)
+    return call("timestamp_millis", operand(millis))
 
 
 def timestamp_micros(micros: Any) -> Expr:
     """Return the timestamp so many microseconds after 1970-01-01."""
-    return call("timestamp_micros", micros)
+    return call("timestamp_micros", operand(micros))
 
 
 def to_date(value: Any) -> Expr:
     """Return text in ISO form, or a timestamp, as a date: a cast."""
-    return Cast(lit(value), DATE)
+    return Cast(operand(value), DATE)
 
 
 def to_timestamp(value: Any) -> Expr:
     """Return text in ISO form, or a date, as a timestamp: a cast."""
-    return Cast(lit(value), TIMESTAMP)
+    return Cast(operand(value), TIMESTAMP)
 
 
 def interval(**units: int) -> Expr:

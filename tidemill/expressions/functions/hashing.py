@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tidemill.expressions.expr import Expr, call
+from tidemill.expressions.expr import Expr, call, operand
 from tidemill.expressions.functions.registry import NULL, Function, Signature, never
 from tidemill.expressions.functions.xxhash import xxhash64_of
 from tidemill.expressions.types import INT64, DType
@@ -34,13 +34,13 @@ def xxhash64(*values: Any) -> Expr:
     types. The one value that int64 has not here, -2**63, becomes -2**63 + 1.
 
     >>> from tidemill.expressions.binding import bind
-    >>> from tidemill.expressions.expr import col
+    >>> from tidemill.expressions.expr import lit
     >>> from tidemill.expressions.schema import Schema
     >>> from tidemill.expressions.sql_text import to_sql
-    >>> print(to_sql(bind(xxhash64(col("a"), "x"), Schema.of({"a": "int64"}))))
+    >>> print(to_sql(bind(xxhash64("a", lit("x")), Schema.of({"a": "int64"}))))
     XXHASH64(a, 'x')
     """
-    return call("xxhash64", *values)
+    return call("xxhash64", *map(operand, values))
 
 
 hash64 = xxhash64

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tidemill.expressions.expr import Expr, call
+from tidemill.expressions.expr import Expr, call, operand
 from tidemill.expressions.functions.registry import NULL, Function, Signature
 from tidemill.expressions.types import INT32, DType
 
@@ -47,9 +47,9 @@ def size(values: Any) -> Expr:
     >>> bind(size(col("l")), schema).dtype, bind(get(col("l"), 0), schema).dtype
     (int32, string)
     """
-    return call("size", values)
+    return call("size", operand(values))
 
 
 def get(values: Any, place: Any) -> Expr:
     """Return the value at a place of a list, counted from 0, as Spark's ``get`` does; NULL where there is none."""
-    return call("get", values, place)
+    return call("get", operand(values), operand(place))

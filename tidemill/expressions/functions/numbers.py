@@ -8,15 +8,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tidemill.expressions.expr import Expr, call
+from tidemill.expressions.expr import Expr, call, operand
 from tidemill.expressions.functions.operators import modulo, number, remainder
 from tidemill.expressions.functions.registry import NULL, Function, Signature, bounded, fixed, never
 from tidemill.expressions.functions.values import OVERFLOW, FailureError, exact
-from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, DType
+from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, MAX_DECIMAL_PRECISION, DType
 
 __all__ = [
-    "NUMBERS", "abs", "ceil", "exp", "floor", "isnan", "ln", "log2", "log10", "pmod", "power", "round", "shiftleft",
-    "shiftright", "shiftrightunsigned", "sign", "sqrt",
+    "NUMBERS", "abs", "ceil", "div", "exp", "floor", "isnan", "ln", "log2", "log10", "pmod", "power", "round",
+    "shiftleft", "shiftright", "shiftrightunsigned", "sign", "sqrt",
 ]  # fmt: skip
 
 
@@ -31,10 +31,9 @@ def _rounded(signature: Signature, literals: Sequence[Any]) -> Signature:
     if not given.is_decimal:
         return signature
     whole = given.precision - given.scale + 1
-    if places < 0:
-        return Signature(signature.params, bounded(max(whole, 1 - places), 0))
-    scale = min(given.scale, places)
-    return Signature(signature.params, bounded(whole + scale, scale))
+    scale = min(given.scale, max(places, 0))
+    precision = whole + scale if places >= 0 else max(whole, 1 - places)
+    return Signature(signature.params, DType("decimal", min(precision, MAX_DECIMAL_PRECISION), scale))
 
 
 def _whole(types: Sequence[DType]) -> Signature | None:
@@ -149,13 +148,14 @@ NUMBERS: Final = (
 
 def abs(value: Any) -> Expr:  # noqa: A001 - SQL's name; reached as tm.abs, and never star-exported
     """Return the absolute value."""
-    return call("abs", value)
+    return call("abs", operand(value))
 
 
 def round(value: Any, places: int = 0) -> Expr:  # noqa: A001 - see abs
     """Return the number with so many places after the point, halves away from zero; before it if negative.
 
-    A float64 is rounded as it prints: ``round(1.005, 2)`` is 1.01. A decimal gets a type with fewer places.
+    ``places`` is a literal. A float64 is rounded as it prints: ``round(1.005, 2)`` is 1.01. A decimal gets a type with
+    fewer places.
 
     >>> from tidemill.expressions.binding import bind
     >>> from tidemill.expressions.expr import col
@@ -163,74 +163,91 @@ def round(value: Any, places: int = 0) -> Expr:  # noqa: A001 - see abs
     >>> bind(round(col("price"), 1), Schema.of({"price": "decimal(10,2)"})).dtype
     decimal(10,1)
     """
-    return call("round", value, places)
+    return call("round", operand(value), places)
 
 
 def floor(value: Any) -> Expr:
     """Return the greatest whole number that is not above: an int64, or for a decimal a decimal."""
-    return call("floor", value)
+    return call("floor", operand(value))
 
 
 def ceil(value: Any) -> Expr:
     """Return the least whole number that is not below: an int64, or for a decimal a decimal."""
-    return call("ceil", value)
+    return call("ceil", operand(value))
 
 
 def sign(value: Any) -> Expr:
     """Return -1.0, 0.0 or 1.0."""
-    return call("sign", value)
+    return call("sign", operand(value))
 
 
 def sqrt(value: Any) -> Expr:
     """Return the square root, NaN of a negative number."""
-    return call("sqrt", value)
+    return call("sqrt", operand(value))
 
 
 def exp(value: Any) -> Expr:
     """Return e to the power of the value. Engines may differ in the last digit."""
-    return call("exp", value)
+    return call("exp", operand(value))
 
 
 def ln(value: Any) -> Expr:
     """Return the natural logarithm, NULL of a number not above 0. Engines may differ in the last digit."""
-    return call("ln", value)
+    return call("ln", operand(value))
 
 
 def log10(value: Any) -> Expr:
     """Return the logarithm to base 10, NULL of a number not above 0. Engines may differ in the last digit."""
-    return call("log10", value)
+    return call("log10", operand(value))
 
 
 def log2(value: Any) -> Expr:
     """Return the logarithm to base 2, NULL of a number not above 0. Engines may differ in the last digit."""
-    return call("log2", value)
+    return call("log2", operand(value))
 
 
 def power(value: Any, exponent: Any) -> Expr:
     """Return the value to the power of the exponent, a float64. Engines may differ in the last digit."""
-    return call("power", value, exponent)
+    return call("power", operand(value), operand(exponent))
 
 
 def pmod(value: Any, divisor: Any) -> Expr:
     """Return the remainder that is not negative where the divisor is not (``%`` has the sign of the dividend)."""
-    return call("pmod", value, divisor)
+    return call("pmod", operand(value), operand(divisor))
+
+
+def div(value: Any, divisor: Any) -> Expr:
+    """Return the quotient as SQL's ``DIV`` has it: an int64, truncated towards zero (``//`` is the one below).
+
+    >>> import tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> c = flow.constant({"n": "int64"}, [(-7,), (7,)])
+    >>> n = tm.col("n")
+    >>> flow.output("out", c.select("n", div=tm.div("n", 2), rest=n % 2, floor=n // 2, positive_rest=tm.pmod("n", 2)))
+    >>> flow.start().snapshot("out")
+    n   div  rest  floor  positive_rest
+    --  ---  ----  -----  -------------
+    -7  -3   -1    -4     1
+    7   3    1     3      1
+    """
+    return call("int_divide", operand(value), operand(divisor))
 
 
 def isnan(value: Any) -> Expr:
     """Return whether a float64 is NaN; false for NULL."""
-    return call("isnan", value)
+    return call("isnan", operand(value))
 
 
 def shiftleft(value: Any, bits: Any) -> Expr:
     """Return a whole number's bits moved up, also written ``<<``; of ``bits`` only the last 5 (int32) or 6 count."""
-    return call("shift_left", value, bits)
+    return call("shift_left", operand(value), operand(bits))
 
 
 def shiftright(value: Any, bits: Any) -> Expr:
     """Return a whole number's bits moved down with its sign kept, also written ``>>``."""
-    return call("shift_right", value, bits)
+    return call("shift_right", operand(value), operand(bits))
 
 
 def shiftrightunsigned(value: Any, bits: Any) -> Expr:
     """Return a whole number's bits moved down, zeros coming in."""
-    return call("shift_right_unsigned", value, bits)
+    return call("shift_right_unsigned", operand(value), operand(bits))

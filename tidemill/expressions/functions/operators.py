@@ -16,6 +16,7 @@ from tidemill.expressions.functions.registry import (
     Function,
     Signature,
     TypeRule,
+    all_of,
     as_decimal,
     bounded,
     common_type,
@@ -179,6 +180,13 @@ def _int_quotient(a: Any, b: Any) -> int:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
+def _floor_quotient(a: Any, b: Any) -> int:
+    if b == 0:
+        raise FailureError(ZERO)
+    quotient: int = math.floor(a / b) if isinstance(a, decimal.Decimal) else a // b
+    return quotient
+
+
 def modulo(a: Any, b: Any) -> Any:
     """Return what is left of a division, with the sign of the dividend."""
     if b == 0:
@@ -192,16 +200,12 @@ def _negated(a: Any) -> Any:
     return a.copy_negate() if isinstance(a, decimal.Decimal) else -a
 
 
-def _and(a: bool | None, b: bool | None) -> bool | None:
-    if a is False or b is False:
-        return False
-    return None if a is None or b is None else True
+def _and(*values: bool | None) -> bool | None:
+    return False if False in values else None if None in values else True
 
 
-def _or(a: bool | None, b: bool | None) -> bool | None:
-    if a is True or b is True:
-        return True
-    return None if a is None or b is None else False
+def _or(*values: bool | None) -> bool | None:
+    return True if True in values else None if None in values else False
 
 
 def _in(value: Any, *options: Any) -> bool | None:
@@ -256,6 +260,7 @@ OPERATORS: Final = (
     Function("divide", _divide, _NUMBERS, "/", "Div", can_fail=True, python=exact(_quotient_of)),
     Function("int_divide", _int_divide, _EXACT, "DIV", "IntDiv", can_fail=True, aliases=("div",),
              python=exact(_int_quotient)),
+    Function("floor_divide", _int_divide, _EXACT, "FLOOR_DIVIDE", can_fail=True, python=exact(_floor_quotient)),
     Function("modulo", remainder, _NUMBERS, "%", "Mod", can_fail=True, aliases=("mod",), python=exact(modulo)),
     Function("negate", number, "a number", "-", "Neg", can_fail=True, aliases=("negative",), python=_negated),
     Function("eq", _comparison, COMPARABLE, "=", "EQ", python=is_equal),
@@ -267,9 +272,10 @@ OPERATORS: Final = (
     Function("eq_null_safe", _comparison, COMPARABLE, "<=>", "NullSafeEQ", never, python=_equal_null_safe,
              sees_null=True),
     Function("in", same(least=1, result=BOOL), COMPARABLE, "IN", python=_in, sees_null=True),
-    Function("and", fixed(BOOL, BOOL, result=BOOL), "two conditions (bool)", "AND", "And", python=_and,
+    Function("and", all_of(BOOL, BOOL, least=2), "two or more conditions (bool)", "AND", "And", python=_and,
              sees_null=True),
-    Function("or", fixed(BOOL, BOOL, result=BOOL), "two conditions (bool)", "OR", "Or", python=_or, sees_null=True),
+    Function("or", all_of(BOOL, BOOL, least=2), "two or more conditions (bool)", "OR", "Or", python=_or,
+             sees_null=True),
     Function("not", fixed(BOOL, result=BOOL), "a condition (bool)", "NOT", "Not", python=operator.not_),
     Function("is_null", _is_null, "a value", "IS NULL", nullable=never, aliases=("isnull",),
              python=lambda a: a is None, sees_null=True),

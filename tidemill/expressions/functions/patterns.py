@@ -19,6 +19,7 @@ __all__ = [
     "pattern_complaint",
     "read_pattern",
     "read_replacement",
+    "replaced_matches",
     "replacement_complaint",
 ]
 
@@ -163,6 +164,21 @@ def read_replacement(text: str, groups: int) -> tuple[str | int, ...]:
         parts[-1:] = [parts[-1] + mark] if parts and isinstance(parts[-1], str) else [*parts[-1:], mark]
         position += 1
     return tuple(parts)
+
+
+def replaced_matches(pattern: re.Pattern[str], parts: tuple[str | int, ...], text: str) -> str:
+    r"""Return a text with every match replaced, as Java finds matches: after an empty one it looks one further.
+
+    >>> replaced_matches(re.compile("a*?"), ("x",), "baac"), re.sub("a*?", "x", "baac")
+    ('xbxaxaxcx', 'xbxxxxxcx')
+    """
+    found: list[str] = []
+    position = copied = 0
+    while position <= len(text) and (match := pattern.search(text, position)):
+        found += [text[copied : match.start()], *((match[p] or "") if isinstance(p, int) else p for p in parts)]
+        copied = match.end()
+        position = copied + (match.start() == copied)
+    return "".join([*found, text[copied:]])
 
 
 def replacement_complaint(pattern: str, replacement: str) -> str | None:

@@ -11,8 +11,9 @@ entries go into ``FUNCTIONS`` in ``functions/__init__.py``). The entry is all th
   fit the type is an overflow. Where there is no value it raises ``FailureError`` with the reason, and the entry says
   ``can_fail``.
 
-Parsing, printing, binding, errors and evaluation by every engine follow. The builder is for Python; its docstring is
-the function's documentation, and ``tidemill/__init__.py`` makes it public.
+Parsing, printing, binding, errors and evaluation by every engine follow. The builder is for Python: what it takes for
+columns it passes through ``expr.operand``, by which a string is a column or SQL text. Its docstring, which names the
+parameters that are literals, is the function's documentation, and ``tidemill/__init__.py`` makes it public.
 
 **To make it fast**, give the embedded engine a kernel over Arrow columns: a rule under the function's name in a module
 of ``renderer/embedded/expressions``. Where Spark's function of that name means the same, add the name to ``NATIVE`` in

@@ -7,12 +7,13 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tidemill.expressions.expr import Expr, Literal, call
+from tidemill.expressions.expr import Expr, Literal, call, operand
 from tidemill.expressions.functions.patterns import (
     like_complaint,
     pattern_complaint,
     read_pattern,
     read_replacement,
+    replaced_matches,
     replacement_complaint,
 )
 from tidemill.expressions.functions.registry import Function, all_of, either, fixed
@@ -111,8 +112,7 @@ def _initcap(text: str) -> str:
 
 def _regexp_replace(text: str, pattern: str, replacement: str) -> str:
     compiled = read_pattern(pattern).python
-    parts = read_replacement(replacement, compiled.groups)
-    return compiled.sub(lambda m: "".join(p if isinstance(p, str) else m[p] or "" for p in parts), text)
+    return replaced_matches(compiled, read_replacement(replacement, compiled.groups), text)
 
 
 def _regexp_extract(text: str, pattern: str, group: int) -> str:
@@ -177,141 +177,165 @@ TEXT: Final = (
 )  # fmt: skip
 
 
-# Builders. What is not the string itself has to be a literal, so a Python string there is one anyway.
+# Builders. A string is a column or SQL text only where the string itself is expected: all else has to be a literal.
 
 
 def upper(value: Any) -> Expr:
     """Return the string in upper case."""
-    return call("upper", value)
+    return call("upper", operand(value))
 
 
 def lower(value: Any) -> Expr:
     """Return the string in lower case."""
-    return call("lower", value)
+    return call("lower", operand(value))
 
 
 def initcap(value: Any) -> Expr:
     """Return the string in lower case, but the first letter after each blank in upper case."""
-    return call("initcap", value)
+    return call("initcap", operand(value))
 
 
 def reverse(value: Any) -> Expr:
     """Return the string's characters in reverse."""
-    return call("reverse", value)
+    return call("reverse", operand(value))
 
 
 def length(value: Any) -> Expr:
     """Return the number of characters of a string or of bytes of a binary, an int32."""
-    return call("length", value)
+    return call("length", operand(value))
 
 
 def ascii(value: Any) -> Expr:  # noqa: A001 - SQL's name; reached as tm.ascii, and never star-exported
     """Return the code point of the string's first character, 0 where it has none; an int32."""
-    return call("ascii", value)
+    return call("ascii", operand(value))
 
 
 def chr(code: Any) -> Expr:  # noqa: A001 - see ascii
     """Return the Latin-1 character of a code, of which the last 8 bits count; of a negative one the empty string."""
-    return call("chr", code)
+    return call("chr", operand(code))
 
 
 def concat(*values: Any) -> Expr:
     """Return the strings joined; NULL where one of them is."""
-    return call("concat", *values)
+    return call("concat", *map(operand, values))
 
 
 def concat_ws(separator: Any, *values: Any) -> Expr:
-    """Return the strings that are not NULL joined, with a separator between; NULL only where the separator is."""
-    return call("concat_ws", separator, *values)
+    """Return the strings that are not NULL joined; NULL only where the separator is, which as a string is a literal."""
+    return call("concat_ws", separator, *map(operand, values))
 
 
 def substring(value: Any, start: int, length: int = _to_the_end) -> Expr:
-    """Return the part of a string that starts at a position counted from 1, or from the end if negative."""
-    return call("substring", value, start, length)
+    """Return the part of a string that starts at a position counted from 1, or from the end if negative.
+
+    ``start`` and ``length`` are literals.
+    """
+    return call("substring", operand(value), start, length)
 
 
 def left(value: Any, count: int) -> Expr:
-    """Return the string's first characters."""
-    return call("left", value, count)
+    """Return the string's first characters, so many as the literal ``count`` says."""
+    return call("left", operand(value), count)
 
 
 def right(value: Any, count: int) -> Expr:
-    """Return the string's last characters."""
-    return call("right", value, count)
+    """Return the string's last characters, so many as the literal ``count`` says."""
+    return call("right", operand(value), count)
 
 
 def repeat(value: Any, times: int) -> Expr:
-    """Return the string so many times over."""
-    return call("repeat", value, times)
+    """Return the string so many times over, as the literal ``times`` says."""
+    return call("repeat", operand(value), times)
 
 
 def lpad(value: Any, length: int, filling: str = " ") -> Expr:
-    """Return the string brought to a length: filled up on the left, or cut off on the right."""
-    return call("lpad", value, length, filling)
+    """Return the string brought to a length: filled up on the left, or cut off on the right.
+
+    ``length`` and ``filling`` are literals.
+    """
+    return call("lpad", operand(value), length, filling)
 
 
 def rpad(value: Any, length: int, filling: str = " ") -> Expr:
-    """Return the string brought to a length: filled up on the right, or cut off there."""
-    return call("rpad", value, length, filling)
+    """Return the string brought to a length: filled up on the right, or cut off there.
+
+    ``length`` and ``filling`` are literals.
+    """
+    return call("rpad", operand(value), length, filling)
 
 
 def trim(value: Any) -> Expr:
     """Return the string without blanks at either end."""
-    return call("trim", value)
+    return call("trim", operand(value))
 
 
 def ltrim(value: Any) -> Expr:
     """Return the string without blanks at its beginning."""
-    return call("ltrim", value)
+    return call("ltrim", operand(value))
 
 
 def rtrim(value: Any) -> Expr:
     """Return the string without blanks at its end."""
-    return call("rtrim", value)
+    return call("rtrim", operand(value))
 
 
 def replace(value: Any, part: str, replacement: str = "") -> Expr:
-    """Return the string with every occurrence of a part replaced."""
-    return call("replace", value, part, replacement)
+    """Return the string with every occurrence of a part, a literal, replaced by another one."""
+    return call("replace", operand(value), part, replacement)
 
 
 def translate(value: Any, characters: str, replacements: str) -> Expr:
-    """Return the string with each of the characters replaced by the one at its place, or left out if there is none."""
-    return call("translate", value, characters, replacements)
+    """Return the string with each of the characters replaced by the one at its place, or left out if there is none.
+
+    ``characters`` and ``replacements`` are literals.
+    """
+    return call("translate", operand(value), characters, replacements)
 
 
 def instr(value: Any, part: str) -> Expr:
-    """Return where a part first begins, counted from 1; 0 where it does not occur."""
-    return call("locate", part, value, 1)
+    """Return where a part, a literal, first begins, counted from 1; 0 where it does not occur."""
+    return call("locate", part, operand(value), 1)
 
 
 def locate(part: str, value: Any, start: int = 1) -> Expr:
-    """Return where a part first begins at or after a position, counted from 1; 0 where it does not occur."""
-    return call("locate", part, value, start)
+    """Return where a part first begins at or after a position, counted from 1; 0 where it does not occur.
+
+    ``part`` and ``start`` are literals.
+    """
+    return call("locate", part, operand(value), start)
 
 
 def split_part(value: Any, delimiter: str, number: int) -> Expr:
-    """Return the part of this number between delimiters, from the end if negative; empty where there is none."""
-    return call("split_part", value, delimiter, number)
+    """Return the part of this number between delimiters, from the end if negative; empty where there is none.
+
+    ``delimiter`` and ``number`` are literals.
+    """
+    return call("split_part", operand(value), delimiter, number)
 
 
 def ilike(value: Any, pattern: Any) -> Expr:
-    """Return whether the whole string matches a pattern as in ``like``, whatever the case of letters."""
+    """Return whether the whole string matches a pattern, a literal, as in ``like``, whatever the case of letters."""
     given = resolve(pattern) if isinstance(pattern, Expr) else pattern
     text = given.value if isinstance(given, Literal) else given
     return call("like", lower(value), text.lower() if isinstance(text, str) else text)
 
 
 def regexp_like(value: Any, pattern: str) -> Expr:
-    """Return whether a regular expression matches anywhere in the string. Java's language; letters are ASCII's."""
-    return call("regexp_like", value, pattern)
+    """Return whether a regular expression, a literal in Java's language, matches anywhere. Letters are ASCII's."""
+    return call("regexp_like", operand(value), pattern)
 
 
 def regexp_replace(value: Any, pattern: str, replacement: str) -> Expr:
-    r"""Return the string with every match replaced; ``$1`` stands for the first group, ``\$`` for a dollar."""
-    return call("regexp_replace", value, pattern, replacement)
+    r"""Return the string with every match replaced; ``$1`` stands for the first group, ``\$`` for a dollar.
+
+    ``pattern`` and ``replacement`` are literals.
+    """
+    return call("regexp_replace", operand(value), pattern, replacement)
 
 
 def regexp_extract(value: Any, pattern: str, group: int = 1) -> Expr:
-    """Return what a group of the first match took, 0 for the whole match; empty where nothing matches."""
-    return call("regexp_extract", value, pattern, group)
+    """Return what a group of the first match took, 0 for the whole match; empty where nothing matches.
+
+    ``pattern`` and ``group`` are literals.
+    """
+    return call("regexp_extract", operand(value), pattern, group)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from typing import Literal, TypeAlias, cast, get_args
+from collections.abc import Hashable
+from typing import ClassVar, Literal, TypeAlias, cast, get_args
 
 import attrs
 
 from tidemill.errors import SchemaError, did_you_mean
 from tidemill.expressions.expr import Expr
+from tidemill.expressions.structure import walk
 from tidemill.expressions.windows.specification import Window
 
 __all__ = ["Strategy", "WindowCall", "calls_in", "window_call"]
@@ -20,6 +21,8 @@ Strategy: TypeAlias = Literal["auto", "recompute", "prefix_sum"]
 @attrs.frozen(eq=False, repr=False)
 class WindowCall(Expr):
     """A window function or an aggregate, called over a window. Made by ``tm.lag("x").over(w)``."""
+
+    reads_text: ClassVar[bool] = True
 
     function: Expr
     name: str
@@ -64,12 +67,5 @@ def window_call(function: Expr, name: str, window: Window, strategy: str, *, dis
 
 def calls_in(expression: Expr) -> list[WindowCall]:
     """Return the window calls in an expression, in the order in which they stand in it."""
-    return list(_calls_in(expression))
-
-
-def _calls_in(expression: Expr) -> Iterator[WindowCall]:
-    if isinstance(expression, WindowCall):
-        yield expression
-    else:
-        for part in expression.parts:
-            yield from _calls_in(part)
+    parts = walk(expression, into=lambda part: not isinstance(part, WindowCall))
+    return [part for part in parts if isinstance(part, WindowCall)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Final, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 import attrs
 
@@ -31,6 +31,8 @@ class WindowFunction(Expr):
 
     A string in it is a column or SQL text, but for a default, where it is a string.
     """
+
+    reads_text: ClassVar[bool] = True
 
     function: str
     arguments: tuple[Any, ...] = ()

@@ -15,11 +15,13 @@ from tidemill.expressions.bound import Bound, BoundColumn, BoundLiteral
 from tidemill.expressions.functions import FUNCTIONS
 from tidemill.expressions.functions.casts import cast_value
 from tidemill.expressions.functions.values import FailureError
+from tidemill.expressions.room import with_room
 from tidemill.expressions.sql_text import to_sql
 
 __all__ = ["evaluate"]
 
 
+@with_room
 def evaluate(bound: Bound, row: Sequence[Any]) -> Any:
     """Return the value of a bound expression for a row; ``ExpressionError`` where it has none.
 
@@ -34,13 +36,17 @@ def evaluate(bound: Bound, row: Sequence[Any]) -> Any:
     ...
     tidemill.errors.ExpressionError: division by zero in `delay / n`
     """
+    return _evaluate(bound, row)
+
+
+def _evaluate(bound: Bound, row: Sequence[Any]) -> Any:
     if isinstance(bound, BoundColumn):
         return row[bound.index]
     if isinstance(bound, BoundLiteral):
         return bound.value
     if bound.function != "cast" and FUNCTIONS[bound.function].lazy:
-        return FUNCTIONS[bound.function].python(*(functools.partial(evaluate, a, row) for a in bound.args))
-    values = [evaluate(a, row) for a in bound.args]
+        return FUNCTIONS[bound.function].python(*(functools.partial(_evaluate, a, row) for a in bound.args))
+    values = [_evaluate(a, row) for a in bound.args]
     types = tuple(a.dtype for a in bound.args)
     try:
         if bound.function == "cast":

@@ -14,7 +14,7 @@ import attrs
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
 from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.sql_text import to_sql
-from tidemill.expressions.types import FLOAT64, INT64, STRING
+from tidemill.expressions.types import FLOAT64, INT32, INT64, STRING
 from tidemill.renderer.spark.frames import columns
 from tidemill.renderer.spark.types import sql_type
 
@@ -114,7 +114,12 @@ NATIVE: Final = frozenset(
 )  # fmt: skip
 """Functions that Spark computes as the embedded engine does; tests compare them value by value."""
 
-_NEGATED: Final = 34
+_DEEP: Final = 100
+"""How deep expressions are given to Catalyst, which walks them by recursion in what stack there is."""
+_ROUNDED: Final = 34
+"""Decimals of more digits lose some where Spark only changes their sign."""
+_COMPACT: Final = 18
+"""So many digits always fit an int64."""
 
 _MAY_BE_LEAST: Final = frozenset(
     [
@@ -138,7 +143,7 @@ def native_sql(bound: Bound) -> str | None:
     """Return an expression over ``c0, c1, ...`` as Spark SQL; None where Spark has no exact counterpart."""
     if isinstance(bound, BoundColumn):
         return columns(bound.index + 1)[-1]
-    if not _is_native(bound):
+    if (isinstance(bound, BoundCall) and bound.depth > _DEEP) or not _is_native(bound):
         return None
     text = to_sql(_guarded(bound), explicit=True)
     if bound.dtype == FLOAT64:
@@ -157,12 +162,15 @@ def _is_native(bound: Bound) -> bool:
 def _has(call: BoundCall) -> bool:
     if any(a.dtype.is_list for a in call.args):
         return False
+    given = call.args[0].dtype
     if call.function == "cast":
-        return call.args[0].dtype != STRING
+        return given != STRING and not (given.precision > _COMPACT and call.dtype == INT32)  # Spark goes by a double
     if call.function in ("add", "subtract") and not call.dtype.is_numeric:
         return False  # Spark moves dates beyond the year 9999 without an error
-    if call.function == "negate" and call.dtype.precision > _NEGATED:
+    if call.function in ("negate", "abs") and given.precision > _ROUNDED:
         return False  # Spark rounds
+    if call.function == "int_divide" and given.is_decimal:
+        return given.precision - given.scale + call.args[1].dtype.scale <= _COMPACT  # else Spark's int64 goes round
     return call.function in NATIVE
 
 

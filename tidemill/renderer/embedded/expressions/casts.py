@@ -14,23 +14,22 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.expressions.types import BOOL, DATE, FLOAT64, INT64, STRING, TIMESTAMP, DType
+from tidemill.expressions.functions.reading import value_of_text
+from tidemill.expressions.functions.values import FailureError
+from tidemill.expressions.types import BOOL, FLOAT64, INT64, STRING, TIMESTAMP, DType
 
 __all__ = ["by_distinct", "cast_rule", "round_decimal"]
 
 CastRule: TypeAlias = Callable[[pa.Array], pa.Array]
 
-_BLANKS: Final = " \t\n\r"
-# Plain tuples: the first Arrow array made of Python values imports pandas, which importing tidemill should not.
-_TRUE: Final = ("t", "true", "y", "yes", "1")
-_FALSE: Final = ("f", "false", "n", "no", "0")
+# The forms in which Arrow reads text as Spark does.
 _FORMS: Final = {
-    "int64": r"^[+-]?[0-9]+$",
-    "int32": r"^[+-]?[0-9]+$",
-    "float64": r"^(?i)([+-]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity)|nan)$",
-    "decimal": r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)$",
-    "date": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-    "timestamp": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ Tt][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?$",
+    "int64": r"^-?[0-9]+$",
+    "int32": r"^-?[0-9]+$",
+    "float64": r"^-?[0-9]+(\.[0-9]+)?(e-?[0-9]+)?$",
+    "date": r"^(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-[0-9]{2}-[0-9]{2}$",
+    "timestamp": r"^(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-[0-9]{2}-[0-9]{2}"
+    r"( [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?)?$",
 }
 
 
@@ -83,49 +82,27 @@ def _not_reserved(result: pa.Array, to: DType) -> pa.Array:
 
 
 def _from_string(to: DType) -> CastRule:
+    """Read what is in the plainest form by Arrow, and all else as it is read one by one."""
     if to.name == "binary":
         return _arrow_cast(to)
-    if to == BOOL:
-        return lambda a: _words(pc.utf8_lower(_trimmed(a)))
-    convert = _from_form(to)
+    plain = _FORMS.get(to.name)
+    if plain is None:
+        return lambda a: by_distinct(a, lambda text: _read(text, to), to.arrow)
+    convert = _arrow_cast(to)
 
     def cast(array: pa.Array) -> pa.Array:
-        trimmed = _trimmed(array)
-        if pc.all(pc.match_substring_regex(trimmed, _FORMS[to.name])).as_py() is False:
-            msg = "not the form"
-            raise ValueError(msg)
-        return convert(trimmed)
+        if pc.all(pc.match_substring_regex(array, plain)).as_py() is False:
+            return by_distinct(array, lambda text: _read(text, to), to.arrow)
+        return _not_reserved(convert(array), to)
 
     return cast
 
 
-def _from_form(to: DType) -> CastRule:
-    arrow = _arrow_cast(to) if not to.is_decimal else None
-    if arrow is None:
-        return lambda a: by_distinct(a, lambda text: round_decimal(decimal.Decimal(text), to), to.arrow)
-    if to in (DATE, TIMESTAMP):
-        return lambda a: _with_year(arrow, a)
-    return lambda a: _not_reserved(arrow(pc.replace_substring_regex(a, r"^\+", "")), to)
-
-
-def _with_year(convert: CastRule, texts: pa.Array) -> pa.Array:
-    if pc.any(pc.starts_with(texts, "0000")).as_py():
-        msg = "there is no year 0"
-        raise ValueError(msg)
-    return convert(texts)
-
-
-def _trimmed(array: pa.Array) -> pa.Array:
-    return pc.utf8_trim(array, _BLANKS)
-
-
-def _words(texts: pa.Array) -> pa.Array:
-    true = pc.is_in(texts, pa.array(_TRUE))
-    known = pc.or_(true, pc.is_in(texts, pa.array(_FALSE)))
-    if pc.all(pc.or_(known, texts.is_null())).as_py() is False:
-        msg = "no word for true or false"
-        raise ValueError(msg)
-    return pc.if_else(texts.is_valid(), true, pa.scalar(None, pa.bool_()))
+def _read(text: str, to: DType) -> Any:
+    try:
+        return value_of_text(text, to)
+    except FailureError as failure:
+        raise ValueError(failure) from None
 
 
 # To strings.

@@ -17,6 +17,7 @@ from tidemill.errors import ExpressionError
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
 from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.rewriting import can_fail
+from tidemill.expressions.room import with_room
 from tidemill.expressions.sql_text import to_sql
 from tidemill.renderer.embedded.expressions.casts import cast_rule
 from tidemill.renderer.embedded.expressions.dates import DATE_RULES
@@ -51,8 +52,9 @@ def compile_scalar(bound: Bound) -> CompiledScalar:
     >>> late([pa.array([59, 61, None])], 3).to_pylist()
     [False, True, None]
     """
-    node, dtype = _compile(bound), bound.dtype.arrow
+    node, dtype = with_room(_compile)(bound), bound.dtype.arrow
 
+    @with_room
     def run(columns: Columns | Sequence[pa.Array], n: int) -> pa.Array:
         if n == 0:
             return pa.array([], dtype)

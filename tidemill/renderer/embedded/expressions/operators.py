@@ -45,6 +45,7 @@ _is_nan = kernel("is_nan")
 _any_of = kernel("or")
 _all_of = kernel("and")
 _equal = kernel("equal")
+_not_equal = kernel("not_equal")
 _less = kernel("less")
 _less_equal = kernel("less_equal")
 _greater_equal = kernel("greater_equal")
@@ -163,6 +164,11 @@ def _case(_bound: BoundCall) -> Apply:
     return apply
 
 
+def _chained(name: str) -> Rule:
+    pair = kernel(name)
+    return lambda _bound: lambda *values: functools.reduce(pair, values)
+
+
 # Arithmetic.
 
 
@@ -267,6 +273,7 @@ _DECIMAL: Final[dict[str, Callable[[decimal.Decimal, decimal.Decimal], decimal.D
     "multiply": operator.mul,
     "divide": _quotient,
     "int_divide": lambda x, y: _not_zero(x, y) // y,
+    "floor_divide": lambda x, y: decimal.Decimal(math.floor(_not_zero(x, y) / y)),
     "modulo": lambda x, y: _not_zero(x, y) % y,
     "pmod": _positive,
 }
@@ -277,6 +284,19 @@ def _divide_rule(bound: BoundCall) -> Apply:
         rule = _by_row(bound)
         return checked(bound, _not_reserved(bound, rule) if bound.dtype == INT64 else rule)
     return checked(bound, _divide)
+
+
+def _floor_divide(bound: BoundCall) -> Apply:
+    if bound.args[0].dtype.is_decimal:
+        return _divide_rule(bound)
+
+    def apply(a: Any, b: Any) -> Any:
+        quotient = _divide(a, b)
+        rest = _subtract(a, _multiply(quotient, b))
+        is_above = _all_of(_not_equal(rest, _ZERO), _not_equal(_less(rest, _ZERO), _less(b, _ZERO)))
+        return _if_else(is_above, _subtract(quotient, ONE), quotient)
+
+    return checked(bound, _not_reserved(bound, apply))
 
 
 def _modulo(bound: BoundCall) -> Apply:
@@ -350,14 +370,15 @@ OPERATOR_RULES: Final[dict[str, Rule]] = {
     "multiply": _arithmetic(_multiply),
     "divide": _divide_rule,
     "int_divide": _divide_rule,
+    "floor_divide": _floor_divide,
     "modulo": _modulo,
     "pmod": _modulo,
     "negate": _negate,
     **dict.fromkeys(COMPARISON, _comparison),
     "eq_null_safe": _eq_null_safe,
     "in": _in,
-    "and": plain("and_kleene"),
-    "or": plain("or_kleene"),
+    "and": _chained("and_kleene"),
+    "or": _chained("or_kleene"),
     "not": plain("invert"),
     "is_null": plain("is_null", pc.NullOptions()),
     "case": _case,

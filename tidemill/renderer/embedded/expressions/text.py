@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.expressions.bound import BoundCall
-from tidemill.expressions.functions.patterns import read_pattern, read_replacement
+from tidemill.expressions.functions.patterns import read_pattern, read_replacement, replaced_matches
 from tidemill.expressions.types import STRING
 from tidemill.renderer.embedded.expressions.casts import by_distinct
 from tidemill.renderer.embedded.expressions.kernels import Apply, Rule, kernel, literal, plain
@@ -171,10 +171,7 @@ def _regexp_replace(bound: BoundCall) -> Apply:
         compute = kernel("replace_substring_regex", pc.ReplaceSubstringOptions(pattern.re2, text))
         return lambda value, *_literals: compute(value)
 
-    def replacement(match: Any) -> str:
-        return "".join((match[p] or "") if isinstance(p, int) else p for p in parts)
-
-    return _once(lambda text: pattern.python.sub(replacement, text), pa.string())
+    return _once(lambda text: replaced_matches(pattern.python, parts, text), pa.string())
 
 
 def _regexp_extract(bound: BoundCall) -> Apply:

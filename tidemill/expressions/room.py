@@ -1,0 +1,120 @@
+"""Room for recursion: what goes deep into an expression is done again on a larger stack, where the caller's ended."""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, ParamSpec, TypeVar
+
+from tidemill.errors import SchemaError
+
+__all__ = ["MAX_DEPTH", "too_deep", "with_room"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MAX_DEPTH: Final = 1000
+"""How deep expressions may be nested; conditions joined by AND, or by OR, count as one level, however many they are."""
+
+_FRAMES: Final = 150_000
+_STACK: Final = 512 << 20
+"""Bytes of addresses, of which only those are taken that are used."""
+
+
+def too_deep() -> SchemaError:
+    """Return the error for an expression that is nested too deeply."""
+    return SchemaError(
+        f"an expression is nested more than {MAX_DEPTH:,} levels deep: compute a part of it in with_columns(...) before"
+    )
+
+
+def with_room(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a pure function that, where the stack ends, is called again in a thread with a large one.
+
+    >>> @with_room
+    ... def depth(n):
+    ...     return depth_of(n)
+    >>> def depth_of(n):
+    ...     return 0 if n == 0 else 1 + depth_of(n - 1)
+    >>> depth(20_000)
+    20000
+    """
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except RecursionError:
+            if _here.has_room:
+                raise
+        return _elsewhere(functools.partial(function, *args, **kwargs))
+
+    return run
+
+
+class _Here(threading.local):
+    has_room = False
+
+
+_here = _Here()
+
+
+def _elsewhere(call: Callable[[], R]) -> R:
+    found: list[R] = []
+    failed: list[BaseException] = []
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        _here.has_room = True
+        try:
+            found.append(context.run(call))
+        except BaseException as error:  # noqa: BLE001 - it is the caller's
+            failed.append(error)
+
+    with _limit.raised():
+        thread = _limit.started(run)
+        thread.join()
+    if failed:
+        raise failed[0]
+    return found[0]
+
+
+class _Limit:
+    """Python's limit of frames, which is one for all threads, raised for as long as some thread has need of it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._before = 0
+
+    @contextmanager
+    def raised(self) -> Iterator[None]:
+        with self._lock:
+            if self._users == 0:
+                self._before = sys.getrecursionlimit()
+                sys.setrecursionlimit(max(self._before, _FRAMES))
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    sys.setrecursionlimit(self._before)
+
+    def started(self, run: Callable[[], None]) -> threading.Thread:
+        with self._lock:
+            before = threading.stack_size(_STACK)
+            try:
+                thread = threading.Thread(target=run, name="tidemill deep expression", daemon=True)
+                thread.start()
+            finally:
+                threading.stack_size(before)
+        return thread
+
+
+_limit: Any = _Limit()
