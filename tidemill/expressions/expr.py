@@ -14,7 +14,6 @@ import attrs
 from tidemill.errors import SchemaError
 from tidemill.expressions.intervals import of_timedelta
 from tidemill.expressions.literals import literal_type
-from tidemill.expressions.room import with_room
 from tidemill.expressions.types import DType, dtype
 
 __all__ = ["Alias", "Call", "Cast", "Column", "Expr", "Literal", "Text", "When", "call", "col", "lit", "operand"]
@@ -344,10 +343,6 @@ class When(Expr):
         return Call("case", (*self.branches, lit(value)))
 
 
-for _kind in (Alias, Call, Cast, When):  # which have parts, and so may be deep
-    _kind.__repr__ = with_room(_kind.__repr__)  # type: ignore[method-assign]
-
-
 def col(name: str) -> Expr:
     """Return the column of this name."""
     if not isinstance(name, str) or not name:
@@ -375,8 +370,8 @@ def lit(value: Any) -> Expr:
 def operand(value: Any) -> Expr:
     """Return what stands where a function takes a column: a string is a column or SQL text, all else as in `lit`.
 
-    >>> operand("x"), operand(1)
-    (Text(text='x'), Literal(value=1))
+    >>> type(operand("x")).__name__, type(operand(1)).__name__
+    ('Text', 'Literal')
     """
     return Text(value) if isinstance(value, str) else lit(value)
 
