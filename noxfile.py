@@ -24,7 +24,7 @@ def check(session: nox.Session) -> None:
 @nox.session(python=False)
 def test(session: nox.Session) -> None:
     """Run the inner loop: every test that needs no JVM. Arguments after ``--`` go to pytest."""
-    session.run(*PYTEST, "-m", "not spark", *session.posargs)
+    session.run(*PYTEST, "-m", "not spark and not slow", *session.posargs)
 
 
 @nox.session(python=False, name="test-all")

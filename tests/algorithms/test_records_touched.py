@@ -46,6 +46,7 @@ def touched(build, n, seed):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [lag, frame])
 def test_records_touched_grow_as_the_logarithm(build):
     sizes = [10**3, 10**4, 10**5]

@@ -53,6 +53,7 @@ def test_the_epochs_are_the_days_and_the_corrections(year):
     assert labels == ["Wed 23 Jan", "late reports", "other delays", "cancelled", "withdrawn"]
 
 
+@pytest.mark.slow
 def test_piped_output_is_plain_text():
     done = subprocess.run([sys.executable, "-m", "tidemill", *SLICE], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
@@ -62,6 +63,7 @@ def test_piped_output_is_plain_text():
     assert max(map(len, text.splitlines()[3:-1])) <= report.WIDTH
 
 
+@pytest.mark.slow
 def test_the_reference_engine_can_keep_the_results(year):
     few = data.Data(year.flights.slice(0, 900), year.dimensions)  # the first of January, and some of the second
     acts = script.Script(few, start=2, history=1, days=1, seed=0)

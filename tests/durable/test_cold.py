@@ -90,6 +90,7 @@ def test_a_key_costs_the_pages_it_is_on(tmp_path, monkeypatch):
         assert held < run.metrics().state_rows <= held + 20
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_what_was_spilled(tmp_path):
     def play(run, steps):
         for step in steps:
@@ -237,6 +238,7 @@ def test_constants_that_were_spilled_come_once(tmp_path):
             assert sorted(run.snapshot("both")) == sorted({(1,), (2,), *((i,) for i in range(step + 1))})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durable", [False, True])
 def test_files_that_were_replaced_are_removed(tmp_path, monkeypatch, durable):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -257,6 +259,7 @@ def test_files_that_were_replaced_are_removed(tmp_path, monkeypatch, durable):
             assert len(again.snapshot("n")) == 100
 
 
+@pytest.mark.slow
 def test_interned_values_are_bounded_too(tmp_path, monkeypatch):
     monkeypatch.setattr(interned, "_FEW", 50)
     flow = tm.Dataflow()

@@ -72,6 +72,7 @@ def outcome(folder, copy, change):
         shutil.rmtree(copy)
 
 
+@pytest.mark.slow
 def test_whatever_bit_of_whatever_file_is_flipped(state, tmp_path):
     """Found by flipping bits: of spilled files, some changed what came out and nobody was told."""
     expected = outcome(state, tmp_path / "copy", lambda _: None)

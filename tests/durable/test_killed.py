@@ -7,6 +7,7 @@ from typing import Any
 KILLS = Path(__file__).parents[2] / "benchmarks" / "kills.py"
 
 
+@pytest.mark.slow
 def test_killed_three_times(capsys):
     spec: Any = importlib.util.spec_from_file_location("kills", KILLS)
     kills = importlib.util.module_from_spec(spec)

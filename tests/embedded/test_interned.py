@@ -32,6 +32,7 @@ def test_letting_go_after_every_step_changes_nothing(monkeypatch, sweep, coordin
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sweep", [InternedSweeper.sweep, sweep_unmerged])
 def test_letting_go_after_every_step_changes_nothing_of_what_is_spilled(monkeypatch, tmp_path_factory, sweep):
     monkeypatch.setattr(InternedSweeper, "sweep_if_due", sweep)

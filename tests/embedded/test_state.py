@@ -225,6 +225,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_killed_while_saving(tmp_path):
     """SIGKILL at random moments: what was said to be saved is there, whole, and it goes on from there."""
     flow = tm.Dataflow("saver")

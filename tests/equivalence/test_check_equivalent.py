@@ -162,6 +162,7 @@ def test_a_planted_bug_is_found_and_shrinks(broken):
     assert found == [((0, 0), 0, -1)]
 
 
+@pytest.mark.slow
 def test_a_bug_of_partially_ordered_times_is_found_and_shrinks(broken):
     """A few updates of one row, two of them at incomparable times: the join of them was forgotten."""
     found = find(updates(KV, 2), disagrees(broken(nodes.Threshold, only_at_input_times), 2), settings=FIND)
@@ -191,6 +192,7 @@ def test_non_negative_updates_have_no_negative_count_at_any_time(found):
         assert all(sum(d for r, d in seen if r == row) >= 0 for row, _ in seen)
 
 
+@pytest.mark.slow
 def test_updates_meet_cancel_and_come_in_any_order():
     for wish in (
         lambda found: len({row for row, _, _ in found}) < len(found),
@@ -203,6 +205,7 @@ def test_updates_meet_cancel_and_come_in_any_order():
     assert len(nans) == 1
 
 
+@pytest.mark.slow
 def test_dataflows_have_all_operators():
     kinds = set()
 

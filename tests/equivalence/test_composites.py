@@ -137,7 +137,7 @@ def in_loops(kind, coordinates):
 def test_a_lowering_comes_to_the_definition(kind, coordinates):
     flow = built(kind, coordinates)
 
-    @examples(6)
+    @examples(6, least=2)
     @given(data=st.data())
     def check(data):
         found = {n: data.draw(updates(KV, coordinates, max_size=8), label=n) for n in "ab"}

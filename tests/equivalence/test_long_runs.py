@@ -11,6 +11,7 @@ def test_cases_are_counted(capsys):
     assert "5 cases agree (5 with 2 coordinates, 0 with 1 coordinate)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_disagreement_ends_it(capsys, monkeypatch: pytest.MonkeyPatch):
     right = ThresholdOperator.desired
     monkeypatch.setattr(ThresholdOperator, "desired", lambda *args: right(*args) * 2)

@@ -44,6 +44,7 @@ CHAINS: dict[str, tuple[Step, int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHAINS)
 def test_five_thousand_operators(name: str, engine: str) -> None:
     step, expected = CHAINS[name]
