@@ -4,6 +4,8 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 KILLS = Path(__file__).parents[2] / "benchmarks" / "kills.py"
 
 
