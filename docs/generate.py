@@ -1,7 +1,7 @@
-"""Write the tables of docs/architecture.md anew from the code and the tests: ``python docs/generate.py``.
+"""Write the tables of docs/architecture.md and docs/windows.md anew from code and tests: ``python docs/generate.py``.
 
 Packages and imports come from the source, operators from the node classes and the engines' tables of rules, laws from
-the tests marked with them.
+the tests marked with them; what window functions take from asking them.
 """
 
 from __future__ import annotations
@@ -11,19 +11,26 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import networkx as nx
 
 ROOT: Final = Path(__file__).parents[1]
-PAGE: Final = ROOT / "docs" / "architecture.md"
+DOCS: Final = ROOT / "docs"
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from imports import TOP, modules, own_imports, package  # noqa: E402 - beside the tests that read imports
 
+import tidemill as tm  # noqa: E402
+from tidemill.algorithms.lowering.window_sums.summaries import summary  # noqa: E402
 from tidemill.dataflow import nodes  # noqa: E402
+from tidemill.errors import SchemaError  # noqa: E402
+from tidemill.expressions.schema import Schema  # noqa: E402
+from tidemill.expressions.windows.binding import bind_windows  # noqa: E402
+from tidemill.expressions.windows.bound import AggregateCall, ValueCall  # noqa: E402
+from tidemill.expressions.windows.functions import RANKINGS  # noqa: E402
 
 ENGINES: Final = {
     "reference": ("tidemill.renderer.reference.evaluation", "RULES"),
@@ -45,18 +52,14 @@ ON_SPARK: Final = {
 """How Spark runs what is not just passed on, united or filtered by it."""
 
 
-def generated(text: str) -> str:
-    """Return the page with what lies between its markers made anew."""
-    for name, lines in {
-        "packages": packages(),
-        "imports": diagram(),
-        "operators": operators(),
-        "laws": laws(),
-    }.items():
+def generated(text: str, tables: Iterable[Callable[[], Iterator[str]]]) -> str:
+    """Return a page with what lies between its markers made anew."""
+    for table in tables:
+        name = table.__name__
         begin, end = f"<!-- {name}: written by docs/generate.py -->\n", f"<!-- end of {name} -->"
         before, found, rest = text.partition(begin)
-        assert found, f"docs/architecture.md lacks {begin}"
-        text = "\n".join([before + begin.strip(), *lines, end + rest.partition(end)[2]])
+        assert found, f"the page lacks {begin}"
+        text = "\n".join([before + begin.strip(), *table(), end + rest.partition(end)[2]])
     return text
 
 
@@ -69,7 +72,7 @@ def packages() -> Iterator[str]:
         yield f"| `{name}` | {_first(ast.get_docstring(ast.parse(source)) or '')} |"
 
 
-def diagram() -> Iterator[str]:
+def imports() -> Iterator[str]:
     """Return which package imports which as a Mermaid diagram, without arrows that follow from others."""
     graph = nx.DiGraph({(package(i.module), package(i.imported)) for i in own_imports() if not i.for_types})
     graph.remove_edges_from(list(nx.selfloop_edges(graph)))
@@ -113,6 +116,55 @@ def laws() -> Iterator[str]:
         yield f"| {law} | {', '.join(tests)} |"
 
 
+def window_functions() -> Iterator[str]:
+    """Return a table of window functions: what each takes, and what is added up for it as sums over the order."""
+    yield "| function | frame | `FILTER` | `DISTINCT` | `IGNORE NULLS` | under `prefix_sum` |"
+    yield "|---|---|---|---|---|---|"
+    places = {name: (getattr(tm, name), ["x"] * (name in ("lag", "lead"))) for name in (*RANKINGS, "lag", "lead")}
+    places["ntile"] = (tm.ntile, [4])
+    values = {name: (getattr(tm, name), ["x"]) for name in ("first_value", "last_value")} | {
+        "nth_value": (tm.nth_value, ["x", 2])
+    }
+    named = ("count", "sum", "avg", "min", "max", "bool_and", "bool_or", "variance", "stddev", "list", "count_distinct")
+    aggregates = {name: (getattr(tm, name), ["b" if name.startswith("bool") else "x"]) for name in named}
+    for name, (make, arguments) in (places | values | aggregates).items():
+        takes = {
+            "filter": _taken(lambda: make(*arguments).filter("b").over(BY_T)),
+            "distinct": _taken(lambda: make(*arguments).over(BY_T, distinct=True)),
+            "nulls": _taken(lambda: make(*arguments, ignore_nulls=True).over(BY_T)),
+        }
+        frame = "none" if name in places else "any"
+        yield f"| `{name}` | {frame} | {' | '.join(takes.values())} | {_summed(make(*arguments))} |"
+
+
+BY_T: Final = tm.Window.partition_by("k").order_by("t")
+RANKED: Final = {
+    "dense_rank": "peer groups", "percent_rank": "rows, and all of them", "cume_dist": "rows, and all of them",
+    "ntile": "rows, and all of them", "lag": "the last value; from two rows off a search by counts",
+    "lead": "a search by counts",
+}  # fmt: skip
+
+
+def _taken(make: Callable[[], Any]) -> str:
+    """Return whether a call can be made."""
+    try:
+        make()
+    except (TypeError, SchemaError):
+        return "no"
+    return "yes"
+
+
+def _summed(function: Any) -> str:
+    """Return what is added up for a function."""
+    schema = Schema.of({"k": "int64", "t": "int64", "x": "int64", "b": "bool"})
+    (bound,) = bind_windows([("y", function.over(BY_T))], schema)
+    (call,) = bound.windows.calls
+    if not isinstance(call, (AggregateCall, ValueCall)):
+        return RANKED.get(call.function, "rows")
+    made = summary(call, tuple(name for name, _ in bound.columns), ordered=True)
+    return f"`combine.{made.combination.name}`, {'row by row' if made.by_row else 'peers first'}"
+
+
 def _classes(of: type) -> list[type]:
     """Return the classes of nodes that graphs are made of, in the order in which they are defined."""
     for module in ("tidemill.dataflow.composites",):
@@ -135,5 +187,11 @@ def _label(name: str) -> str:
     return identifier if identifier == shown else f"{identifier}[{shown}]"
 
 
+PAGES: Final = {
+    DOCS / "architecture.md": (packages, imports, operators, laws),
+    DOCS / "windows.md": (window_functions,),
+}
+
 if __name__ == "__main__":
-    PAGE.write_text(generated(PAGE.read_text()))
+    for page, tables in PAGES.items():
+        page.write_text(generated(page.read_text(), tables))
