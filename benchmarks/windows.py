@@ -1,8 +1,9 @@
 """Sums over an order, one row moved at a time: ``python -m benchmarks.windows [--rows 200000] [--json FILE]``.
 
-LAG and a sum over ROWS 4 PRECEDING are composed of the functions in ``tidemill.algorithms``. Figures are of processor
-time, so that they can be taken beside other work; ``one_row_step_ms`` is the same for the least dataflow there is, a
-sum by key, taken before and after, to scale them by.
+LAG and a sum over ROWS 4 PRECEDING, composed of the functions in ``tidemill.algorithms`` and as window calls in both
+renderings, in 10 partitions; and window calls in one partition of 1,000 to 100,000 rows. Figures are of processor time,
+so that they can be taken beside other work; ``one_row_step_ms`` is the same for the least dataflow there is, a sum by
+key, taken before and after, to scale them by.
 """
 
 import argparse
@@ -60,6 +61,22 @@ def frame_of_blocks(rows: tm.Collection, shape: BlockShape) -> tm.Collection:
     return unique.distinct().join(sums, on=["p", "index"]).select(*SCHEMA, "total")
 
 
+def called(call: Any, window: tm.Window, strategy: str) -> Any:
+    """Return the dataflow of a window call."""
+    return lambda rows, _shape: rows.with_columns(y=call.over(window, strategy=strategy))
+
+
+BY_T = tm.Window.partition_by("p").order_by("t")
+CALLS: dict[str, tuple[Any, tm.Window]] = {
+    "LAG": (tm.lag("x"), BY_T),
+    "sum ROWS 4 PRECEDING": (tm.sum("x"), BY_T.rows_between(-BACK, 0)),
+    "sum ROWS 50 PRECEDING TO 50 FOLLOWING": (tm.sum("x"), BY_T.rows_between(-50, 50)),
+    "max RANGE of a thousandth of all": (tm.max("x"), BY_T.range_between(-(2**30), 0)),
+    "row_number": (tm.row_number(), BY_T),
+}
+STRATEGIES = ("recompute", "prefix_sum")
+
+
 def _order(shape: BlockShape) -> dict[str, Any]:
     return {"index": "index", "partition_by": "p", "unique": True, "shape": shape}
 
@@ -71,13 +88,13 @@ CASES = {
 }
 
 
-def measured(build: Any, rows: int, epochs: int, shape: BlockShape) -> dict[str, Any]:
+def measured(build: Any, rows: int, epochs: int, shape: BlockShape, partitions: int = PARTITIONS) -> dict[str, Any]:
     """Return the figures of a load and of epochs in each of which a row moves to another place."""
     flow = tm.Dataflow("windows")
     flow.output("out", build(flow.input("rows", SCHEMA), shape), changes=False)
     dice = np.random.default_rng(0)
     columns = [
-        dice.integers(0, PARTITIONS, rows),
+        dice.integers(0, partitions, rows),
         dice.choice(2**40, rows, replace=False),
         dice.integers(-99, 99, rows),
     ]
@@ -109,6 +126,17 @@ def measured(build: Any, rows: int, epochs: int, shape: BlockShape) -> dict[str,
         "more_memory_mb": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024,
         "operators": operators,
     }  # fmt: skip
+
+
+def by_partition_size(epochs: int) -> dict[str, dict[str, dict[int, Any]]]:
+    """Return the epochs of window calls in one partition, by call, rendering and size; of row_number no large ones."""
+    found: dict[str, dict[str, dict[int, Any]]] = {}
+    for name, (call, window) in CALLS.items():
+        for strategy in STRATEGIES:
+            sizes = (1000, 10_000) if name == "row_number" else (1000, 10_000, 100_000)
+            made = {n: measured(called(call, window, strategy), n, epochs, BlockShape(), 1) for n in sizes}
+            found.setdefault(name, {})[strategy] = made
+    return found
 
 
 def one_row_step(epochs: int = 1000) -> float:
@@ -160,7 +188,11 @@ def main() -> None:
     options = parser.parse_args()
     shape = BlockShape(options.bits, options.levels)
     steps = [one_row_step()]
-    cases = {name: measured(build, options.rows, options.epochs, shape) for name, build in CASES.items()}
+    builds = dict(CASES)
+    for name in ("LAG", "sum ROWS 4 PRECEDING"):
+        builds |= {f"{name} OVER, by {how}": called(*CALLS[name], how) for how in STRATEGIES}
+    cases = {name: measured(build, options.rows, options.epochs, shape) for name, build in builds.items()}
+    sizes = by_partition_size(min(60, options.epochs))
     steps.append(one_row_step())
     levels = by_level(options.rows // PARTITIONS, shape)
     report = {
@@ -171,6 +203,7 @@ def main() -> None:
         "shape": {"bits": options.bits, "levels": options.levels},
         "one_row_step_ms": steps,
         "cases": cases,
+        "one_partition": sizes,
         "blocks_by_level": levels,
     }
     head = ["", "load s", "epoch ms", "p99", "worst", "records an epoch", "state rows", "more MB"]
@@ -183,6 +216,21 @@ def main() -> None:
     print(f"\na one-row step of a sum by key: {steps[0]} ms before, {steps[1]} ms after\n")
     kinds = [[name, *map(str, counts.values())] for name, counts in levels.items()]
     print(text_table(["blocks by level", *map(str, next(iter(levels.values())))], kinds))
+    lines = [
+        [
+            name,
+            how,
+            f"{n:,}",
+            figure(m["epoch_ms"]["median"]),
+            figure(m["epoch_ms"]["worst"]),
+            figure(m["records_per_epoch"]),
+        ]
+        for name, renderings in sizes.items()
+        for how, by_size in renderings.items()
+        for n, m in by_size.items()
+    ]
+    print()
+    print(text_table(["one partition", "", "rows", "epoch ms", "worst", "records an epoch"], lines))
     if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n")
 

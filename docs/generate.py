@@ -11,7 +11,7 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -128,13 +128,8 @@ def window_functions() -> Iterator[str]:
     named = ("count", "sum", "avg", "min", "max", "bool_and", "bool_or", "variance", "stddev", "list", "count_distinct")
     aggregates = {name: (getattr(tm, name), ["b" if name.startswith("bool") else "x"]) for name in named}
     for name, (make, arguments) in (places | values | aggregates).items():
-        takes = {
-            "filter": _taken(lambda: make(*arguments).filter("b").over(BY_T)),
-            "distinct": _taken(lambda: make(*arguments).over(BY_T, distinct=True)),
-            "nulls": _taken(lambda: make(*arguments, ignore_nulls=True).over(BY_T)),
-        }
         frame = "none" if name in places else "any"
-        yield f"| `{name}` | {frame} | {' | '.join(takes.values())} | {_summed(make(*arguments))} |"
+        yield f"| `{name}` | {frame} | {' | '.join(_taken(make, arguments))} | {_summed(make(*arguments))} |"
 
 
 BY_T: Final = tm.Window.partition_by("k").order_by("t")
@@ -145,13 +140,19 @@ RANKED: Final = {
 }  # fmt: skip
 
 
-def _taken(make: Callable[[], Any]) -> str:
-    """Return whether a call can be made."""
-    try:
-        make()
-    except (TypeError, SchemaError):
-        return "no"
-    return "yes"
+def _taken(make: Callable[..., Any], arguments: Sequence[Any]) -> Iterator[str]:
+    """Return whether a function takes FILTER, DISTINCT and IGNORE NULLS."""
+    for call in (
+        lambda: make(*arguments).filter("b").over(BY_T),
+        lambda: make(*arguments).over(BY_T, distinct=True),
+        lambda: make(*arguments, ignore_nulls=True).over(BY_T),
+    ):
+        try:
+            call()
+        except (TypeError, SchemaError):
+            yield "no"
+        else:
+            yield "yes"
 
 
 def _summed(function: Any) -> str:

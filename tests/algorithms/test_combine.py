@@ -120,3 +120,51 @@ def test_what_cannot_be_is_said_when_the_graph_is_built():
         combine.list("s", last=0)
     with pytest.raises(SchemaError, match="bits=0, levels=3: expected at least 1 of each"):
         BlockShape(bits=0)
+
+
+def test_means_and_spreads_are_rounded_once(engine, falls_back):
+    sums: dict[str, Any] = {
+        "mean": combine.avg("x"),
+        "variance": combine.variance("x"),
+        "deviation": combine.stddev("x"),
+    }
+    found = over(engine, "int64", [2**62, 2**62, 2**62 + 3, None, 5], (0, 3), (1, 3), (3, 4), (4, 5), **sums)
+    assert found == [
+        (float(2**62 + 1), 3.0, math.sqrt(3)),
+        (float(2**62 + 1), 4.5, math.sqrt(4.5)),
+        (None, None, None),
+        (5.0, None, None),
+    ]
+    found = over(engine, "float64", [0.1, 0.2, math.inf, 1e20, 1.0, -1e20], (0, 2), (1, 3), (3, 6), **sums)
+    assert repr(found[1]) == "(inf, nan, nan)"
+    assert found[0][0] == (0.1 + 0.2) / 2
+    assert found[2][0] == 1 / 3
+    cents = [Decimal("0.10"), Decimal("0.11"), Decimal("-0.11")]
+    found = over(engine, "decimal(10,2)", cents, (0, 2), (1, 3), (0, 3), **sums)
+    assert [row[0] for row in found] == [Decimal("0.105000"), Decimal(0), Decimal("0.033333")]
+
+
+def test_different_values_count_once(engine):
+    found = over(
+        engine,
+        "int64",
+        [1, 3, 1, None, 3, 7],
+        (0, 6),
+        (2, 4),
+        (3, 4),
+        total=combine.distinct("x", of=combine.sum),
+        n=combine.distinct("x", of=combine.count),
+    )
+    assert found == [(11, 3), (1, 1), (None, 0)]
+
+
+def test_rows_that_do_not_take_part(engine):
+    odd = {
+        "n": combine.rows().filter("x % 2 = 1"),
+        "some": combine.list("x").filter("x % 2 = 1"),
+        "last": combine.last("x").filter("x > 1"),
+        "any": combine.bool_or("x > 6"),
+        "all": combine.bool_and("x > 0"),
+    }
+    found = over(engine, "int64", [1, 4, 3, None, 8], (0, 5), (1, 2), (3, 4), **odd)
+    assert found == [(2, (1, 3), 8, True, True), (0, (), 4, False, True), (0, (), None, None, None)]

@@ -1,4 +1,4 @@
-"""Combiners made of others: means and variances, worked out of sums at the end, and any of different values alone."""
+"""Combiners made of others: means and variances, worked out of sums at the end, and any of some values alone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -23,7 +24,7 @@ from tidemill.expressions.types import FLOAT64, DType, list_type
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection
 
-__all__ = ["DistinctValues", "Quotient"]
+__all__ = ["DistinctValues", "LastValues", "Quotient"]
 
 
 # -- worked out of several sums ---------------------------------------------------------------------------------------
@@ -145,11 +146,31 @@ class _Spread:
         return math.sqrt(variance) if self.root else variance
 
 
-# -- of different values ----------------------------------------------------------------------------------------------
+# -- of values that are kept --------------------------------------------------------------------------------------
+
+
+class _OfValues(InPython):
+    """Some of the values, as a list, and in the end what another combiner makes of them."""
+
+    made: Combiner
+    of: DType
+
+    def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
+        columns = [f"{names[0]}{i}#" for i in range(len(self.made.types))]
+        for i, (name, dtype) in enumerate(zip(columns, self.made.types, strict=True)):
+            sums = each_value(sums, _StateOf(self, i), names[:1], Field(name, dtype))
+        return self.made.finished(sums, columns, result)
+
+    def combined(self, left: State, right: State) -> State:
+        return self.whole((left, right))
+
+    def taken(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return those of the values kept that count in the end."""
+        return values
 
 
 @attrs.frozen
-class DistinctValues(InPython):
+class DistinctValues(_OfValues):
     """The different values that are not NULL, sorted, and in the end what another combiner makes of them."""
 
     made: Combiner
@@ -163,26 +184,43 @@ class DistinctValues(InPython):
     def state(self, value: Any) -> State:
         return (None,) if value is None else ((value,),)
 
-    def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
-        columns = [f"{result}.{i}##" for i in range(len(self.made.types))]
-        for i, (name, dtype) in enumerate(zip(columns, self.made.types, strict=True)):
-            sums = each_value(sums, _StateOf(self.made, i), names[:1], Field(name, dtype))
-        return self.made.finished(sums, columns, result)
-
-    def combined(self, left: State, right: State) -> State:
-        return self.whole((left, right))
-
     def whole(self, states: Iterable[State]) -> State:
         found = {sort_key(v): v for (values,) in states if values is not None for v in values}
         return (tuple(found[key] for key in sorted(found)) or None,)
 
 
 @attrs.frozen
-class _StateOf:
-    """One column of the state of a list of values."""
+class LastValues(_OfValues):
+    """The values of the last few rows, and in the end what another combiner makes of all but the very last ones."""
 
-    combiner: Combiner
+    made: Combiner
+    of: DType
+    kept: int
+    left_out: int
+    types: tuple[DType, ...] = attrs.field(init=False)
+
+    @types.default
+    def _types(self) -> tuple[DType, ...]:
+        return (list_type(self.of),)
+
+    def state(self, value: Any) -> State:
+        return ((value,),)
+
+    def whole(self, states: Iterable[State]) -> State:
+        some = [values for (values,) in states if values is not None][-self.kept :]  # none of them is empty
+        return (tuple(chain.from_iterable(some))[-self.kept :] or None,)
+
+    def taken(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return values[: len(values) - self.left_out]
+
+
+@attrs.frozen
+class _StateOf:
+    """One column of the state that values come to."""
+
+    combiner: _OfValues
     column: int
 
     def __call__(self, values: tuple[Any, ...] | None) -> Any:
-        return self.combiner.whole(map(self.combiner.state, values or ()))[self.column]
+        made = self.combiner.made
+        return made.whole(map(made.state, self.combiner.taken(values or ())))[self.column]

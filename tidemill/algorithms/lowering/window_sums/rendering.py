@@ -47,6 +47,8 @@ class _Framed:
     by_row: bool
     """Whether the sums are in the order of rows, for peers have an order that matters, or sums of their own."""
     calls: tuple[str, ...]
+    last_rows: bool = False
+    """Whether their sums are prefix sums, of the last rows alone."""
 
     @property
     def each_row(self) -> bool:
@@ -112,12 +114,13 @@ class _Rendering:
 
     def _frames(self) -> Iterable[_Framed]:
         """Return the calls that have a frame, those together that share one and the order."""
-        found: dict[tuple[Frame, bool], list[str]] = {}
+        found: dict[tuple[Frame, bool, bool], list[str]] = {}
         for name, one in self._summaries.items():
             call = self._calls[name]
             assert isinstance(call, (AggregateCall, ValueCall))
-            found.setdefault((call.frame, self._in_order_of_rows(call, one)), []).append(name)
-        return [_Framed(frame, by_row, tuple(names)) for (frame, by_row), names in found.items()]
+            key = call.frame, self._in_order_of_rows(call, one), one.last_rows
+            found.setdefault(key, []).append(name)
+        return [_Framed(frame, by_row, tuple(names), last) for (frame, by_row, last), names in found.items()]
 
     def _with_sums(self, rows: Collection, framed: _Framed) -> Collection:
         """Return rows with the values of some calls."""
@@ -139,6 +142,8 @@ class _Rendering:
         key = orders.key(by_row=framed.each_row)
         if frame.exclusion != "no others":
             return sums_without(orders, order, self._by_row(frame), frame.exclusion), key
+        if framed.last_rows:
+            return sums_before_rows(order, COPY, inclusive=True), key
         if frame.start is None and frame.end == 0 and framed.by_row == framed.each_row:
             copies = COPY if framed.by_row else None
             return sums_before_rows(order, copies, inclusive=True), key

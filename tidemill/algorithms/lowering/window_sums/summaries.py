@@ -10,12 +10,14 @@ import attrs
 from tidemill.algorithms import combine
 from tidemill.algorithms.combine import Combination
 from tidemill.algorithms.prefix_sums.each_value import each_value
+from tidemill.algorithms.prefix_sums.quotients import LastValues
 from tidemill.collections.collection import Collection
 from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.expr import col
 from tidemill.expressions.functions.values import row_order
 from tidemill.expressions.schema import Field
 from tidemill.expressions.windows.bound import AggregateCall, ValueCall
+from tidemill.expressions.windows.frames import Frame
 from tidemill.expressions.windows.functions import BELOW_ONE
 
 __all__ = ["FramedCall", "Summary", "summary"]
@@ -31,6 +33,8 @@ class Summary:
     by_row: bool
     nth: int | str | None = None
     """Which of the values in a list is wanted: its number, or the column that has it."""
+    last_rows: bool = False
+    """Whether it is of the last rows up to the current one, that is, a prefix sum."""
     by_value: bool = False
     """Whether a list is in the order of its values, for the window has none."""
 
@@ -53,6 +57,13 @@ class Summary:
 
 def summary(call: FramedCall, names: tuple[str, ...], *, ordered: bool) -> Summary:
     """Return what a call sums up, of rows with columns of these names, and with an order or without."""
+    found = _summary(call, names, ordered=ordered)
+    if not _ends_soon(call.frame) or found.combination.condition is not None:
+        return found
+    return attrs.evolve(found, combination=_of_last_rows(found.combination, call.frame), last_rows=True)
+
+
+def _summary(call: FramedCall, names: tuple[str, ...], *, ordered: bool) -> Summary:
     if isinstance(call, AggregateCall):
         a_list = call.function == "list"
         return Summary(_aggregate(call, names), by_row=a_list and ordered, by_value=a_list and not ordered)
@@ -67,6 +78,24 @@ def summary(call: FramedCall, names: tuple[str, ...], *, ordered: bool) -> Summa
         return Summary(made.filter(known), by_row=True, nth=0 if number is None else number)
     assert call.n is not None
     return Summary(combine.list(value).filter(known), by_row=True, nth=names[call.n])
+
+
+_MOST_LAST_ROWS: Final = 16
+"""Up to so many rows before the current one, a frame is the last ones of all rows up to it, and needs no search."""
+
+
+def _ends_soon(frame: Frame) -> bool:
+    """Return whether a frame is made of the last few rows up to the current one."""
+    few = frame.mode == "rows" and isinstance(frame.start, int) and isinstance(frame.end, int)
+    return few and frame.exclusion == "no others" and -_MOST_LAST_ROWS <= frame.start <= frame.end <= 0  # type: ignore[operator]
+
+
+def _of_last_rows(given: Combination, frame: Frame) -> Combination:
+    """Return the combination of the frame's rows, as one of all rows up to the current one."""
+    assert isinstance(frame.start, int)
+    assert isinstance(frame.end, int)
+    kept, left_out = 1 - frame.start, -frame.end
+    return attrs.evolve(given, combiner=lambda t: LastValues(given.combiner(t), t, kept, left_out))
 
 
 def _aggregate(call: AggregateCall, names: tuple[str, ...]) -> Combination:
