@@ -90,8 +90,8 @@ def _ntile(buckets: int | None, before: int, rows: int) -> int | None:
 # -- the value in another row -----------------------------------------------------------------------------------------
 
 
-def value_at_offset(orders: Orders, call: OffsetCall, name: str, asked: Collection) -> Collection:
-    """Return the call's value for rows by copy: ``asked`` has them with all their columns.
+def value_at_offset(orders: Orders, call: OffsetCall, name: str) -> Collection:
+    """Return the call's value for all rows by copy.
 
     The row just before needs no search: what is last before a row is a prefix sum, which seldom changes.
     """
@@ -99,14 +99,20 @@ def value_at_offset(orders: Orders, call: OffsetCall, name: str, asked: Collecti
     value, default = names[call.column], _expression(call.default, names)
     if isinstance(call.offset, BoundLiteral) and not call.offset.value:
         nothing = lit(None).cast(orders.rows.schema.field(value).dtype)
-        return asked.select(*key, **{name: nothing if call.offset.value is None else col(value)})
+        return orders.copies.select(*key, **{name: nothing if call.offset.value is None else col(value)})
     if _is_row_before(call):
         order = orders.order(f"{name} before", f"{name} any", by_row=True)
-        found = order.finished(sums_before_rows(order, COPY), key)
-        rows = asked.join(found, on=key, nulls_equal=True)
+        found = _with_row(orders, order.finished(sums_before_rows(order, COPY), key), call.default)
         given = when(col(f"{name} any").is_not_null(), col(f"{name} before")).otherwise(default)
-        return rows.select(*key, **{name: given})
-    return _searched(orders, call, name, asked)
+        return found.select(*key, **{name: given})
+    return _searched(orders, call, name)
+
+
+def _with_row(orders: Orders, found: Collection, *arguments: Argument) -> Collection:
+    """Return what was found for rows, with their columns where one of the arguments is a column."""
+    if all(isinstance(a, BoundLiteral) for a in arguments):
+        return found
+    return orders.copies.join(found, on=orders.key(by_row=True), nulls_equal=True)
 
 
 def ask_offset(orders: Orders, call: OffsetCall, name: str) -> None:
@@ -125,7 +131,7 @@ def _is_row_before(call: OffsetCall) -> bool:
     return by is not None and by == (1 if call.function == "lag" else -1)
 
 
-def _searched(orders: Orders, call: OffsetCall, name: str, asked: Collection) -> Collection:
+def _searched(orders: Orders, call: OffsetCall, name: str) -> Collection:
     """Return the value that a search finds: by rows, or where NULLs are passed over by rows with a value."""
     names, key = orders.names, orders.key(by_row=True)
     count = f"{name} known" if call.ignore_nulls else ROWS
@@ -134,10 +140,10 @@ def _searched(orders: Orders, call: OffsetCall, name: str, asked: Collection) ->
     if isinstance(call.offset, BoundLiteral) and not call.ignore_nulls:
         offset = whole_numbers(call.offset.value)
         found = search_from_rows(order, offset if call.function == "lead" else -offset, count, COPY)
-        found = asked.join(found.select(*key, FOUND), on=key, nulls_equal=True)
+        found = _with_row(orders, found.select(*key, FOUND), call.default)
     else:
         paths = order.blocks.entries[-1].select(*orders.parts, ROW, PATH).distinct()
-        located = asked.join(paths, on=[*orders.parts, ROW], nulls_equal=True)
+        located = orders.copies.join(paths, on=[*orders.parts, ROW], nulls_equal=True)
         found = search_from(order, located, *_way(call, names, value), count)
     there = orders.with_places.select(*orders.parts, **{FOUND: ROW, "value there#": value}).distinct()
     met = found.join(there, on=[*orders.parts, FOUND], how="left", nulls_equal=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 
 from tidemill.algorithms.lowering.window_sums.bounds import frame_intervals
 from tidemill.algorithms.lowering.window_sums.exclusions import in_order_of_rows, located, sums_without
-from tidemill.algorithms.lowering.window_sums.orders import COPY, PEERS, Orders
+from tidemill.algorithms.lowering.window_sums.orders import COPY, PEERS, ROW, Orders
 from tidemill.algorithms.lowering.window_sums.places import (
     ask_offset,
     finished_ranking,
@@ -63,6 +64,26 @@ class _Framed:
         return all(bounded) and self.frame.exclusion == "no others"
 
 
+@attrs.frozen
+class _Result:
+    """Values to be joined to the rows by a key, and what is done with them then."""
+
+    values: Collection
+    key: list[str]
+    finished: Callable[[Collection], Collection]
+    everywhere: bool = True
+    """Whether there are values for each row."""
+
+    @property
+    def by_copy(self) -> bool:
+        """Whether copies of a row have values of their own."""
+        return COPY in self.key
+
+
+def _as_it_is(rows: Collection) -> Collection:
+    return rows
+
+
 class _Rendering:
     """The rows of a window, to which the values of calls are added one frame after another."""
 
@@ -90,27 +111,37 @@ class _Rendering:
         return found.by_row or (not frame.whole and (frame.mode == "rows" or frame.exclusion != "no others"))
 
     def rows(self) -> Collection:
-        """Return the rows with the calls' values."""
-        by_copy = any(self._by_copy(call) for call in self._calls.values())
-        rows = self._orders.copies if by_copy else self._orders.with_peers
-        for name, call in self._calls.items():
-            if isinstance(call, RankingCall):
-                key = self._orders.key(by_row=call.by_row)
-                counted = rows.join(ranking_sums(self._orders, call), on=key, nulls_equal=True)
-                rows = finished_ranking(counted, call, name, self._orders.names)
-            elif isinstance(call, OffsetCall):
-                values = value_at_offset(self._orders, call, name, self._orders.copies)
-                rows = rows.join(values, on=self._orders.key(by_row=True), nulls_equal=True)
-        for framed in self._frames():
-            rows = self._with_sums(rows, framed)
+        """Return the rows with the calls' values; if any has values by copy, a row for each copy."""
+        orders, results = self._orders, [*self._results()]
+        rows = orders.with_peers
+        if any(r.by_copy for r in results):
+            results.sort(key=lambda r: not (r.by_copy and r.everywhere))
+            rows = orders.copies
+            if results[0].by_copy and results[0].everywhere:  # it knows of all copies
+                first = results.pop(0)
+                rows = orders.with_places.distinct()
+                rows = first.finished(rows.join(first.values, on=[*orders.parts, ROW], nulls_equal=True))
+        for result in results:
+            how: JoinKind = "inner" if result.everywhere else "left"
+            rows = result.finished(rows.join(result.values, on=result.key, how=how, nulls_equal=True))
         return rows
 
-    def _by_copy(self, call: Call) -> bool:
-        """Return whether copies of a row may have different values."""
-        if isinstance(call, (RankingCall, OffsetCall)):
-            return call.by_row
-        assert isinstance(call, (AggregateCall, ValueCall))
-        return _Framed(call.frame, by_row=True, calls=()).each_row
+    def _results(self) -> Iterator[_Result]:
+        """Give the values of all calls, or what they are worked out from, where calls have that in common."""
+        orders = self._orders
+        for name, call in self._calls.items():
+            if isinstance(call, RankingCall):
+                key = orders.key(by_row=call.by_row)
+                finish = functools.partial(finished_ranking, call=call, name=name, names=orders.names)
+                yield _Result(ranking_sums(orders, call), key, finish)
+            elif isinstance(call, OffsetCall):
+                yield _Result(value_at_offset(orders, call, name), orders.key(by_row=True), _as_it_is)
+        for framed in self._frames():
+            order = orders.order(*framed.calls, by_row=framed.by_row)
+            sums, key = self._sums(order, framed)
+            finish = functools.partial(self._with_sums, order=order, framed=framed)
+            everywhere = framed.never_empty or framed.last_rows
+            yield _Result(sums.select(*key, *order.states.flat), key, finish, everywhere)
 
     def _frames(self) -> Iterable[_Framed]:
         """Return the calls that have a frame, those together that share one and the order."""
@@ -122,12 +153,8 @@ class _Rendering:
             found.setdefault(key, []).append(name)
         return [_Framed(frame, by_row, tuple(names), last) for (frame, by_row, last), names in found.items()]
 
-    def _with_sums(self, rows: Collection, framed: _Framed) -> Collection:
-        """Return rows with the values of some calls."""
-        order = self._orders.order(*framed.calls, by_row=framed.by_row)
-        sums, key = self._sums(order, framed)
-        how: JoinKind = "inner" if framed.never_empty else "left"
-        rows = rows.join(sums.select(*key, *order.states.flat), on=key, how=how, nulls_equal=True)
+    def _with_sums(self, rows: Collection, order: OrderSums, framed: _Framed) -> Collection:
+        """Return rows, with the states of sums beside them, with the values of the calls in their place."""
         rows = order.finished(rows, [n for n in rows.schema.names if n not in order.states.flat])
         for name in framed.calls:
             field = self.fields[name]
