@@ -38,10 +38,10 @@ class Quotient(Combiner):
     result: Callable[..., Any]
     """What the columns of the sums' states come to, none of them being NULL."""
     result_type: DType
-    types: tuple[DType, ...] = attrs.field(init=False)
 
-    @types.default
-    def _types(self) -> tuple[DType, ...]:
+    @property
+    def types(self) -> tuple[DType, ...]:  # type: ignore[override]
+        """The types of the sums' states, one after the other."""
         return tuple(t for s in self.sums for t in s.types)
 
     @classmethod
@@ -155,6 +155,11 @@ class _OfValues(InPython):
     made: Combiner
     of: DType
 
+    @property
+    def types(self) -> tuple[DType, ...]:  # type: ignore[override]
+        """The type of the list."""
+        return (list_type(self.of),)
+
     def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
         columns = [f"{names[0]}{i}#" for i in range(len(self.made.types))]
         for i, (name, dtype) in enumerate(zip(columns, self.made.types, strict=True)):
@@ -175,11 +180,6 @@ class DistinctValues(_OfValues):
 
     made: Combiner
     of: DType
-    types: tuple[DType, ...] = attrs.field(init=False)
-
-    @types.default
-    def _types(self) -> tuple[DType, ...]:
-        return (list_type(self.of),)
 
     def state(self, value: Any) -> State:
         return (None,) if value is None else ((value,),)
@@ -197,11 +197,6 @@ class LastValues(_OfValues):
     of: DType
     kept: int
     left_out: int
-    types: tuple[DType, ...] = attrs.field(init=False)
-
-    @types.default
-    def _types(self) -> tuple[DType, ...]:
-        return (list_type(self.of),)
 
     def state(self, value: Any) -> State:
         return ((value,),)
