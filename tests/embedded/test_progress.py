@@ -58,9 +58,11 @@ def test_a_long_step_is_shown_and_gone_when_it_is_taken():
 
 
 def test_a_display_that_fails_is_logged_and_nothing_to_the_run(caplog):
+    gone = ["the terminal is gone"]
+
     class Gone(Shown):
         def show(self, title, lines):
-            raise OSError("the terminal is gone")
+            raise OSError(*gone)
 
     with slowly(0.02).start() as run:
         watcher = Watcher(run._stepper, Gone(), after=0.05, every=0.01)
