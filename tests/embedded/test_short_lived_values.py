@@ -109,10 +109,15 @@ class ShortLived(SideBySide):
         for rows, expected in self.held:  # some of them handed out many steps ago
             assert list(rows) == expected
 
-    @rule(name=st.sampled_from(["top", "joined", "reached", "odd", "lists"]))
-    def read(self, name):
-        exact = name != "joined"  # whose old times may be folded together
-        self.together(lambda run: [u if exact else None for u in run.changes(name)] if exact else None)
+    @rule()
+    def read(self):
+        for name in ("top", "reduced", "mapped", "reached", "odd", "lists", "windows"):
+            self.together(lambda run, name=name: list(run.changes(name)))
+
+    def teardown(self):
+        if hasattr(self, "runs"):
+            self.read()
+        super().teardown()
 
 
 @pytest.mark.parametrize(
@@ -121,4 +126,4 @@ class ShortLived(SideBySide):
 def test_numbers_used_again_at_once(monkeypatch, tmp_path, sweep):
     monkeypatch.setattr(InternedSweeper, "sweep_if_due", sweep)
     machine = type("machine", (ShortLived,), {"folder": tmp_path, "folders": itertools.count()})
-    run_state_machine_as_test(machine, settings=examples(20))
+    run_state_machine_as_test(machine, settings=examples(60, least=15))
