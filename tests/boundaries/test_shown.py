@@ -108,3 +108,15 @@ def test_what_users_hold_is_documented(kind):
         member = getattr(kind, name)
         if not name.startswith("_") and callable(member) and name != "node_of":
             assert member.__doc__, name
+
+
+def test_a_value_is_a_line_whatever_is_in_it():
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"s": "string", "i": "int64"}))
+    with flow.start() as run:
+        run.insert("x", [("two\nlines, \x1b[31mred", 1), ("long " * 1000, 2)])
+        run.advance()
+        lines = repr(run.snapshot("o")).split("\n")
+        assert [line.rsplit(maxsplit=1)[1] for line in lines[2:]] == ["2", "1"]
+        assert r"two\nlines, \x1b[31mred" in lines[3]
+        assert max(map(len, lines)) < 220

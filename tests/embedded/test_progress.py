@@ -57,6 +57,47 @@ def test_a_long_step_is_shown_and_gone_when_it_is_taken():
     assert not watcher.thread.is_alive()
 
 
+def test_a_display_that_fails_is_logged_and_nothing_to_the_run(caplog):
+    gone = ["the terminal is gone"]
+
+    class Gone(Shown):
+        def show(self, title, lines):
+            raise OSError(*gone)
+
+    with slowly(0.02).start() as run:
+        watcher = Watcher(run._stepper, Gone(), after=0.05, every=0.01)
+        run.insert("x", [(i,) for i in range(20)])
+        run.advance()
+        watcher.thread.join(5)
+        assert len(run.snapshot("o")) == 20
+    assert caplog.messages == ["progress is not shown any more: OSError: the terminal is gone"]
+
+
+def test_a_step_that_was_not_taken_does_not_count_with_the_next():
+    display = Shown()
+    flow = tm.Dataflow()
+
+    def refuse(row):
+        time.sleep(0.02)
+        if row.k < 0:
+            raise ValueError
+        return (row.k,)
+
+    flow.output("o", flow.input("x", {"k": "int64"}).map_rows(refuse, {"k": "int64"}))
+    with flow.start() as run:
+        Watcher(run._stepper, display, after=0.1, every=0.01)
+        run.insert("x", [(i,) for i in range(19, -2, -1)])
+        with pytest.raises(tm.errors.UserFunctionError):
+            run.advance()
+        run.discard()
+        time.sleep(0.1)
+        run.insert("x", [(i,) for i in range(10)])
+        run.advance()
+        name, records, _, _ = display.tables[-1][1][0]
+        assert name.startswith("#1 FlatMap")
+        assert records == "10"
+
+
 def test_a_run_that_is_dropped_takes_its_thread_with_it():
     run = slowly(0).start()
     watcher = Watcher(run._stepper, Shown(), every=0.01)

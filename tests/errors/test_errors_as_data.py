@@ -303,6 +303,39 @@ def test_upserts_of_tables_that_fit_are_taken(run, make):
     assert sorted(run.snapshot("keyed")) == [(1, 1), (4, 3)]
 
 
+def test_deletes_that_fit_are_taken(run):
+    run.insert("a", [*GOOD, *GOOD])
+    refused = run.delete("a", [GOOD[0], BAD[0], GOOD[1], BAD[1]], on_error="collect")
+    assert [(row, error.row_index) for row, error in refused] == [(BAD[0], 1), (BAD[1], 3)]
+    run.advance()
+    assert sorted(run.snapshot("out"), key=repr) == sorted([*GOOD, GOOD[2]], key=repr)
+
+
+def test_deletes_by_key_that_fit_are_taken(run):
+    """Keys and whole rows, each on its own, whatever is beside it."""
+    run.upsert("keyed", [(i, i) for i in range(8)])
+    run.advance()
+    rows = [(1,), "x", (2, 2), (None,), {"k": 3}, {"j": 4}, ("x",), (5, "x"), {"v": 6, "k": 6}]
+    refused = run.delete("keyed", rows, on_error="collect")
+    assert [row for row, _ in refused] == ["x", (None,), {"j": 4}, ("x",), (5, "x")]
+    assert [error.row_index for _, error in refused] == [1, 3, 5, 6, 7]
+    run.advance()
+    assert [k for k, _ in run.snapshot("keyed")] == [0, 4, 5, 7]
+
+
+@pytest.mark.parametrize("make", [pa.Table.from_pydict, pl.DataFrame, pd.DataFrame], ids=["Arrow", "Polars", "pandas"])
+@pytest.mark.parametrize("more", [{}, {"v": [1, 2, 3]}])
+def test_deletes_by_tables_of_keys_that_fit_are_taken(run, make, more):
+    run.upsert("keyed", [(i, i) for i in range(5)])
+    run.advance()
+    ((row, error),) = run.delete("keyed", make({"k": [1, None, 4], **more}), on_error="collect")
+    assert (row["k"], error.row_index) == (None, 1)
+    with pytest.raises(RowError):
+        run.delete("keyed", make({"j": [2]}), on_error="collect")
+    run.advance()
+    assert [k for k, _ in run.snapshot("keyed")] == [0, 2, 3]
+
+
 def test_what_is_refused_whole_all_the_same(run):
     for rows in (pa.table({"k": [1]}), "rows", 7, {"k": 1}, tm.read_csv("nowhere.csv")):
         with pytest.raises(RowError):

@@ -6,6 +6,7 @@ import copy
 import functools
 import operator
 import pickle
+import subprocess
 import sys
 import threading
 from typing import Any
@@ -149,3 +150,37 @@ def test_a_larger_stack_is_for_the_call_alone() -> None:
     with pytest.raises(RecursionError):
         deep(10_000_000)
     assert (sys.getrecursionlimit(), threading.stack_size()) == (limit, size)
+
+
+_INTERRUPTED = """
+import signal, sys, threading, time
+from tidemill.expressions.room import with_room
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+done = []
+
+def depth_of(n):
+    if n == 0:
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.2)
+        return sorted([3, 1, 2], key=lambda x: depth_of(-1) if x == 0 else x)[0] - 1
+    return 1 + depth_of(n - 1)
+
+@with_room
+def depth(n):
+    done.append(depth_of(n))
+    return done[0]
+
+before = sys.getrecursionlimit()
+try:
+    depth(20_000)
+except KeyboardInterrupt:
+    print("interrupted", done, sys.getrecursionlimit() == before)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals to a thread")
+def test_ctrl_c_leaves_room_to_what_is_deep_until_it_ends() -> None:
+    """Python's limit of frames was taken back beneath a thread that was beyond it, of which the process died."""
+    found = subprocess.run([sys.executable, "-c", _INTERRUPTED], capture_output=True, text=True, check=False)
+    assert (found.stdout, found.returncode) == ("interrupted [20000] True\n", 0), found.stderr[:2000]

@@ -1,4 +1,4 @@
-"""Tables as HTML, for notebooks: static, everything escaped."""
+"""Tables as HTML, for notebooks: static, everything escaped; and values as text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["html_table", "shown_value"]
+__all__ = ["html_table", "shown_line", "shown_value"]
 
 _LONGEST = 200
 
@@ -39,10 +39,21 @@ def shown_value(value: Any) -> str:
     return "NULL" if value is None else str(value)
 
 
+def shown_line(value: Any) -> str:
+    r"""Return a value's text on one line of a terminal: of a long one the beginning, what cannot be printed escaped.
+
+    >>> print(shown_line("one\ntwo \x1b[31m"))
+    one\ntwo \x1b[31m
+    """
+    text = _clipped(shown_value(value))
+    return text if text.isprintable() else "".join([c if c.isprintable() else repr(c)[1:-1] for c in text])
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+
+
 def _cell(value: Any) -> str:
     number = isinstance(value, (int, float, decimal.Decimal)) and not isinstance(value, bool)
-    text = shown_value(value)
-    if len(text) > _LONGEST:
-        text = text[:_LONGEST] + "…"
-    shown = "<i>NULL</i>" if value is None else html.escape(text)
+    shown = "<i>NULL</i>" if value is None else html.escape(_clipped(shown_value(value)))
     return f'<td style="text-align: {"right" if number else "left"}">{shown}</td>'

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.boundary.feeds import Keyed
-from tidemill.boundary.html import html_table, shown_value
+from tidemill.boundary.html import html_table, shown_line
 from tidemill.boundary.list_columns import list_key, list_ranks
 from tidemill.boundary.rows import python_rows
 from tidemill.dataflow.lattice import Antichain, Time, shown
@@ -133,7 +133,7 @@ class _Table:
 
     def __repr__(self) -> str:
         columns, lines = self._head(_SHOWN_ROWS)
-        cells = [tuple(columns), *(tuple(map(shown_value, line)) for line in lines)]
+        cells = [tuple(map(shown_line, line)) for line in (columns, *lines)]
         widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
         text = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
         text.insert(1, "  ".join("-" * w for w in widths))

@@ -27,12 +27,12 @@ class RefusedRow(NamedTuple):
 
 
 def sorted_out(
-    schema: Schema, data: Any, where: str, check: Callable[[Any, int], Batch]
+    schema: Schema, data: Any, where: str, check: Callable[[Any, int], Batch], *, or_: Schema | None = None
 ) -> tuple[Batch, list[RefusedRow]]:
     """Return the rows of a batch that fit, checked, and the others.
 
     ``check`` checks a batch, or a part of it that begins with the row of this number. Files, and tables without the
-    schema's columns, are refused whole.
+    schema's columns (or those of another that they may have), are refused whole.
     """
     if isinstance(data, Source):
         return check(data, 0), []
@@ -49,7 +49,7 @@ def sorted_out(
         try:
             return check(table, 0), []
         except RowError:
-            if mismatch(table.column_names, schema.names):
+            if all(mismatch(table.column_names, s.names) for s in (schema, or_) if s is not None):
                 raise
         rows = _rows_of_table(table)
     return _piece_by_piece(rows, check)

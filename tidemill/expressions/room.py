@@ -67,17 +67,24 @@ def _elsewhere(call: Callable[[], R]) -> R:
     found: list[R] = []
     failed: list[BaseException] = []
     context = contextvars.copy_context()
+    done = threading.Event()
 
     def run() -> None:
         _here.has_room = True
         try:
-            found.append(context.run(call))
+            with _limit.raised():  # for as long as this thread is at work, whatever becomes of the caller
+                found.append(context.run(call))
         except BaseException as error:  # noqa: BLE001 - it is the caller's
             failed.append(error)
+        finally:
+            done.set()
 
-    with _limit.raised():
-        thread = _limit.started(run)
-        thread.join()
+    _limit.started(run)
+    try:
+        done.wait()  # not join(), after which an interrupted thread counts as ended
+    except BaseException:  # Ctrl-C: what the thread reads is the caller's, who may change it after this
+        done.wait()
+        raise
     if failed:
         raise failed[0]
     return found[0]
@@ -106,15 +113,13 @@ class _Limit:
                 if self._users == 0:
                     sys.setrecursionlimit(self._before)
 
-    def started(self, run: Callable[[], None]) -> threading.Thread:
+    def started(self, run: Callable[[], None]) -> None:
         with self._lock:
             before = threading.stack_size(_STACK)
             try:
-                thread = threading.Thread(target=run, name="tidemill deep expression", daemon=True)
-                thread.start()
+                threading.Thread(target=run, name="tidemill deep expression", daemon=True).start()
             finally:
                 threading.stack_size(before)
-        return thread
 
 
 _limit: Any = _Limit()

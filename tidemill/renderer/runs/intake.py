@@ -15,9 +15,9 @@ from tidemill.errors import EngineError, RowError, TidemillError, TimeError
 from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.failures import of_node
 from tidemill.renderer.runs.frontiers import Frontiers
-from tidemill.renderer.runs.queued import Queued
+from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.stepper import Stepper
-from tidemill.renderer.runs.writes import Writes, checked_puts, writes_of
+from tidemill.renderer.runs.writes import Writes, checked_puts, each_deleted, keys_of, writes_of
 
 __all__ = ["Intake", "OnError", "checked_change", "checked_updates", "require_key", "require_order"]
 
@@ -50,16 +50,19 @@ def checked_change(node: Input, frontiers: Frontiers, rows: Any, time: Time, sig
 
 
 def _sorted_out_change(
-    node: Input, frontiers: Frontiers, rows: Any, time: Time
+    node: Input, frontiers: Frontiers, rows: Any, time: Time, sign: int
 ) -> tuple[Queued | Writes, list[RefusedRow]]:
-    """Return those rows to insert that fit, as `checked_change` does, and the others with their errors."""
-    good, refused = sorted_out(node.schema, rows, node.where, lambda part, first: checked_puts(node, part, first))
+    """Return those rows to insert or delete that fit, as `checked_change` does, and the others with their errors."""
+    is_delete = sign < 0 and bool(node.key)
+    check = each_deleted if is_delete else checked_puts
+    keys = keys_of(node) if is_delete else None
+    good, refused = sorted_out(node.schema, rows, node.where, lambda part, first: check(node, part, first), or_=keys)
     for _, error in refused:
         of_node(node, error)
     if not node.key:
-        return Queued(good, time, +1), refused
+        return Queued(good, time, sign), refused
     require_order(node, frontiers)
-    return Writes(good, [], True, time), refused
+    return (Writes([], good, False, time) if is_delete else Writes(good, [], True, time)), refused
 
 
 class Intake:
@@ -70,30 +73,28 @@ class Intake:
         self._frontiers = stepper.frontiers
         self._dataframes = dataframes
 
-    def change(self, node: Input, rows: Any, time: Any, sign: int) -> None:
-        """Queue rows to insert, or with a negative sign to delete."""
-        with _about(node):
-            at = self._frontiers.open_time(node, time)
-            if self._dataframes is not None and self._dataframes.reads(rows):
-                change = self._dataframes.read(node, rows, at, sign)
-            else:
-                change = checked_change(node, self._frontiers, rows, at, sign)
-            self._stepper.queue(node, change)
-
-    def put(self, node: Input, rows: Any, time: Any, on_error: OnError) -> list[RefusedRow] | None:
-        """Queue rows to insert; where some may be left out, return them with their errors."""
-        if on_error == "raise":
-            self.change(node, rows, time, +1)
-            return None
-        if on_error != "collect":
+    def change(
+        self, node: Input, rows: Any, time: Any, sign: int, on_error: OnError = "raise"
+    ) -> list[RefusedRow] | None:
+        """Queue rows to insert, or with a negative sign to delete; return those left out, where some may be."""
+        if on_error not in ("raise", "collect"):
             msg = f"on_error={on_error!r}: expected 'raise', or 'collect' to take the rows that fit and get the others"
             raise TidemillError(msg)
-        if self._dataframes is not None and self._dataframes.reads(rows):
-            msg = "on_error='collect' is not for DataFrames of Spark, which are refused whole: insert df.toArrow()"
+        is_frame = self._dataframes is not None and self._dataframes.reads(rows)
+        if is_frame and on_error == "collect":
+            msg = "on_error='collect' is not for DataFrames of Spark, which are refused whole: give it df.toArrow()"
             raise EngineError(msg)
+        refused = None
         with _about(node):
             at = self._frontiers.open_time(node, time)
-            change, refused = _sorted_out_change(node, self._frontiers, rows, at)
+            change: Change
+            if is_frame:
+                assert self._dataframes is not None
+                change = self._dataframes.read(node, rows, at, sign)
+            elif on_error == "collect":
+                change, refused = _sorted_out_change(node, self._frontiers, rows, at, sign)
+            else:
+                change = checked_change(node, self._frontiers, rows, at, sign)
             self._stepper.queue(node, change)
         return refused
 

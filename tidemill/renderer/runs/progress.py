@@ -7,6 +7,7 @@ short ones cost nothing more. Without rich, or where nobody looks, there is no s
 from __future__ import annotations
 
 import importlib.util
+import logging
 import sys
 import threading
 import time
@@ -25,6 +26,7 @@ AFTER: Final = 2.0
 """Seconds after which a step is shown."""
 EVERY: Final = 0.25
 """Seconds from one look to the next."""
+_LOG: Final = logging.getLogger("tidemill.steps")
 _MOST: Final = 12
 """Operators that are shown: those that took the most time."""
 _COLUMNS: Final = ("operator", "updates", "share", "updates/s")
@@ -79,14 +81,17 @@ class Watcher:
         self._before: Mapping[Node, OperatorProgress] = {}
         """What operators had done before the step."""
         self._counted = -1
-        """The step after which that was."""
+        """The step after which that was; -1 where there was one since."""
         self._shows = False
         self.thread = threading.Thread(target=self._run, name="tidemill-progress", daemon=True)
         self.thread.start()
 
     def _run(self) -> None:
-        while self._look():
-            time.sleep(self._every)
+        try:
+            while self._look():
+                time.sleep(self._every)
+        except Exception as error:  # noqa: BLE001 - a terminal that is gone is nothing to the run
+            _LOG.warning("progress is not shown any more: %s: %s", type(error).__name__, error)
 
     def _look(self) -> bool:
         """Show what is to be shown now; return whether to look again."""
@@ -100,6 +105,7 @@ class Watcher:
                 self._before = {p.node: p for p in watched.progress()}
                 self._counted = watched.steps
             return watched is not None and not watched.is_over
+        self._counted = -1  # whether it is taken or not
         elapsed = time.perf_counter() - began
         if elapsed >= self._after:
             self._shows = True

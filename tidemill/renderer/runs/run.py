@@ -111,15 +111,18 @@ class Run:
         >>> [(row, error.column) for row, error in refused]
         [(('a', 'two'), 'i')]
         """
-        return self._put(name, rows, time, on_error)
+        return self._change(name, rows, time, +1, on_error)
 
-    @_alone
-    def delete(self, name: str, rows: Any, *, time: Any = None) -> None:
+    @overload
+    def delete(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["raise"] = "raise") -> None: ...
+    @overload
+    def delete(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["collect"]) -> list[RefusedRow]: ...
+    def delete(self, name: str, rows: Any, *, time: Any = None, on_error: OnError = "raise") -> list[RefusedRow] | None:
         """Take rows from an input, as `insert` adds them. On an input with a key, rows of the key's columns do.
 
         Whether the rows are there is checked for unique inputs only: in others counts may become negative.
         """
-        self._intake.change(self._input(name), rows, time, -1)
+        return self._change(name, rows, time, -1, on_error)
 
     @overload
     def upsert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["raise"] = "raise") -> None: ...
@@ -530,14 +533,14 @@ class Run:
     # -- how it is done -----------------------------------------------------------------------------------------------
 
     @_alone
-    def _put(self, name: str, rows: Any, time: Any, on_error: OnError) -> list[RefusedRow] | None:
-        return self._intake.put(self._input(name), rows, time, on_error)
+    def _change(self, name: str, rows: Any, time: Any, sign: int, on_error: OnError) -> list[RefusedRow] | None:
+        return self._intake.change(self._input(name), rows, time, sign, on_error)
 
     @_alone
     def _upsert(self, name: str, rows: Any, time: Any, on_error: OnError) -> list[RefusedRow] | None:
         node = self._input(name)
         require_key(node, "upsert")
-        return self._intake.put(node, rows, time, on_error)
+        return self._intake.change(node, rows, time, +1, on_error)
 
     def _input(self, name: str) -> Input:
         if name in self._inputs:

@@ -16,7 +16,7 @@ from tidemill.dataflow.nodes import Input
 from tidemill.errors import RowError
 from tidemill.expressions.schema import Schema
 
-__all__ = ["Writes", "checked_puts", "keys_of", "writes_of"]
+__all__ = ["Writes", "checked_puts", "each_deleted", "keys_of", "writes_of"]
 
 Row = tuple[Any, ...]
 
@@ -59,9 +59,7 @@ def writes_of(node: Input, rows: Any, time: Time, sign: int) -> Writes:
     """Return the writes that put rows, or with a negative sign delete by key; ``RowError`` if any row does not fit."""
     if sign > 0:
         return Writes(checked_puts(node, rows), [], True, time)
-    deleted = _deleted(node, rows)
-    _check_keys(node, deleted, tuple(range(len(node.key))))
-    return Writes([], deleted, False, time)
+    return Writes([], _checked_deleted(node, rows), False, time)
 
 
 def checked_puts(node: Input, rows: Any, first: int = 0) -> Batch:
@@ -72,7 +70,20 @@ def checked_puts(node: Input, rows: Any, first: int = 0) -> Batch:
     return batch
 
 
-def _deleted(node: Input, rows: Any) -> Batch:
+def each_deleted(node: Input, rows: Any, first: int = 0) -> Batch:
+    """Return the keys to delete, as `writes_of` does, each row of a list being a key or a whole row on its own."""
+    if not isinstance(rows, list):
+        return _checked_deleted(node, rows, first)
+    return [key for number, row in enumerate(rows, first) for key in python_rows(_checked_deleted(node, [row], number))]
+
+
+def _checked_deleted(node: Input, rows: Any, first: int = 0) -> Batch:
+    deleted = _deleted(node, rows, first)
+    _check_keys(node, deleted, tuple(range(len(node.key))), first=first)
+    return deleted
+
+
+def _deleted(node: Input, rows: Any, first: int) -> Batch:
     """Return the keys of rows of the key's columns alone, or of whole rows."""
     where, keys = node.where, keys_of(node)
     if isinstance(rows, Source):  # of files no more than the key is read
@@ -84,8 +95,8 @@ def _deleted(node: Input, rows: Any) -> Batch:
         return checked_table(node.schema, table, where).select(list(node.key))
     given = listed_rows(rows, where)
     if all(_is_key(row, keys) for row in given):
-        return checked_rows(keys, given, where)
-    return [tuple([row[i] for i in node.key]) for row in checked_rows(node.schema, given, where)]
+        return checked_rows(keys, given, where, first=first)
+    return [tuple([row[i] for i in node.key]) for row in checked_rows(node.schema, given, where, first=first)]
 
 
 def _is_key(row: Any, keys: Schema) -> bool:
