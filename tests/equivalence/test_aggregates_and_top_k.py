@@ -108,3 +108,12 @@ def test_aggregates_of_keys_beside_distinct_ones(engine):
         run.insert("x", [(True, 3, 1), (True, 3, 2), (True, 3, 2)])
         run.advance()
         assert run.snapshot("y").counts() == {(True, 3, 2, 3, 9, 0.0, (3, 3, 3), (1, 2, 2)): 1}
+
+
+def test_top_k_of_more_rows_than_can_be_counted_is_all_rows(engine):
+    flow = new_flow()
+    flow.output("y", flow.input("x", {"k": "int64", "x": "int64"}).group_by("k").top_k(2**63, order_by="x"))
+    with start(flow, engine) as run:
+        run.insert("x", [(1, 2), (1, 3)])
+        run.advance()
+        assert run.snapshot("y").counts() == {(1, 2): 1, (1, 3): 1}

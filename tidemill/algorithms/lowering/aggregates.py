@@ -17,7 +17,7 @@ from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import Bound
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.ordering import OrderColumn, OrderKey, hash_of_row
-from tidemill.expressions.schema import Schema
+from tidemill.expressions.schema import Schema, unused_name
 from tidemill.expressions.types import BOOL
 
 __all__ = ["aggregate"]
@@ -101,9 +101,8 @@ def _place(columns: Columns, name: str, argument: Bound, hidden: Container[int] 
 
 
 def _new_name(name: str, taken: set[str]) -> str:
-    """Return a name that is not taken, which it is from now on: users may call theirs as we do."""
-    while name in taken:
-        name += "#"
+    """Return a name that is not taken, which it is from now on."""
+    name = unused_name(name, taken)
     taken.add(name)
     return name
 
