@@ -97,3 +97,23 @@ def test_explain_says_which_rendering_and_why():
     assert "prefix_sum (as asked)" in text
     with pytest.raises(tm.errors.SchemaError, match=r"lag: over\(strategy='prefix'\): did you mean 'prefix_sum'"):
         tm.lag("x").over(W, strategy="prefix")
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"there#": tm.lag(tm.col("x") + 1, 2)},
+        {"c": tm.lag("x"), "c before": tm.sum("x")},
+        {"c": tm.lag("x", 1, 7), "c any": tm.sum("x")},
+        {"c": tm.lag("x", 2, ignore_nulls=True), "c known": tm.sum("x")},
+        {"c.0#": tm.sum("t"), "c": tm.max("x")},
+    ],
+    ids=" and ".join,
+)
+def test_calls_may_have_names_close_to_those_of_columns_that_are_worked_with(named):
+    flow = tm.Dataflow()
+    near = W.rows_between(-1, 1)
+    columns = {name: call.over(near, strategy="prefix_sum") for name, call in named.items()}
+    flow.output("y", flow.input("x", TXY).with_columns(**columns))
+    rows = [(1, 1, 5), (1, 1, None), (1, 2, 7), (1, 3, 9), (2, 1, 2)]
+    check_equivalent(flow, {"x": [(row, 0, 1) for row in rows]})

@@ -164,7 +164,7 @@ class DistinctValues(InPython):
         return (None,) if value is None else ((value,),)
 
     def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
-        columns = [f"{result}.{i}##" for i in range(len(self.made.types))]
+        columns = [f"part {i} {result}#" for i in range(len(self.made.types))]
         for i, (name, dtype) in enumerate(zip(columns, self.made.types, strict=True)):
             sums = each_value(sums, _StateOf(self.made, i), names[:1], Field(name, dtype))
         return self.made.finished(sums, columns, result)
