@@ -56,6 +56,16 @@ def test_in_a_loop(coordinates):
     check()
 
 
+def test_ties_are_broken_alike_where_a_call_reads_the_hash_that_breaks_them():
+    flow = tm.Dataflow()
+    columns = {
+        "last": tm.max(tm.xxhash64("k", "t", "x")).over(W.rows_between(-1, 0), strategy="prefix_sum"),
+        "place": tm.row_number().over(W, strategy="prefix_sum"),
+    }
+    flow.output("y", flow.input("x", TXY).with_columns(**columns))
+    check_equivalent(flow, {"x": [((1, 1, x), 0, 1) for x in range(9)]})
+
+
 def test_copies_of_a_row_are_rows():
     flow = tm.Dataflow()
     x = flow.input("x", {"t": "int64"})
