@@ -118,6 +118,12 @@ def test_what_cannot_be_is_said_when_the_graph_is_built():
         offset_search(order_sums(rows, index="i", row=combine.rows()), offset=1)
     with pytest.raises(SchemaError, match="last=0: expected one of them at most, of at least 1"):
         combine.list("s", last=0)
+    wrong: list[Any] = [3, combine.by, tm.sum]
+    for of in wrong:
+        with pytest.raises(SchemaError, match=r"combine.distinct: of=.*: expected a function of one column"):
+            combine.distinct("s", of=of)
+    with pytest.raises(SchemaError, match=r"combine.by: 3: expected a function of two values"):
+        combine.by(wrong[0], "s")
     with pytest.raises(SchemaError, match="bits=0, levels=3: expected at least 1 of each"):
         BlockShape(bits=0)
 

@@ -2,7 +2,7 @@
 
 import pytest
 from hypothesis import given
-from running import examples
+from running import examples, new_flow, start
 
 import tidemill as tm
 from tidemill.renderer.embedded.reduce import group_rows
@@ -87,3 +87,33 @@ def test_the_least_of_a_large_group_is_deleted_again_and_again():
     run.insert("x", [(1, 7)])
     run.advance()
     assert sorted(run.snapshot("least")) == [(1, 7), (2, 0)]
+
+
+def test_aggregates_of_keys_beside_distinct_ones(engine):
+    """The rows that distinct values are counted by have the keys, too, but are no rows of the group."""
+    flow = new_flow()
+    groups = flow.input("x", {"b": "bool", "k": "int64", "x": "int64"}).group_by("b", "k")
+    flow.output(
+        "y",
+        groups.agg(
+            kinds=tm.count_distinct("x"),
+            keys=tm.count("k"),
+            total=tm.sum("k"),
+            spread=tm.variance("k"),
+            of_key=tm.list("k"),
+            some=tm.list("x").filter("b"),
+        ),
+    )
+    with start(flow, engine) as run:
+        run.insert("x", [(True, 3, 1), (True, 3, 2), (True, 3, 2)])
+        run.advance()
+        assert run.snapshot("y").counts() == {(True, 3, 2, 3, 9, 0.0, (3, 3, 3), (1, 2, 2)): 1}
+
+
+def test_top_k_of_more_rows_than_can_be_counted_is_all_rows(engine):
+    flow = new_flow()
+    flow.output("y", flow.input("x", {"k": "int64", "x": "int64"}).group_by("k").top_k(2**63, order_by="x"))
+    with start(flow, engine) as run:
+        run.insert("x", [(1, 2), (1, 3)])
+        run.advance()
+        assert run.snapshot("y").counts() == {(1, 2): 1, (1, 3): 1}

@@ -56,6 +56,16 @@ def test_in_a_loop(coordinates):
     check()
 
 
+def test_ties_are_broken_alike_where_a_call_reads_the_hash_that_breaks_them():
+    flow = tm.Dataflow()
+    columns = {
+        "last": tm.max(tm.xxhash64("k", "t", "x")).over(W.rows_between(-1, 0), strategy="prefix_sum"),
+        "place": tm.row_number().over(W, strategy="prefix_sum"),
+    }
+    flow.output("y", flow.input("x", TXY).with_columns(**columns))
+    check_equivalent(flow, {"x": [((1, 1, x), 0, 1) for x in range(9)]})
+
+
 def test_copies_of_a_row_are_rows():
     flow = tm.Dataflow()
     x = flow.input("x", {"t": "int64"})
@@ -97,3 +107,23 @@ def test_explain_says_which_rendering_and_why():
     assert "prefix_sum (as asked)" in text
     with pytest.raises(tm.errors.SchemaError, match=r"lag: over\(strategy='prefix'\): did you mean 'prefix_sum'"):
         tm.lag("x").over(W, strategy="prefix")
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"there#": tm.lag(tm.col("x") + 1, 2)},
+        {"c": tm.lag("x"), "c before": tm.sum("x")},
+        {"c": tm.lag("x", 1, 7), "c any": tm.sum("x")},
+        {"c": tm.lag("x", 2, ignore_nulls=True), "c known": tm.sum("x")},
+        {"c.0#": tm.sum("t"), "c": tm.max("x")},
+    ],
+    ids=" and ".join,
+)
+def test_calls_may_have_names_close_to_those_of_columns_that_are_worked_with(named):
+    flow = tm.Dataflow()
+    near = W.rows_between(-1, 1)
+    columns = {name: call.over(near, strategy="prefix_sum") for name, call in named.items()}
+    flow.output("y", flow.input("x", TXY).with_columns(**columns))
+    rows = [(1, 1, 5), (1, 1, None), (1, 2, 7), (1, 3, 9), (2, 1, 2)]
+    check_equivalent(flow, {"x": [(row, 0, 1) for row in rows]})

@@ -23,6 +23,8 @@ T = tm.Window.order_by("t")
         ("ntile(4) over (order by t)", tm.ntile(tm.lit(4)).over(T)),
         ("nth_value(x, 2) ignore nulls over (order by t)", tm.nth_value(tm.col("x"), tm.lit(2), ignore_nulls=True).over(T)),
         ("last_value(x ignore nulls) over (order by t)", tm.last_value(tm.col("x"), ignore_nulls=True).over(T)),
+        ("lag(x, 2, 0 ignore nulls) over (order by t)", tm.lag(tm.col("x"), tm.lit(2), tm.lit(0), ignore_nulls=True).over(T)),
+        ("nth_value(x, 2 respect nulls) over (order by t)", tm.nth_value(tm.col("x"), tm.lit(2)).over(T)),
         ("first(x) respect nulls over (order by t)", tm.first_value(tm.col("x")).over(T)),
         ("sum(x) over (order by t rows 4 preceding)", tm.sum(tm.col("x")).over(T.rows_between(-4, 0))),
         ("sum(x) over (order by t groups between unbounded preceding and 1 preceding)", tm.sum(tm.col("x")).over(T.groups_between(tm.UNBOUNDED, -1))),

@@ -105,7 +105,14 @@ def distinct(argument: Any, *, of: Callable[[Any], Combination]) -> Combination:
 
     It holds the different values: a sum over a block has as many as there are in it.
     """
-    return Combination("distinct", argument, lambda t: DistinctValues(of(argument).combiner(t), t))
+    try:
+        made = of(argument)
+    except TypeError:
+        made = None
+    if not isinstance(made, Combination):
+        msg = f"combine.distinct: of={of!r}: expected a function of one column, such as combine.sum"
+        raise SchemaError(msg)
+    return Combination("distinct", argument, lambda t: DistinctValues(made.combiner(t), t))
 
 
 def by(function: Callable[[Any, Any], Any], argument: Any, *, zero: Any = None) -> Combination:
@@ -114,6 +121,9 @@ def by(function: Callable[[Any, Any], Any], argument: Any, *, zero: Any = None) 
     The function must be pure and associative: ``f(f(a, b), c) == f(a, f(b, c))``. Values that are NULL take no part. It
     returns a value of the argument's type.
     """
+    if not callable(function):
+        msg = f"combine.by: {function!r}: expected a function of two values"
+        raise SchemaError(msg)
     return Combination(
         getattr(function, "__name__", "function"), argument, lambda t: UserCombiner(function, zero, (t,))
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidemill.errors import SchemaError, UnknownColumnError, did_you_mean
 from tidemill.expressions.types import DType, dtype
 
-__all__ = ["Field", "Schema", "SchemaLike"]
+__all__ = ["Field", "Schema", "SchemaLike", "unused_name"]
 
 _NOT_NULL = re.compile(r"\s+not\s+null\s*$", re.IGNORECASE)
 
@@ -112,6 +112,17 @@ class Schema:
 
 
 SchemaLike: TypeAlias = "Schema | pa.Schema | Mapping[str, Any] | Iterable[tuple[str, Any]]"
+
+
+def unused_name(name: str, taken: Container[str]) -> str:
+    """Return a name for a column of ours beside those of users, who may call theirs as we do.
+
+    >>> unused_name("key#", {"key#", "key##"})
+    'key###'
+    """
+    while name in taken:
+        name += "#"
+    return name
 
 
 def _field(name: Any, spec: Any) -> Field:

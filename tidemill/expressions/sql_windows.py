@@ -57,8 +57,8 @@ def sort_key(node: exp.Ordered, parser: Parser) -> SortKey:
 
 def _function(name: str, called: exp.Anonymous, parser: Parser, *, ignore_nulls: bool) -> WindowFunction:
     given = list(called.expressions)
-    if given:
-        given[0], inside = _without_nulls(given[0])
+    for place, argument in enumerate(given):  # it stands behind the last, or behind the value
+        given[place], inside = _without_nulls(argument)
         ignore_nulls = ignore_nulls or inside
     arguments = [parser.expression(a) for a in given]
     try:

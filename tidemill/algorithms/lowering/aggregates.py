@@ -5,6 +5,8 @@ Distinct arguments come to the Reduce as rows of their own, so that a change of 
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import attrs
 
 from tidemill.algorithms.lowering.registry import lowering
@@ -15,7 +17,7 @@ from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import Bound
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.ordering import OrderColumn, OrderKey, hash_of_row
-from tidemill.expressions.schema import Schema
+from tidemill.expressions.schema import Schema, unused_name
 from tidemill.expressions.types import BOOL
 
 __all__ = ["aggregate"]
@@ -33,6 +35,8 @@ def aggregate(node: Aggregate, source: Collection) -> Collection:
     columns: Columns = list(zip(node.schema.names, node.keys, strict=False))
     distinct: Columns = []
     bound: list[BoundAggregate] = []
+    # Rows for distinct arguments have keys, too: what aggregates read is then in columns of its own, NULL in those.
+    shared = 0 if any(call.function == "count_distinct" for call in node.aggregates) else keys
     for name, call in zip(names, node.aggregates, strict=True):
         if call.argument is None:
             bound.append(BoundAggregate(call.function, None, None, call.output))
@@ -40,7 +44,7 @@ def aggregate(node: Aggregate, source: Collection) -> Collection:
             bound.append(BoundAggregate(call.function, None, call.argument.dtype, call.output))
             distinct.append((f"{name}#", call.argument))
         else:
-            bound.append(_over_columns(call, call.argument, name, columns, schema=source.schema, keys=keys))
+            bound.append(_over_columns(call, name, columns, schema=source.schema, keys=keys, shared=shared))
     if distinct:
         rows, logic = _with_distinct(source, keys, columns, distinct, bound=bound, names=names)
     else:
@@ -50,18 +54,23 @@ def aggregate(node: Aggregate, source: Collection) -> Collection:
 
 
 def _over_columns(
-    call: AggregateCall, argument: Bound, name: str, columns: Columns, *, schema: Schema, keys: int
+    call: AggregateCall, name: str, columns: Columns, *, schema: Schema, keys: int, shared: int
 ) -> BoundAggregate:
-    """Return an aggregate over columns: of its argument, and those by which it orders rows and tells them apart."""
-    column = _place(columns, f"{name}#", argument)
-    made = BoundAggregate(call.function, column, argument.dtype, call.output)
+    """Return an aggregate over columns: of its argument, and those by which it orders rows and tells them apart.
+
+    Of the keys' columns, the first ``shared`` may be its argument or its condition.
+    """
+    assert call.argument is not None, "one without an argument reads no column"
+    hidden = range(shared, keys)
+    column = _place(columns, f"{name}#", call.argument, hidden)
+    made = BoundAggregate(call.function, column, call.argument.dtype, call.output)
     if call.function not in ORDERED:
         return attrs.evolve(made, tells_apart=(column,)) if call.function in ("min", "max") else made
     condition = None
     order: tuple[OrderColumn, ...] = (OrderColumn(column),)
     told_apart: tuple[int, ...] = (column,)
     if call.condition is not None:
-        condition = _place(columns, f"{name}#if", call.condition)
+        condition = _place(columns, f"{name}#if", call.condition, hidden)
     if call.order:
         order, told_apart = _total_order(call.order, name, columns, schema)
     order = tuple(o for o in order if o.column >= keys)  # in a group all rows have the same key
@@ -82,19 +91,18 @@ def _total_order(
     return (*asked, tie, *map(OrderColumn, rows)), rows
 
 
-def _place(columns: Columns, name: str, argument: Bound) -> int:
-    """Return the column that holds an argument: one that is there already, or a new one."""
+def _place(columns: Columns, name: str, argument: Bound, hidden: Container[int] = ()) -> int:
+    """Return the column that holds an argument: one that is there already, but for some, or a new one."""
     for i, (_, there) in enumerate(columns):
-        if there == argument:
+        if there == argument and i not in hidden:
             return i
     columns.append((_new_name(name, {n for n, _ in columns}), argument))
     return len(columns) - 1
 
 
 def _new_name(name: str, taken: set[str]) -> str:
-    """Return a name that is not taken, which it is from now on: users may call theirs as we do."""
-    while name in taken:
-        name += "#"
+    """Return a name that is not taken, which it is from now on."""
+    name = unused_name(name, taken)
     taken.add(name)
     return name
 

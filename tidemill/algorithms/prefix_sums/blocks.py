@@ -60,7 +60,7 @@ class StateColumns:
 
 def state_columns(combiners: Mapping[str, Combiner]) -> StateColumns:
     """Return the columns for the states of sums of these names."""
-    names = tuple(tuple(f"{name}.{i}#" for i in range(len(c.types))) for name, c in combiners.items())
+    names = tuple(tuple(f"state {i} {name}#" for i in range(len(c.types))) for name, c in combiners.items())
     return StateColumns(tuple(combiners.values()), names)
 
 

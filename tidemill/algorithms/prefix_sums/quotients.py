@@ -161,7 +161,7 @@ class _OfValues(InPython):
         return (list_type(self.of),)
 
     def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
-        columns = [f"{names[0]}{i}#" for i in range(len(self.made.types))]
+        columns = [f"part {i} {names[0]}" for i in range(len(self.made.types))]
         for i, (name, dtype) in enumerate(zip(columns, self.made.types, strict=True)):
             sums = each_value(sums, _StateOf(self, i), names[:1], Field(name, dtype))
         return self.made.finished(sums, columns, result)

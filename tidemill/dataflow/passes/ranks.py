@@ -13,7 +13,7 @@ from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
 from tidemill.expressions.ordering import OrderColumn, OrderKey
 from tidemill.expressions.rewriting import column, conditions, substituted
-from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.schema import Field, Schema, unused_name
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, OffsetCall, RankingCall, ValueCall
 
 __all__ = ["limit_ranks"]
@@ -50,7 +50,7 @@ def _limited(copy: Copy, source: Node, predicate: Bound) -> Node | None:
     for condition in conditions(predicate):
         found = _at_most(condition)
         ranking = None if found is None else _ranking(source, found[0])
-        if found is not None and ranking is not None and _looks_back(source, ranking):
+        if found is not None and ranking is not None and found[1] <= _MOST and _looks_back(source, ranking):
             first = _first_rows if ranking == "row_number" else _first_peers
             rows = first(copy, source, max(found[1], 0), ranking)
             return None if rows is None else copy.put(source, inputs=(rows,))
@@ -61,6 +61,8 @@ def _limited(copy: Copy, source: Node, predicate: Bound) -> Node | None:
 
 _UPPER: Final = {"le": 0, "eq": 0, "lt": -1}
 _LOWER: Final = {"ge": 0, "eq": 0, "gt": 1}
+_MOST: Final = 2**63 - 1
+"""The greatest rank there is: a condition that lets all through is no limit, and engines count in 64 bits."""
 Linear = tuple[int, int | None, int]
 """A sign, a column or none, and what is added: plus or minus the column, and a whole number."""
 
@@ -167,7 +169,7 @@ def _first_peers(copy: Copy, node: Windowed, count: int, ranking: str) -> Node |
         return None
     of_rows = [column(source.schema, i) for i in range(len(source.schema))]
     places = [*node.keys, *(key.expression for key in order)]
-    fields = [Field(f"place {i}#", p.dtype, p.nullable) for i, p in enumerate(places)]
+    fields = [Field(unused_name(f"place {i}#", source.schema.names), p.dtype, p.nullable) for i, p in enumerate(places)]
     wide = Schema((*source.schema, *fields))
     rows: Node = copy.add(Map, node, source, schema=wide, columns=(*of_rows, *places))
     own = tuple(column(wide, i) for i in range(len(of_rows), len(wide)))

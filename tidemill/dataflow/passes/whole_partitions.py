@@ -13,7 +13,7 @@ from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.aggregates import AggregateCall as Grouped
 from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.ordering import OrderKey
-from tidemill.expressions.schema import Schema
+from tidemill.expressions.schema import Schema, unused_name
 from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, ValueCall, value_fields
 
@@ -74,7 +74,7 @@ def _joined(copy: Copy, node: Windowed, source: Node, grouped: Sequence[Grouped 
     fields = value_fields(node.bound.windows)
     own = [i for i, one in enumerate(grouped) if one is None]
     rows = _windowed(copy, node, source, own) if own else source
-    names = [f"key {i}#" for i in range(len(keys))]
+    names = [unused_name(f"key {i}#", node.bound.windows.names) for i in range(len(keys))]
     of_groups = Schema(
         (
             *(attrs.evolve(source.schema.fields[k], name=n) for k, n in zip(keys, names, strict=True)),

@@ -82,8 +82,8 @@ class Orders:
     def _tie(self) -> Expr:
         """What breaks ties: the hash that calls have for it; else nothing depends on it, and any will do."""
         for tie in self.windows.ties[:1]:
-            if self.names[tie.column] == "hash":
-                return col("hash")
+            if tie.column not in self.windows.row:
+                return col(self.names[tie.column])
         return hash_of_row(self.rows.schema)
 
     def _sort_keys(self, order: tuple[OrderColumn, ...]) -> list[SortKey]:

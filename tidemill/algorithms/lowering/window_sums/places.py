@@ -27,6 +27,8 @@ __all__ = ["ask_offset", "finished_ranking", "partition_sums", "ranking_sums", "
 
 _BEFORE, _UP_TO, _ALL = "before#", "up to#", "all#"
 """The columns of how many rows, or peer groups, there are before a row, up to it, and in its partition."""
+_THERE = "there#"
+"""The column of the value in the row that was found."""
 
 
 # -- rankings ---------------------------------------------------------------------------------------------------------
@@ -101,9 +103,9 @@ def value_at_offset(orders: Orders, call: OffsetCall, name: str) -> Collection:
         nothing = lit(None).cast(orders.rows.schema.field(value).dtype)
         return orders.copies.select(*key, **{name: nothing if call.offset.value is None else col(value)})
     if _is_row_before(call):
-        order = orders.order(f"{name} before", f"{name} any", by_row=True)
+        order = orders.order(f"before {name}", f"any {name}", by_row=True)
         found = _with_row(orders, order.finished(sums_before_rows(order, COPY), key), call.default)
-        given = when(col(f"{name} any").is_not_null(), col(f"{name} before")).otherwise(default)
+        given = when(col(f"any {name}").is_not_null(), col(f"before {name}")).otherwise(default)
         return found.select(*key, **{name: given})
     return _searched(orders, call, name)
 
@@ -116,14 +118,14 @@ def _with_row(orders: Orders, found: Collection, *arguments: Argument) -> Collec
 
 
 def ask_offset(orders: Orders, call: OffsetCall, name: str) -> None:
-    """Ask for the sums that a call needs."""
+    """Ask for the sums that a call needs, whose names begin as those of no call, nor of a column of the rows."""
     value = col(orders.names[call.column])
     known = value.is_not_null() if call.ignore_nulls else None
     if _is_row_before(call):
-        orders.ask(f"{name} before", combine.last(value, ignore_nulls=call.ignore_nulls), by_row=True)
-        orders.ask(f"{name} any", combine.last(lit(value=True)).filter(known), by_row=True)
+        orders.ask(f"before {name}", combine.last(value, ignore_nulls=call.ignore_nulls), by_row=True)
+        orders.ask(f"any {name}", combine.last(lit(value=True)).filter(known), by_row=True)
     elif call.ignore_nulls:
-        orders.ask(f"{name} known", combine.count(value), by_row=True)
+        orders.ask(f"known {name}", combine.count(value), by_row=True)
 
 
 def _is_row_before(call: OffsetCall) -> bool:
@@ -134,7 +136,7 @@ def _is_row_before(call: OffsetCall) -> bool:
 def _searched(orders: Orders, call: OffsetCall, name: str) -> Collection:
     """Return the value that a search finds: by rows, or where NULLs are passed over by rows with a value."""
     names, key = orders.names, orders.key(by_row=True)
-    count = f"{name} known" if call.ignore_nulls else ROWS
+    count = f"known {name}" if call.ignore_nulls else ROWS
     order = orders.order(count, by_row=True)
     value, default = col(names[call.column]), _expression(call.default, names)
     if isinstance(call.offset, BoundLiteral) and not call.ignore_nulls:
@@ -145,9 +147,9 @@ def _searched(orders: Orders, call: OffsetCall, name: str) -> Collection:
         paths = order.blocks.entries[-1].select(*orders.parts, ROW, PATH).distinct()
         located = orders.copies.join(paths, on=[*orders.parts, ROW], nulls_equal=True)
         found = search_from(order, located, *_way(call, names, value), count)
-    there = orders.with_places.select(*orders.parts, **{FOUND: ROW, "value there#": value}).distinct()
+    there = orders.with_places.select(*orders.parts, **{FOUND: ROW, _THERE: value}).distinct()
     met = found.join(there, on=[*orders.parts, FOUND], how="left", nulls_equal=True)
-    given = when(col(FOUND).is_null(), default).otherwise(col("value there#"))
+    given = when(col(FOUND).is_null(), default).otherwise(col(_THERE))
     if not isinstance(call.offset, BoundLiteral):
         by = _expression(call.offset, names)
         given = when(by.is_null(), lit(None)).when(by == 0, value).otherwise(given)

@@ -30,7 +30,7 @@ class TopKLogic:
         assert isinstance(node.logic, TopK)
         self._node = node
         self._interner = interner
-        self._count = node.logic.count
+        self._count = min(node.logic.count, np.iinfo(np.int64).max)  # counts are of 64 bits
         schema = node.inputs[0].schema
         self._order = [
             SortColumn(o.column, schema.fields[o.column].dtype, o.descending, o.nulls_first) for o in node.logic.order
