@@ -123,6 +123,7 @@ class ShortLived(SideBySide):
 @pytest.mark.parametrize(
     "sweep", [InternedSweeper.sweep, lambda s: s._release(s._unused())], ids=["merged", "as it is"]
 )
+@pytest.mark.slow
 def test_numbers_used_again_at_once(monkeypatch, tmp_path, sweep):
     monkeypatch.setattr(InternedSweeper, "sweep_if_due", sweep)
     machine = type("machine", (ShortLived,), {"folder": tmp_path, "folders": itertools.count()})
