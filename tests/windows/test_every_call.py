@@ -1,6 +1,8 @@
 """Every function over every kind of frame and exclusion: both renderings, and the reference engine."""
 
+import datetime as dt
 import itertools
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -59,3 +61,25 @@ def test_over_frames(frame, exclusion, strategy):
 @pytest.mark.parametrize("window", [BY_T, tm.Window.partition_by("k"), tm.Window.order_by(tm.desc("t"))], ids=str)
 def test_places(window, strategy):
     compare({name: call.over(window, strategy=strategy) for name, call in PLACES.items()})
+
+
+H = dt.timedelta(hours=1)
+BETWEEN_VALUES: dict[str, tuple[list[Any], Any]] = {
+    "date": ([dt.date(2024, 1, d) for d in (1, 2, 3, 5)], 36 * H),
+    "decimal(6, 2)": ([Decimal(f"1.0{c}") for c in (1, 2, 3, 5)], Decimal("0.015")),
+    "timestamp": ([dt.datetime(2024, 1, 1, h) for h in (1, 2, 3, 5)], H),
+}
+"""For a type some values, and an offset that leads from one of them to no other; rounded the wrong way, it would."""
+
+
+@pytest.mark.parametrize("strategy", ["recompute", "prefix_sum"])
+@pytest.mark.parametrize("order", [tm.asc, tm.desc])
+@pytest.mark.parametrize("dtype", BETWEEN_VALUES)
+def test_range_bounds_between_the_values_of_a_type(dtype, order, strategy):
+    values, offset = BETWEEN_VALUES[dtype]
+    window = tm.Window.order_by(order("t"))
+    bounds = [(-offset, 0), (0, offset), (-offset, -offset), (offset, offset), (-offset, offset)]
+    calls = {f"n{i}": tm.list("t").over(window.range_between(*b), strategy=strategy) for i, b in enumerate(bounds)}
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", {"t": dtype}).with_columns(**calls))
+    check_equivalent(flow, {"x": [((t,), 0, 1) for t in values]}, batchings=[all_at_once])
