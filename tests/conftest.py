@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
-# How many examples Hypothesis draws where a test says nothing; those that do are scaled with it (`running.examples`).
-# Choose with `--hypothesis-profile=ci` or HYPOTHESIS_PROFILE=ci.
-for name, max_examples in {"dev": 5, "ci": 30, "long": 600}.items():
-    settings.register_profile(
-        name,
-        max_examples=max_examples,
-        deadline=None,  # two slow seconds on a shared machine are no bug
-        suppress_health_check=[HealthCheck.too_slow],
-    )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+import profiles  # noqa: E402, F401 - Hypothesis' profiles
 
 
 @pytest.hookimpl(optionalhook=True)

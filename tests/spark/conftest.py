@@ -8,18 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from elsewhere import LEAST_WORK, QUICK_JAVA
 
 HERE = Path(__file__).parent
 
 collect_ignore = ["on_cluster.py", "on_connect.py"]  # programs that tests start in processes of their own
 
 SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.default.parallelism": "2",
+    **LEAST_WORK,
     "spark.driver.memory": "2g",
-    "spark.log.level": "OFF",
     "spark.sql.session.timeZone": "America/New_York",  # must not matter
 }
 
@@ -40,6 +37,8 @@ def spark() -> Iterator[Any]:
     support = str(HERE.parent / "support")
     with pytest.MonkeyPatch.context() as patch:  # for the processes in which functions of tests run
         patch.setenv("PYTHONPATH", support, prepend=os.pathsep)
+        for name, value in QUICK_JAVA.items():
+            patch.setenv(name, value)
         session = tm.local_spark("local[2]", **SETTINGS)
     yield session
     session.stop()

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from elsewhere import SETTINGS, compared, say, two_hops
+from elsewhere import LEAST_WORK, compared, say, two_hops
 from running import KV, traces
 
 import tidemill as tm
@@ -71,7 +71,7 @@ def killed(folder, engine, kind):
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    spark = tm.local_spark("local-cluster[2,1,1024]", **SETTINGS)
+    spark = tm.local_spark("local-cluster[2,1,1024]", **LEAST_WORK)
     live = tm.Spark(spark, folder / "state", in_driver=0)  # of which executors take every step
     said = {
         "master": spark.sparkContext.master,

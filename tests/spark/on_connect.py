@@ -7,7 +7,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from elsewhere import SETTINGS, compared, say
+from elsewhere import LEAST_WORK, compared, say
 from pyspark.sql import SparkSession
 from running import KV, new_flow
 from test_errors import FAILING, message, render
@@ -22,7 +22,7 @@ def connected():
     """A session, on the packaged Java where there is none; sent to the server are the settings that it takes."""
     os.environ.update({"JAVA_HOME": home} if (home := java_home()) else {})
     builder = SparkSession.builder.remote("local[2]")
-    for name, value in SETTINGS.items():
+    for name, value in LEAST_WORK.items():
         if name.startswith("spark.sql."):
             builder = builder.config(name, value)
     return builder.getOrCreate()

@@ -14,17 +14,24 @@ import subprocess
 import sys
 from pathlib import Path
 
-from running import KV, traces
+from running import KV, many_examples, traces
 
 import tidemill as tm
 
-SETTINGS = {
+LEAST_WORK = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.log.level": "OFF",
 }
+"""Settings of a session for tests, whose rows are few."""
+if not many_examples():
+    # To compile queries costs more than all else that Spark does for a few rows. Where tests draw many examples, they are
+    # compiled, as users' queries are.
+    LEAST_WORK |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""Environment in which Java compiles what runs often quickly rather than well: nothing here runs for long."""
 SCHEMAS = {"x": {"k": "int64", "f": "float64"}}
 
 
@@ -96,7 +103,7 @@ def run_apart(program, *arguments, path=None, **environment):
     known = {k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "SPARK_HOME")}
     done = subprocess.run(
         [sys.executable, str(file), *map(str, arguments)],
-        env={**known, "PYTHONPATH": os.pathsep.join(paths), **environment},
+        env={**known, **QUICK_JAVA, "PYTHONPATH": os.pathsep.join(paths), **environment},
         capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-5000:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+import profiles  # noqa: F401 - also where pytest is not
 from hypothesis import settings
 
 import tidemill as tm
@@ -18,6 +19,11 @@ def scaled(count, least=4):
     """Return so many examples under the profile `ci`, and in proportion under others, but ``least`` at least."""
     in_proportion = round(count * settings().max_examples / settings.get_profile("ci").max_examples)
     return max(in_proportion, min(count, least))
+
+
+def many_examples():
+    """Return whether tests draw as many examples as in the profile `ci`, or more."""
+    return settings().max_examples >= settings.get_profile("ci").max_examples
 
 
 def examples(count, least=4):

@@ -1,0 +1,19 @@
+"""How many examples Hypothesis draws where a test says nothing; those that do are scaled with it (`running.examples`).
+
+Choose with `HYPOTHESIS_PROFILE=ci` or `--hypothesis-profile=ci`.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+for name, max_examples in {"dev": 5, "ci": 30, "long": 600}.items():
+    settings.register_profile(
+        name,
+        max_examples=max_examples,
+        deadline=None,  # two slow seconds on a shared machine are no bug
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
