@@ -18,14 +18,18 @@ def windowed(node: Windowed, source: Collection) -> Collection:
     """Return the rows with the calls' values, and no more beside them then: see `BoundWindows.strategy`."""
     bound = node.bound
     wide = source.map_columns(bound.columns)
-    made = by_prefix_sums(bound, wide) if bound.strategy == "prefix_sum" else _recomputed(node, wide)
-    kept = (*bound.windows.row, *range(len(wide.schema), len(made.schema)))
+    if bound.strategy == "prefix_sum":
+        made, there = by_prefix_sums(bound, wide), tuple(range(len(wide.schema)))
+    else:
+        made, there = _recomputed(node, wide), bound.windows.kept(bound.keys)
+    wanted = (*map(there.index, bound.windows.row), *range(len(there), len(made.schema)))
     names = node.schema.names
-    return made.map_columns([(name, column(made.schema, i)) for name, i in zip(names, kept, strict=True)])
+    return made.map_columns([(name, column(made.schema, i)) for name, i in zip(names, wanted, strict=True)])
 
 
 def _recomputed(node: Windowed, wide: Collection) -> Collection:
     bound = node.bound
+    rows = (wide.schema.fields[i] for i in bound.windows.kept(bound.keys))
     # Named so that no call can clash with a column.
     values = (Field(f"call {f.name}", f.dtype, f.nullable) for f in value_fields(bound.windows))
-    return wide.reduce_by(tuple(range(bound.keys)), bound.windows, Schema((*wide.schema, *values)))
+    return wide.reduce_by(tuple(range(bound.keys)), bound.windows, Schema((*rows, *values)))

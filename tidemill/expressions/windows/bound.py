@@ -158,6 +158,10 @@ class Windows:
     row: tuple[int, ...]
     """Which of the columns are those of the rows that calls are for; all others were computed from them."""
 
+    def kept(self, keys: int) -> tuple[int, ...]:
+        """Return which of the columns come out again: the partitioning's, which are the first, and the rows' own."""
+        return (*range(keys), *(i for i in self.row if i >= keys))
+
     def describe(self, texts: Sequence[str] | None = None) -> str:
         """Return the calls with their columns' names, and the order; what they read as given, or by its number."""
         text: ColumnText = "#{}".format if texts is None else texts.__getitem__

@@ -166,9 +166,11 @@ def _first(node: nodes.Reduce, logic: TopK, key: Row, rows: Contents) -> Content
 def _windows(node: nodes.Reduce, logic: Windows, key: Row, rows: Contents) -> Contents:
     check_counts(node, key, rows)
     try:
-        return with_values(logic, rows)
+        found = with_values(logic, rows)
     except CallError as error:
         raise failures.no_window_value(node, logic, error.row, error) from None
+    kept, width = logic.kept(len(key)), len(node.inputs[0].schema)
+    return {(*(row[i] for i in kept), *row[width:]): count for row, count in found.items()}
 
 
 @_LOGICS(UserReduce)

@@ -18,7 +18,7 @@ from tidemill.dataflow.nodes import Node
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.spark.failures import with_encoded_errors
 from tidemill.renderer.spark.frames import DIFF, Frame, checkpointed, consolidated, is_small, materialised, times
-from tidemill.renderer.spark.keyed_tasks import DUE, KIND, NEW, STORE, KeyedTask, Layout, layout_of
+from tidemill.renderer.spark.keyed_tasks import DUE, KIND, NEW, STORE, KeyedTask, KeyedTaskAtOneTime, Layout, layout_of
 from tidemill.renderer.spark.state import Round
 from tidemill.renderer.spark.types import spark_type, struct
 
@@ -53,11 +53,23 @@ class KeyedRound:
 
     def once(self, delta: Frame | None, due: DataFrame | None) -> KeyedResult:
         """Return the result, not computed yet, where nothing is stored and nothing will be."""
+        if delta is not None and delta.time is not None and due is None:
+            return KeyedResult(self._at_one_time(delta, delta.time))
         lines = [self._input_lines(delta.data)] if delta is not None else []
         found = self._run_task([*lines, *([due] if due is not None else [])], keeps_state=False)
         least = (0,) * self.users  # the time of what is due
         time = least if delta is None else delta.time if due is None or delta.time == least else None
         return KeyedResult(self._change(found, rows=None, time=time))
+
+    def _at_one_time(self, delta: Frame, time: Time) -> Frame:
+        """Return the change where all of the input is at one time: of lines, only what differs is moved."""
+        task = KeyedTaskAtOneTime(self._task(keeps_state=False), time)
+        rows = self._together(delta.data.select(*(f.name for f in task.given)))
+        found = rows.mapInArrow(with_encoded_errors(task.run), struct(Schema(tuple(task.made))))
+        *row, diff = found.columns
+        whens = (F.lit(t).cast("bigint").alias(name) for t, name in zip(time, times(len(time)), strict=True))
+        data = found.select(*row, *whens, diff)
+        return Frame(data, len(row), self.layout.coordinates, time, consolidated=self._is_by_group)
 
     def step(
         self, delta: Frame | None, stored: Sequence[Frame], due: DataFrame | None, sums: DataFrame | None = None
@@ -95,11 +107,17 @@ class KeyedRound:
         return [f"c{k}" for k in self.layout.keys]
 
     def _run_task(self, lines: list[DataFrame], *, keeps_state: bool, summed: bool = False) -> DataFrame:
-        table = functools.reduce(DataFrame.union, lines)
-        table = table.repartition(*self._keys) if self._keys else table.coalesce(1)
-        interval = {"users": self.users, "now": self.now, "lower": self.lower, "upper": self.upper}
-        task = KeyedTask.of(self.node, layout=self.layout, keeps_state=keeps_state, summed=summed, **interval)
+        table = self._together(functools.reduce(DataFrame.union, lines))
+        task = self._task(keeps_state=keeps_state, summed=summed)
         return table.mapInArrow(with_encoded_errors(task.run), struct(Schema(tuple(self.layout.fields))))
+
+    def _together(self, data: DataFrame) -> DataFrame:
+        """Return rows with all of a key in one partition."""
+        return data.repartition(*self._keys) if self._keys else data.coalesce(1)
+
+    def _task(self, *, keeps_state: bool, summed: bool = False) -> KeyedTask:
+        interval = {"users": self.users, "now": self.now, "lower": self.lower, "upper": self.upper}
+        return KeyedTask.of(self.node, layout=self.layout, keeps_state=keeps_state, summed=summed, **interval)
 
     def _input_lines(self, data: DataFrame) -> DataFrame:
         """Return updates of the input as lines of the table."""
@@ -118,9 +136,12 @@ class KeyedRound:
         data = found.filter(self._is_output()).select(*row, *times(self.layout.coordinates), diff)
         known = rows is not None
         depth = 0 if known else None
-        # Without the groups' keys, their rows may be equal.
-        alone = self.layout.output_columns == self.layout.arrangements[-1].columns
-        return Frame(data, len(row), self.layout.coordinates, time, rows, known, depth, consolidated=alone)
+        return Frame(data, len(row), self.layout.coordinates, time, rows, known, depth, consolidated=self._is_by_group)
+
+    @property
+    def _is_by_group(self) -> bool:
+        """Whether the output's rows have the keys of their groups; rows of several groups may be equal without."""
+        return self.layout.output_columns == self.layout.arrangements[-1].columns
 
 
 def as_lines(

@@ -8,7 +8,6 @@ called once for a partition, and the kernels are those of a step of the embedded
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -16,13 +15,13 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Arrange, Input, Node, Reduce
 from tidemill.expressions.aggregates import UserReduce
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT32, INT64, DType
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
-from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray, consolidated
+from tidemill.renderer.embedded.kernels.updates import NULL, Ints, UpdateArray, consolidated
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.keyed import KeyedOperator
 from tidemill.renderer.embedded.operators.threshold import ThresholdOperator, UniqueCheck
@@ -31,10 +30,12 @@ from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Frontier, Region, Round, Schedule
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction
+from tidemill.renderer.spark.frames import DIFF
 from tidemill.renderer.spark.row_tasks import detached
 
 __all__ = [
-    "ARRANGED", "DUE", "KIND", "NEW", "STORE", "ArrangementColumns", "KeyedTask", "Layout", "feed_sums", "layout_of",
+    "ARRANGED", "DUE", "KIND", "NEW", "STORE", "ArrangementColumns", "KeyedTask", "KeyedTaskAtOneTime",
+    "Layout", "feed_sums", "layout_of",
 ]  # fmt: skip
 
 KIND: Final = "kind"
@@ -134,24 +135,77 @@ class KeyedTask:
             return
         table = pa.Table.from_batches(found)
         if table.num_rows:
-            yield from _Round(self, table).run()
+            interner = Interner()
+            yield from _Round(self, _encoded(table, self.layout.fields, interner), interner).run()
+
+
+@attrs.frozen
+class KeyedTaskAtOneTime:
+    """The same where nothing is stored and all updates are at one time: no lines, only rows and diffs, in and out."""
+
+    task: KeyedTask
+    time: Time
+
+    @property
+    def given(self) -> list[Field]:
+        """The columns of the updates that are given."""
+        return [*(Field(f"c{i}", f.dtype) for i, f in enumerate(self.task.layout.row)), Field(DIFF, INT64)]
+
+    @property
+    def made(self) -> list[Field]:
+        """The columns of the output's updates."""
+        layout = self.task.layout
+        types = {f.name: f.dtype for f in layout.fields}
+        return [*(Field(f"c{i}", types[name]) for i, name in enumerate(layout.output_columns)), Field(DIFF, INT64)]
+
+    def run(self, batches: Batches) -> Batches:
+        """Return the output's updates for a partition."""
+        found = list(batches)
+        count = sum(b.num_rows for b in found)
+        if not count:
+            return
+        interner = Interner()
+        codes = _encoded(pa.Table.from_batches(found), self.given, interner)
+        codes |= {f"t{i}": np.full(count, t, np.int64) for i, t in enumerate(self.time)}
+        codes |= {KIND: np.full(count, NEW, np.int64), "w0": codes.pop(DIFF)}
+        names = [*self.task.layout.output_columns, f"w{self.task.layout.diff_weight}"]
+        rows = _Round(self.task, codes, interner).output(names)
+        if rows.shape[1]:
+            columns = [decode_column(c, f.dtype, interner) for c, f in zip(rows, self.made, strict=True)]
+            yield from pa.table(columns, [f.name for f in self.made]).to_batches(max_chunksize=100_000)
+
+
+def _encoded(table: pa.Table, fields: list[Field], interner: Interner) -> dict[str, Ints]:
+    return {f.name: encode_column(table.column(f.name), f.dtype, interner) for f in fields}
 
 
 class _Round:
-    """One call: the partition's table taken apart, the operator run, and its results as lines."""
+    """One call: the operator run on the columns of a partition's table, and its results."""
 
-    def __init__(self, task: KeyedTask, table: pa.Table) -> None:
+    def __init__(self, task: KeyedTask, codes: dict[str, Ints], interner: Interner) -> None:
         self._task = task
         self._layout = task.layout
-        self._interner = Interner()
-        self._codes = {f.name: encode_column(table.column(f.name), f.dtype, self._interner) for f in self._fields}
+        self._interner = interner
+        self._codes = codes
         schedule = _schedule(task.users, task.lower)
         schedule.checks_frontiers = bool(task.upper.elements)
         self._region = _region(schedule, task.now)
         self._operator, self._spines = _operator(task.node, self._region, self._interner)
         self._operator.frontier.upper = task.upper
 
+    def output(self, names: list[str]) -> UpdateArray:
+        """Return columns of the output's changes, where nothing is stored."""
+        layout = self._layout
+        self._feed([f"c{k}" for k in layout.keys])
+        self._operator.run()
+        arrangement, spine = layout.arrangements[-1], list(self._spines.values())[-1]
+        made = consolidated(spine.updates_in_memory(), arrangement.weights)
+        at = {n: i for i, n in enumerate([*arrangement.columns, *layout.times_and_weights(arrangement.weights)])}
+        rows = made[[at[name] for name in names]]
+        return rows[:, rows[-1] != 0]
+
     def run(self) -> Iterator[pa.RecordBatch]:
+        """Return the lines of what the operator makes of lines, those that were stored among them."""
         layout = self._layout
         keys = [f"c{k}" for k in layout.keys]
         for number, (arrangement, spine) in enumerate(zip(layout.arrangements, self._spines.values(), strict=True)):
@@ -183,10 +237,6 @@ class _Round:
         operator.ports[0].put(new, now)
         operator.ports[1].put(self._block(DUE, keys, 0), now)
 
-    @functools.cached_property
-    def _fields(self) -> list[Field]:
-        return self._layout.fields
-
     def _block(self, kind: int, names: Any, weights: int) -> UpdateArray:
         """Return the lines of a kind as a block of these columns, the time and some weights."""
         mask = self._codes[KIND] == kind
@@ -205,7 +255,7 @@ class _Round:
             f.name: decode_column(rows[f.name], f.dtype, self._interner)
             if f.name in rows
             else pa.nulls(count, f.dtype.arrow)
-            for f in self._fields
+            for f in self._layout.fields
         }
         yield from pa.table(columns).to_batches(max_chunksize=100_000)
 

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.nodes import Filter, FlatMap, Inspect, Map, Negate, Node, Retime
+from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
 from tidemill.renderer.runs import user_functions as functions
@@ -32,7 +33,9 @@ def mapped(node: Map, frame: Frame, strategy: Strategy) -> Frame:
         return in_python(node, frame, strategy)
     new = [F.expr(cast("str", t)).alias(name) for t, name in zip(texts, columns(len(texts)), strict=True)]
     rest = [F.col(name) for name in [*times(frame.coordinates), DIFF]]
-    return frame.projected(frame.data.select(*new, *rest), width=len(texts), consolidated=False)
+    kept = {c.index for c in node.columns if isinstance(c, BoundColumn)}
+    consolidated = frame.consolidated and len(kept) == frame.width  # rows that differed still do
+    return frame.projected(frame.data.select(*new, *rest), width=len(texts), consolidated=consolidated)
 
 
 @RULES(Filter)

@@ -34,7 +34,8 @@ class WindowsLogic:
         self._types = schema.dtypes
         width = len(node.keys)
         shape = Shape(width, node.scope.coordinates, around.schedule, around.since, node)
-        named = [c for c in windows.row if c >= width]
+        self._kept = windows.kept(width)
+        named = self._kept[width:]
         columns = range(width, len(schema))
         self._rows = GroupRows(columns, None, len(schema), shape, around.interner, named=named)
 
@@ -56,7 +57,7 @@ class WindowsLogic:
             source, values = recompute(self._windows, self._types, GivenRows(at, rows, accumulated[-1]), self._interner)
         except CallError as error:
             raise self._failed(rows, error) from None
-        found = np.concatenate((rows.take(source, axis=1), values))
+        found = np.concatenate([*(rows[i].take(source)[None] for i in self._kept), values])
         return DesiredOutput(at.take(source), found, np.ones(len(source), np.int64))
 
     def _failed(self, rows: Codes, error: CallError) -> Exception:
