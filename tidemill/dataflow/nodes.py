@@ -220,6 +220,8 @@ class Threshold(Node):
     function: Callable[[Any, int], int] | None = None
 
     def describe(self) -> str:
+        if hasattr(self.function, "describe"):  # one of ours
+            return str(self.function.describe())
         return "distinct" if self.function is None else getattr(self.function, "__qualname__", "function")
 
 
