@@ -1,6 +1,7 @@
 """Self-joins over a band of one column: which become windows, and that the same comes out of all of them."""
 
 import datetime as dt
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ COLUMNS = {"k": "int64", "t": "int64", "i": "int32", "f": "float64", "d": "date"
 WHOLE = list(COLUMNS)
 START = dt.datetime(2026, 3, 31)
 MOST = 2**63 - 1
-VALUES = {
+VALUES: dict[str, list[Any]] = {
     "k": [1, 2, None],
     "t": [0, 1, 2, 5, 6, None],
     "i": [0, 1, 5, None],
@@ -157,6 +158,9 @@ JOINED = {
 }  # fmt: skip
 
 
+FORMS: dict[str, Any] = {**FRAMED, **JOINED}
+
+
 def built(make, coordinates=1):
     flow = new_flow(coordinates)
     flow.output("out", make(flow.input("a", COLUMNS).distinct()))
@@ -178,12 +182,12 @@ def test_the_forms_that_stay_joins(what):
     assert not is_framed(built(JOINED[what]))
 
 
-@pytest.mark.parametrize("what", {**FRAMED, **JOINED})
+@pytest.mark.parametrize("what", FORMS)
 @examples(8)
 @given(data=st.data())
 def test_the_same_comes_out(what, data):
     coordinates = data.draw(st.sampled_from([1, 2, 3]))
-    flow = built({**FRAMED, **JOINED}[what], coordinates)
+    flow = built(FORMS[what], coordinates)
     found = data.draw(updates(COLUMNS, coordinates, values=VALUES, max_size=16), label="a")
     for passes in (["frame_self_joins"], True):
         check_equivalent(flow, {"a": found}, batchings=[all_at_once, time_by_time, shuffled(1)], passes=passes)
