@@ -1,6 +1,7 @@
 """Self-joins over a band of one column: which become windows, and that the same comes out of all of them."""
 
 import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import tidemill as tm
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time, updates
 
 COLUMNS = {"k": "int64", "t": "int64", "i": "int32", "f": "float64", "d": "date", "p": "timestamp", "s": "string",
-           "x": "int64"}  # fmt: skip
+           "m": "decimal(6,2)", "x": "int64"}  # fmt: skip
 WHOLE = list(COLUMNS)
 START = dt.datetime(2026, 3, 31)
 MOST = 2**63 - 1
@@ -24,9 +25,10 @@ VALUES: dict[str, list[Any]] = {
     "d": [START.date() + dt.timedelta(days) for days in (0, 1, 5)] + [None],
     "p": [START + dt.timedelta(minutes=m) for m in (0, 1, 5, -45_000)] + [None],
     "s": ["a", "b", "", None],
+    "m": [Decimal("-1.50"), Decimal(0), Decimal("0.01"), None],
     "x": [1, -7, 4, None],
 }
-PLAIN = {"n": tm.count(), "c": tm.count("x_right"), "s1": tm.sum("x_right"), "m": tm.avg("x_right")}
+PLAIN = {"n": tm.count(), "c": tm.count("x_right"), "s1": tm.sum("x_right"), "average": tm.avg("x_right")}
 REPEATABLE = {
     "least": tm.min("s_right"), "most": tm.max("f_right"), "every": tm.bool_and("x_right > 0"),
     "some": tm.bool_or("x_right > 0"), "distinct": tm.count_distinct("x_right"),
@@ -76,7 +78,10 @@ FRAMED = {
     "minutes": joined("p_right between p - interval 5 minutes and p"),
     "minutes, beside": joined("p_right + interval 5 minutes > p and p_right <= p"),
     "months": joined("p_right >= p - interval 1 month and p_right <= p"),
+    "days of timestamps": joined("p_right > p - interval 1 day and p_right <= p + interval 32 days"),
     "strings after": joined("s_right > s"),
+    "decimals between": joined("m_right >= m and m_right <= m"),
+    "a distance of less than nothing": joined("abs(t - t_right) < 0"),
     "a cross join and a filter": lambda a: summed(
         a.cross_join(a).filter("k = k_right").filter("t_right <= t and t_right >= t - 5")
     ),
@@ -128,6 +133,7 @@ JOINED = {
     "other keys": joined("i_right <= i", on={"k": "t"}),
     "floats moved on the other side": joined("f_right + 0.1 >= f and f_right <= f"),
     "floats moved, strictly": joined("f_right > f - 0.1"),
+    "decimals moved": joined("m_right >= m - 1 and m_right <= m"),
     "months on the other side": joined("p_right + interval 1 month >= p"),
     "an argument of the row": lambda a: (
         a.join(a, on="k", where="t_right < t").group_by(*WHOLE).agg(total=tm.sum("x"))
@@ -268,7 +274,7 @@ def test_an_input_may_have_negative_counts_as_without_the_pass():
     plain = new_flow()
     a = plain.input("a", COLUMNS)
     plain.output("out", FRAMED["between"](a))
-    row = (1, 1, 1, 0.5, None, None, "a", 1)
+    row = (1, 1, 1, 0.5, None, None, "a", None, 1)
     for one in (flow, plain):
         check_equivalent(one, {"a": [(row, 0, -1)]}, passes=True)
 

@@ -25,7 +25,8 @@ def limit_ranks(graph: Graph) -> Graph:
 
     ``row_number() <= k`` and what comes to the same (``2 > row_number() - 1``) takes a top-k before the window,
     ``rank()`` and ``dense_rank()`` the peers of one. Only where all calls of the window look at no rows after the
-    current one, or its peers, and where nobody else reads them.
+    current one, or its peers, and where nobody else reads them. The filter may come after others, after columns that
+    are computed from ranks, and after joins of these rows with others, as with the values of whole partitions.
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
