@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from running import examples, new_flow
 
 import tidemill as tm
+from tidemill.dataflow.passes.pipeline import optimised
+from tidemill.dataflow.passes.row_keys import without_keys
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time, updates
 
 COLUMNS = {"k": "int64", "t": "int64", "i": "int32", "f": "float64", "d": "date", "p": "timestamp", "s": "string",
@@ -343,3 +345,18 @@ def test_a_step_costs_what_the_frame_does():
     assert records(False, 200)[0] > 200 * 200
     assert records(True, 400)[1] == step
     assert records(False, 400)[1] > 2 * 400
+
+
+def test_keys_that_nobody_holds_rows_to_tell_no_rows_apart():
+    """As in DataFrames that are rendered: of two rows with one key, both are in the one group that they are in."""
+    flow = new_flow()
+    a = flow.input("a", KTX, key=["k", "t"])
+    a.join(a, on="x")  # read by nobody: its errors count
+    flow.output("out", a.join(a, on="k", where="t_right <= t").group_by("k", "t").agg(s=tm.stddev("x_right")))
+    flow.graph.freeze()
+    framed, joined_still = optimised(flow.graph), optimised(without_keys(flow.graph))
+    assert not any(n.kind == "Join" for n in framed.nodes)
+    assert any(n.kind == "Join" for n in joined_still.nodes)
+    assert list(joined_still.inputs) == ["a"]
+    assert len(without_keys(flow.graph).nodes) == len(flow.graph.nodes)
+    assert without_keys(plain := built(FRAMED["between"]).graph) is plain

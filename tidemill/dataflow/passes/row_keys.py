@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidemill.dataflow.composites import Aggregate, AntiJoin, SemiJoin, SetOperation, TopK, Windowed
+from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import (
     Arrange,
     Consolidate,
@@ -19,10 +20,11 @@ from tidemill.dataflow.nodes import (
     Retime,
     Threshold,
 )
+from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.aggregates import Aggregates
 from tidemill.expressions.bound import BoundColumn
 
-__all__ = ["row_key"]
+__all__ = ["row_key", "without_keys"]
 
 _SOME_OF_THE_SAME: Final = (
     AntiJoin, Arrange, Consolidate, Enter, Filter, Inspect, Leave, Retime, SemiJoin, TopK, Windowed,
@@ -49,6 +51,19 @@ def row_key(node: Node) -> frozenset[int] | None:
         places = {c.index: i for i, c in enumerate(one.columns) if isinstance(c, BoundColumn)}
         found = frozenset(places[i] for i in found) if found <= places.keys() else None
     return found
+
+
+def without_keys(graph: Graph) -> Graph:
+    """Return the graph with inputs that have no keys, for who is given updates of them that nobody holds to keys."""
+    if not any(node.key for node in graph.inputs.values()):
+        return graph
+
+    def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
+        return copy.put(node, key=()) if isinstance(node, Input) else copy.put(node, inputs=inputs)
+
+    made = rebuild(graph, rewrite, keep_unread=True)
+    made.freeze()
+    return made
 
 
 def _declared(node: Node) -> frozenset[int] | None:
