@@ -12,6 +12,7 @@ from tidemill.collections.builder import Builder
 from tidemill.dataflow.explain import explain
 from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
 from tidemill.dataflow.passes.plan import GraphPlan
+from tidemill.dataflow.passes.row_keys import without_keys
 from tidemill.errors import EngineError, TimeError
 from tidemill.renderer.engines import Embedded
 from tidemill.renderer.engines import load as load_run
@@ -216,7 +217,8 @@ def render(
     from tidemill.renderer.spark.step import COMPOSITES  # noqa: PLC0415
 
     flow.graph.freeze()
-    return rendered(optimised(flow.graph, passes, COMPOSITES), spark, frames, time, diff)
+    graph = without_keys(flow.graph)  # frames are updates, of which several rows may have one key
+    return rendered(optimised(graph, passes, COMPOSITES), spark, frames, time, diff)
 
 
 def local_spark(master: str = "local[*]", **settings: str) -> SparkSession:

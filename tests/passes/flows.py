@@ -30,6 +30,10 @@ def with_steady_binding(a, b):
     return block["paths"]
 
 
+def near(rows, where):
+    return rows.join(rows, on="k", where=where).group_by("k", "v")
+
+
 K = tm.Window.partition_by("k")
 W = K.order_by("v")
 
@@ -53,6 +57,18 @@ FLOWS = {
             a.flat_map(doubled, a.schema).concat(
                 a.flat_map(doubled, a.schema), a.flat_map(tripled, a.schema)
             )
+        ),
+    },
+    "frame_self_joins": {
+        "a band": lambda a, b: near(a.distinct(), "v_right between v - 2 and v").agg(n=tm.count(), s=tm.sum("v_right")),
+        "a band without the row": lambda a, b: near(a.distinct(), "v_right < v").agg(m=tm.max("v_right")),
+        "groups of several rows": lambda a, b: (
+            near(a.cross_join(b).distinct().select("k", v="v_right"), "v_right >= v")
+            .agg(n=tm.count(), m=tm.avg("v_right"))
+        ),
+        "not of rows with copies": lambda a, b: near(a, "v_right < v").agg(n=tm.count()),
+        "not of two collections": lambda a, b: (
+            a.distinct().join(b.distinct(), on="k", where="v_right < v").group_by("k", "v").agg(n=tm.count())
         ),
     },
     "push_filters": {

@@ -4,6 +4,8 @@ import pytest
 from running import new_flow
 
 import tidemill as tm
+from tidemill.dataflow.composites import TopK
+from tidemill.dataflow.passes.ranks import limit_ranks
 from tidemill.testing import check_equivalent
 
 ROWS = [(1, 1, 5), (1, 1, 6), (1, 2, 7), (1, 3, 9), (None, 1, 2), (None, None, 3), (2, None, None)]
@@ -38,3 +40,85 @@ def test_partitions_are_grouped_for_calls_called_as_the_keys_of_the_pass():
 def test_a_limit_that_no_rank_can_reach_is_none(ranking):
     flow = agree(lambda x: x.with_columns(n=ranking.over(W)).filter("n - 1 <= 9223372036854775807"), PEOPLE)
     assert "first 9223372036854775808 by" not in flow.explain(passes=["limit_ranks"])
+
+
+K = tm.Window.partition_by("k")
+RANKINGS = pytest.mark.parametrize("ranking", [tm.row_number(), tm.rank(), tm.dense_rank()])
+BESIDE = {
+    "of another window": {"s": tm.sum("x").over(K)},
+    "of the same one": {"s": tm.sum("x").over(W.rows_between(tm.UNBOUNDED, tm.UNBOUNDED))},
+    "of rows in the order": {"s": tm.first_value("x").over(W.rows_between(tm.UNBOUNDED, tm.UNBOUNDED)), "l": tm.list("x").over(K)},
+    "of another order": {"s": tm.last_value("x").over(K.order_by("x", "t").rows_between(tm.UNBOUNDED, tm.UNBOUNDED))},
+    "of fewer rows": {"s": tm.max("x").filter("t > 1").over(K), "n2": tm.count("t").over(K, distinct=True)},
+}  # fmt: skip
+
+
+@RANKINGS
+@pytest.mark.parametrize("beside", BESIDE)
+@pytest.mark.parametrize("limit", ["n <= 2", "3 > n + 1"])
+@pytest.mark.parametrize("first", ["rank", "others"])
+def test_ranks_are_limited_beside_calls_over_whole_partitions(ranking, beside, limit, first):
+    calls = {"n": ranking.over(W), **BESIDE[beside]}
+    names = list(calls) if first == "rank" else [*list(calls)[1:], "n"]
+    flow = agree(lambda x: x.with_columns(**{name: calls[name] for name in names}).filter(limit), PEOPLE)
+    shown = flow.explain(passes=["limit_ranks", "group_whole_partitions"])
+    assert "first 2 by" in shown or "first 1 by" in shown
+    assert "UNBOUNDED FOLLOWING" not in shown.partition("\nafter ")[2]
+
+
+@RANKINGS
+def test_ranks_are_limited_whose_rows_are_joined_before_the_filter(ranking):
+    def build(x):
+        ranked = x.with_columns(n=ranking.over(W), m="x")
+        others = x.select("k", y="t").distinct()
+        return ranked.with_columns(p="1 - n").join(others, on="k").select("t", "y", q="0 - p").filter("q + 1 <= 2")
+
+    assert "first 2 by" in agree(build, PEOPLE).explain(passes=["limit_ranks"])
+
+
+def test_ranks_that_others_are_computed_from_are_not_limited():
+    def build(x):
+        ranked = x.with_columns(n=tm.row_number().over(W))
+        return ranked.with_columns(s=tm.sum("n").over(K)).filter("n <= 2")
+
+    assert "first 2 by" not in agree(build, PEOPLE).explain(passes=True)
+
+
+def test_whole_partitions_are_in_the_order_of_a_rank_that_was_asked_for():
+    def build(x):
+        ranked = x.with_columns(n=tm.row_number().over(K.order_by(tm.desc("x"))))
+        return ranked.with_columns(s=tm.first_value("t").over(K.order_by("n").rows_between(tm.UNBOUNDED, tm.UNBOUNDED)))
+
+    agree(build, PEOPLE)
+
+
+def test_ranks_are_limited_of_rows_that_users_have_made_fewer():
+    made = {
+        "a semijoin": lambda x: x.semijoin(x.filter("x > 2"), on="k"),
+        "a top-k": lambda x: x.group_by("k").top_k(5, order_by="x"),
+    }
+    for make in made.values():
+        flow = agree(lambda x, make=make: make(x).with_columns(n=tm.rank().over(W)).filter("n <= 2"), PEOPLE)
+        assert flow.explain(passes=["limit_ranks"]).count("first 2 by") == 1
+
+
+@RANKINGS
+def test_limits_end_and_a_tighter_one_goes_below_another(ranking):
+    flow = new_flow()
+    flow.output("y", flow.input("x", PEOPLE).with_columns(n=ranking.over(W)).filter("n <= 2"))
+    flow.graph.freeze()
+    once = limit_ranks(flow.graph)
+    assert len(limit_ranks(once).nodes) == len(once.nodes)
+    assert len(once.nodes) > len(flow.graph.nodes)
+    filtered = agree(lambda x: x.with_columns(n=ranking.over(W)).filter("n <= 5").filter("n <= 2"), PEOPLE)
+    assert "first 2 by" in filtered.explain(passes=["limit_ranks"])
+
+
+def test_a_filter_is_looked_for_below_thousands_of_computed_columns():
+    flow = new_flow()
+    ranked = flow.input("x", PEOPLE).with_columns(n=tm.row_number().over(W))
+    for _ in range(2000):
+        ranked = ranked.select(n="n + 1")
+    flow.output("y", ranked.filter("n + 1 <= 2003"))
+    flow.graph.freeze()
+    assert any(isinstance(n, TopK) and n.count == 2 for n in limit_ranks(flow.graph).nodes)

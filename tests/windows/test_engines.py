@@ -72,10 +72,14 @@ def started(engine):
     return tm.Reference() if engine == "reference" else tm.Embedded()
 
 
-def test_a_row_that_is_there_less_than_no_times(engine):
+BOTH = pytest.mark.parametrize("strategy", ["recompute", "prefix_sum"])
+
+
+@BOTH
+def test_a_row_that_is_there_less_than_no_times(engine, strategy):
     flow = tm.Dataflow()
-    ranked = flow.input("x", {"k": "int64", "t": "int64"}).with_columns(n=tm.rank().over(tm.Window.partition_by("k")))
-    flow.output("y", ranked)
+    rank = tm.rank().over(tm.Window.partition_by("k"), strategy=strategy)
+    flow.output("y", flow.input("x", {"k": "int64", "t": "int64"}).with_columns(n=rank))
     with (
         flow.start(started(engine)) as run,
         pytest.raises(tm.errors.NegativeCountError, match=r"'windowed'.* has the count -1"),
@@ -97,6 +101,75 @@ def test_a_value_that_no_row_may_have_names_the_row(engine, call, says):
     with flow.start(started(engine)) as run, pytest.raises(tm.errors.ExpressionError, match=says):
         run.insert("x", [(0, 2, 5), (1, 1, 2**63 - 1), (1, 2, 2**63 - 1)])
         run.advance()
+
+
+BY_ROW, BY_PEERS = tm.lag("x"), tm.sum("x")
+
+
+@BOTH
+@pytest.mark.parametrize("call", [BY_ROW, BY_PEERS])
+@pytest.mark.parametrize("keys", [("k",), ()])
+def test_a_negative_count_that_neighbours_make_up_for_names_the_users_row(engine, strategy, call, keys):
+    """Of two rows that are peers one is there three times, the other less than no times: together they are two."""
+    flow = tm.Dataflow()
+    window = tm.Window.partition_by(*keys).order_by("t")
+    flow.output("y", flow.input("x", TXY).with_columns(n=call.over(window, strategy=strategy)))
+    row = ("1, " * (not keys or engine == "reference")) + "2, 9"
+    says = rf"'windowed'.*, key \({'1,' * bool(keys)}\): row \({row}\) has the count -1, and a negative count"
+    with flow.start(started(engine)) as run, pytest.raises(tm.errors.NegativeCountError, match=says) as caught:
+        run.update("x", [((1, 2, 5), 0, 3), ((1, 2, 9), 0, -1), ((1, 3, 9), 0, 1)])
+        run.advance()
+    assert caught.value.site.file == __file__
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (tm.ntile("x"), "ntile"),
+        (tm.nth_value("t", "x"), "nth_value"),
+        (tm.nth_value("t", "x", ignore_nulls=True), "nth_value"),
+    ],
+)
+@pytest.mark.parametrize("made", [lambda x: x, lambda x: x.distinct()])
+def test_a_number_from_the_row_that_is_too_small_names_the_row(engine, strategy, call, said, made):
+    flow = tm.Dataflow()
+    flow.output("y", made(flow.input("x", TXY)).with_columns(n=call.over(W, strategy=strategy)))
+    says = rf"'windowed'.*, row \(1, 3, -2\): -2: expected a number of at least 1 in `{said} AS n`"
+    with flow.start(started(engine)) as run:
+        run.insert("x", [(1, 1, 1), (1, 2, None)])
+        run.advance()
+        run.insert("x", [(1, 3, -2)])
+        with pytest.raises(tm.errors.ExpressionError, match=says):
+            run.advance()
+        run.delete("x", [(1, 3, -2)])
+        run.advance()
+        assert len(run.snapshot("y")) == 2
+
+
+@BOTH
+def test_a_number_that_is_taken_back_in_the_same_step_is_none(engine, strategy):
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", TXY).with_columns(n=tm.ntile("x").over(W, strategy=strategy)))
+    with flow.start(started(engine)) as run:
+        run.update("x", [((1, 1, 0), 0, 1), ((1, 1, 0), 0, -1), ((1, 1, 2), 0, 1)])
+        run.advance()
+        assert list(run.snapshot("y")) == [(1, 1, 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("made", "checked"),
+    {
+        "an input": (lambda x: x, True),
+        "distinct rows": (lambda x: x.distinct(), False),
+        "rows of a group": (lambda x: x.group_by("k", "t").agg(x=tm.sum("x")), False),
+        "rows taken away": (lambda x: x.distinct().negate(), True),
+    }.values(),
+)
+def test_counts_are_checked_where_they_may_be_negative(made, checked):
+    flow = tm.Dataflow()
+    flow.output("y", made(flow.input("x", TXY)).with_columns(n=tm.sum("x").over(W, strategy="prefix_sum")))
+    assert ("no negative counts" in flow.explain(passes=True)) == checked
 
 
 def test_what_is_kept_is_saved(tmp_path):

@@ -24,12 +24,13 @@ def test_any_calls(data):
 
 
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
-def test_several_windows(coordinates):
+@pytest.mark.parametrize("non_negative", [True, False])
+def test_several_windows(coordinates, non_negative):
     flow = new_flow(coordinates)
     flow.output("y", several(flow.input("x", TXY), "prefix_sum"))
 
     @examples(3, least=2)
-    @given(updates(TXY, coordinates, max_size=6, non_negative=True, values=SMALL))
+    @given(updates(TXY, coordinates, max_size=6, non_negative=non_negative, values=SMALL))
     def check(found):
         check_equivalent(flow, {"x": found}, batchings=[shuffled(1)], passes=coordinates == 1)
 

@@ -72,6 +72,15 @@ def resolved(call):
         ("sum(x) over (range between 1 preceding and current row)", "RANGE .* with no ORDER BY"),
         ("sum(lag(x) over (order by t)) over (order by t)", "a window call inside a window call"),
         ("ntile(0) over (order by t)", "expected a number of at least 1"),
+        ("lag(x) filter (where x > 1) over (order by t)", r"lag with FILTER \(WHERE x > 1\): only aggregates have one; filter the rows before"),
+        ("rank() filter (where x > 1) over (order by t)", r"rank with FILTER \(WHERE x > 1\): only aggregates have one"),
+        ("lead(x ignore nulls) filter (where t = 2) over (order by t)", r"lead with FILTER \(WHERE t = 2\): only"),
+        ("abs(x) filter (where x > 1) over (order by t)", "ABS"),
+        ("first(x order by t) over (order by t)", r"the order is the window's: write FIRST\(x\) OVER \(... ORDER BY ...\)"),
+        ("last_value(x order by t desc ignore nulls) over ()", r"write LAST_VALUE\(x\) OVER"),
+        ("sum(x) over (order by t rows 2 following)", r"ROWS 2 FOLLOWING in .*: a frame that begins there does not end at the current row: write ROWS BETWEEN 2 FOLLOWING AND \.\.\."),
+        ("sum(x) over (order by t groups 0 following)", "write GROUPS BETWEEN 0 FOLLOWING AND"),
+        ("sum(x) over (order by t range 1 following exclude ties)", "write RANGE BETWEEN 1 FOLLOWING AND"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said(text, says):

@@ -124,6 +124,8 @@ class Windowed(Composite):
     """
 
     bound: BoundWindows
+    most: int | None = None
+    """The greatest rank that is asked for, if rows beyond it have been left out already."""
 
     @property
     def keys(self) -> tuple[Bound, ...]:

@@ -220,7 +220,11 @@ class Threshold(Node):
     function: Callable[[Any, int], int] | None = None
 
     def describe(self) -> str:
-        return "distinct" if self.function is None else getattr(self.function, "__qualname__", "function")
+        if self.function is None:
+            return "distinct"
+        if hasattr(self.function, "describe"):  # one of ours
+            return str(self.function.describe())
+        return getattr(self.function, "__qualname__", "function")
 
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)

@@ -41,6 +41,8 @@ def window_call(node: exp.Window, parser: Parser) -> Expr:
     name = called.name.lower() if isinstance(called, exp.Anonymous) else ""
     if name in WINDOW_FUNCTIONS:
         return _function(name, called, parser, ignore_nulls=ignore_nulls).over(window)
+    if isinstance(called, exp.Filter):
+        _refuse_filter(called, parser)
     if ignore_nulls:
         raise parser.unsupported(node, ": IGNORE NULLS is for LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE")
     distinct = _without_distinct(called)
@@ -60,6 +62,10 @@ def _function(name: str, called: exp.Anonymous, parser: Parser, *, ignore_nulls:
     for place, argument in enumerate(given):  # it stands behind the last, or behind the value
         given[place], inside = _without_nulls(argument)
         ignore_nulls = ignore_nulls or inside
+        if isinstance(given[place], exp.Order):
+            text = given[place].this.sql(dialect="spark")
+            why = f": over a window the order is the window's: write {name.upper()}({text}) OVER (... ORDER BY ...)"
+            raise parser.unsupported(called, why)
     arguments = [parser.expression(a) for a in given]
     try:
         if name in _RANKINGS:
@@ -68,6 +74,15 @@ def _function(name: str, called: exp.Anonymous, parser: Parser, *, ignore_nulls:
         return _OF_VALUES[name](*arguments, ignore_nulls=ignore_nulls)
     except TypeError:
         raise parser.unsupported(called, f": `{name}` does not take {len(arguments)} arguments") from None
+
+
+def _refuse_filter(filtered: exp.Filter, parser: Parser) -> None:
+    """Raise for a window function with FILTER, which only aggregates have."""
+    called, ignore_nulls = _without_nulls(filtered.this)
+    name = called.name.lower() if isinstance(called, exp.Anonymous) else ""
+    if name in WINDOW_FUNCTIONS:
+        function = _function(name, called, parser, ignore_nulls=ignore_nulls)
+        function.filter(parser.expression(filtered.expression.this))
 
 
 def _without_nulls(node: Any) -> tuple[Any, bool]:
@@ -106,6 +121,11 @@ def _framed(window: Window, spec: exp.WindowSpec, parser: Parser) -> Window:
         raise parser.unsupported(spec, ": a frame cannot begin at the partition's end")
     if given.get("end") == "UNBOUNDED" and _side(given, "end") == "PRECEDING":
         raise parser.unsupported(spec, ": a frame cannot end at the partition's start")
+    if given.get("end") is None and _side(given, "start") == "FOLLOWING":
+        start = f"{given['start'].sql(dialect='spark')} FOLLOWING"
+        kind = str(given["kind"]).upper()
+        why = f": a frame that begins there does not end at the current row: write {kind} BETWEEN {start} AND ..."
+        raise parser.unsupported(f"{kind} {start}", why)
     framed = between[str(given["kind"]).lower()](_bound(spec, "start", parser), _bound(spec, "end", parser))
     return framed.exclude(given["exclude"].name) if given.get("exclude") else framed
 

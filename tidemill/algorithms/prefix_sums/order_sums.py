@@ -15,7 +15,7 @@ from tidemill.algorithms.prefix_sums.routing import BlockShape
 from tidemill.collections.collection import Collection
 from tidemill.collections.table_functions import apply_table
 from tidemill.errors import SchemaError, did_you_mean
-from tidemill.expressions.binding import bind
+from tidemill.expressions.binding import bind, bind_predicate
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.functions.choice import when
 from tidemill.expressions.ordering import hash_of_row
@@ -111,7 +111,10 @@ def order_sums(
     keys = parts or (_EVERYTHING,)
     whole = {} if parts else {_EVERYTHING: lit(value=True)}
     columns = {f"{name}#": e for name, e in arguments.items()}
-    columns |= {f"{name}#if": as_expr(c.condition, schema) for name, c in sums.items() if c.condition is not None}
+    for name, c in sums.items():
+        if c.condition is not None:
+            columns[f"{name}#if"] = as_expr(c.condition, schema)
+            bind_predicate(columns[f"{name}#if"], schema, f"{name}: combine.{c.name}(...).filter")
     placed = values.filter(col(index).is_not_null()) if schema.field(index).nullable else values
     placed = placed.select(*parts, index, **whole, **columns, **({} if unique else {_HASH: hash_of_row(schema)}))
     for (name, combiner), names in zip(combiners.items(), states.names, strict=True):

@@ -18,6 +18,7 @@ from tidemill.dataflow.passes.filters import push_filters
 from tidemill.dataflow.passes.fuse import fuse_linear
 from tidemill.dataflow.passes.lowering import has_composites, lower
 from tidemill.dataflow.passes.ranks import limit_ranks
+from tidemill.dataflow.passes.self_joins import frame_self_joins
 from tidemill.dataflow.passes.whole_partitions import group_whole_partitions
 from tidemill.errors import UnknownNameError, did_you_mean
 
@@ -31,16 +32,19 @@ Passes: TypeAlias = bool | Iterable[str]
 
 PASSES: Final[tuple[Pass, ...]] = (
     remove_duplicates,
+    frame_self_joins,
     push_filters,
-    limit_ranks,
     group_whole_partitions,
+    limit_ranks,
     prune_columns,
     fuse_linear,
     drop_consolidations,
     share_arrangements,
 )
 
-KNOW_COMPOSITES: Final = frozenset((remove_duplicates, push_filters, limit_ranks, group_whole_partitions))
+KNOW_COMPOSITES: Final = frozenset(
+    (remove_duplicates, frame_self_joins, push_filters, limit_ranks, group_whole_partitions)
+)
 
 
 def passes_named(passes: Passes) -> tuple[Pass, ...]:

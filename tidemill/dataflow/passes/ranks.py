@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 import attrs
 
 from tidemill.dataflow.composites import SemiJoin, TopK, Windowed
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.nodes import Filter, Map, Node, Threshold
+from tidemill.dataflow.nodes import Arrange, Filter, Join, Map, Node, Threshold
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
 from tidemill.expressions.ordering import OrderColumn, OrderKey
-from tidemill.expressions.rewriting import column, conditions, substituted
+from tidemill.expressions.rewriting import column, conditions
 from tidemill.expressions.schema import Field, Schema, unused_name
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, OffsetCall, RankingCall, ValueCall
 
@@ -24,7 +25,8 @@ def limit_ranks(graph: Graph) -> Graph:
 
     ``row_number() <= k`` and what comes to the same (``2 > row_number() - 1``) takes a top-k before the window,
     ``rank()`` and ``dense_rank()`` the peers of one. Only where all calls of the window look at no rows after the
-    current one, or its peers, and where nobody else reads them.
+    current one, or its peers, and where nobody else reads them. The filter may come after others, after columns that
+    are computed from ranks, and after joins of these rows with others, as with the values of whole partitions.
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
@@ -39,21 +41,31 @@ def limit_ranks(graph: Graph) -> Graph:
 
 def _limited(copy: Copy, source: Node, predicate: Bound) -> Node | None:
     """Return the source with a limit to its windows; None where there is none."""
-    if copy.readers(source) > 1:
+    asked, way = [most for c in conditions(predicate) for most in _at_most(c)], list[Node]()
+    while asked and copy.readers(source) <= 1 and isinstance(source, (Arrange, Filter, Join, Map)):
+        asked = [before for most in asked for before in _asked_before(source, most)]
+        way.append(source)
+        source = source.inputs[0]
+    if copy.readers(source) > 1 or not isinstance(source, Windowed):
         return None
-    if isinstance(source, Map):
-        columns = source.columns
-        below = _limited(copy, source.inputs[0], substituted(predicate, lambda c: columns[c.index]))
-        return None if below is None else copy.put(source, inputs=(below,))
-    if not isinstance(source, Windowed) or isinstance(source.inputs[0], (TopK, SemiJoin)):
-        return None
-    for condition in conditions(predicate):
-        found = _at_most(condition)
-        ranking = None if found is None else _ranking(source, found[0])
-        if found is not None and ranking is not None and found[1] <= _MOST and _looks_back(source, ranking):
+    made = _first(copy, source, asked)
+    for node in reversed(way if made is not None else []):
+        assert made is not None
+        made = copy.put(node, inputs=(made, *node.inputs[1:]))
+    return made
+
+
+def _first(copy: Copy, source: Windowed, asked: Sequence[_Most]) -> Node | None:
+    """Return the window over the first rows, or peers, of each partition, if no others are asked for."""
+    for sign, index, most in asked:
+        ranking = _ranking(source, index) if sign > 0 else None
+        if ranking is None or most > _MOST or not _looks_back(source, ranking):
+            continue
+        count = max(most, 0)
+        if source.most is None or count < source.most:
             first = _first_rows if ranking == "row_number" else _first_peers
-            rows = first(copy, source, max(found[1], 0), ranking)
-            return None if rows is None else copy.put(source, inputs=(rows,))
+            rows = first(copy, source, count, ranking)
+            return None if rows is None else copy.put(source, inputs=(rows,), most=count)
     return None
 
 
@@ -63,45 +75,66 @@ _UPPER: Final = {"le": 0, "eq": 0, "lt": -1}
 _LOWER: Final = {"ge": 0, "eq": 0, "gt": 1}
 _MOST: Final = 2**63 - 1
 """The greatest rank there is: a condition that lets all through is no limit, and engines count in 64 bits."""
-Linear = tuple[int, int | None, int]
+_DEEPEST: Final = 100
+"""How many calls inside one another are looked into."""
+_Linear: TypeAlias = tuple[int, int | None, int]
 """A sign, a column or none, and what is added: plus or minus the column, and a whole number."""
+_Most: TypeAlias = tuple[int, int, int]
+"""A sign, a column, and the greatest value that plus or minus the column has in the rows that are asked for."""
 
 
-def _at_most(condition: Bound) -> tuple[int, int] | None:
-    """Return a column and the greatest value it can have in rows that pass; None where nothing follows.
+def _at_most(condition: Bound) -> list[_Most]:
+    """Return what follows from a condition for the values of a column.
 
     >>> from tidemill.expressions.binding import bind
     >>> from tidemill.expressions.schema import Schema
     >>> from tidemill.expressions.sql_text import expr
     >>> schema = Schema.of({"n": "int64"})
     >>> [_at_most(bind(expr(text), schema)) for text in ("n < 3", "5 >= n + 1", "-n > -4", "n > 3", "n * 2 < 3")]
-    [(0, 2), (0, 4), (0, 3), None, None]
+    [[(1, 0, 2)], [(1, 0, 4)], [(1, 0, 3)], [(-1, 0, -4)], []]
     """
     if not isinstance(condition, BoundCall) or condition.function not in (*_UPPER, *_LOWER):
-        return None
+        return []
     left, right = map(_linear, condition.args)
     if left is None or right is None or (left[1] is None) == (right[1] is None):
-        return None
+        return []
     sign, index = left[:2] if left[1] is not None else (-right[0], right[1])
     assert index is not None
     rest = right[2] - left[2]  # sign * column, compared with this
-    if sign > 0 and condition.function in _UPPER:
-        return index, rest + _UPPER[condition.function]
-    if sign < 0 and condition.function in _LOWER:
-        return index, -(rest + _LOWER[condition.function])
-    return None
+    found = []
+    if condition.function in _UPPER:
+        found.append((sign, index, rest + _UPPER[condition.function]))
+    if condition.function in _LOWER:
+        found.append((-sign, index, -(rest + _LOWER[condition.function])))
+    return found
 
 
-def _linear(bound: Bound) -> Linear | None:
+def _asked_before(node: Node, asked: _Most) -> list[_Most]:
+    """Return what is asked of the rows that an operator's are made of; of a join, of the left ones."""
+    sign, index, most = asked
+    if isinstance(node, Map):
+        found = _linear(node.columns[index])
+        if found is None or found[1] is None:
+            return []
+        return [(sign * found[0], found[1], most - sign * found[2])]
+    if isinstance(node, Join):
+        index = node.output[index]
+        return [(sign, index, most)] if index < len(node.inputs[0].schema) else []
+    return [asked]
+
+
+def _linear(bound: Bound) -> _Linear | None:
     if isinstance(bound, BoundColumn):
         return (1, bound.index, 0) if bound.dtype.is_integer else None
     if isinstance(bound, BoundLiteral):
         whole = isinstance(bound.value, int) and not isinstance(bound.value, bool)
         return (1, None, bound.value) if whole else None
+    if bound.depth > _DEEPEST:
+        return None
     operands = [_linear(a) for a in bound.args]
     if bound.function not in ("add", "subtract", "negate") or None in operands:
         return None
-    found: Linear | None = None
+    found: _Linear | None = None
     for place, operand in enumerate(operands):
         assert operand is not None
         turned = -1 if bound.function == "negate" or (bound.function == "subtract" and place) else 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
@@ -11,8 +11,9 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Arrange, Join, Node
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.aggregates import AggregateCall as Grouped
-from tidemill.expressions.bound import BoundColumn
+from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.ordering import OrderKey
+from tidemill.expressions.rewriting import column_uses
 from tidemill.expressions.schema import Schema, unused_name
 from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, ValueCall, value_fields
@@ -27,15 +28,20 @@ def group_whole_partitions(graph: Graph) -> Graph:
 
     A change then costs what it does to the aggregate, and the rows only where that changes. So too the first and the
     last value of a partition. Where it is partitioned by expressions, or not at all, and where a strategy was asked
-    for, calls stay as they are.
+    for, calls stay as they are. The groups are of the rows as they were before other calls were added to them, so that
+    these can be of fewer rows then: see `limit_ranks`.
     """
+    before: dict[Node, Node] = {}  # what stands for windowed rows, and for these before their calls were added
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-        if isinstance(node, Windowed) and node.bound.strategy == "auto" and _keys(node):
+        if not isinstance(node, Windowed):
+            return copy.put(node, inputs=inputs)
+        grouped: list[Grouped | None] = []
+        if node.bound.strategy == "auto" and _keys(node):
             grouped = [_grouped(node.bound, call) for call in node.bound.windows.calls]
-            if any(grouped):
-                return _joined(copy, node, inputs[0], grouped)
-        return copy.put(node, inputs=inputs)
+        made = _joined(copy, node, inputs[0], grouped, before) if any(grouped) else copy.put(node, inputs=inputs)
+        before[made] = inputs[0]
+        return made
 
     return rebuild(graph, rewrite)
 
@@ -68,7 +74,9 @@ def _grouped(bound: BoundWindows, call: BoundWindowCall) -> Grouped | None:
     return Grouped(function, columns[aggregate.column][1], call.output, condition, of_list)
 
 
-def _joined(copy: Copy, node: Windowed, source: Node, grouped: Sequence[Grouped | None]) -> Node:
+def _joined(
+    copy: Copy, node: Windowed, source: Node, grouped: Sequence[Grouped | None], before: Mapping[Node, Node]
+) -> Node:
     """Return the rows with the values of all calls: of some from groups, of the others, if any, from a window."""
     keys, width = _keys(node), len(source.schema)
     fields = value_fields(node.bound.windows)
@@ -82,7 +90,8 @@ def _joined(copy: Copy, node: Windowed, source: Node, grouped: Sequence[Grouped 
         )
     )
     calls = tuple(one for one in grouped if one is not None)
-    groups = copy.add(Aggregate, node, source, schema=of_groups, keys=node.keys, aggregates=calls)
+    grouped_rows, calls = _without_calls(source, node, calls, before)
+    groups = copy.add(Aggregate, node, grouped_rows, schema=of_groups, keys=node.keys, aggregates=calls)
     left = copy.add(Arrange, node, rows, schema=rows.schema, keys=keys)
     right = copy.add(Arrange, node, groups, schema=of_groups, keys=tuple(range(len(keys))))
     at = {i: width + place for place, i in enumerate(own)}
@@ -92,6 +101,35 @@ def _joined(copy: Copy, node: Windowed, source: Node, grouped: Sequence[Grouped 
     return copy.add(Join, node, left, right, schema=node.schema, output=output, nulls_equal=True)
 
 
+def _without_calls(
+    source: Node, node: Windowed, calls: tuple[Grouped, ...], before: Mapping[Node, Node]
+) -> tuple[Node, tuple[Grouped, ...]]:
+    """Return the rows before other window calls were added, where the groups do not need those, and the aggregates.
+
+    As ties, the values of such calls tell apart copies of one row alone, which are all the same to the aggregates then.
+    """
+    asked = len(node.bound.windows.order)
+    while source in before:
+        width = len(before[source].schema)
+        fewer = tuple(attrs.evolve(c, order=(*c.order[:asked], *_without(c.order[asked:], width))) for c in calls)
+        if any(i >= width for read in (*node.keys, *_read(fewer)) for i in column_uses(read)):
+            break
+        source, calls = before[source], fewer
+    return source, calls
+
+
+def _without(ties: Sequence[OrderKey], width: int) -> Iterator[OrderKey]:
+    """Iterate over the ties that are not just a column beyond the first ones."""
+    return (t for t in ties if not (isinstance(t.expression, BoundColumn) and t.expression.index >= width))
+
+
+def _read(calls: Sequence[Grouped]) -> Iterator[Bound]:
+    """Iterate over all that aggregates read."""
+    for call in calls:
+        yield from (e for e in (call.argument, call.condition) if e is not None)
+        yield from (key.expression for key in call.order)
+
+
 def _windowed(copy: Copy, node: Windowed, source: Node, some: Sequence[int]) -> Node:
     """Return the rows with the values of some of the calls."""
     windows = node.bound.windows
@@ -99,4 +137,5 @@ def _windowed(copy: Copy, node: Windowed, source: Node, some: Sequence[int]) -> 
         windows, calls=tuple(windows.calls[i] for i in some), names=tuple(windows.names[i] for i in some)
     )
     schema = Schema((*source.schema, *value_fields(fewer)))
-    return copy.add(Windowed, node, source, schema=schema, bound=attrs.evolve(node.bound, windows=fewer))
+    bound = attrs.evolve(node.bound, windows=fewer)
+    return copy.add(Windowed, node, source, schema=schema, bound=bound, most=node.most)

@@ -14,10 +14,11 @@ from tidemill.expressions.schema import Field
 from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.types import FLOAT64, INT64, DType
 from tidemill.expressions.windows.frames import Frame
+from tidemill.expressions.windows.functions import BELOW_ONE
 
 __all__ = [
     "MOST_COPIES", "AggregateCall", "Argument", "BoundWindowCall", "CallError", "OffsetCall", "RankingCall",
-    "ValueCall", "Windows", "too_many_copies", "value_fields",
+    "RowCheck", "ValueCall", "Windows", "too_many_copies", "value_fields",
 ]  # fmt: skip
 
 Argument: TypeAlias = int | BoundLiteral
@@ -192,3 +193,47 @@ class CallError(Exception):
         self.call = call
         self.row = row
         self.reason = reason
+
+
+@attrs.frozen
+class RowCheck:
+    """What rows go through before sums over their order: each row with its count, as it is, or an error.
+
+    Who sees partitions whole sees there that a row's count is negative, or that a call has no value for the row.
+    """
+
+    windows: Windows
+    keys: int
+    """How many of the rows' columns, which come first, are the partitioning."""
+
+    def describe(self) -> str:
+        """Return what is checked, in a few words."""
+        return "no negative counts" + "".join(f", {self._name(c)} of at least 1" for c in self.at_least_one)
+
+    @property
+    def at_least_one(self) -> dict[int, int]:
+        """The calls, by number, that take a number of at least 1 from the rows, and the column that has it."""
+        numbers = {
+            i: call.buckets if isinstance(call, RankingCall) else call.n if isinstance(call, ValueCall) else None
+            for i, call in enumerate(self.windows.calls)
+        }
+        return {i: number for i, number in numbers.items() if isinstance(number, int)}
+
+    def _name(self, call: int) -> str:
+        return f"{self.windows.calls[call].function} AS {self.windows.names[call]}"
+
+    def key(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the partition that a row is in."""
+        return tuple(row[: self.keys])
+
+    def rest(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        """Return what the row has beside its key, of what calls are for."""
+        return tuple(row[i] for i in self.windows.row if i >= self.keys)
+
+    def __call__(self, row: Sequence[Any], count: int) -> int:
+        """Return the row's count; `CallError` where a call has no value for the row."""
+        for call, column in self.at_least_one.items() if count else ():
+            number = row[column]
+            if number is not None and number < 1:
+                raise CallError(call, tuple(row), f"{number}: {BELOW_ONE}")
+        return count

@@ -29,6 +29,7 @@ from tidemill.dataflow.nodes import (
     Threshold,
 )
 from tidemill.expressions.aggregates import UserReduce
+from tidemill.expressions.windows.bound import RowCheck
 
 __all__ = ["functions_before", "suspects", "warn_of_ghosts", "warn_of_two_results"]
 
@@ -47,10 +48,14 @@ def suspects(graph: Graph) -> Mapping[Output, Sequence[FlatMap]]:
     return {output: functions for output, functions in outputs.items() if functions}
 
 
+def _is_positive(node: Threshold) -> bool:
+    return node.function is None or isinstance(node.function, RowCheck)
+
+
 def _suspects(node: Node, before: Sequence[tuple[FlatMap, ...] | None]) -> tuple[FlatMap, ...] | None:
     if isinstance(node, Input):
         return () if node.key or node.unique or node.rows is not None else None
-    if isinstance(node, _POSITIVE) or (isinstance(node, Threshold) and node.function is None):
+    if isinstance(node, _POSITIVE) or (isinstance(node, Threshold) and _is_positive(node)):
         return ()
     if isinstance(node, Reduce) and not isinstance(node.logic, UserReduce):
         return ()

@@ -17,6 +17,8 @@ from tidemill.dataflow.lattice import Time, as_time, less_equal, shown
 from tidemill.dataflow.nodes import FlatMap, Inspect, Node, Reduce, Retime, Threshold
 from tidemill.errors import RowError, TimeError, UserFunctionError
 from tidemill.expressions.aggregates import UserReduce
+from tidemill.expressions.windows.bound import CallError, RowCheck
+from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.failures import of_node
 
 __all__ = ["inspect", "mapped_rows", "moved_time", "reduced_rows", "row_type", "thresholded"]
@@ -63,6 +65,8 @@ def reduced_rows(node: Reduce, key: Row, rows: list[tuple[Row, int]]) -> list[tu
 def thresholded(node: Threshold, row: Row, count: int) -> int:
     """Return the count that a user's threshold gives a row; for a count of 0 it has to be 0."""
     assert node.function is not None, "without a function it is distinct, which each engine knows"
+    if isinstance(node.function, RowCheck):
+        return _checked_row(node, node.function, row, count)
     subject = Subject(f"row {row} with the count {count}", row)
     result = _call(node, subject, node.function, row, count)
     if not _is_int(result):
@@ -70,6 +74,16 @@ def thresholded(node: Threshold, row: Row, count: int) -> int:
     if count == 0 and result != 0:
         raise _returned(node, subject, f"{result!r}: it has to be 0, since every row that is nowhere has the count 0")
     return int(result)
+
+
+def _checked_row(node: Threshold, check: RowCheck, row: Row, count: int) -> int:
+    """Return the count of a row of windows; the errors are those of windows over whole partitions."""
+    if count < 0:
+        raise failures.negative_count(node, check.key(row), check.rest(row), count)
+    try:
+        return check(row, count)
+    except CallError as error:
+        raise failures.no_window_value(node, check.windows, row, error) from None
 
 
 def moved_time(node: Retime, time: Time) -> Time:

@@ -21,7 +21,6 @@ from tidemill.expressions.functions.choice import coalesce, when
 from tidemill.expressions.schema import Field
 from tidemill.expressions.types import INT64
 from tidemill.expressions.windows.bound import Argument, OffsetCall, RankingCall
-from tidemill.expressions.windows.functions import BELOW_ONE
 
 __all__ = ["ask_offset", "finished_ranking", "partition_sums", "ranking_sums", "value_at_offset"]
 
@@ -81,9 +80,6 @@ def finished_ranking(rows: Collection, call: RankingCall, name: str, names: tupl
 def _ntile(buckets: int | None, before: int, rows: int) -> int | None:
     if buckets is None:
         return None
-    if buckets < 1:
-        msg = f"{buckets}: {BELOW_ONE}"
-        raise ValueError(msg)
     size, larger = divmod(rows, buckets)
     in_larger = larger * (size + 1)
     return before // (size + 1) + 1 if before < in_larger else larger + (before - in_larger) // size + 1

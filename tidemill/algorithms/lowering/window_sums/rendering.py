@@ -22,9 +22,10 @@ from tidemill.algorithms.prefix_sums.interval_sum import HIGH, HIGH_COPY, LOW, L
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums
 from tidemill.algorithms.prefix_sums.prefix_sum import sums_before_rows
 from tidemill.collections.collection import Collection, JoinKind
+from tidemill.dataflow.passes.row_keys import row_key
 from tidemill.expressions.schema import Field
 from tidemill.expressions.windows.binding import BoundWindows
-from tidemill.expressions.windows.bound import AggregateCall, OffsetCall, RankingCall, ValueCall, value_fields
+from tidemill.expressions.windows.bound import AggregateCall, OffsetCall, RankingCall, RowCheck, ValueCall, value_fields
 from tidemill.expressions.windows.bound import BoundWindowCall as Call
 from tidemill.expressions.windows.frames import Frame
 
@@ -36,6 +37,9 @@ def by_prefix_sums(bound: BoundWindows, wide: Collection) -> Collection:
 
     Values are in columns named ``call`` and the call's name.
     """
+    check = RowCheck(bound.windows, bound.keys)
+    if check.at_least_one or row_key(wide.node) is None:  # rows that are told apart have no negative counts
+        wide = wide.threshold(check)
     rendering = _Rendering(Orders(wide, bound.windows, bound.keys), bound)
     return rendering.rows().select(*wide.schema.names, *rendering.fields)
 

@@ -18,7 +18,6 @@ from tidemill.expressions.functions.values import row_order
 from tidemill.expressions.schema import Field
 from tidemill.expressions.windows.bound import AggregateCall, ValueCall
 from tidemill.expressions.windows.frames import Frame
-from tidemill.expressions.windows.functions import BELOW_ONE
 
 __all__ = ["FramedCall", "Summary", "summary"]
 
@@ -129,7 +128,4 @@ class _NthOf:
 
 
 def _nth(values: tuple[Any, ...], number: int | None) -> Any:
-    if number is not None and number < 1:
-        msg = f"{number}: {BELOW_ONE}"
-        raise ValueError(msg)
     return None if number is None or number > len(values) else values[number - 1]

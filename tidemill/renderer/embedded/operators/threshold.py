@@ -6,8 +6,9 @@ import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Input, Node, Threshold
+from tidemill.expressions.windows.bound import RowCheck
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
-from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, UpdateArray, consolidated
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, consolidated
 from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import KeyedOperator, Stored, Work
@@ -84,11 +85,26 @@ class ThresholdOperator(KeyedOperator):
         """Return the new counts for these accumulated ones."""
         if self._user is None:
             return (counts > 0).astype(np.int64)
+        if isinstance(self._user.function, RowCheck):
+            return self._checked(self._user, self._user.function, keys, interesting, counts)
         rows = decode_rows(self.schema, keys, self.interner)
         for row in rows:
             functions.thresholded(self._user, row, 0)  # a row that is nowhere has count 0, and must stay nowhere
         pairs = zip(interesting.keys.tolist(), counts.tolist(), strict=True)
         return np.array([functions.thresholded(self._user, rows[key], n) if n else 0 for key, n in pairs], np.int64)
+
+    def _checked(
+        self, node: Threshold, check: RowCheck, keys: Codes, interesting: InterestingTimes, counts: Ints
+    ) -> Ints:
+        """Return the counts of rows of windows, of which one that is refused is looked for at once."""
+        refused: Bools = counts < 0
+        for column in check.at_least_one.values():  # whole numbers, whose codes are themselves
+            numbers = keys[column].take(interesting.keys)
+            refused |= (counts != 0) & (numbers < 1) & (numbers != NULL)
+        for place in refused.nonzero()[0][:1].tolist():
+            (row,) = decode_rows(self.schema, keys[:, [interesting.keys[place]]], self.interner)
+            functions.thresholded(node, row, int(counts[place]))
+        return counts
 
     def spines(self) -> dict[str, Spine]:
         return {"spine": self._spine}
