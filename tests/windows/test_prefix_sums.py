@@ -1,13 +1,15 @@
 """Window calls rendered as sums over an order: the same values as by recomputing, at every time, whatever the call."""
 
 import attrs
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from random_windows import SMALL, TXY, W, calls, changing_rows, schemas, several, windows
-from running import examples, new_flow
+from running import embedded, examples, new_flow
 
 import tidemill as tm
+from tidemill.renderer.embedded.state import spines_of
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
 
@@ -128,3 +130,41 @@ def test_calls_may_have_names_close_to_those_of_columns_that_are_worked_with(nam
     flow.output("y", flow.input("x", TXY).with_columns(**columns))
     rows = [(1, 1, 5), (1, 1, None), (1, 2, 7), (1, 3, 9), (2, 1, 2)]
     check_equivalent(flow, {"x": [(row, 0, 1) for row in rows]})
+
+
+def rows_of_largest_groups(run):
+    """The number of rows of the largest group in any arrangement, by its operator."""
+    found = {}
+    for place, (operator, spine) in spines_of(embedded(run).compiled).items():
+        keys = spine.all_updates()[: len(spine.layout.keys)]
+        _, counts = np.unique(keys, axis=1, return_counts=True)
+        found[f"{operator.node.kind} {place} by {keys.shape[0]}"] = max(counts, default=0)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("call", "window"),
+    [
+        *(
+            (call, W)
+            for call in (tm.lag("x"), tm.rank(), tm.row_number(), tm.first_value("x"), tm.sum("x"), tm.max("x"))
+        ),
+        *((tm.sum("x"), w) for w in (W.rows_between(-9, 9), W.range_between(-50, 0), W.groups_between(1, 2))),
+        *((call, W) for call in (tm.ntile(4), tm.percent_rank(), tm.cume_dist())),
+    ],
+    ids=str,
+)
+def test_no_operator_has_a_partition_in_one_group(call, window, reads_size):
+    """So that on Spark no task has all of its rows.
+
+    But for the one row with the partition's size, which Spark brings to where the others are.
+    """
+    n = 4000
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", TXY, unique=True).with_columns(c=call.over(window, strategy="prefix_sum")))
+    with flow.start() as run:
+        run.insert("x", [(1, t, t % 7) for t in range(n)])
+        run.advance()
+        largest = rows_of_largest_groups(run)
+    assert len(largest) > 5
+    assert sum(rows > n / 10 for rows in largest.values()) == reads_size
