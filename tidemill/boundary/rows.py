@@ -55,9 +55,9 @@ def checked_rows(schema: Schema, rows: Iterable[Any], where: str, *, first: int 
     >>> checked_rows(Schema.of({"a": "int64", "b": "float64"}), [(1, 2), {"b": None, "a": 3}], "input 'x'")
     [(1, 2.0), (3, None)]
     """
-    names = schema.names
-    checks = [check_of(f.dtype) for f in schema]
-    fields, width = schema.fields, len(names)
+    names, fields = schema.names, schema.fields
+    checks = [check_of(f.dtype) for f in fields]
+    width = len(names)
     checked = []
     for number, row in enumerate(listed_rows(rows, where), first):
         try:

@@ -181,7 +181,7 @@ def encode(schema: Schema, batch: Batch, interner: Interner) -> UpdateArray:
 
 def encoders(schema: Schema, interner: Interner) -> list[Callable[[Any], int]]:
     """Return for each column what gives the code of a value."""
-    return [_encoder(f.dtype, interner) for f in schema]
+    return [_encoder(f.dtype, interner) for f in schema.fields]
 
 
 def encode_row(row: tuple[Any, ...], by: list[Callable[[Any], int]]) -> list[int]:

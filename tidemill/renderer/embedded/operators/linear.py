@@ -289,13 +289,13 @@ class FlatMapOperator(_ExpressionOperator):
         self._checks_left -= 1
         schema = self.node.schema
         once, again = (encode(schema, r, self.interner) for r in (rows, functions.mapped_rows(self._flat_map, row)))
-        if not np.array_equal(consolidated(_counted(once)), consolidated(_counted(again))):
+        if consolidated(np.concatenate((_counted(once, +1), _counted(again, -1)), axis=1)).shape[1]:
             self._checks_left = 0
             warn_of_two_results(self._flat_map, row)
 
 
-def _counted(codes: Codes) -> UpdateArray:
-    return np.concatenate((codes, np.ones((1, codes.shape[1]), np.int64)))
+def _counted(codes: Codes, count: int) -> UpdateArray:
+    return np.concatenate((codes, np.full((1, codes.shape[1]), count)))
 
 
 @operator_of(Inspect, interner=True)
