@@ -31,9 +31,18 @@ Ints = npt.NDArray[np.int64]
 
 
 class _Table:
-    """Rows with counts, and for updates times: sorted by time and row once, when first looked at."""
+    """Rows with counts, and for updates times: sorted by time and row once, when first looked at, unless they are."""
 
-    def __init__(self, schema: Schema, coordinates: Sequence[str], table: pa.Table, times: Ints, counts: Ints) -> None:
+    def __init__(  # noqa: PLR0917 - as below
+        self,
+        schema: Schema,
+        coordinates: Sequence[str],
+        table: pa.Table,
+        times: Ints,
+        counts: Ints,
+        *,
+        is_sorted: bool = False,
+    ) -> None:
         self.schema = schema
         self._coordinates = tuple(coordinates)
         self._table = table
@@ -41,7 +50,7 @@ class _Table:
         self._counts = counts
         self.to_frame: Callable[[Schema, pa.Table], Any] | None = None
         """How the engine makes a DataFrame of Arrow columns, the first of them the schema's; None: it does not."""
-        self._sorted = len(counts) < 2  # noqa: PLR2004 - nothing to sort
+        self._sorted = is_sorted or len(counts) < 2  # noqa: PLR2004 - nothing to sort
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -163,8 +172,10 @@ class Updates(_Table):
         diffs: Ints,
         lower: Antichain,
         upper: Antichain,
+        *,
+        is_sorted: bool = False,
     ) -> None:
-        super().__init__(schema, coordinates, table, times, diffs)
+        super().__init__(schema, coordinates, table, times, diffs, is_sorted=is_sorted)
         self.lower = lower
         self.upper = upper
 
@@ -266,8 +277,10 @@ class Rows(_Table):
     (1 row with a negative count is not shown: counts() has it)
     """
 
-    def __init__(self, schema: Schema, table: pa.Table, counts: Ints, time: Time | None) -> None:
-        super().__init__(schema, (), table, np.empty((0, len(counts)), np.int64), counts)
+    def __init__(
+        self, schema: Schema, table: pa.Table, counts: Ints, time: Time | None, *, is_sorted: bool = False
+    ) -> None:
+        super().__init__(schema, (), table, np.empty((0, len(counts)), np.int64), counts, is_sorted=is_sorted)
         self.time = None if time is None else shown(time)
 
     def __len__(self) -> int:

@@ -18,7 +18,7 @@ from tidemill.dataflow.progress import Progress
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.interned import InternedSweeper
-from tidemill.renderer.embedded.kernels.codec import decode, decode_rows
+from tidemill.renderer.embedded.kernels.codec import decode, decode_rows, few_in_order
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Bools, Times, UpdateArray, consolidated
 from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
@@ -161,7 +161,10 @@ class EmbeddedExecutor:
         return self._rows(schema, self._accumulated(schema, block, at), at)
 
     def _rows(self, schema: Schema, rows: UpdateArray, at: Time | None) -> Rows:
-        return Rows(schema, decode(schema, rows[:-1], self.compiled.interner), rows[-1], at)
+        in_order = few_in_order(schema, rows)
+        rows = rows if in_order is None else in_order
+        table = decode(schema, rows[:-1], self.compiled.interner)
+        return Rows(schema, table, rows[-1], at, is_sorted=in_order is not None)
 
     def _accumulated(self, schema: Schema, block: UpdateArray, at: Time | None) -> UpdateArray:
         """Return the codes of rows and their counts at a time, or after all times."""
@@ -193,8 +196,11 @@ class EmbeddedExecutor:
     def updates(self, schema: Schema, block: UpdateArray, lower: Antichain, upper: Antichain) -> Updates:
         """Return updates by value."""
         k = len(schema)
+        in_order = few_in_order(schema, block)
+        block = block if in_order is None else in_order
         table = decode(schema, block[:k], self.compiled.interner)
-        return Updates(schema, self.graph.coordinates, table, block[k:-1], block[-1], lower, upper)
+        coordinates, is_sorted = self.graph.coordinates, in_order is not None
+        return Updates(schema, coordinates, table, block[k:-1], block[-1], lower, upper, is_sorted=is_sorted)
 
     # -- state --------------------------------------------------------------------------------------------------------
 

@@ -29,14 +29,14 @@ from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints,
 
 __all__ = [
     "FEW", "Interner", "decode", "decode_column", "decode_rows", "encode", "encode_column", "encode_row",
-    "encoders", "is_interned", "order_key",
-    "order_ranks",
+    "encoders", "few_in_order", "is_interned", "order_key", "order_ranks",
 ]  # fmt: skip
 
 LONG_DECIMAL: Final = 18
 """Decimals of more digits than this do not fit a code and are interned."""
 FEW: Final = 16
 """Up to so many rows, encoding value by value beats the fixed costs of Arrow."""
+_FEW_SORTED: Final = 64
 _SAMPLE: Final = 10_000
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
@@ -206,14 +206,14 @@ def encode_column(column: pa.Array | pa.ChunkedArray, dtype: DType, interner: In
 
 def decode(schema: Schema, codes: Codes, interner: Interner) -> pa.Table:
     """Return a matrix of codes as an Arrow table of the schema."""
-    columns = [decode_column(codes[i], f.dtype, interner) for i, f in enumerate(schema)]
-    return pa.Table.from_arrays(columns, names=list(schema.names))
+    columns = [decode_column(codes[i], f.dtype, interner) for i, f in enumerate(schema.fields)]
+    return pa.Table.from_arrays(columns, names=schema.names)
 
 
 def decode_column(codes: Ints, dtype: DType, interner: Interner) -> pa.Array:
     """Return codes as an Arrow array."""
     null = codes == NULL
-    mask = null if null.any() else None
+    mask = null if np.count_nonzero(null) else None
     if dtype.element is not None:
         return _decode_lists(codes, null, dtype.element, interner)
     if is_interned(dtype):
@@ -227,6 +227,25 @@ def decode_rows(schema: Schema, codes: Codes, interner: Interner) -> list[tuple[
     decoders = [_decoder(f.dtype, interner) for f in schema]
     columns = [[None if c == NULL else d(c) for c in row] for d, row in zip(decoders, codes.tolist(), strict=True)]
     return list(zip(*columns, strict=True)) if columns else [()] * codes.shape[1]
+
+
+def few_in_order(schema: Schema, updates: UpdateArray) -> UpdateArray | None:
+    """Return a few updates sorted by their times, if they have any, and rows: NULL first, then NaN, then the values.
+
+    None where they are not few, or codes do not say how values are ordered.
+    """
+    n, k = updates.shape[1], len(schema)
+    if n > _FEW_SORTED or any(is_interned(f.dtype) for f in schema.fields):
+        return None
+    if n < 2:  # noqa: PLR2004 - nothing to sort
+        return updates
+    rows = updates[:-1].tolist()
+    for i, field in enumerate(schema.fields):
+        if field.dtype.name == "float64":
+            rows[i] = [NULL + 1 if code == _NAN_CODE else code for code in rows[i]]
+    keys = list(zip(*rows[k:], *rows[:k], strict=True))
+    order = sorted(range(n), key=keys.__getitem__)
+    return updates if order == list(range(n)) else updates.take(order, axis=1)
 
 
 def order_ranks(codes: Ints, dtype: DType, interner: Interner) -> Ints:
