@@ -33,7 +33,7 @@ Ints = npt.NDArray[np.int64]
 class _Table:
     """Rows with counts, and for updates times: sorted by time and row once, when first looked at, unless they are."""
 
-    def __init__(  # noqa: PLR0917 - as below
+    def __init__(
         self,
         schema: Schema,
         coordinates: Sequence[str],

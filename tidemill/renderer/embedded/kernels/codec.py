@@ -28,8 +28,8 @@ from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray
 
 __all__ = [
-    "FEW", "Interner", "decode", "decode_column", "decode_rows", "encode", "encode_column", "encode_row",
-    "encoders", "few_in_order", "is_interned", "order_key", "order_ranks",
+    "FEW", "Interner", "decode", "decode_column", "decode_rows", "decoder", "encode", "encode_column", "encode_row",
+    "encoder", "encoders", "few_in_order", "is_interned", "order_key", "order_ranks",
 ]  # fmt: skip
 
 LONG_DECIMAL: Final = 18
@@ -181,7 +181,7 @@ def encode(schema: Schema, batch: Batch, interner: Interner) -> UpdateArray:
 
 def encoders(schema: Schema, interner: Interner) -> list[Callable[[Any], int]]:
     """Return for each column what gives the code of a value."""
-    return [_encoder(f.dtype, interner) for f in schema.fields]
+    return [encoder(f.dtype, interner) for f in schema.fields]
 
 
 def encode_row(row: tuple[Any, ...], by: list[Callable[[Any], int]]) -> list[int]:
@@ -224,7 +224,7 @@ def decode_column(codes: Ints, dtype: DType, interner: Interner) -> pa.Array:
 
 def decode_rows(schema: Schema, codes: Codes, interner: Interner) -> list[tuple[Any, ...]]:
     """Return a matrix of codes as tuples of Python values."""
-    decoders = [_decoder(f.dtype, interner) for f in schema]
+    decoders = [decoder(f.dtype, interner) for f in schema]
     columns = [[None if c == NULL else d(c) for c in row] for d, row in zip(decoders, codes.tolist(), strict=True)]
     return list(zip(*columns, strict=True)) if columns else [()] * codes.shape[1]
 
@@ -294,9 +294,10 @@ def _float_value(code: int) -> float:
 _NAN_CODE: Final = 0x7FF8000000000000
 
 
-def _encoder(dtype: DType, interner: Interner) -> Callable[[Any], int]:
+def encoder(dtype: DType, interner: Interner) -> Callable[[Any], int]:
+    """Return what gives the code of a value of a type, NULL aside."""
     if dtype.element is not None:
-        one = _encoder(dtype.element, interner)
+        one = encoder(dtype.element, interner)
         return lambda values: interner.number(tuple([NULL if v is None else one(v) for v in values]))
     if is_interned(dtype):
         return interner.number
@@ -305,9 +306,10 @@ def _encoder(dtype: DType, interner: Interner) -> Callable[[Any], int]:
     return _ENCODE_VALUE[dtype.name]
 
 
-def _decoder(dtype: DType, interner: Interner) -> Callable[[int], Any]:
+def decoder(dtype: DType, interner: Interner) -> Callable[[int], Any]:
+    """Return what gives the value of a code of a type, NULL aside."""
     if dtype.element is not None:
-        one = _decoder(dtype.element, interner)
+        one = decoder(dtype.element, interner)
         return lambda code: tuple([None if c == NULL else one(c) for c in interner.object(code)])
     if is_interned(dtype):
         return interner.object
