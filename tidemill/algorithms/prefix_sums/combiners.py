@@ -20,7 +20,7 @@ from tidemill.algorithms.prefix_sums.columns import ordinals, sort_key
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.functions.choice import when
 from tidemill.expressions.functions.numbers import pmod, shiftright
-from tidemill.expressions.table_functions import Column, Ints
+from tidemill.expressions.table_functions import Column, Ints, ListColumn
 from tidemill.expressions.types import INT64, DType
 
 if TYPE_CHECKING:
@@ -68,6 +68,31 @@ class Combiner(abc.ABC):
 
         ``before`` has for each list what comes before all that is in it.
         """
+
+    @property
+    def by_column(self) -> bool:
+        """Whether columns of states are combined at once, not one state after another in Python."""
+        return True
+
+    @property
+    def at_rows(self) -> Combiner:
+        """What the prefix sums at rows are of, where that is another combiner, by `scan_rows` and `row_state`."""
+        return self
+
+    def row_state(self, state: State) -> State:
+        """Return what a prefix sum at a row comes to, as a state of the other combiner."""
+        return state
+
+    def scan_rows(self, states: States, offsets: Ints, before: States, *, inclusive: bool) -> Sequence[Column]:
+        """Return what `scan` does, each state itself combined too if inclusive, as states of the other combiner."""
+        earlier = self.scan(states, offsets, before)
+        if not inclusive:
+            return earlier
+        columns = [c.to_arrow() if isinstance(c, ListColumn) else c for c in earlier]
+        both = [pa.concat_arrays([a, b]) for a, b in zip(columns, states, strict=True)]
+        rows = np.arange(int(offsets[-1]))
+        turn = pa.array(np.stack((rows, rows + len(rows)), axis=1).ravel())
+        return self.fold([b.take(turn) for b in both], 2 * rows, 2 * rows + 2)
 
     @property
     def zero(self) -> State:

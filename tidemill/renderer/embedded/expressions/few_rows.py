@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from tidemill.errors import ExpressionError
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral, walk
 from tidemill.expressions.functions import FUNCTIONS
+from tidemill.expressions.functions.casts import cast_value
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.schema import Schema
@@ -31,6 +32,8 @@ _QUICK: Final = frozenset((
     "ne", "negate", "not", "or", "size", "subtract", "xxhash64",
 ))  # fmt: skip
 
+_NUMBERS: Final = frozenset(("int32", "int64", "float64"))
+
 RowScalar: TypeAlias = Callable[[Sequence[Any]], Any]
 """Gives the value for a row; ``FailureError`` where it has none."""
 
@@ -46,7 +49,7 @@ def compile_row_scalar(bound: Bound) -> RowScalar | None:
     (False, True, None)
     """
     parts = [part for part in walk(bound) if isinstance(part, BoundCall) and part.columns()]
-    if len(parts) > _DEEP or any(part.function not in _QUICK for part in parts):
+    if len(parts) > _DEEP or not all(map(_is_quick, parts)):
         return None
     if any(a.dtype in INTERVALS for part in parts for a in part.args):
         return None
@@ -56,12 +59,21 @@ def compile_row_scalar(bound: Bound) -> RowScalar | None:
         return None
 
 
+def _is_quick(call: BoundCall) -> bool:
+    if call.function == "cast":
+        return {call.dtype.name, call.args[0].dtype.name} <= _NUMBERS
+    return call.function in _QUICK
+
+
 def _compile(bound: Bound) -> RowScalar:
     if isinstance(bound, BoundColumn):
         return operator.itemgetter(bound.index)
     if isinstance(bound, BoundLiteral) or not bound.columns():
         value = _plain(compile_scalar(bound)([], 1).to_pylist()[0])
         return lambda _row: value
+    if bound.function == "cast":
+        given, to, value_of = bound.args[0].dtype, bound.dtype, _compile(bound.args[0])
+        return lambda row: None if (v := value_of(row)) is None else cast_value(v, given, to)
     args, function = [_compile(a) for a in bound.args], FUNCTIONS[bound.function]
     if function.lazy:
         choose = function.python

@@ -37,6 +37,7 @@ LONG_DECIMAL: Final = 18
 FEW: Final = 16
 """Up to so many rows, encoding value by value beats the fixed costs of Arrow."""
 _FEW_SORTED: Final = 64
+_FEW_RANKED: Final = 256
 _SAMPLE: Final = 10_000
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
@@ -252,6 +253,14 @@ def order_ranks(codes: Ints, dtype: DType, interner: Interner) -> Ints:
     """Return numbers in the order of the values that the codes stand for; the codes themselves where they are."""
     if not is_interned(dtype):
         return codes
+    if len(codes) <= _FEW_RANKED:
+        known, by_value = interner.values(), dtype.element is None
+        place = {
+            code: (1, known[code]) if by_value and code != NULL else order_key(code, dtype, interner)
+            for code in set(codes.tolist())
+        }
+        ranked = {code: rank for rank, code in enumerate(sorted(place, key=place.__getitem__))}
+        return np.array([ranked[code] for code in codes.tolist()], np.int64)
     distinct, inverse = np.unique(codes, return_inverse=True)
     if dtype.element is None and NULL not in distinct[:1]:
         values: list[Any] = interner.objects(distinct).tolist()

@@ -102,6 +102,8 @@ class KeyedOperator(Operator):
             # Consolidated rows of one time are each there once.
             return Work(keys, np.arange(keys.shape[1]), times, new, single_time)
         order, starts = grouped(keys)
+        if len(starts) == len(order):
+            return Work(keys, numbered(len(order)), times, new, single_time)
         owner = np.empty(keys.shape[1], np.int64)
         starting = np.zeros(keys.shape[1], np.int64)
         starting[starts[1:]] = 1

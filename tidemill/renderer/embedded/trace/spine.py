@@ -42,6 +42,8 @@ Enough for it to be done before the batches pushed meanwhile are as large as the
 """
 SCAN: Final = 1 << 12
 """Comparisons worth doing against an unsorted tail; beyond it, the tail is sorted first."""
+FEW: Final = 8
+"""Keys that are looked for in batches one by one."""
 _NONE: Final[Ints] = np.empty(0, np.int64)
 
 
@@ -287,14 +289,14 @@ def _find_in_tail(view: View, hashes: Ints, owners: list[Ints], found: list[Upda
 
 def _find_in_batches(batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints], found: list[UpdateArray]) -> None:
     """Add the updates in the batches whose keys have these hashes, and the number of each one's hash."""
-    if len(hashes) == 1:
-        sought = hashes.item()
+    if len(hashes) <= FEW:
+        sought = hashes.tolist()
         for in_batch, array in batches:
-            low = in_batch.searchsorted(hashes).item()
-            if low < len(in_batch) and in_batch.item(low) == sought:
-                high = in_batch.searchsorted(hashes, "right").item()
-                owners.append(np.zeros(high - low, np.int64))
-                found.append(array[:, low:high])
+            for number, low in enumerate(in_batch.searchsorted(hashes).tolist()):
+                if low < len(in_batch) and in_batch.item(low) == sought[number]:
+                    high = int(in_batch.searchsorted(sought[number], "right"))
+                    owners.append(np.full(high - low, number))
+                    found.append(array[:, low:high])
         return
     order = hashes.argsort()  # searching for sorted hashes is several times faster than for scattered ones
     hashes = hashes.take(order)
