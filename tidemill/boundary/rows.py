@@ -40,11 +40,13 @@ def checked_batch(schema: Schema, data: Any, where: str, *, first: int = 0) -> B
 
 def listed_rows(rows: Any, where: str) -> list[Any]:
     """Return what is no table as a list of rows, not checked yet; `RowError` where it is none."""
+    if isinstance(rows, list):
+        return rows
     if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
         hint = "; collect() it first" if hasattr(rows, "collect") else ""
         msg = f"{where}: {rows!r} is not a batch of rows: expected an iterable of tuples or dicts, or a table{hint}"
         raise RowError(msg)
-    return rows if isinstance(rows, list) else list(rows)
+    return list(rows)
 
 
 def checked_rows(schema: Schema, rows: Iterable[Any], where: str, *, first: int = 0) -> list[tuple[Any, ...]]:

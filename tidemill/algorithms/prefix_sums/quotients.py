@@ -225,7 +225,7 @@ class LastValues(_OfValues):
         return super().fold([column.take(pa.array(ranges(starts, lengths)))], ends - lengths, ends)
 
     def taken(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        return values[: len(values) - self.left_out]
+        return values[: max(len(values) - self.left_out, 0)]
 
     @property
     def at_rows(self) -> Combiner:

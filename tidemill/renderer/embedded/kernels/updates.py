@@ -112,7 +112,8 @@ def _few_grouped(codes: Codes) -> tuple[Ints, Ints]:
         groups.setdefault(column, []).append(i)
     if len(groups) == n:
         return numbered(n), numbered(n)
-    order, starts = [], []
+    order: list[int] = []
+    starts: list[int] = []
     for members in groups.values():
         starts.append(len(order))
         order += members

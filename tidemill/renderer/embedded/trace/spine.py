@@ -295,7 +295,7 @@ def _find_in_batches(batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints
             for number, low in enumerate(in_batch.searchsorted(hashes).tolist()):
                 if low < len(in_batch) and in_batch.item(low) == sought[number]:
                     high = int(in_batch.searchsorted(sought[number], "right"))
-                    owners.append(np.full(high - low, number))
+                    owners.append(np.zeros(high - low, np.int64) if number == 0 else np.full(high - low, number))
                     found.append(array[:, low:high])
         return
     order = hashes.argsort()  # searching for sorted hashes is several times faster than for scattered ones
