@@ -19,11 +19,12 @@ from tidemill.errors import EngineError, NegativeCountWarning, SchemaError
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import is_arrow_list
 
-__all__ = ["Rows", "Updates", "arrow_table"]
+__all__ = ["Rows", "Updates", "arrow_table", "int64_array"]
 
 _FEW: Final = 64
 """Rows that are sorted sooner as Python tuples than by Arrow, whose sorting costs much to begin."""
 _NUMBERS: Final = {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64()}
+_INT64: Final = pa.int64()
 _SHOWN_ROWS: Final = 10
 _SHOWN_HTML_ROWS: Final = 20
 
@@ -199,7 +200,7 @@ class Updates(_Table):
             msg = f"columns {names} clash: rename them with time= and diff=, or rename the output's columns"
             raise SchemaError(msg)
         self._sort()
-        return pa.table([*self._table.columns, *map(pa.array, self._times), pa.array(self._counts)], names=names)
+        return pa.table([*self._table.columns, *map(int64_array, self._times), int64_array(self._counts)], names=names)
 
     def to_feed(self, key: str | Sequence[str], *, time: str | None = None, op: str = "op") -> pa.Table:
         """Return a change feed: one row per key and time, with ``insert``, ``update`` or ``delete`` as ``op``.
@@ -346,6 +347,11 @@ def arrow_table(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     arrays = [pa.array(c, f.dtype.arrow) for c, f in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, names=list(schema.names))
+
+
+def int64_array(values: Ints) -> pa.Array:
+    """Return whole numbers as an Arrow array, which is what ``pa.array`` does, without a look at what they might be."""
+    return pa.Array.from_buffers(_INT64, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def _sort_keys(column: pa.ChunkedArray) -> list[Any]:

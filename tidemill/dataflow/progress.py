@@ -63,7 +63,10 @@ class Progress:
         """
         same = None if self.delays else common(inputs.values())
         if same is not None:
-            return same if any(source in inputs for source in self.sources(target)) else Antichain()
+            for source in self.sources(target):
+                if source in inputs:
+                    return same
+            return Antichain()
         users = len(self._graph.coordinates)
         times = [(source, t) for source, frontier in inputs.items() for t in frontier.elements]
         return Antichain(t[:users] for t in self.frontier(target, times).elements)

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.boundary.list_columns import list_array, list_parts
+from tidemill.boundary.results import int64_array
 from tidemill.boundary.rows import Batch
 from tidemill.boundary.values import NAN
 from tidemill.expressions.schema import Schema
@@ -236,10 +237,10 @@ def few_in_order(schema: Schema, updates: UpdateArray) -> UpdateArray | None:
     None where they are not few, or codes do not say how values are ordered.
     """
     n, k = updates.shape[1], len(schema)
-    if n > _FEW_SORTED or any(is_interned(f.dtype) for f in schema.fields):
-        return None
     if n < 2:  # noqa: PLR2004 - nothing to sort
         return updates
+    if n > _FEW_SORTED or any(is_interned(f.dtype) for f in schema.fields):
+        return None
     rows = updates[:-1].tolist()
     for i, field in enumerate(schema.fields):
         if field.dtype.name == "float64":
@@ -428,7 +429,7 @@ _ENCODE_ARROW: Final[dict[str, Callable[[pa.Array, DType], Ints]]] = {
     "decimal": _encode_decimals,
 }
 _DECODE_ARROW: Final[dict[str, Callable[[Ints, Any, DType], pa.Array]]] = {
-    "int64": lambda c, mask, _: pa.array(c, mask=mask),
+    "int64": lambda c, mask, _: int64_array(c) if mask is None else pa.array(c, mask=mask),
     "int32": lambda c, mask, _: pa.array(c.astype(np.int32), mask=mask),
     "float64": lambda c, mask, _: pa.array(float_values(c), mask=mask, from_pandas=False),
     "bool": lambda c, mask, _: pa.array(c.astype(np.bool_), mask=mask),

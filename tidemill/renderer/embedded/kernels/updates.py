@@ -22,6 +22,7 @@ __all__ = [
     "Ints",
     "Times",
     "UpdateArray",
+    "add_at",
     "consolidated",
     "consolidated_by",
     "expand",
@@ -73,6 +74,15 @@ def largest(values: Ints) -> int:
     if len(values) <= _FEW:
         return max(map(abs, values.tolist()), default=0)
     return max(int(values.max()), -int(values.min()))
+
+
+def add_at(sums: Ints, places: Ints, values: Ints) -> None:
+    """Add values to the sums at these places, of which some may be the same."""
+    if len(places) > _FEW:
+        np.add.at(sums, places, values)
+        return
+    for place, value in zip(places.tolist(), values.tolist(), strict=True):
+        sums[place] += value
 
 
 def hashed(codes: Codes) -> Ints:

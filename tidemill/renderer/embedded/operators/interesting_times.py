@@ -17,7 +17,16 @@ import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.kernels.times import beyond
-from tidemill.renderer.embedded.kernels.updates import Ints, Times, UpdateArray, expand, grouped, numbered, ones
+from tidemill.renderer.embedded.kernels.updates import (
+    Ints,
+    Times,
+    UpdateArray,
+    add_at,
+    expand,
+    grouped,
+    numbered,
+    ones,
+)
 
 __all__ = [
     "InterestingTimes",
@@ -114,7 +123,7 @@ class SingleTime(InterestingTimes):
             return only
         result = np.zeros((len(weights), len(self.keys)), np.int64)
         for row, values in zip(result, weights, strict=True):
-            np.add.at(row, keys, values)
+            add_at(row, keys, values)
         return result
 
     def pairs(self, keys: Ints, times: Times) -> tuple[Ints, Ints]:

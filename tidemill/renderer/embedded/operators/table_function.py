@@ -110,7 +110,7 @@ class TableFunctionOperator(FlatMapOperator):
 
 
 _INTERNED: Final = ("string", "binary")
-_SHORT: Final = 256
+_SHORT: Final = 64
 _SMALL: Final = 256
 """Up to so many values, looking up each beats looking for different ones first."""
 
