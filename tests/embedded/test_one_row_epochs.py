@@ -21,6 +21,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
+from tidemill.renderer.embedded.trace.spine import Spine
 
 PACKAGE: Final = str(Path(tm.__file__).parent)
 EPOCHS: Final = 40
@@ -179,6 +180,45 @@ def test_an_epoch_of_one_row_makes_so_many_calls_at_most(counts: dict[str, Calls
     found, limit = counts[what], LIMITS[what]
     assert found.python <= limit.python, f"{what}: {found}, expected {limit} at most: see how to renew it above"
     assert found.numpy <= limit.numpy, f"{what}: {found}, expected {limit} at most: see how to renew it above"
+
+
+def test_a_step_makes_no_more_calls_where_changes_of_many_steps_were_not_read() -> None:
+    flow = tm.Dataflow()
+    flow.output("out", flow.input("x", {"i": "int64"}))
+    with flow.start() as run:
+
+        def step() -> None:
+            run.insert("x", [(1,)])
+            run.advance()
+
+        step()
+        first = counted(step).python
+        for _ in range(200):
+            step()
+        assert min(counted(step).python for _ in range(3)) == first  # now and then one begins to merge
+
+
+def test_a_step_of_many_rows_looks_at_a_few_rows_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a count by key: what is stored for the key, and the row that goes out for it, however large the group is."""
+    found = 0
+    find = Spine.find
+
+    def counting(spine: Spine, *args: Any) -> Any:
+        nonlocal found
+        owner, updates = find(spine, *args)
+        found += len(owner)
+        return owner, updates
+
+    flow, dice = tm.Dataflow(), np.random.default_rng(1)
+    flow.output("answer", flow.input("events", {"k": "int64"}).group_by("k").agg(n=tm.count()))
+    with flow.start() as run:
+        run.insert("events", pa.table({"k": dice.integers(0, 1000, 100_000)}))
+        run.advance()
+        monkeypatch.setattr(Spine, "find", counting)
+        for _ in range(20):
+            run.insert("events", pa.table({"k": dice.integers(0, 1000, 500)}))
+            run.advance()
+    assert found / (20 * 500) < 2
 
 
 def test_a_count_of_calls_sees_one_more() -> None:
