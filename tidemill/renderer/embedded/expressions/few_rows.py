@@ -7,6 +7,7 @@ against. Where a row has no value, whoever asks goes on with kernels: these say 
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
@@ -26,7 +27,8 @@ __all__ = ["FEW_ROWS", "FewRows", "RowScalar", "compile_row_scalar"]
 
 FEW_ROWS: Final = 4
 """Up to so many rows, Python beats kernels."""
-_DEEP: Final = 50
+_MANY: Final = 50
+"""So many calls in an expression are not quick in Python."""
 _QUICK: Final = frozenset((
     "add", "and", "case", "coalesce", "eq", "eq_null_safe", "ge", "get", "gt", "in", "is_null", "le", "lt", "multiply",
     "ne", "negate", "not", "or", "size", "subtract", "xxhash64",
@@ -48,8 +50,12 @@ def compile_row_scalar(bound: Bound) -> RowScalar | None:
     >>> late((59,)), late((60,)), late((None,))
     (False, True, None)
     """
-    parts = [part for part in walk(bound) if isinstance(part, BoundCall) and part.columns()]
-    if len(parts) > _DEEP or not all(map(_is_quick, parts)):
+    calls = (part for part in walk(bound) if isinstance(part, BoundCall))
+    some = list(itertools.islice(calls, _MANY))
+    if len(some) == _MANY:
+        return None
+    parts = [part for part in some if part.columns()]  # what has none is worked out but once
+    if not all(map(_is_quick, parts)):
         return None
     if any(a.dtype in INTERVALS for part in parts for a in part.args):
         return None
