@@ -17,6 +17,7 @@ import pyarrow as pa
 
 import tidemill.expressions.aggregate_functions as agg
 from tidemill.algorithms.prefix_sums.columns import ordinals, sort_key
+from tidemill.algorithms.prefix_sums.each_value import python_values
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.functions.choice import when
 from tidemill.expressions.functions.numbers import pmod, shiftright
@@ -68,6 +69,12 @@ class Combiner(abc.ABC):
 
         ``before`` has for each list what comes before all that is in it.
         """
+
+    def states_of(self, values: pa.Array) -> States:
+        """Return the states of values, by column."""
+        states = [*map(self.state, python_values(values))]
+        columns = zip(*states, strict=True) if states else [()] * len(self.types)
+        return [pa.array(column, t.arrow) for column, t in zip(columns, self.types, strict=True)]
 
     @property
     def by_column(self) -> bool:
@@ -128,6 +135,9 @@ class Choice(Combiner):
 
     def state(self, value: Any) -> State:
         return (value,) if len(self.types) == 1 else (True, value)
+
+    def states_of(self, values: pa.Array) -> States:
+        return [values] if len(self.types) == 1 else [pa.repeat(pa.scalar(value=True), len(values)), values]
 
     def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
         *present, value = names
@@ -279,6 +289,10 @@ class WholeSum(_Sum):
 
     def state(self, value: Any) -> State:
         return self.zero if value is None else (value >> _HALF, value & _MASK)
+
+    def states_of(self, values: pa.Array) -> States:
+        numbers, null = _whole(values).astype(np.int64), None if not values.null_count else ~_valid(values)
+        return [pa.array(half, mask=null) for half in (numbers >> _HALF, numbers & _MASK)]
 
     def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
         high, low = names

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tidemill.algorithms.prefix_sums.columns import ranges, sort_key
 from tidemill.algorithms.prefix_sums.combiners import Combiner, Count, State, States, WholeSum
-from tidemill.algorithms.prefix_sums.each_value import each_value, python_values
+from tidemill.algorithms.prefix_sums.each_value import each_value
 from tidemill.algorithms.prefix_sums.packing import SPECIAL, exact, float_of
 from tidemill.algorithms.prefix_sums.python_combiners import ExactSum, InPython
 from tidemill.boundary.list_columns import list_parts
@@ -61,6 +61,9 @@ class Quotient(Combiner):
 
     def state(self, value: Any) -> State:
         return tuple(v for s in self.sums for v in s.state(value))
+
+    def states_of(self, values: pa.Array) -> States:
+        return [column for s in self.sums for column in s.states_of(values)]
 
     def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
         for one, columns in self._split(names):
@@ -245,13 +248,11 @@ class LastValues(_OfValues):
         of_list = np.arange(len(rows)).repeat(rows)
         order = np.concatenate((np.arange(len(given)).repeat(given), of_list.repeat(lengths))).argsort(kind="stable")
         values = pa.concat_arrays([earlier, own]).take(pa.array(order))
-        made = list(zip(*map(self.made.state, python_values(values)), strict=True)) or [()] * len(self.made.types)
-        parts = [pa.array(column, t.arrow) for column, t in zip(made, self.made.types, strict=True)]
         ends = lengths.cumsum() + given.cumsum().take(of_list)
         first = np.concatenate((np.zeros(1, np.int64), lengths.cumsum())).take(offsets[:-1]) + given.cumsum() - given
         ends = ends if inclusive else ends - lengths
         starts = np.maximum(ends - self.kept, first.take(of_list))
-        return self.made.fold(parts, starts, np.maximum(ends - self.left_out, starts))
+        return self.made.fold(self.made.states_of(values), starts, np.maximum(ends - self.left_out, starts))
 
 
 def _arrow(column: Column) -> pa.Array:

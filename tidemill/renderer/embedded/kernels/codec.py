@@ -371,7 +371,8 @@ def _encode_lists(column: pa.Array, element: DType, interner: Interner) -> Ints:
 
 
 def _decode_lists(codes: Ints, null: Bools, element: DType, interner: Interner) -> pa.Array:
-    lists = [() if n else interner.object(c) for c, n in zip(codes.tolist(), null.tolist(), strict=True)]
+    objects = interner.values()
+    lists = [() if c == NULL else objects[c] for c in codes.tolist()]
     lengths = np.fromiter(map(len, lists), np.int64, len(lists))
     values = np.fromiter(chain.from_iterable(lists), np.int64, int(lengths.sum()))
     return list_array(decode_column(values, element, interner), lengths, null)
