@@ -5,12 +5,16 @@ import math
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from running import start
 
 import tidemill as tm
 from tidemill.algorithms import BlockShape, combine, interval_sum, offset_search, order_sums, prefix_sum
+from tidemill.algorithms.prefix_sums.combiners import Choice, Count, WholeSum
+from tidemill.algorithms.prefix_sums.quotients import Quotient
 from tidemill.errors import ExpressionError, SchemaError, UserFunctionError
+from tidemill.expressions.types import BOOL, FLOAT64, INT64
 
 SHAPE = BlockShape(1, 2)
 
@@ -176,3 +180,16 @@ def test_rows_that_do_not_take_part(engine):
     }
     found = over(engine, "int64", [1, 4, 3, None, 8], (0, 5), (1, 2), (3, 4), **odd)
     assert found == [(2, (1, 3), 8, True, True), (0, (), 4, False, True), (0, (), None, None, None)]
+
+
+@pytest.mark.parametrize("values", [[], [1, None, -(2**40), 2**63 - 1], [None], [-1, 0]])
+@pytest.mark.parametrize(
+    "combiner",
+    [WholeSum(), Count(), Choice("max", (INT64,)), Choice("last", (BOOL, INT64)), Quotient.avg(INT64, FLOAT64)],
+    ids=lambda c: type(c).__name__,
+)
+def test_states_of_values_by_column_are_those_of_each(combiner, values):
+    columns = combiner.states_of(pa.array(values, pa.int64()))
+    assert [c.type for c in columns] == [t.arrow for t in combiner.types]
+    found = list(zip(*(c.to_pylist() for c in columns), strict=True))
+    assert found == [combiner.state(v) for v in values]

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.lattice import Antichain, less_equal
+from tidemill.errors import CountOverflowError
 from tidemill.renderer.embedded.kernels import times
 from tidemill.renderer.embedded.kernels import updates as blocks
 
@@ -27,9 +28,10 @@ def as_dict(block, weights=1):
     return {row: w for row, w in sums.items() if any(w)}
 
 
-@pytest.fixture(params=["hashes", "collisions"])
+@pytest.fixture(params=["hashes", "collisions", "few"])
 def hashing(request, monkeypatch):
-    """With every hash the same, equality alone must decide."""
+    """With every hash the same, equality alone must decide; "few" are told apart in Python, without hashes."""
+    monkeypatch.setattr(blocks, "_FEW", 12 if request.param == "few" else 0)
     if request.param == "collisions":
         monkeypatch.setattr(blocks, "hashed", lambda codes: np.zeros(codes.shape[1], np.int64))
     return request.param
@@ -122,3 +124,29 @@ def test_advance_and_beyond_are_those_of_antichains(points, frontier):
     advanced = times.advance(block, 0, 2, antichain)
     assert [tuple(c) for c in advanced[:2].T.tolist()] == [antichain.advance(t) for t in points]
     assert times.beyond(block[:2], antichain).tolist() == [antichain.beyond(t) for t in points]
+
+
+@pytest.mark.parametrize("few", [0, 8])
+@pytest.mark.parametrize("weights", [[2**62, 2**62], [-(2**62), -(2**62)], [2**63 - 1, 1]])
+def test_sums_beyond_64_bits_are_refused_of_few_and_of_many(few, weights, monkeypatch):
+    monkeypatch.setattr(blocks, "_FEW", few)
+    with pytest.raises(CountOverflowError):
+        blocks.consolidated(np.array([[7, 7], weights], np.int64))
+
+
+@given(st.lists(times_2d, min_size=1, max_size=12), times_2d, st.integers(1, 2))
+def test_all_are_up_to_a_time_if_each_is(points, time, users):
+    found = times.all_up_to(np.array(points).T[:users], np.array(time)[:users, None])
+    assert found == all(less_equal(p[:users], time[:users]) for p in points)
+
+
+@given(st.lists(st.integers(-(2**62), 2**62), max_size=12), st.data())
+def test_sums_at_places_and_largest_values(values, data):
+    array = np.array(values, np.int64)
+    assert blocks.largest(array) == max(map(abs, values), default=0)
+    places = data.draw(st.lists(st.integers(0, 2), min_size=len(values), max_size=len(values)))
+    small = array % 1000
+    sums, expected = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    blocks.add_at(sums, np.array(places, np.int64), small)
+    np.add.at(expected, np.array(places, np.int64), small)
+    assert sums.tolist() == expected.tolist()

@@ -25,10 +25,12 @@ from tidemill.expressions.expr import Call, Expr, col, lit
 from tidemill.expressions.functions import FUNCTIONS
 from tidemill.expressions.functions.choice import nullif
 from tidemill.expressions.functions.dates import interval
+from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import expr, to_sql
 from tidemill.renderer.embedded.expressions import evaluator as scalar
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
+from tidemill.renderer.embedded.expressions.few_rows import compile_row_scalar
 from tidemill.renderer.embedded.expressions.kernels import plain
 from tidemill.renderer.embedded.expressions.operators import COMPARISON
 from tidemill.renderer.reference.expressions import evaluate
@@ -266,6 +268,14 @@ def check_agreement(tree: Bound, rows: list[tuple[Any, ...]]) -> None:
     for i, want in enumerate(expected):
         single = [c.slice(i, 1) for c in columns]
         assert outcome(lambda s=single: compiled(s, 1)[0].as_py()) == want, (to_sql(tree), rows[i])
+    quick = compile_row_scalar(tree)
+    if quick is not None:
+        for row, want in zip(rows, expected, strict=True):
+            try:
+                found = outcome(lambda r=row: quick(r))
+            except FailureError:  # what went wrong is left to the kernels to say
+                found = ("error", "")
+            assert found == want or (found[0] == want[0] == "error"), (to_sql(tree), row)
     failed = [i for i, (kind, _) in enumerate(expected) if kind == "error"]
     if failed:
         with pytest.raises(ExpressionError) as caught:

@@ -19,11 +19,12 @@ from tidemill.errors import EngineError, NegativeCountWarning, SchemaError
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import is_arrow_list
 
-__all__ = ["Rows", "Updates", "arrow_table"]
+__all__ = ["Rows", "Updates", "arrow_table", "int64_array"]
 
 _FEW: Final = 64
 """Rows that are sorted sooner as Python tuples than by Arrow, whose sorting costs much to begin."""
 _NUMBERS: Final = {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64()}
+_INT64: Final = pa.int64()
 _SHOWN_ROWS: Final = 10
 _SHOWN_HTML_ROWS: Final = 20
 
@@ -31,9 +32,18 @@ Ints = npt.NDArray[np.int64]
 
 
 class _Table:
-    """Rows with counts, and for updates times: sorted by time and row once, when first looked at."""
+    """Rows with counts, and for updates times: sorted by time and row once, when first looked at, unless they are."""
 
-    def __init__(self, schema: Schema, coordinates: Sequence[str], table: pa.Table, times: Ints, counts: Ints) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        coordinates: Sequence[str],
+        table: pa.Table,
+        times: Ints,
+        counts: Ints,
+        *,
+        is_sorted: bool = False,
+    ) -> None:
         self.schema = schema
         self._coordinates = tuple(coordinates)
         self._table = table
@@ -41,7 +51,7 @@ class _Table:
         self._counts = counts
         self.to_frame: Callable[[Schema, pa.Table], Any] | None = None
         """How the engine makes a DataFrame of Arrow columns, the first of them the schema's; None: it does not."""
-        self._sorted = len(counts) < 2  # noqa: PLR2004 - nothing to sort
+        self._sorted = is_sorted or len(counts) < 2  # noqa: PLR2004 - nothing to sort
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -163,8 +173,10 @@ class Updates(_Table):
         diffs: Ints,
         lower: Antichain,
         upper: Antichain,
+        *,
+        is_sorted: bool = False,
     ) -> None:
-        super().__init__(schema, coordinates, table, times, diffs)
+        super().__init__(schema, coordinates, table, times, diffs, is_sorted=is_sorted)
         self.lower = lower
         self.upper = upper
 
@@ -188,7 +200,7 @@ class Updates(_Table):
             msg = f"columns {names} clash: rename them with time= and diff=, or rename the output's columns"
             raise SchemaError(msg)
         self._sort()
-        return pa.table([*self._table.columns, *map(pa.array, self._times), pa.array(self._counts)], names=names)
+        return pa.table([*self._table.columns, *map(int64_array, self._times), int64_array(self._counts)], names=names)
 
     def to_feed(self, key: str | Sequence[str], *, time: str | None = None, op: str = "op") -> pa.Table:
         """Return a change feed: one row per key and time, with ``insert``, ``update`` or ``delete`` as ``op``.
@@ -266,8 +278,10 @@ class Rows(_Table):
     (1 row with a negative count is not shown: counts() has it)
     """
 
-    def __init__(self, schema: Schema, table: pa.Table, counts: Ints, time: Time | None) -> None:
-        super().__init__(schema, (), table, np.empty((0, len(counts)), np.int64), counts)
+    def __init__(
+        self, schema: Schema, table: pa.Table, counts: Ints, time: Time | None, *, is_sorted: bool = False
+    ) -> None:
+        super().__init__(schema, (), table, np.empty((0, len(counts)), np.int64), counts, is_sorted=is_sorted)
         self.time = None if time is None else shown(time)
 
     def __len__(self) -> int:
@@ -333,6 +347,11 @@ def arrow_table(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     arrays = [pa.array(c, f.dtype.arrow) for c, f in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, names=list(schema.names))
+
+
+def int64_array(values: Ints) -> pa.Array:
+    """Return whole numbers as an Arrow array, which is what ``pa.array`` does, without a look at what they might be."""
+    return pa.Array.from_buffers(_INT64, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def _sort_keys(column: pa.ChunkedArray) -> list[Any]:

@@ -40,11 +40,13 @@ def checked_batch(schema: Schema, data: Any, where: str, *, first: int = 0) -> B
 
 def listed_rows(rows: Any, where: str) -> list[Any]:
     """Return what is no table as a list of rows, not checked yet; `RowError` where it is none."""
+    if isinstance(rows, list):
+        return rows
     if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
         hint = "; collect() it first" if hasattr(rows, "collect") else ""
         msg = f"{where}: {rows!r} is not a batch of rows: expected an iterable of tuples or dicts, or a table{hint}"
         raise RowError(msg)
-    return rows if isinstance(rows, list) else list(rows)
+    return list(rows)
 
 
 def checked_rows(schema: Schema, rows: Iterable[Any], where: str, *, first: int = 0) -> list[tuple[Any, ...]]:
@@ -55,9 +57,9 @@ def checked_rows(schema: Schema, rows: Iterable[Any], where: str, *, first: int 
     >>> checked_rows(Schema.of({"a": "int64", "b": "float64"}), [(1, 2), {"b": None, "a": 3}], "input 'x'")
     [(1, 2.0), (3, None)]
     """
-    names = schema.names
-    checks = [check_of(f.dtype) for f in schema]
-    fields, width = schema.fields, len(names)
+    names, fields = schema.names, schema.fields
+    checks = [check_of(f.dtype) for f in fields]
+    width = len(names)
     checked = []
     for number, row in enumerate(listed_rows(rows, where), first):
         try:

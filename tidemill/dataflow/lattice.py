@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from tidemill.errors import TimeError
 
-__all__ = ["Antichain", "Time", "as_time", "glb", "join_closure", "less_equal", "lub", "shown"]
+__all__ = ["Antichain", "Time", "as_time", "common", "glb", "join_closure", "less_equal", "lub", "shown"]
 
 Time: TypeAlias = tuple[int, ...]
 
@@ -109,15 +109,14 @@ class Antichain:
     elements: tuple[Time, ...]
 
     def __init__(self, times: Iterable[int | Time] = ()) -> None:
-        given = [t if isinstance(t, tuple) else (t,) for t in times]
-        minimal: list[Time] = []
-        if len(given) == 1:  # as nearly all are
-            minimal = given
-        else:
-            for t in sorted(set(given)):  # in tuple order whatever lies below t has come before it
+        elements = tuple([t if isinstance(t, tuple) else (t,) for t in times])
+        if len(elements) > 1:  # few have
+            minimal: list[Time] = []
+            for t in sorted(set(elements)):  # in tuple order whatever lies below t has come before it
                 if not any(less_equal(m, t) for m in minimal):
                     minimal.append(t)
-        object.__setattr__(self, "elements", tuple(minimal))
+            elements = tuple(minimal)
+        object.__setattr__(self, "elements", elements)
 
     def __reduce__(self) -> tuple[type[Antichain], tuple[Any]]:
         return Antichain, (self.elements,)
@@ -169,6 +168,9 @@ class Antichain:
         >>> Antichain([(3, 7), (5, 6)]).join(Antichain([(4, 6)]))
         Antichain((4, 7), (5, 6))
         """
+        if len(self.elements) == 1 == len(other.elements):  # nearly always, and then it mostly is one of the two
+            joined = lub(self.elements[0], other.elements[0])
+            return other if joined == other.elements[0] else self if joined == self.elements[0] else Antichain([joined])
         return Antichain(lub(s, t) for s in self.elements for t in other.elements)
 
     def meet(self, other: Antichain) -> Antichain:
@@ -177,7 +179,7 @@ class Antichain:
         >>> Antichain([(3, 7), (5, 6)]).meet(Antichain([(4, 6)]))
         Antichain((3, 7), (4, 6))
         """
-        return Antichain(self.elements + other.elements)
+        return self if other is self else Antichain(self.elements + other.elements)
 
     def advance(self, t: Time) -> Time:
         """Return the representative of ``t`` for readers at or beyond the frontier: the meet over f of ``t v f``.
@@ -192,3 +194,20 @@ class Antichain:
         if not self.elements:
             return t
         return reduce(glb, (lub(t, f) for f in self.elements))
+
+
+def common(frontiers: Iterable[Antichain]) -> Antichain | None:
+    """Return the frontier that all of these are; None where they differ, or there are none.
+
+    Cheap where it is one object, which is what inputs that move together get.
+
+    >>> common([Antichain([3]), Antichain([3])]), common([Antichain([3]), Antichain([4])])
+    (Antichain(3), None)
+    """
+    found: Antichain | None = None
+    for frontier in frontiers:
+        if found is None:
+            found = frontier
+        elif frontier is not found and frontier != found:
+            return None
+    return found

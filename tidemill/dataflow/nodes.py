@@ -7,6 +7,7 @@ engines' business. What is composed of these is in `composites`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import attrs
@@ -89,7 +90,7 @@ class Node:
         """Return what the node does beyond its kind, in a few words."""
         return ""
 
-    @property
+    @cached_property
     def where(self) -> str:
         """Its name and the user's line, as errors give them."""
         return f"{self.title} ({self.site.location})"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.lattice import Antichain, Time
+from tidemill.dataflow.lattice import Antichain, Time, common
 from tidemill.dataflow.nodes import Enter, Feedback, Input, Leave, Node, Retime
 from tidemill.dataflow.summaries import PathSummary, minimal_summaries
 from tidemill.errors import GraphError
@@ -35,6 +35,9 @@ class Progress:
                 back = PathSummary.delay((0,) * (node.scope.coordinates - 1) + (1,))
                 self._steps[node].append((node.variable, back))
         self._from: dict[Node, dict[Node, tuple[PathSummary, ...]]] = {}
+        self._sources: dict[Node, list[Input]] = {}
+        self.delays = any(isinstance(n, Retime) for n in graph.nodes)
+        """Whether user times move anywhere. Where none do, frontiers that are the same everywhere stay so."""
 
     def summaries(self, source: Node, target: Node) -> tuple[PathSummary, ...]:
         """Return the antichain of summaries of all paths; empty where there is no path."""
@@ -44,7 +47,10 @@ class Progress:
 
     def sources(self, target: Node) -> list[Input]:
         """Return the inputs that can reach a node."""
-        return [n for n in self._graph.nodes if isinstance(n, Input) and self.summaries(n, target)]
+        if target not in self._sources:
+            inputs = (n for n in self._graph.nodes if isinstance(n, Input))
+            self._sources[target] = [n for n in inputs if self.summaries(n, target)]
+        return self._sources[target]
 
     def frontier(self, target: Node, outstanding: Iterable[tuple[Node, Time]]) -> Antichain:
         """Return the frontier at a node while these times are outstanding at these nodes' outputs."""
@@ -55,6 +61,12 @@ class Progress:
 
         User times are all that outlives a step, so this is the frontier between steps.
         """
+        same = None if self.delays else common(inputs.values())
+        if same is not None:
+            for source in self.sources(target):
+                if source in inputs:
+                    return same
+            return Antichain()
         users = len(self._graph.coordinates)
         times = [(source, t) for source, frontier in inputs.items() for t in frontier.elements]
         return Antichain(t[:users] for t in self.frontier(target, times).elements)

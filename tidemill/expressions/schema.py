@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import attrs
@@ -77,12 +78,12 @@ class Schema:
     def __iter__(self) -> Iterator[Field]:
         return iter(self.fields)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The columns' names, in order."""
         return tuple(f.name for f in self.fields)
 
-    @property
+    @cached_property
     def dtypes(self) -> tuple[DType, ...]:
         """The columns' types, in order."""
         return tuple(f.dtype for f in self.fields)

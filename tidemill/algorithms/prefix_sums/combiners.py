@@ -17,10 +17,11 @@ import pyarrow as pa
 
 import tidemill.expressions.aggregate_functions as agg
 from tidemill.algorithms.prefix_sums.columns import ordinals, sort_key
+from tidemill.algorithms.prefix_sums.each_value import python_values
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.functions.choice import when
 from tidemill.expressions.functions.numbers import pmod, shiftright
-from tidemill.expressions.table_functions import Column, Ints
+from tidemill.expressions.table_functions import Column, Ints, ListColumn
 from tidemill.expressions.types import INT64, DType
 
 if TYPE_CHECKING:
@@ -69,6 +70,37 @@ class Combiner(abc.ABC):
         ``before`` has for each list what comes before all that is in it.
         """
 
+    def states_of(self, values: pa.Array) -> States:
+        """Return the states of values, by column."""
+        states = [*map(self.state, python_values(values))]
+        columns = zip(*states, strict=True) if states else [()] * len(self.types)
+        return [pa.array(column, t.arrow) for column, t in zip(columns, self.types, strict=True)]
+
+    @property
+    def by_column(self) -> bool:
+        """Whether columns of states are combined at once, not one state after another in Python."""
+        return True
+
+    @property
+    def at_rows(self) -> Combiner:
+        """What the prefix sums at rows are of, where that is another combiner, by `scan_rows` and `row_state`."""
+        return self
+
+    def row_state(self, state: State) -> State:
+        """Return what a prefix sum at a row comes to, as a state of the other combiner."""
+        return state
+
+    def scan_rows(self, states: States, offsets: Ints, before: States, *, inclusive: bool) -> Sequence[Column]:
+        """Return what `scan` does, each state itself combined too if inclusive, as states of the other combiner."""
+        earlier = self.scan(states, offsets, before)
+        if not inclusive:
+            return earlier
+        columns = [c.to_arrow() if isinstance(c, ListColumn) else c for c in earlier]
+        both = [pa.concat_arrays([a, b]) for a, b in zip(columns, states, strict=True)]
+        rows = np.arange(int(offsets[-1]))
+        turn = pa.array(np.stack((rows, rows + len(rows)), axis=1).ravel())
+        return self.fold([b.take(turn) for b in both], 2 * rows, 2 * rows + 2)
+
     @property
     def zero(self) -> State:
         """The state that adds nothing."""
@@ -103,6 +135,9 @@ class Choice(Combiner):
 
     def state(self, value: Any) -> State:
         return (value,) if len(self.types) == 1 else (True, value)
+
+    def states_of(self, values: pa.Array) -> States:
+        return [values] if len(self.types) == 1 else [pa.repeat(pa.scalar(value=True), len(values)), values]
 
     def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
         *present, value = names
@@ -254,6 +289,10 @@ class WholeSum(_Sum):
 
     def state(self, value: Any) -> State:
         return self.zero if value is None else (value >> _HALF, value & _MASK)
+
+    def states_of(self, values: pa.Array) -> States:
+        numbers, null = _whole(values).astype(np.int64), None if not values.null_count else ~_valid(values)
+        return [pa.array(half, mask=null) for half in (numbers >> _HALF, numbers & _MASK)]
 
     def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
         high, low = names

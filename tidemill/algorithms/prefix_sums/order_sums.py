@@ -55,9 +55,15 @@ class OrderSums:
         """Return rows with the columns that blocks are partitioned by."""
         return rows if self.partition_by else rows.with_columns(**{_EVERYTHING: lit(value=True)})
 
-    def finished(self, rows: Collection, keep: Sequence[str]) -> Collection:
-        """Return these columns of rows beside what the states in them come to."""
-        for (name, combiner), columns in zip(self.combiners.items(), self.states.names, strict=True):
+    @property
+    def at_rows(self) -> StateColumns:
+        """The columns of what prefix sums at rows are given as."""
+        return state_columns({name: combiner.at_rows for name, combiner in self.combiners.items()})
+
+    def finished(self, rows: Collection, keep: Sequence[str], *, at_rows: bool = False) -> Collection:
+        """Return these columns of rows beside what the states in them, which may be those at rows, come to."""
+        states = self.at_rows if at_rows else self.states
+        for name, combiner, columns in zip(self.combiners, states.combiners, states.names, strict=True):
             rows = combiner.finished(rows, columns, name)
         return rows.select(*keep, *self.combiners)
 

@@ -59,15 +59,16 @@ def prefix_sum(
 
 
 def _at_rows(order: OrderSums, copies: str | None) -> Collection:
-    return order.finished(sums_before_rows(order, copies), [*order.places, *([copies] if copies else [])])
+    sums = sums_before_rows(order, copies)
+    return order.finished(sums, [*order.places, *([copies] if copies else [])], at_rows=True)
 
 
 def sums_before_rows(order: OrderSums, copies: str | None, *, inclusive: bool = False) -> Collection:
     """Return all places of rows, by copy where that has a name, beside the states of the sums over the rows before.
 
-    If inclusive, what is at the place, or the copy itself, counts as well.
+    If inclusive, what is at the place, or the copy itself, counts as well. States are those of ``order.at_rows``.
     """
-    leaf = _Spread(order.states, order.index, inner=False, copies=copies, inclusive=inclusive)
+    leaf = _Spread(order.states, order.index, inner=False, copies=copies, inclusive=inclusive, at_rows=order.at_rows)
     return apply_table(_innermost(order), leaf, _spread_arguments(order), keep=order.blocks.parts)
 
 
@@ -133,11 +134,13 @@ class _Spread(TableFunction):
     inner: bool
     copies: str | None
     inclusive: bool = False
+    at_rows: StateColumns | None = None
+    """The columns of what is made of the states, where these are at rows."""
 
     def schema(self, arguments: Schema) -> Schema:
         path = arguments.field(PATH)
         assert path.dtype.element is not None, "a path is a list"
-        states = _before(self.states).fields if self.inner else self.states.fields
+        states = (_before(self.states) if self.at_rows is None else self.at_rows).fields
         if self.inner:
             return Schema((path, *states))
         copy = (Field(self.copies, INT64, nullable=False),) if self.copies else ()
@@ -153,6 +156,8 @@ class _Spread(TableFunction):
                 continue
             end = i + self.inclusive
             so_far = self.states.whole([(b, *states[:end]) for b, states in zip(before, lists, strict=True)])
+            if self.at_rows is not None:
+                so_far = [v for c, state in self.states.split(so_far) for v in c.row_state(tuple(state))]
             head = ((*path, place),) if self.inner else (place, copy) if self.copies else (place,)
             yield (*head, *so_far)
 
@@ -167,9 +172,10 @@ class _Spread(TableFunction):
         owner = np.arange(len(lengths)).repeat(lengths)
         made: list[Column] = []
         for (combiner, own), (_, earlier) in zip(self.states.split(states), self.states.split(before), strict=True):
-            made += combiner.scan(own, offsets, earlier)
-        if self.inclusive:
-            made = _together(self.states, made, states)
+            if self.at_rows is None:
+                made += combiner.scan(own, offsets, earlier)
+            else:
+                made += combiner.scan_rows(own, offsets, earlier, inclusive=self.inclusive)
         if self.inner:
             return owner, [_appended(path, owner, places), *made]
         copy = copy_numbers(places, offsets)

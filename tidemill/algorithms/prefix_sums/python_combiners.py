@@ -34,6 +34,10 @@ __all__ = ["Concatenation", "ExactSum", "UserCombiner"]
 class InPython(Combiner):
     """A combiner with one column, taken one state after another. Blocks are few beside rows, so this is not dear."""
 
+    @property
+    def by_column(self) -> bool:
+        return False
+
     def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
         return each_value(values, _First(self.state), [argument], Field(names[0], self.types[0]))
 
@@ -43,13 +47,20 @@ class InPython(Combiner):
         return [self._column([self.whole((v,) for v in values[a:b])[0] for a, b in pairs])]
 
     def scan(self, states: States, offsets: Ints, before: States) -> Sequence[Column]:
+        return self._running(states, offsets, before, inclusive=False)
+
+    def scan_rows(self, states: States, offsets: Ints, before: States, *, inclusive: bool) -> Sequence[Column]:
+        return self._running(states, offsets, before, inclusive=inclusive)
+
+    def _running(self, states: States, offsets: Ints, before: States, *, inclusive: bool) -> Sequence[Column]:
         values, made = python_values(states[0]), []
         lists = zip(python_values(before[0]), offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
         for earlier, start, end in lists:
             running: State = (earlier,)
             for value in values[start:end]:
-                made.append(running[0])
-                running = self.whole((running, (value,)))
+                after = self.whole((running, (value,)))
+                made.append((after if inclusive else running)[0])
+                running = after
         return [self._column(made)]
 
     def _column(self, values: list[Any]) -> pa.Array:

@@ -10,15 +10,18 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+import numpy as np
+import pyarrow as pa
 
-from tidemill.algorithms.prefix_sums.columns import sort_key
+from tidemill.algorithms.prefix_sums.columns import ranges, sort_key
 from tidemill.algorithms.prefix_sums.combiners import Combiner, Count, State, States, WholeSum
 from tidemill.algorithms.prefix_sums.each_value import each_value
 from tidemill.algorithms.prefix_sums.packing import SPECIAL, exact, float_of
 from tidemill.algorithms.prefix_sums.python_combiners import ExactSum, InPython
+from tidemill.boundary.list_columns import list_parts
 from tidemill.boundary.values import NAN, canonical_float
 from tidemill.expressions.schema import Field
-from tidemill.expressions.table_functions import Column, Ints
+from tidemill.expressions.table_functions import Column, Ints, ListColumn
 from tidemill.expressions.types import FLOAT64, DType, list_type
 
 if TYPE_CHECKING:
@@ -59,6 +62,9 @@ class Quotient(Combiner):
     def state(self, value: Any) -> State:
         return tuple(v for s in self.sums for v in s.state(value))
 
+    def states_of(self, values: pa.Array) -> States:
+        return [column for s in self.sums for column in s.states_of(values)]
+
     def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
         for one, columns in self._split(names):
             values = one.lifted(values, argument, columns)
@@ -75,8 +81,16 @@ class Quotient(Combiner):
         return [c for one, own in self._split(states) for c in one.fold(own, starts, ends)]
 
     def scan(self, states: States, offsets: Ints, before: States) -> Sequence[Column]:
+        return self.scan_rows(states, offsets, before, inclusive=False)
+
+    def scan_rows(self, states: States, offsets: Ints, before: States, *, inclusive: bool) -> Sequence[Column]:
         pairs = zip(self._split(states), self._split(before), strict=True)
-        return [c for (one, own), (_, earlier) in pairs for c in one.scan(own, offsets, earlier)]
+        scans = (one.scan_rows(own, offsets, earlier, inclusive=inclusive) for (one, own), (_, earlier) in pairs)
+        return [column for columns in scans for column in columns]
+
+    @property
+    def by_column(self) -> bool:
+        return all(s.by_column for s in self.sums)
 
     def _split(self, columns: Sequence[Any]) -> Iterable[tuple[Combiner, Sequence[Any]]]:
         at = 0
@@ -205,8 +219,44 @@ class LastValues(_OfValues):
         some = [values for (values,) in states if values is not None][-self.kept :]  # none of them is empty
         return (tuple(chain.from_iterable(some))[-self.kept :] or None,)
 
+    def fold(self, states: States, starts: Ints, ends: Ints) -> Sequence[Column]:
+        column = _arrow(states[0])
+        if not column.null_count:  # no list is empty, so that no more of them can count than values are kept
+            starts = np.maximum(starts, ends - self.kept)
+        lengths = np.maximum(ends - starts, 0)
+        ends = lengths.cumsum()
+        return super().fold([column.take(pa.array(ranges(starts, lengths)))], ends - lengths, ends)
+
     def taken(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        return values[: len(values) - self.left_out]
+        return values[: max(len(values) - self.left_out, 0)]
+
+    @property
+    def at_rows(self) -> Combiner:
+        """The other combiner, where that works on columns: then there is no list for each row."""
+        return self.made if self.made.by_column else self
+
+    def row_state(self, state: State) -> State:
+        return self.made.whole(map(self.made.state, self.taken(state[0] or ()))) if self.made.by_column else state
+
+    def scan_rows(self, states: States, offsets: Ints, before: States, *, inclusive: bool) -> Sequence[Column]:
+        if not self.made.by_column:
+            return super().scan_rows(states, offsets, before, inclusive=inclusive)
+        own, lengths = list_parts(_arrow(states[0]))
+        earlier, given = list_parts(_arrow(before[0]))
+        # List by list: the values before it, and then its own. In each row's place end the values up to it.
+        rows = np.diff(offsets)
+        of_list = np.arange(len(rows)).repeat(rows)
+        order = np.concatenate((np.arange(len(given)).repeat(given), of_list.repeat(lengths))).argsort(kind="stable")
+        values = pa.concat_arrays([earlier, own]).take(pa.array(order))
+        ends = lengths.cumsum() + given.cumsum().take(of_list)
+        first = np.concatenate((np.zeros(1, np.int64), lengths.cumsum())).take(offsets[:-1]) + given.cumsum() - given
+        ends = ends if inclusive else ends - lengths
+        starts = np.maximum(ends - self.kept, first.take(of_list))
+        return self.made.fold(self.made.states_of(values), starts, np.maximum(ends - self.left_out, starts))
+
+
+def _arrow(column: Column) -> pa.Array:
+    return column.to_arrow() if isinstance(column, ListColumn) else column
 
 
 @attrs.frozen

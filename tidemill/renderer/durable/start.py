@@ -139,7 +139,7 @@ def _recover(log: StepLog, state: State) -> int:
         state.executor.tidy()
     spill_store.may_sweep = True
     for operator in state.executor.compiled.outputs.values():
-        operator.unread = []
+        operator.forget_unread()
     state.frontiers.begin_reading()
     return rows
 

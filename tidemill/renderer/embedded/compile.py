@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.lattice import Antichain, common
 from tidemill.dataflow.nodes import (
     Arrange,
     Concat,
@@ -67,6 +67,8 @@ class Compiled:
         self._wire()
         self.eager = any(all(i.rows is not None for i in progress.sources(n)) for n in self.outputs)
         """Whether an output hangs on constants alone, and is to be complete from the start."""
+        self.live = [frontier for sources, frontier in self.frontiers.items() if sources]
+        """Those of the frontiers that inputs reach."""
 
     def arrangement(self, node: Node) -> ArrangeOperator:
         """Return the operator that has the arrangement a node stands for, wherever it was entered from."""
@@ -78,12 +80,15 @@ class Compiled:
         """Return a scope at work."""
         return self._regions[scope]
 
-    def uppers(self, frontiers: dict[Input, Antichain]) -> dict[Frontier, Antichain]:
+    def uppers(self, frontiers: Mapping[Input, Antichain]) -> dict[Frontier, Antichain]:
         """Return where each frontier is when the inputs' are these.
 
         What only constants reach is complete at once. Unless an output waits for it, it is worked out with the first
         step, so that frontiers need not differ.
         """
+        same = None if self._progress.delays else common(frontiers.values())
+        if same is not None and not self.eager:
+            return dict.fromkeys(self.frontiers.values(), same)
         furthest = Antichain()
         if not self.eager:
             for i, frontier in enumerate(frontiers.values()):
@@ -92,11 +97,6 @@ class Compiled:
             f: self._progress.user_frontier(self._example[f], frontiers) if sources else furthest
             for sources, f in self.frontiers.items()
         }
-
-    def live(self, frontiers: Iterable[Frontier]) -> list[Frontier]:
-        """Return those of the frontiers that inputs reach."""
-        reached = {f for sources, f in self.frontiers.items() if sources}
-        return [f for f in frontiers if f in reached]
 
     def _frontier_of(self, node: Node) -> Frontier:
         sources = frozenset(

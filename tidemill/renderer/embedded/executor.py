@@ -12,13 +12,13 @@ import numpy as np
 
 from tidemill.boundary.results import Rows, Updates
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.lattice import Antichain, Time
-from tidemill.dataflow.nodes import Input, Node, Output, Retime
+from tidemill.dataflow.lattice import Antichain, Time, common
+from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.dataflow.progress import Progress
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.interned import InternedSweeper
-from tidemill.renderer.embedded.kernels.codec import decode, decode_rows
+from tidemill.renderer.embedded.kernels.codec import decode, decode_rows, few_in_order
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Bools, Times, UpdateArray, consolidated
 from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
@@ -45,7 +45,7 @@ class EmbeddedExecutor:
         self.compiled = Compiled(graph, progress)
         self._sweeper = InternedSweeper(self.compiled)
         self._suspects = suspects(graph)
-        self._retimes = any(isinstance(n, Retime) for n in graph.nodes)
+        self._delays = progress.delays
         self._began = self._constants_done = not self.compiled.eager
         if self.compiled.eager:
             least = Antichain.minimum(len(graph.coordinates))
@@ -89,7 +89,7 @@ class EmbeddedExecutor:
 
     def release(self, frontiers: Mapping[Input, Antichain]) -> None:
         """Begin a step: let go what is queued at times that are not beyond these frontiers."""
-        self._set_uppers(self.compiled.uppers(dict(frontiers)))
+        self._set_uppers(self.compiled.uppers(frontiers))
         for port in list(self.compiled.schedule.pending):
             port.release()
 
@@ -99,7 +99,7 @@ class EmbeddedExecutor:
         self._began = True
         ended = False
         for frontier in self.compiled.frontiers.values():
-            ended |= frontier.lower != frontier.upper and not frontier.upper.elements
+            ended |= not frontier.upper.elements and frontier.lower != frontier.upper
             frontier.lower = frontier.upper
         for output, operator in self.compiled.outputs.items():
             operator.readers_since = since[output]
@@ -139,9 +139,11 @@ class EmbeddedExecutor:
             frontier.upper = upper
         # Where frontiers differed before, updates held back since then come in this step. What hangs on constants alone
         # is done for good once the first step after it has been.
-        live = self.compiled.live(uppers) if self._constants_done else list(uppers)
-        schedule.frontiers_differ = len({uppers[f] for f in live}) > 1 or len({f.lower for f in live}) > 1
-        schedule.checks_frontiers = schedule.frontiers_differ or schedule.users > 1 or self._retimes
+        live = self.compiled.live if self._constants_done else list(uppers)
+        schedule.frontiers_differ = len(live) > 1 and (
+            common([f.upper for f in live]) is None or common([f.lower for f in live]) is None
+        )
+        schedule.checks_frontiers = schedule.frontiers_differ or schedule.users > 1 or self._delays
 
     # -- outputs ------------------------------------------------------------------------------------------------------
 
@@ -159,7 +161,10 @@ class EmbeddedExecutor:
         return self._rows(schema, self._accumulated(schema, block, at), at)
 
     def _rows(self, schema: Schema, rows: UpdateArray, at: Time | None) -> Rows:
-        return Rows(schema, decode(schema, rows[:-1], self.compiled.interner), rows[-1], at)
+        in_order = few_in_order(schema, rows)
+        rows = rows if in_order is None else in_order
+        table = decode(schema, rows[:-1], self.compiled.interner)
+        return Rows(schema, table, rows[-1], at, is_sorted=in_order is not None)
 
     def _accumulated(self, schema: Schema, block: UpdateArray, at: Time | None) -> UpdateArray:
         """Return the codes of rows and their counts at a time, or after all times."""
@@ -171,7 +176,7 @@ class EmbeddedExecutor:
     def take_unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
         operator = self.compiled.outputs[node]
         found = self.updates(operator.schema, operator.unread_updates(), lower, upper)
-        operator.unread = []
+        operator.forget_unread()
         return found
 
     def changed_since(self, node: Output, time: Time, since: Antichain, upper: Antichain) -> Updates:
@@ -191,8 +196,11 @@ class EmbeddedExecutor:
     def updates(self, schema: Schema, block: UpdateArray, lower: Antichain, upper: Antichain) -> Updates:
         """Return updates by value."""
         k = len(schema)
+        in_order = few_in_order(schema, block)
+        block = block if in_order is None else in_order
         table = decode(schema, block[:k], self.compiled.interner)
-        return Updates(schema, self.graph.coordinates, table, block[k:-1], block[-1], lower, upper)
+        coordinates, is_sorted = self.graph.coordinates, in_order is not None
+        return Updates(schema, coordinates, table, block[k:-1], block[-1], lower, upper, is_sorted=is_sorted)
 
     # -- state --------------------------------------------------------------------------------------------------------
 

@@ -74,7 +74,7 @@ class Saved:
             _load(operator, _part(self.arrays, f"operators/{operator.place}/"))
         for output, outlet in compiled.outputs.items():
             outlet.readers_since = frontiers.since[output]
-            outlet.unread = []
+            outlet.forget_unread()
 
 
 def spines_of(compiled: Compiled) -> dict[str, tuple[Operator, Spine]]:

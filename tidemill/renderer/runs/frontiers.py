@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.lattice import Antichain, Time, as_time, shown
-from tidemill.dataflow.nodes import Input, Node, Output, Retime
+from tidemill.dataflow.lattice import Antichain, Time, as_time, common, shown
+from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.dataflow.progress import Progress
 from tidemill.errors import TimeError
 from tidemill.renderer.runs.failures import of_node
@@ -36,7 +36,6 @@ class Frontiers:
         """Up to where each output's changes have been read."""
         self.step_refused = False
         """Whether the last step could not be taken: updates at times that were to be closed may be corrected."""
-        self._retimes = any(isinstance(n, Retime) for n in graph.nodes)
 
     def moved(self, inputs: Mapping[Input, Antichain]) -> Mapping[Input, Antichain]:
         """Return the frontiers of all inputs when some of them move to these."""
@@ -48,18 +47,20 @@ class Frontiers:
         What no output shows yet waits at its input. There it can be corrected or discarded when a step is refused
         because of it; further on, operators would have taken it in for good.
         """
-        if not self._retimes and len(set(inputs.values())) < 2:  # noqa: PLR2004 - none is ahead
+        if not self.progress.delays and (not inputs or common(inputs.values()) is not None):  # none is ahead
             return inputs
         return self.progress.needed(self.graph.outputs.values(), inputs)
 
     def since_for(self, inputs: Mapping[Input, Antichain]) -> dict[Output, Antichain]:
         """Return from where on outputs' times stay distinguishable then: the last complete ones, less ``keep``."""
-        found = {}
+        found: dict[Output, Antichain] = {}
+        last, kept = None, Antichain()  # outputs mostly have one frontier
         for output, since in self.since.items():
             frontier = self.progress.user_frontier(output, inputs)
-            if frontier.elements:
-                since = Antichain(tuple([max(0, c - 1 - self.keep) for c in t]) for t in frontier.elements)  # noqa: PLW2901
-            found[output] = since
+            if frontier is not last:
+                last = frontier
+                kept = Antichain([tuple([max(0, c - 1 - self.keep) for c in t]) for t in frontier.elements])
+            found[output] = kept if frontier.elements else since
         return found
 
     def settle(
@@ -164,7 +165,13 @@ class Frontiers:
         elements = time if isinstance(time, Antichain) else [time]
         wanted = Antichain([as_time(t, self.users) for t in elements])
         nodes = list(self.inputs) if node is None else [node]
-        moved = {n: self.inputs[n].join(wanted) for n in nodes}
+        moved: dict[Input, Antichain] = {}
+        last = after = wanted
+        for n in nodes:  # those that are at one object stay so
+            if self.inputs[n] is not last:
+                last = self.inputs[n]
+                after = last.join(wanted)
+            moved[n] = after
         if all(moved[n] == self.inputs[n] for n in nodes) and (nodes or self.users > 1):
             now = ", ".join(f"{n.name}: {self.inputs[n]}" for n in nodes)
             msg = f"advance_to({time!r}) closes nothing: the inputs are there already or beyond ({now})"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 from tidemill.boundary.feeds import Feed
 from tidemill.boundary.rows import COUNT_LIMIT, checked_batch, checked_rows
@@ -20,6 +20,9 @@ from tidemill.renderer.runs.stepper import Stepper
 from tidemill.renderer.runs.writes import Writes, checked_puts, each_deleted, keys_of, writes_of
 
 __all__ = ["Intake", "OnError", "checked_change", "checked_updates", "require_key", "require_order"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 OnError: TypeAlias = Literal["raise", "collect"]
 """What becomes of rows that do not fit: the whole batch is refused, or they are left out and returned."""
@@ -65,6 +68,22 @@ def _sorted_out_change(
     return (Writes([], good, False, time) if is_delete else Writes(good, [], True, time)), refused
 
 
+def _about_input(
+    put: Callable[Concatenate[Intake, Input, P], R],
+) -> Callable[Concatenate[Intake, Input, P], R]:
+    """Return a method of `Intake` whose errors say that they are of the input it is given."""
+
+    @functools.wraps(put)
+    def about_input(intake: Intake, node: Input, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return put(intake, node, *args, **kwargs)
+        except TidemillError as error:
+            of_node(node, error)
+            raise
+
+    return about_input
+
+
 class Intake:
     """Checks what is put into a run, and queues it. Errors say which input they are of."""
 
@@ -73,6 +92,7 @@ class Intake:
         self._frontiers = stepper.frontiers
         self._dataframes = dataframes
 
+    @_about_input
     def change(
         self, node: Input, rows: Any, time: Any, sign: int, on_error: OnError = "raise"
     ) -> list[RefusedRow] | None:
@@ -85,38 +105,27 @@ class Intake:
             msg = "on_error='collect' is not for DataFrames of Spark, which are refused whole: give it df.toArrow()"
             raise EngineError(msg)
         refused = None
-        with _about(node):
-            at = self._frontiers.open_time(node, time)
-            change: Change
-            if is_frame:
-                assert self._dataframes is not None
-                change = self._dataframes.read(node, rows, at, sign)
-            elif on_error == "collect":
-                change, refused = _sorted_out_change(node, self._frontiers, rows, at, sign)
-            else:
-                change = checked_change(node, self._frontiers, rows, at, sign)
-            self._stepper.queue(node, change)
+        at = self._frontiers.open_time(node, time)
+        change: Change
+        if is_frame:
+            assert self._dataframes is not None
+            change = self._dataframes.read(node, rows, at, sign)
+        elif on_error == "collect":
+            change, refused = _sorted_out_change(node, self._frontiers, rows, at, sign)
+        else:
+            change = checked_change(node, self._frontiers, rows, at, sign)
+        self._stepper.queue(node, change)
         return refused
 
+    @_about_input
     def feed(self, node: Input, feed: Any, op: str, time: Any) -> None:
         """Queue the writes of a change feed."""
-        with _about(node):
-            self._stepper.queue(node, _checked_feed(node, self._frontiers, feed, op, time))
+        self._stepper.queue(node, _checked_feed(node, self._frontiers, feed, op, time))
 
+    @_about_input
     def updates(self, node: Input, updates: Iterable[Any]) -> None:
         """Queue ``(row, time, diff)`` triples."""
-        with _about(node):
-            self._stepper.queue(node, checked_updates(node, self._frontiers, updates))
-
-
-@contextmanager
-def _about(node: Input) -> Iterator[None]:
-    """Say in errors that are raised within the block that they are of an input."""
-    try:
-        yield
-    except TidemillError as error:
-        of_node(node, error)
-        raise
+        self._stepper.queue(node, checked_updates(node, self._frontiers, updates))
 
 
 def _checked_feed(node: Input, frontiers: Frontiers, feed: Any, op: str, time: Any) -> Writes:

@@ -41,7 +41,7 @@ class Lifecycle:
 
     def check_process(self) -> None:
         """Raise `ClosedRunError` where the run is another process's: what this one did to it would be lost."""
-        if self.is_foreign:
+        if self._process is not None and self.is_foreign:
             msg = (
                 f"this run of {self._name!r} belongs to process {self._process}, which opened it, and this is process "
                 f"{os.getpid()}, forked from it: use the run there, or {self._go_on} once that has closed it"

@@ -261,7 +261,7 @@ class Run:
     @_alone
     def advance(self) -> None:
         """Close the current epoch: of the inputs still open, the earliest. For times of one coordinate."""
-        self.advance_to(self._frontiers.next_epoch())
+        self._stepper.move(self._frontiers.advanced_to(self._frontiers.next_epoch()))
 
     @_alone
     def close_input(self, name: str) -> None:

@@ -100,7 +100,7 @@ def value_at_offset(orders: Orders, call: OffsetCall, name: str) -> Collection:
         return orders.copies.select(*key, **{name: nothing if call.offset.value is None else col(value)})
     if _is_row_before(call):
         order = orders.order(f"before {name}", f"any {name}", by_row=True)
-        found = _with_row(orders, order.finished(sums_before_rows(order, COPY), key), call.default)
+        found = _with_row(orders, order.finished(sums_before_rows(order, COPY), key, at_rows=True), call.default)
         given = when(col(f"any {name}").is_not_null(), col(f"before {name}")).otherwise(default)
         return found.select(*key, **{name: given})
     return _searched(orders, call, name)

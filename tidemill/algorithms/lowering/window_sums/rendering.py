@@ -61,6 +61,13 @@ class _Framed:
         return not self.frame.whole and (self.frame.mode == "rows" or self.frame.exclusion != "no others")
 
     @property
+    def up_to_row(self) -> bool:
+        """Whether the sums are prefix sums up to rows, or to peer groups."""
+        if self.frame.whole or self.frame.exclusion != "no others":
+            return False
+        return self.last_rows or (self.frame.start is None and self.frame.end == 0 and self.by_row == self.each_row)
+
+    @property
     def never_empty(self) -> bool:
         """Whether each row's frame has the row itself in it."""
         start, end = (b if isinstance(b, int) else None for b in (self.frame.start, self.frame.end))
@@ -145,7 +152,8 @@ class _Rendering:
             sums, key = self._sums(order, framed)
             finish = functools.partial(self._with_sums, order=order, framed=framed)
             everywhere = framed.never_empty or framed.last_rows
-            yield _Result(sums.select(*key, *order.states.flat), key, finish, everywhere)
+            states = order.at_rows if framed.up_to_row else order.states
+            yield _Result(sums.select(*key, *states.flat), key, finish, everywhere)
 
     def _frames(self) -> Iterable[_Framed]:
         """Return the calls that have a frame, those together that share one and the order."""
@@ -159,7 +167,8 @@ class _Rendering:
 
     def _with_sums(self, rows: Collection, order: OrderSums, framed: _Framed) -> Collection:
         """Return rows, with the states of sums beside them, with the values of the calls in their place."""
-        rows = order.finished(rows, [n for n in rows.schema.names if n not in order.states.flat])
+        states = order.at_rows if framed.up_to_row else order.states
+        rows = order.finished(rows, [n for n in rows.schema.names if n not in states.flat], at_rows=framed.up_to_row)
         for name in framed.calls:
             field = self.fields[name]
             rows = self._summaries[name].finished(rows, name, Field(name, field.dtype, field.nullable))
@@ -173,11 +182,8 @@ class _Rendering:
         key = orders.key(by_row=framed.each_row)
         if frame.exclusion != "no others":
             return sums_without(orders, order, self._by_row(frame), frame.exclusion), key
-        if framed.last_rows:
-            return sums_before_rows(order, COPY, inclusive=True), key
-        if frame.start is None and frame.end == 0 and framed.by_row == framed.each_row:
-            copies = COPY if framed.by_row else None
-            return sums_before_rows(order, copies, inclusive=True), key
+        if framed.up_to_row:
+            return sums_before_rows(order, COPY if framed.by_row else None, inclusive=True), key
         intervals = frame_intervals(orders, frame)
         if framed.by_row and not framed.each_row:
             intervals = located(order, in_order_of_rows(intervals))

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.boundary.list_columns import list_array, list_parts
+from tidemill.boundary.results import int64_array
 from tidemill.boundary.rows import Batch
 from tidemill.boundary.values import NAN
 from tidemill.expressions.schema import Schema
@@ -28,15 +29,16 @@ from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray
 
 __all__ = [
-    "FEW", "Interner", "decode", "decode_column", "decode_rows", "encode", "encode_column", "encode_row",
-    "encoders", "is_interned", "order_key",
-    "order_ranks",
+    "FEW", "Interner", "decode", "decode_column", "decode_rows", "decoder", "encode", "encode_column", "encode_row",
+    "encoder", "encoders", "few_in_order", "is_interned", "order_key", "order_ranks",
 ]  # fmt: skip
 
 LONG_DECIMAL: Final = 18
 """Decimals of more digits than this do not fit a code and are interned."""
 FEW: Final = 16
 """Up to so many rows, encoding value by value beats the fixed costs of Arrow."""
+_FEW_SORTED: Final = 64
+_FEW_RANKED: Final = 256
 _SAMPLE: Final = 10_000
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
@@ -181,7 +183,7 @@ def encode(schema: Schema, batch: Batch, interner: Interner) -> UpdateArray:
 
 def encoders(schema: Schema, interner: Interner) -> list[Callable[[Any], int]]:
     """Return for each column what gives the code of a value."""
-    return [_encoder(f.dtype, interner) for f in schema]
+    return [encoder(f.dtype, interner) for f in schema.fields]
 
 
 def encode_row(row: tuple[Any, ...], by: list[Callable[[Any], int]]) -> list[int]:
@@ -206,14 +208,14 @@ def encode_column(column: pa.Array | pa.ChunkedArray, dtype: DType, interner: In
 
 def decode(schema: Schema, codes: Codes, interner: Interner) -> pa.Table:
     """Return a matrix of codes as an Arrow table of the schema."""
-    columns = [decode_column(codes[i], f.dtype, interner) for i, f in enumerate(schema)]
-    return pa.Table.from_arrays(columns, names=list(schema.names))
+    columns = [decode_column(codes[i], f.dtype, interner) for i, f in enumerate(schema.fields)]
+    return pa.Table.from_arrays(columns, names=schema.names)
 
 
 def decode_column(codes: Ints, dtype: DType, interner: Interner) -> pa.Array:
     """Return codes as an Arrow array."""
     null = codes == NULL
-    mask = null if null.any() else None
+    mask = null if np.count_nonzero(null) else None
     if dtype.element is not None:
         return _decode_lists(codes, null, dtype.element, interner)
     if is_interned(dtype):
@@ -224,15 +226,42 @@ def decode_column(codes: Ints, dtype: DType, interner: Interner) -> pa.Array:
 
 def decode_rows(schema: Schema, codes: Codes, interner: Interner) -> list[tuple[Any, ...]]:
     """Return a matrix of codes as tuples of Python values."""
-    decoders = [_decoder(f.dtype, interner) for f in schema]
+    decoders = [decoder(f.dtype, interner) for f in schema]
     columns = [[None if c == NULL else d(c) for c in row] for d, row in zip(decoders, codes.tolist(), strict=True)]
     return list(zip(*columns, strict=True)) if columns else [()] * codes.shape[1]
+
+
+def few_in_order(schema: Schema, updates: UpdateArray) -> UpdateArray | None:
+    """Return a few updates sorted by their times, if they have any, and rows: NULL first, then NaN, then the values.
+
+    None where they are not few, or codes do not say how values are ordered.
+    """
+    n, k = updates.shape[1], len(schema)
+    if n < 2:  # noqa: PLR2004 - nothing to sort
+        return updates
+    if n > _FEW_SORTED or any(is_interned(f.dtype) for f in schema.fields):
+        return None
+    rows = updates[:-1].tolist()
+    for i, field in enumerate(schema.fields):
+        if field.dtype.name == "float64":
+            rows[i] = [NULL + 1 if code == _NAN_CODE else code for code in rows[i]]
+    keys = list(zip(*rows[k:], *rows[:k], strict=True))
+    order = sorted(range(n), key=keys.__getitem__)
+    return updates if order == list(range(n)) else updates.take(order, axis=1)
 
 
 def order_ranks(codes: Ints, dtype: DType, interner: Interner) -> Ints:
     """Return numbers in the order of the values that the codes stand for; the codes themselves where they are."""
     if not is_interned(dtype):
         return codes
+    if len(codes) <= _FEW_RANKED:
+        known, by_value = interner.values(), dtype.element is None
+        place = {
+            code: (1, known[code]) if by_value and code != NULL else order_key(code, dtype, interner)
+            for code in set(codes.tolist())
+        }
+        ranked = {code: rank for rank, code in enumerate(sorted(place, key=place.__getitem__))}
+        return np.array([ranked[code] for code in codes.tolist()], np.int64)
     distinct, inverse = np.unique(codes, return_inverse=True)
     if dtype.element is None and NULL not in distinct[:1]:
         values: list[Any] = interner.objects(distinct).tolist()
@@ -275,9 +304,10 @@ def _float_value(code: int) -> float:
 _NAN_CODE: Final = 0x7FF8000000000000
 
 
-def _encoder(dtype: DType, interner: Interner) -> Callable[[Any], int]:
+def encoder(dtype: DType, interner: Interner) -> Callable[[Any], int]:
+    """Return what gives the code of a value of a type, NULL aside."""
     if dtype.element is not None:
-        one = _encoder(dtype.element, interner)
+        one = encoder(dtype.element, interner)
         return lambda values: interner.number(tuple([NULL if v is None else one(v) for v in values]))
     if is_interned(dtype):
         return interner.number
@@ -286,9 +316,10 @@ def _encoder(dtype: DType, interner: Interner) -> Callable[[Any], int]:
     return _ENCODE_VALUE[dtype.name]
 
 
-def _decoder(dtype: DType, interner: Interner) -> Callable[[int], Any]:
+def decoder(dtype: DType, interner: Interner) -> Callable[[int], Any]:
+    """Return what gives the value of a code of a type, NULL aside."""
     if dtype.element is not None:
-        one = _decoder(dtype.element, interner)
+        one = decoder(dtype.element, interner)
         return lambda code: tuple([None if c == NULL else one(c) for c in interner.object(code)])
     if is_interned(dtype):
         return interner.object
@@ -340,7 +371,8 @@ def _encode_lists(column: pa.Array, element: DType, interner: Interner) -> Ints:
 
 
 def _decode_lists(codes: Ints, null: Bools, element: DType, interner: Interner) -> pa.Array:
-    lists = [() if n else interner.object(c) for c, n in zip(codes.tolist(), null.tolist(), strict=True)]
+    objects = interner.values()
+    lists = [() if c == NULL else objects[c] for c in codes.tolist()]
     lengths = np.fromiter(map(len, lists), np.int64, len(lists))
     values = np.fromiter(chain.from_iterable(lists), np.int64, int(lengths.sum()))
     return list_array(decode_column(values, element, interner), lengths, null)
@@ -398,7 +430,7 @@ _ENCODE_ARROW: Final[dict[str, Callable[[pa.Array, DType], Ints]]] = {
     "decimal": _encode_decimals,
 }
 _DECODE_ARROW: Final[dict[str, Callable[[Ints, Any, DType], pa.Array]]] = {
-    "int64": lambda c, mask, _: pa.array(c, mask=mask),
+    "int64": lambda c, mask, _: int64_array(c) if mask is None else pa.array(c, mask=mask),
     "int32": lambda c, mask, _: pa.array(c.astype(np.int32), mask=mask),
     "float64": lambda c, mask, _: pa.array(float_values(c), mask=mask, from_pandas=False),
     "bool": lambda c, mask, _: pa.array(c.astype(np.bool_), mask=mask),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from functools import reduce
+from typing import Final
 
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.kernels.updates import Bools, Times, UpdateArray
 
-__all__ = ["advance", "advance_times", "beyond"]
+__all__ = ["advance", "advance_times", "all_up_to", "beyond"]
+
+_FEW: Final = 8
+"""Times that are compared sooner in Python."""
 
 
 def beyond(times: Times, frontier: Antichain) -> Bools:
@@ -21,6 +25,14 @@ def beyond(times: Times, frontier: Antichain) -> Bools:
     for f in frontier.elements:
         mask |= (times >= np.array(f)[:, None]).all(axis=0) if len(f) > 1 else times[0] >= f[0]
     return mask
+
+
+def all_up_to(times: Times, time: Times) -> bool:
+    """Return whether all columns of user times are at or before one, given as a column."""
+    if len(times) == 1:  # the usual case
+        latest = times[0].tolist() if times.shape[1] <= _FEW else (int(times[0].max()),)
+        return max(latest, default=-1) <= int(time[0, 0])
+    return bool((times <= time).all())
 
 
 def advance(updates: UpdateArray, first: int, users: int, frontier: Antichain) -> UpdateArray:

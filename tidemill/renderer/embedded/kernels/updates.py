@@ -22,12 +22,16 @@ __all__ = [
     "Ints",
     "Times",
     "UpdateArray",
+    "add_at",
     "consolidated",
     "consolidated_by",
     "expand",
     "grouped",
     "hashed",
     "indices",
+    "largest",
+    "numbered",
+    "ones",
     "same",
     "stacked",
 ]
@@ -46,7 +50,39 @@ NULL: Final = -(2**63)
 
 _MOST: Final = 2**63
 _MOST_COLUMNS: Final = 4096
+_FEW: Final = 8
+"""Columns that are told apart sooner in Python than by NumPy, whose calls cost more than their work on so few."""
+_SHORT: Final = 1024
 _MULTIPLIERS: Final[Ints] = np.random.default_rng(0x7F4A7C15).integers(-(2**63), 2**63, _MOST_COLUMNS, np.int64) | 1
+_NUMBERS: Final[Ints] = np.arange(_SHORT)
+_ONES: Final[Ints] = np.ones(_SHORT, np.int64)
+_NUMBERS.flags.writeable = _ONES.flags.writeable = False
+
+
+def numbered(count: int) -> Ints:
+    """Return the numbers from 0 on, so many, to be read only."""
+    return _NUMBERS[:count] if count <= _SHORT else np.arange(count)
+
+
+def ones(count: int) -> Ints:
+    """Return so many ones, to be read only."""
+    return _ONES[:count] if count <= _SHORT else np.ones(count, np.int64)
+
+
+def largest(values: Ints) -> int:
+    """Return the largest absolute value; 0 of none."""
+    if len(values) <= _FEW:
+        return max(map(abs, values.tolist()), default=0)
+    return max(int(values.max()), -int(values.min()))
+
+
+def add_at(sums: Ints, places: Ints, values: Ints) -> None:
+    """Add values to the sums at these places, of which some may be the same."""
+    if len(places) > _FEW:
+        np.add.at(sums, places, values)
+        return
+    for place, value in zip(places.tolist(), values.tolist(), strict=True):
+        sums[place] += value
 
 
 def hashed(codes: Codes) -> Ints:
@@ -61,8 +97,8 @@ def hashed(codes: Codes) -> Ints:
 def grouped(codes: Codes) -> tuple[Ints, Ints]:
     """Return an order in which equal columns are adjacent, and where in it each group of equal ones starts."""
     n = codes.shape[1]
-    if n < 2:  # noqa: PLR2004 - nothing to order
-        return np.arange(n), np.zeros(n, np.int64)
+    if n <= _FEW:
+        return _few_grouped(codes)
     keys = hashed(codes)
     order = keys.argsort()
     keys = keys.take(order)
@@ -74,6 +110,24 @@ def grouped(codes: Codes) -> tuple[Ints, Ints]:
         inside = codes.take(order, axis=1)
         new[1:] = (inside[:, 1:] != inside[:, :-1]).any(axis=0)
     return order, new.nonzero()[0]
+
+
+def _few_grouped(codes: Codes) -> tuple[Ints, Ints]:
+    """Return what `grouped` does, of a few columns."""
+    n = codes.shape[1]
+    if n < 2:  # noqa: PLR2004 - nothing to order
+        return numbered(n), numbered(n)
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for i, column in enumerate(map(tuple, codes.T.tolist())):
+        groups.setdefault(column, []).append(i)
+    if len(groups) == n:
+        return numbered(n), numbered(n)
+    order: list[int] = []
+    starts: list[int] = []
+    for members in groups.values():
+        starts.append(len(order))
+        order += members
+    return np.array(order), np.array(starts)
 
 
 def _unlike(codes: Codes, order: Ints, new: Bools) -> Ints:
@@ -94,6 +148,8 @@ def consolidated(updates: UpdateArray, weights: int = 1) -> UpdateArray:
     if n == 0:
         return updates
     top = len(updates) - weights
+    if weights == 1 and n <= _FEW:
+        return _few_consolidated(updates)
     if n > 1:
         order, starts = grouped(updates[:top])
         if len(starts) < n:
@@ -101,6 +157,23 @@ def consolidated(updates: UpdateArray, weights: int = 1) -> UpdateArray:
             updates = np.concatenate((updates[:top].take(order.take(starts), axis=1), sums))
     kept = updates[top].astype(np.bool_) if weights == 1 else updates[top:].any(axis=0)
     return updates if kept.all() else updates.compress(kept, axis=1)
+
+
+def _few_consolidated(updates: UpdateArray) -> UpdateArray:
+    """Return what `consolidated` does, of a few updates of one weight."""
+    n = updates.shape[1]
+    if n == 1:
+        return updates if updates[-1, 0] else updates[:, :0]
+    sums: dict[tuple[int, ...], int] = {}
+    for *codes, weight in updates.T.tolist():
+        update = tuple(codes)
+        sums[update] = sums.get(update, 0) + weight
+    if len(sums) == n and all(sums.values()):
+        return updates
+    if any(abs(total) >= _MOST for total in sums.values()):
+        raise failures.count_overflow()
+    rows = list(zip(*[(*update, total) for update, total in sums.items() if total], strict=True))
+    return np.array(rows, np.int64) if rows else updates[:, :0]
 
 
 def _sums(weights: UpdateArray, starts: Ints) -> UpdateArray:

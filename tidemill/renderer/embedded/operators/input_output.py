@@ -8,7 +8,7 @@ import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input, Output
-from tidemill.renderer.embedded.kernels.codec import Interner, encode
+from tidemill.renderer.embedded.kernels.codec import Interner, encode, encode_row, encoders
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated, stacked
 from tidemill.renderer.embedded.makers import operator_of
@@ -34,6 +34,7 @@ class InputOperator(Operator):
         self.schema = node.schema
         super().__init__(node, region, (len(self.schema),))
         self._interner = interner
+        self._encoders = encoders(self.schema, interner)
         if node.rows:
             least = (0,) * self.schedule.users
             self.queue(Queued(list(node.rows), least, 1))
@@ -48,6 +49,9 @@ class InputOperator(Operator):
 
     def _updates(self, queued: Queued) -> UpdateArray:
         k, users, n = len(self.schema), self.schedule.users, len(queued.batch)
+        if n == 1 and isinstance(queued.batch, list) and isinstance(queued.times, tuple):
+            # What services put in: a row, in Python.
+            return np.array([[*encode_row(queued.batch[0], self._encoders), *queued.times, queued.diffs]], np.int64).T
         updates = np.empty((k + users + 1, n), np.int64)
         updates[:k] = encode(self.schema, queued.batch, self._interner)
         updates[k : k + users] = np.array(queued.times, np.int64).reshape(-1, users).T
@@ -83,6 +87,8 @@ class OutputOperator(Operator):
         self.spine = Spine(layout, lambda: self.readers_since, self.schedule.transaction)
         self._changes = node.changes
         self.unread: list[UpdateArray] = []
+        self.unread_count = 0
+        """How many updates were not read yet."""
         self.has_followers = False
         self._step_updates: list[UpdateArray] = []
         self._room = int(node.changes)
@@ -102,16 +108,17 @@ class OutputOperator(Operator):
         if self.schedule.tracer is not None:
             self.schedule.tracer.emitted(self.node, updates)
         if self.has_followers or self._changes is not False:
-            self.schedule.transaction.join(self, len(self.unread))
+            self.schedule.transaction.join(self, (len(self.unread), self.unread_count))
         if self._changes is not False:
             self.unread.append(updates)
+            self.unread_count += updates.shape[1]
         if self.has_followers:
             self._step_updates.append(updates)
 
-    @property
-    def unread_count(self) -> int:
-        """How many updates were not read yet."""
-        return sum(updates.shape[1] for updates in self.unread)
+    def forget_unread(self, updates: UpdateArray | None = None) -> None:
+        """Have only these updates unread; none, where there are none."""
+        self.unread = [] if updates is None else [updates]
+        self.unread_count = 0 if updates is None else updates.shape[1]
 
     def begins_to_pile_up(self) -> bool:
         """Return, once, that updates of many steps were not read, all of which are kept: nobody may want them."""
@@ -136,12 +143,13 @@ class OutputOperator(Operator):
     def commit(self) -> None:
         self._step_updates = []
         if self._changes is not True and self.unread_count > self._room:
-            self.unread = [self._folded(stacked(self.unread))]
-            self._room = max(int(self._changes), 2 * self.unread[0].shape[1])  # what did not fold is not tried again
+            self.forget_unread(self._folded(stacked(self.unread)))
+            self._room = max(int(self._changes), 2 * self.unread_count)  # what did not fold is not tried again
 
-    def rollback(self, state: int) -> None:
+    def rollback(self, state: tuple[int, int]) -> None:
         self._step_updates = []
-        del self.unread[state:]
+        arrays, self.unread_count = state
+        del self.unread[arrays:]
 
     def _folded(self, updates: UpdateArray) -> UpdateArray:
         return consolidated(advance(updates, len(self.schema), self.schedule.users, self.readers_since))

@@ -17,7 +17,16 @@ import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.kernels.times import beyond
-from tidemill.renderer.embedded.kernels.updates import Ints, Times, UpdateArray, expand, grouped
+from tidemill.renderer.embedded.kernels.updates import (
+    Ints,
+    Times,
+    UpdateArray,
+    add_at,
+    expand,
+    grouped,
+    numbered,
+    ones,
+)
 
 __all__ = [
     "InterestingTimes",
@@ -93,7 +102,7 @@ class SingleTime(InterestingTimes):
     """One interesting time for each key, the same for all; every update is at or before it."""
 
     def __init__(self, count: int, time: Times) -> None:
-        self.keys = np.arange(count)
+        self.keys = numbered(count)
         self._time = time
 
     @property
@@ -109,14 +118,17 @@ class SingleTime(InterestingTimes):
 
     def sums(self, keys: Ints, times: Times, weights: UpdateArray) -> UpdateArray:
         del times
+        if len(self.keys) == 1:
+            only: UpdateArray = np.add.reduce(weights, axis=1, keepdims=True)
+            return only
         result = np.zeros((len(weights), len(self.keys)), np.int64)
         for row, values in zip(result, weights, strict=True):
-            np.add.at(row, keys, values)
+            add_at(row, keys, values)
         return result
 
     def pairs(self, keys: Ints, times: Times) -> tuple[Ints, Ints]:
         del times
-        return keys, np.arange(len(keys))
+        return keys, numbered(len(keys))
 
     def changes(self, desired: Ints) -> Ints:
         return desired
@@ -128,11 +140,11 @@ class SingleTime(InterestingTimes):
         return change
 
     def coefficients(self) -> Coefficients:
-        return self.keys, self.keys, np.ones(len(self.keys), np.int64)
+        return self.keys, self.keys, ones(len(self.keys))
 
     def retractions(self, keys: Ints, times: Times) -> Coefficients:
         del times
-        return keys, np.arange(len(keys)), np.ones(len(keys), np.int64)
+        return keys, numbered(len(keys)), ones(len(keys))
 
 
 class SeveralTimes(InterestingTimes):

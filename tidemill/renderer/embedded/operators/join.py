@@ -6,7 +6,7 @@ import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Join
-from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray, stacked
+from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray, largest, stacked
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
@@ -94,7 +94,7 @@ class JoinOperator(Operator):
     ) -> None:
         """Add what new updates of one side make with the other side's."""
         keys = new.take(self._keys[side], axis=0)
-        if self._nullable[side] and not self._nulls_equal and (keys == NULL).any():
+        if self._nullable[side] and not self._nulls_equal and np.count_nonzero(keys == NULL):
             valid = (keys != NULL).all(axis=0)
             new, keys = new.compress(valid, axis=1), keys.compress(valid, axis=1)
         owner, others = spine.find(keys, view)
@@ -117,7 +117,7 @@ class JoinOperator(Operator):
         if shared < self._coordinates:
             times[shared:] = ours[mine + shared : -1]
         np.multiply(ours[-1], others[-1], out=updates[-1])
-        if np.abs(ours[-1]).max() > COUNT_LIMIT or np.abs(others[-1]).max() > COUNT_LIMIT:
+        if largest(ours[-1]) > COUNT_LIMIT or largest(others[-1]) > COUNT_LIMIT:
             raise failures.too_many(self.node)
         found.append(updates)
 
@@ -128,7 +128,7 @@ class JoinOperator(Operator):
             return now
         loops = updates[-1 - len(now) : -1]
         here = loops[0] == now[0] if len(now) == 1 else loops == np.array(now)[:, None]
-        return now if here.all() else None
+        return now if np.count_nonzero(here) == here.size else None
 
 
 @MAKERS(Join)

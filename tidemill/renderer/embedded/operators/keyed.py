@@ -7,8 +7,24 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tidemill.dataflow.nodes import Node
-from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, Times, UpdateArray, expand, grouped, stacked
-from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, Seeds, find_interesting_times
+from tidemill.renderer.embedded.kernels.times import all_up_to
+from tidemill.renderer.embedded.kernels.updates import (
+    Bools,
+    Codes,
+    Ints,
+    Times,
+    UpdateArray,
+    expand,
+    grouped,
+    numbered,
+    stacked,
+)
+from tidemill.renderer.embedded.operators.interesting_times import (
+    InterestingTimes,
+    Seeds,
+    SingleTime,
+    find_interesting_times,
+)
 from tidemill.renderer.embedded.schedule import Operator, Port, Region
 
 __all__ = ["NEW", "PENDING", "KeyedOperator", "Stored", "Work", "next_rounds"]
@@ -59,6 +75,7 @@ class KeyedOperator(Operator):
         super().__init__(node, region, (codes,))
         self.ports.append(Port(self, len(keys), weights=0))
         self._columns = np.array(keys, np.int64)
+        self._begins_with_key = keys == tuple(range(len(keys)))
         self._row_is_key = keys == tuple(range(codes))
         """Whether the row is the key; a key of all columns in another order is not."""
         self._width = codes
@@ -73,16 +90,20 @@ class KeyedOperator(Operator):
         if new is None:
             new = np.empty((self._width + self._coordinates + 1, 0), np.int64)
         users, width = self.schedule.users, len(self._columns)
-        keys = new[:width] if self._row_is_key else new.take(self._columns, axis=0)
+        keys = new[:width] if self._begins_with_key else new.take(self._columns, axis=0)
         times = new[self._width : self._width + users]
+        if due is None and new.shape[1] == 1:  # as in most steps of one row
+            return Work(keys, numbered(1), times, new, single_time=True)
         if due is not None:
             keys = np.concatenate((keys, due[:width]), axis=1)
             times = np.concatenate((times, due[width : width + users]), axis=1)
-        single_time = bool((times == times[:, :1]).all())
+        single_time = np.count_nonzero(times != times[:, :1]) == 0
         if due is None and self._row_is_key and single_time and (consolidate or keys.shape[1] == 1):
             # Consolidated rows of one time are each there once.
             return Work(keys, np.arange(keys.shape[1]), times, new, single_time)
         order, starts = grouped(keys)
+        if len(starts) == len(order):
+            return Work(keys, numbered(len(order)), times, new, single_time)
         owner = np.empty(keys.shape[1], np.int64)
         starting = np.zeros(keys.shape[1], np.int64)
         starting[starts[1:]] = 1
@@ -95,10 +116,15 @@ class KeyedOperator(Operator):
         ``stored`` are all updates of the keys, of input and output. Where there are some of later iterations, the keys
         are scheduled for the next such round; interesting times beyond the frontier become pending for a later step.
         """
-        users = self.schedule.users
-        visible = [self._visible(s) for s in stored]
-        if any(len(v.owner) < len(s.owner) for v, s in zip(visible, stored, strict=True)):
-            self._schedule_rounds(work, stored)
+        users, visible = self.schedule.users, stored
+        if self._coordinates > users:
+            visible = [self._visible(s) for s in stored]
+            if any(len(v.owner) < len(s.owner) for v, s in zip(visible, stored, strict=True)):
+                self._schedule_rounds(work, stored)
+        if work.single_time:
+            time = work.times[:, :1]
+            if all(all_up_to(v.updates[v.codes : v.codes + users], time) for v in visible):
+                return SingleTime(work.keys.shape[1], time), visible
         base_keys = visible[0].owner if len(visible) == 1 else np.concatenate([v.owner for v in visible])
         base = stacked([v.updates[v.codes : v.codes + users] for v in visible])
         seeds = Seeds(work.keys.shape[1], work.owner, work.times, work.single_time)
@@ -111,11 +137,11 @@ class KeyedOperator(Operator):
     def _visible(self, stored: Stored) -> Stored:
         """Return the updates at or before this round in every loop."""
         loops = self._loops(stored.updates, stored.codes)
-        if not len(loops) or not stored.updates.shape[1]:
+        if not stored.updates.shape[1]:
             return stored
         before: Bools = loops <= np.array(self.region.now)[:, None]
         seen: Bools = before[0] if len(before) == 1 else np.all(before, axis=0)
-        if seen.all():
+        if np.count_nonzero(seen) == len(seen):
             return stored
         which = seen.nonzero()[0]
         return Stored(stored.owner.take(which), stored.updates.take(which, axis=1), stored.codes)

@@ -26,8 +26,16 @@ from tidemill.errors import ExpressionError, UserFunctionError
 from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
-from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, decode_rows, encode, encode_column
-from tidemill.renderer.embedded.kernels.updates import Bools, Codes, UpdateArray, consolidated
+from tidemill.renderer.embedded.expressions.few_rows import FewRows
+from tidemill.renderer.embedded.kernels.codec import (
+    Interner,
+    decode_column,
+    decode_rows,
+    encode,
+    encode_column,
+    encoder,
+)
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, UpdateArray, consolidated
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS, operator_of
 from tidemill.renderer.embedded.schedule import Operator, Region, Round
@@ -206,16 +214,23 @@ class MapOperator(_ExpressionOperator):
             (c.index, None, c.dtype) if isinstance(c, BoundColumn) else (-1, compile_scalar(c), c.dtype)
             for c in node.columns
         ]
+        computed = [(i, c) for i, c in enumerate(node.columns) if not isinstance(c, BoundColumn)]
+        self._few = FewRows(self.schema, [c for _, c in computed], interner)
+        self._encoders = [(i, encoder(c.dtype, interner)) for i, c in computed]
 
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
         n, rest = updates.shape[1], len(self.schema)
         columns = _Columns(self.schema, updates, self.interner)
         result = np.empty((len(self._columns) + len(updates) - rest, n), np.int64)
+        few = self._few.values(updates)
+        if few is not None:
+            for (i, code_of), values in zip(self._encoders, few, strict=True):
+                result[i] = [NULL if v is None else code_of(v) for v in values]
         try:
             for i, (index, scalar, dtype) in enumerate(self._columns):
                 if scalar is None:
                     result[i] = updates[index]
-                else:
+                elif few is None:
                     result[i] = encode_column(scalar(columns, n), dtype, self.interner)
         except ExpressionError as error:
             raise self.failed(error, updates, self.node.schema.names[i]) from None
@@ -235,8 +250,12 @@ class FilterOperator(_ExpressionOperator):
     def __init__(self, node: Filter, region: Region, interner: Interner) -> None:
         super().__init__(node, region, interner)
         self._predicate = compile_scalar(node.predicate)
+        self._few = FewRows(self.schema, [node.predicate], interner)
 
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
+        few = self._few.values(updates)
+        if few is not None:
+            return updates.compress([passed is True for passed in few[0]], axis=1)
         columns = _Columns(self.schema, updates, self.interner)
         try:
             passed = self._predicate(columns, updates.shape[1])
@@ -289,13 +308,13 @@ class FlatMapOperator(_ExpressionOperator):
         self._checks_left -= 1
         schema = self.node.schema
         once, again = (encode(schema, r, self.interner) for r in (rows, functions.mapped_rows(self._flat_map, row)))
-        if not np.array_equal(consolidated(_counted(once)), consolidated(_counted(again))):
+        if consolidated(np.concatenate((_counted(once, +1), _counted(again, -1)), axis=1)).shape[1]:
             self._checks_left = 0
             warn_of_two_results(self._flat_map, row)
 
 
-def _counted(codes: Codes) -> UpdateArray:
-    return np.concatenate((codes, np.ones((1, codes.shape[1]), np.int64)))
+def _counted(codes: Codes, count: int) -> UpdateArray:
+    return np.concatenate((codes, np.full((1, codes.shape[1]), count)))
 
 
 @operator_of(Inspect, interner=True)

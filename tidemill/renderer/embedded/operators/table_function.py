@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from itertools import chain, pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from tidemill.dataflow.nodes import FlatMap
 from tidemill.expressions.table_functions import Column, ListColumn, TableCall
 from tidemill.expressions.types import DType
-from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
+from tidemill.renderer.embedded.expressions.few_rows import FEW_ROWS
+from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, decoder, encode_column, encoder
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints, UpdateArray
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS
@@ -32,8 +33,15 @@ class TableFunctionOperator(FlatMapOperator):
         self._kept = np.array(node.function.kept, np.int64)
         self._arguments = [(i, self.schema.fields[i].dtype) for i in node.function.arguments]
         self._made = [f.dtype for f in node.schema.fields[len(self._kept) :]]
+        self._decoders = [(i, decoder(dtype, interner)) for i, dtype in self._arguments]
+        self._encoders = [encoder(dtype, interner) for dtype in self._made]
+        self._lists = [i for i, dtype in self._arguments if dtype.element is not None]
 
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
+        if updates.shape[1] <= FEW_ROWS and self._are_short(updates):
+            made = self._row_by_row(updates)
+            if made is not None:
+                return made
         try:
             arguments = [self._decoded(updates[i], dtype) for i, dtype in self._arguments]
             owner, columns = self._call.function.columns(*arguments)
@@ -47,6 +55,37 @@ class TableFunctionOperator(FlatMapOperator):
             row[:] = self._encoded(column, dtype)
         made[codes:] = updates[rest:].take(owner, axis=1)
         return made
+
+    def _are_short(self, updates: UpdateArray) -> bool:
+        """Return whether there are so few values in lists that it is not worth making columns of them."""
+        codes = [code for i in self._lists for code in updates[i].tolist()]
+        return sum(len(self.interner.object(code)) for code in codes if code != NULL) <= _SHORT
+
+    def _row_by_row(self, updates: UpdateArray) -> UpdateArray | None:
+        """Return what becomes of a few updates, by the function's meaning; None where it has none for one of them.
+
+        Columns may do for it, if it never was: what is made of it then cancels.
+        """
+        made: list[list[int]] = []
+        owner: list[int] = []
+        columns = [[None if c == NULL else value_of(c) for c in updates[i].tolist()] for i, value_of in self._decoders]
+        arguments: Any = zip(*columns, strict=True) if columns else [()] * updates.shape[1]
+        try:
+            for number, values in enumerate(arguments):
+                for row in self._call.function.rows(*values):
+                    pairs = zip(row, self._encoders, strict=True)
+                    made.append([NULL if v is None else code_of(v) for v, code_of in pairs])
+                    owner.append(number)
+        except Exception:  # noqa: BLE001 - if it is an error, it is raised again for its row
+            return None
+        rest, kept = len(self.schema), len(self._kept)
+        codes = kept + len(self._made)
+        result = np.empty((codes + len(updates) - rest, len(owner)), np.int64)
+        source = updates.take(np.array(owner, np.int64), axis=1)
+        result[:kept] = source.take(self._kept, axis=0)
+        result[kept:codes] = np.array(made, np.int64).reshape(len(owner), len(self._made)).T
+        result[codes:] = source[rest:]
+        return result
 
     def _decoded(self, codes: Ints, dtype: DType) -> Column:
         if dtype.element is None or (codes == NULL).any():
@@ -71,6 +110,8 @@ class TableFunctionOperator(FlatMapOperator):
 
 
 _INTERNED: Final = ("string", "binary")
+_SHORT: Final = 128
+"""Up to so many values in lists, a few rows are worked out one by one."""
 _SMALL: Final = 256
 """Up to so many values, looking up each beats looking for different ones first."""
 

@@ -8,7 +8,7 @@ from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Input, Node, Threshold
 from tidemill.expressions.windows.bound import RowCheck
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, consolidated
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, consolidated, largest
 from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import KeyedOperator, Stored, Work
@@ -78,7 +78,7 @@ class ThresholdOperator(KeyedOperator):
 
     def _check_sums(self, new_owner: Ints, came: Ints, owner: Ints, stored: Ints) -> None:
         """Refuse counts whose sum for a row is beyond 64 bits, which only large ones can come to."""
-        if len(came) and (came.max() > COUNT_LIMIT or came.min() < -COUNT_LIMIT):
+        if largest(came) > COUNT_LIMIT:
             consolidated(np.stack((np.concatenate((new_owner, owner)), np.concatenate((came, stored)))))
 
     def desired(self, keys: Codes, interesting: InterestingTimes, counts: Ints) -> Ints:

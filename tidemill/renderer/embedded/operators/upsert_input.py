@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from tidemill.dataflow.nodes import Input
-from tidemill.renderer.embedded.kernels.codec import FEW, Interner, encode, encode_row, encoders
+from tidemill.renderer.embedded.kernels.codec import FEW, Interner, encode, encode_row
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, UpdateArray, consolidated, grouped
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS
@@ -45,7 +45,6 @@ class UpsertInputOperator(InputOperator):
         self.rows = Spine(layout, self.since, self.schedule.transaction)
         """The current row of each key."""
         self._key = layout.key_rows
-        self._encoders = encoders(self.schema, interner)
         self._next = 0
         self._injected: UpdateArray | None = None
 

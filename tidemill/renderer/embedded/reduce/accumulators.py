@@ -17,7 +17,7 @@ from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows, is_interned
 from tidemill.renderer.embedded.kernels.exact_sums import exact_sums, float_sums, limbs_of_floats, limbs_of_squares
-from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray, consolidated, indices
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray, consolidated, indices, largest
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.schedule import Schedule
@@ -113,11 +113,13 @@ class Accumulator:
             owner, kept = self._summed(keys, owner, kept)
         if kept.shape[1]:
             self.spine.append(kept)
+        if not len(found):
+            return Stored(owner, kept, self.codes)
         return Stored(np.concatenate((found, owner)), np.concatenate((stored, kept), axis=1), self.codes)
 
     def check_counts(self, new: UpdateArray) -> None:
         """Refuse counts whose products with values, and sums of these, could be beyond 64 bits."""
-        if np.abs(new[-1]).max() > COUNT_LIMIT:
+        if largest(new[-1]) > COUNT_LIMIT:
             raise failures.too_many(self.node)
 
     def _summed(self, keys: Codes, owner: Ints, kept: UpdateArray) -> tuple[Ints, UpdateArray]:

@@ -16,7 +16,7 @@ from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.renderer.embedded.kernels.codec import Interner, float_code, float_codes
 from tidemill.renderer.embedded.kernels.exact_sums import LEAST
-from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray, numbered, ones
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Accumulator, FloatSums, Groups, Shape, Since, SquareSums
@@ -96,31 +96,34 @@ class AggregateLogic:
         return [accumulator.gather(keys, owner, new) for accumulator in self._accumulators]
 
     def desired(self, keys: Codes, interesting: InterestingTimes, seen: list[Stored]) -> DesiredOutput:
-        stored_of = dict(zip(map(id, self._accumulators), seen, strict=True))
-        sums = self._integers.sums(interesting, stored_of[id(self._integers)])
-        present = np.arange(len(interesting)) if self._node.scalar else sums[0].nonzero()[0]
+        sums = self._integers.sums(interesting, seen[0])
+        stored_of = {} if self.linear else dict(zip(map(id, self._accumulators), seen, strict=True))
+        present = numbered(len(interesting)) if self._node.scalar else sums[0].nonzero()[0]
         group = Groups(self._node, keys, interesting, present, self._interner)
-        sums = sums.take(present, axis=1)
+        if len(present) < len(interesting):
+            sums = sums.take(present, axis=1)
         float_totals = {c: p.totals(interesting, stored_of[id(p)]) for c, p in self._floats.items()}
         extremes = {c: p.extremes(group, interesting, stored_of[id(p)]) for c, p in self._values.items()}
         ordered: dict[BoundAggregate, Ints] = {}
         for accumulator in self._ordered:
             ordered |= accumulator.values(group, interesting, stored_of[id(accumulator)])
-        columns = [keys.take(interesting.keys.take(present), axis=1)]
-        for a in self._aggregates:
+        width = len(keys)
+        codes = np.empty((width + len(self._aggregates), len(present)), np.int64)
+        codes[:width] = keys.take(interesting.keys_at(present), axis=1)
+        for row, a in enumerate(self._aggregates, width):
             if a.column in self._floats and a.function in ("sum", "avg"):
                 totals = float_totals[a.column].take(present)
-                columns.append(self._float_column(a, totals, sums[self._integers.count_row[a.column]])[None])
+                codes[row] = self._float_column(a, totals, sums[self._integers.count_row[a.column]])
             elif a.function in _SPREADS:
-                columns.append(self._spread_column(a, interesting, stored_of, sums, present)[None])
+                codes[row] = self._spread_column(a, interesting, stored_of, sums, present)
             elif a.function in ("min", "max"):
                 assert a.column is not None
-                columns.append(extremes[a.column][a.function == "max"].take(present)[None])
+                codes[row] = extremes[a.column][a.function == "max"].take(present)
             elif a.function in ORDERED:
-                columns.append(ordered[a].take(present)[None])
+                codes[row] = ordered[a].take(present)
             else:
-                columns.append(self._integers.column(a, sums, group)[None])
-        return DesiredOutput(present, np.concatenate(columns), np.ones(len(present), np.int64))
+                codes[row] = self._integers.column(a, sums, group)
+        return DesiredOutput(present, codes, ones(len(present)))
 
     def _spread_column(
         self,

@@ -74,10 +74,10 @@ class IntegerSums(Accumulator):
         weights[0] = diffs if self._present is None else diffs * (new[self._present] != NULL)
         for column, row in self.count_row.items():
             if column is not None:
-                weights[row] = diffs * (new[column] != NULL)
+                np.multiply(diffs, new[column] != NULL, out=weights[row])
         for column, (row, limbs) in self._limbs.items():
-            values = np.where(new[column] != NULL, new[column], 0)
             if limbs == 2:  # noqa: PLR2004 - low and high half
+                values = new[column] * (new[column] != NULL)
                 weights[row] = diffs * (values & _MASK)
                 weights[row + 1] = diffs * (values >> _HALF)
             else:
@@ -135,7 +135,7 @@ class IntegerSums(Accumulator):
                 over = some & (~fits | (total == NULL))
                 if over.any():
                     raise group.overflow(aggregate, int(group.present[over.argmax()]))
-                return np.where(some, total, NULL)
+                return total if np.count_nonzero(some) == len(some) else np.where(some, total, NULL)
             if fits.all() and (np.abs(total) < _EXACT).all():
                 return np.where(some, float_codes(total / np.where(some, counts, 1)), NULL)
         return self._one_by_one(aggregate, sums, group, some)

@@ -51,10 +51,9 @@ class ReduceOperator(KeyedOperator):
 
         The first ``dropped`` rows of the block are no columns of the output.
         """
-        nothing = np.empty((self._out_codes + self._coordinates + 1, 0), np.int64)
         work = self.begin(consolidate=not self.logic.linear)
         if work is None:
-            return nothing
+            return np.empty((self._out_codes + self._coordinates + 1, 0), np.int64)
         keys = work.keys
         gathered = self.logic.gather(keys, work.new_owner, work.new)
         owner, produced = self._out.find(keys)
@@ -71,12 +70,11 @@ class ReduceOperator(KeyedOperator):
     ) -> UpdateArray:
         """Return the desired output less what was produced before, as updates at the interesting times."""
         if isinstance(interesting, SingleTime):
-            at, row, factor = desired.at, np.arange(len(desired.at)), np.ones(1, np.int64)
-        else:
-            to, source, coefficient = interesting.coefficients()
-            low = desired.at.searchsorted(source)
-            pair, row = expand(low, desired.at.searchsorted(source, "right") - low)
-            at, factor = to.take(pair), coefficient.take(pair)
+            return self._change_at_once(keys, interesting, desired, produced.updates)
+        to, source, coefficient = interesting.coefficients()
+        low = desired.at.searchsorted(source)
+        pair, row = expand(low, desired.at.searchsorted(source, "right") - low)
+        at, factor = to.take(pair), coefficient.take(pair)
         codes, users = self._out_codes, self.schedule.users
         put_in = np.empty((codes + self._coordinates + 1, len(at)), np.int64)
         put_in[: self.dropped] = keys[: self.dropped].take(interesting.keys.take(at), axis=1)
@@ -90,6 +88,21 @@ class ReduceOperator(KeyedOperator):
         self.fill_times(taken_out, codes, interesting, at)
         taken_out[-1] *= -coefficient
         return np.concatenate((put_in, taken_out), axis=1)
+
+    def _change_at_once(
+        self, keys: Codes, interesting: SingleTime, desired: DesiredOutput, produced: UpdateArray
+    ) -> UpdateArray:
+        """Return what `_change` does where all is at one time: all that was produced goes, all desired comes."""
+        codes, n = self._out_codes, len(desired.at)
+        change = np.empty((codes + self._coordinates + 1, n + produced.shape[1]), np.int64)
+        if self.dropped:
+            change[: self.dropped, :n] = keys[: self.dropped].take(interesting.keys_at(desired.at), axis=1)
+        change[self.dropped : codes, :n] = desired.codes
+        change[:codes, n:] = produced[:codes]
+        self.fill_times(change, codes, interesting, desired.at)
+        change[-1, :n] = desired.counts
+        np.negative(produced[-1], out=change[-1, n:])
+        return change
 
     def drop_derived(self) -> None:
         self.logic.drop_derived()

@@ -67,7 +67,7 @@ class PendingUpdates:
         if self._fresh:
             updates = stacked(self._fresh)
             beyond_upper = self._beyond(updates, upper)
-            if not beyond_upper.any():
+            if not np.count_nonzero(beyond_upper):
                 due.append(updates)
             else:
                 runs.append(self._run(updates.compress(beyond_upper, axis=1)))

@@ -21,6 +21,7 @@ from tidemill.renderer.embedded.kernels.updates import (
     consolidated,
     expand,
     hashed,
+    largest,
     same,
     stacked,
 )
@@ -41,6 +42,8 @@ Enough for it to be done before the batches pushed meanwhile are as large as the
 """
 SCAN: Final = 1 << 12
 """Comparisons worth doing against an unsorted tail; beyond it, the tail is sorted first."""
+FEW: Final = 8
+"""Keys that are looked for in batches one by one."""
 _NONE: Final[Ints] = np.empty(0, np.int64)
 
 
@@ -98,7 +101,7 @@ class Spine:
     joins the transaction when it is appended to.
     """
 
-    __slots__ = ("_key_rows", "_merger", "_transaction", "layout", "since", "spilled", "view")
+    __slots__ = ("_key_rows", "_merger", "_nothing", "_transaction", "layout", "since", "spilled", "view")
 
     def __init__(self, layout: UpdateLayout, since: Callable[[], Antichain], transaction: Transaction) -> None:
         self.layout = layout
@@ -107,6 +110,7 @@ class Spine:
         """Older updates, outside of memory; None where there are none."""
         self.view = View((), _empty_tail(layout), 0)
         self._key_rows = layout.key_rows
+        self._nothing = np.empty((layout.rows, 0), np.int64)
         self._merger = Merger(layout, since)
         self._transaction = transaction
 
@@ -122,7 +126,7 @@ class Spine:
             hashes, tail = before.tail
             tail[:, size : size + n] = updates
             hashes[size : size + n] = hashed(updates[self._key_rows])
-            self.view = before._replace(tail_size=size + n)
+            self.view = View(before.batches, before.tail, size + n, before.merges)
         elif n <= TAIL:
             both = np.concatenate((before.tail.array[:, :size], updates), axis=1)
             self._push(self.layout.compacted(both, self.since()))
@@ -132,7 +136,7 @@ class Spine:
 
     def check_counts(self, updates: UpdateArray) -> None:
         """Refuse a row whose count is beyond 64 bits with these updates, which are here: only large ones lead there."""
-        if updates[-1].max() > COUNT_LIMIT or updates[-1].min() < -COUNT_LIMIT:
+        if largest(updates[-1]) > COUNT_LIMIT:
             stored = self.find(updates[self._key_rows])[1]
             consolidated(np.concatenate((stored[: len(self.layout.types)], stored[-1:])))
 
@@ -261,11 +265,11 @@ class Spine:
         if view.batches:
             _find_in_batches(view.batches, hashes, owners, found)
         if not found:
-            return _NONE, np.empty((self.layout.rows, 0), np.int64)
+            return _NONE, self._nothing
         owner, updates = (owners[0], found[0]) if len(found) == 1 else (np.concatenate(owners), stacked(found))
         if len(keys) != 1:
-            true = same(updates[self._key_rows], keys.take(owner, axis=1))
-            if not true.all():  # another key with the same hash
+            true = same(updates[self._key_rows], keys if count == 1 else keys.take(owner, axis=1))
+            if np.count_nonzero(true) < len(true):  # another key with the same hash
                 owner, updates = owner.compress(true), updates.compress(true, axis=1)
         return owner, updates
 
@@ -274,7 +278,7 @@ def _find_in_tail(view: View, hashes: Ints, owners: list[Ints], found: list[Upda
     """Add the updates in the tail whose keys have these hashes, and the number of each one's hash."""
     in_tail = view.tail.hashes[: view.tail_size]
     if len(hashes) == 1:
-        (at,) = (in_tail == hashes).nonzero()
+        (at,) = (in_tail == hashes[0]).nonzero()
         owner = np.zeros(len(at), np.int64)
     else:
         owner, at = (hashes[:, None] == in_tail).nonzero()
@@ -285,13 +289,14 @@ def _find_in_tail(view: View, hashes: Ints, owners: list[Ints], found: list[Upda
 
 def _find_in_batches(batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints], found: list[UpdateArray]) -> None:
     """Add the updates in the batches whose keys have these hashes, and the number of each one's hash."""
-    if len(hashes) == 1:
+    if len(hashes) <= FEW:
+        sought = hashes.tolist()
         for in_batch, array in batches:
-            low = in_batch.searchsorted(hashes)
-            if low[0] < len(in_batch) and in_batch[low[0]] == hashes[0]:
-                high = in_batch.searchsorted(hashes, "right")
-                owners.append(np.zeros(high[0] - low[0], np.int64))
-                found.append(array[:, low[0] : high[0]])
+            for number, low in enumerate(in_batch.searchsorted(hashes).tolist()):
+                if low < len(in_batch) and in_batch.item(low) == sought[number]:
+                    high = int(in_batch.searchsorted(sought[number], "right"))
+                    owners.append(np.zeros(high - low, np.int64) if number == 0 else np.full(high - low, number))
+                    found.append(array[:, low:high])
         return
     order = hashes.argsort()  # searching for sorted hashes is several times faster than for scattered ones
     hashes = hashes.take(order)

@@ -132,7 +132,7 @@ class Outputs:
             lambda: summed(parts.frame(), len(schema), len(coordinates)).toDF(*names),
         )
         pin(store, files, found)
-        operator.unread = []
+        operator.forget_unread()
         del self._unread[node]
         store.unpin(f.name for f in files)
         return found

@@ -1,0 +1,119 @@
+"""Scalar expressions for a few rows: value by value in Python, where each kernel's call costs more than its work.
+
+An expression of functions that are quick in Python is taken as its meaning in the registry, which kernels are tested
+against. Where a row has no value, whoever asks goes on with kernels: these say which row it was, and why.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+from tidemill.errors import ExpressionError
+from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral, walk
+from tidemill.expressions.functions import FUNCTIONS
+from tidemill.expressions.functions.casts import cast_value
+from tidemill.expressions.functions.values import FailureError
+from tidemill.expressions.intervals import INTERVALS
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
+from tidemill.renderer.embedded.kernels.codec import Interner, decoder
+from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray
+
+__all__ = ["FEW_ROWS", "FewRows", "RowScalar", "compile_row_scalar"]
+
+FEW_ROWS: Final = 4
+"""Up to so many rows, Python beats kernels."""
+_MANY: Final = 50
+"""So many calls in an expression are not quick in Python."""
+_QUICK: Final = frozenset((
+    "add", "and", "case", "coalesce", "eq", "eq_null_safe", "ge", "get", "gt", "in", "is_null", "le", "lt", "multiply",
+    "ne", "negate", "not", "or", "size", "subtract", "xxhash64",
+))  # fmt: skip
+
+_NUMBERS: Final = frozenset(("int32", "int64", "float64"))
+
+RowScalar: TypeAlias = Callable[[Sequence[Any]], Any]
+"""Gives the value for a row; ``FailureError`` where it has none."""
+
+
+def compile_row_scalar(bound: Bound) -> RowScalar | None:
+    """Return a function of a row's values; None for an expression with functions that are not quick in Python.
+
+    >>> from tidemill.expressions.binding import bind
+    >>> from tidemill.expressions.expr import col
+    >>> from tidemill.expressions.schema import Schema
+    >>> late = compile_row_scalar(bind(col("delay") + 1 > 60, Schema.of({"delay": "int64"})))
+    >>> late((59,)), late((60,)), late((None,))
+    (False, True, None)
+    """
+    calls = (part for part in walk(bound) if isinstance(part, BoundCall))
+    some = list(itertools.islice(calls, _MANY))
+    if len(some) == _MANY:
+        return None
+    parts = [part for part in some if part.columns()]  # what has none is worked out but once
+    if not all(map(_is_quick, parts)):
+        return None
+    if any(a.dtype in INTERVALS for part in parts for a in part.args):
+        return None
+    try:
+        return _compile(bound)
+    except ExpressionError:  # a constant without a value, which some rows may not need
+        return None
+
+
+def _is_quick(call: BoundCall) -> bool:
+    if call.function == "cast":
+        return {call.dtype.name, call.args[0].dtype.name} <= _NUMBERS
+    return call.function in _QUICK
+
+
+def _compile(bound: Bound) -> RowScalar:
+    if isinstance(bound, BoundColumn):
+        return operator.itemgetter(bound.index)
+    if isinstance(bound, BoundLiteral) or not bound.columns():
+        value = _plain(compile_scalar(bound)([], 1).to_pylist()[0])
+        return lambda _row: value
+    if bound.function == "cast":
+        given, to, value_of = bound.args[0].dtype, bound.dtype, _compile(bound.args[0])
+        return lambda row: None if (v := value_of(row)) is None else cast_value(v, given, to)
+    args, function = [_compile(a) for a in bound.args], FUNCTIONS[bound.function]
+    if function.lazy:
+        choose = function.python
+        return lambda row: choose(*[functools.partial(a, row) for a in args])
+    types, result = tuple(a.dtype for a in bound.args), bound.dtype
+    return lambda row: function.value([a(row) for a in args], types, result)
+
+
+def _plain(value: Any) -> Any:
+    return tuple(map(_plain, value)) if isinstance(value, list) else value
+
+
+class FewRows:
+    """The values that expressions use of a few rows, and what the expressions give for them."""
+
+    def __init__(self, schema: Schema, expressions: Sequence[Bound], interner: Interner) -> None:
+        self._scalars = [compile_row_scalar(e) for e in expressions]
+        self.is_quick = None not in self._scalars
+        """Whether all expressions are for Python."""
+        used = sorted({i for e in expressions for i in e.columns()}) if self.is_quick else []
+        self._used = [(i, decoder(schema.fields[i].dtype, interner)) for i in used]
+        self._width = len(schema)
+
+    def values(self, updates: UpdateArray) -> list[list[Any]] | None:
+        """Return the values of each expression for all rows; None where they are many, not quick, or one has none."""
+        n = updates.shape[1]
+        if n > FEW_ROWS or not self.is_quick:
+            return None
+        rows: list[list[Any]] = [[None] * self._width for _ in range(n)]
+        for i, value_of in self._used:
+            for row, code in zip(rows, updates[i].tolist(), strict=True):
+                if code != NULL:
+                    row[i] = value_of(code)
+        try:
+            return [[scalar(row) for row in rows] for scalar in self._scalars if scalar is not None]
+        except FailureError:
+            return None
