@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib.util
+import itertools
 import random
 import runpy
 from collections import Counter, defaultdict, deque
@@ -60,12 +62,18 @@ def edges(a, b, nodes="abcdef", **options):
 # -- that they run, and are short -------------------------------------------------------------------------------------
 
 SHOWN = {
+    "balance": [
+        "till     3       50      120\n",
+        "till     3       50      30       (2, 1)  +1",
+        "('till', 2, -30, -20)",
+    ],
     "bitemporal": ["Oslo  60       (1, 1)  +1", "day 1, correction 1: ('Oslo', 60) ('Rome', 70)"],
     "debian": ["insert gcc-12-base: 1014 changes", "3     703", "delete gcc-12-base: 1014 changes"],
     "even_odd": ["Dora  Ben\n", "Ann   Ann   1     -1", "Dora  Ben   2     +1"],
     "k_core": ["Dora  2        1     -1", "Cem   3        2     +1"],
     "pagerank": ["libc6            153.8", "libc6        153826428  1     -1"],
     "scc": ["f     d\n", "f     a      1     +1"],
+    "sessions": ["bob   2026-01-01 11:05:00", "10:45:00  6       1     +1"],
     "stable_matching": ["Ann      Law\n", "Ann      Sea     1     +1"],
 }
 
@@ -185,6 +193,7 @@ def totals(sales):
     return Counter(revenue.items())
 
 
+ENTRIES = {"account": "string", "number": "int64", "amount": "int64"}
 SALES = {"shop": "string", "amount": "int64"}
 
 
@@ -203,6 +212,61 @@ def test_bitemporal(found):
             closed |= {(d, c) for d in range(n) for c in range(n)}
             for time in closed:
                 assert run.snapshot("revenue", at=time).counts() == totals(rows(found, time)), time
+
+
+@examples(20)
+@given(
+    tm.testing.updates(
+        ENTRIES,
+        2,
+        non_negative=True,
+        latest=2,
+        values={"account": ["till", "safe"], "number": [1, 2, 3], "amount": [1, -5, 7]},
+    )
+)
+def test_balance(found):
+    flow = load("balance").build()
+    tm.testing.check_equivalent(flow, {"entries": found})
+    with flow.start(keep=9) as run:
+        run.update("entries", found)
+        run.close_inputs()
+        for time in itertools.product(range(3), repeat=2):
+            assert run.snapshot("balances", at=time).counts() == balances(rows(found, time)), time
+
+
+def balances(entries):
+    """Each entry with the sum of those of its account up to its number."""
+    return Counter(
+        (account, number, amount, sum(a for of, n, a in entries if of == account and n <= number))
+        for account, number, amount in entries
+    )
+
+
+NINE, MINUTE = dt.datetime(2026, 1, 1, 9), dt.timedelta(minutes=1)
+
+
+@examples(20)
+@given(
+    tm.testing.updates(
+        {"user": "string", "t": "timestamp"},
+        non_negative=True,
+        latest=LATEST,
+        max_size=14,
+        values={"user": ["ann", "bob"], "t": [NINE + m * MINUTE for m in (0, 20, 31, 55, 80, 105, 120, 121, 140, 171)]},
+    )
+)
+def test_sessions(found):
+    agrees(load("sessions").build(), {"clicks": found}, sessions)
+
+
+def sessions(clicks):
+    """Sessions, click by click in order."""
+    found, last, start = defaultdict(list), {}, {}
+    for user, t in sorted(clicks):
+        goes_on = user in last and t - last[user] <= 30 * MINUTE and t - start[user] <= 120 * MINUTE
+        start[user], last[user] = (start[user] if goes_on else t), t
+        found[user, start[user]].append(t)
+    return {"sessions": Counter((*of, max(ts), len(ts)) for of, ts in found.items())}
 
 
 def matched(wishes):
