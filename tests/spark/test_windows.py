@@ -1,6 +1,7 @@
 """Window calls on Spark, rendered and live: the kernels, run on whole partitions in executors, say what the others do."""
 
 import datetime as dt
+import random
 from typing import Any
 
 import pytest
@@ -48,3 +49,46 @@ def test_engines_agree_on_sums_over_the_order(spark):
     flow.output("calls", x.with_columns(before=tm.lag("x").over(W, strategy="prefix_sum")))
     updates = [(tuple(row), time, count) for (*row, count), time in zip(CHANGES, TIMES[1])]
     check_equivalent(flow, {"x": updates}, engines=["reference", "embedded", "spark"], batchings=[all_at_once])
+
+
+BY_T = "over (partition by k order by t nulls first, id"
+BY_DAY = "over (partition by k order by t nulls first"
+SPARKS = {
+    "lag": f"lag(x, 2, -1.0) {BY_T})",
+    "known": f"lag(x, 1) ignore nulls {BY_T})",
+    "lead": f"lead(id) {BY_T} desc)",
+    "number": f"row_number() {BY_T})",
+    "rank": "rank() over (partition by k order by t desc nulls last)",
+    "dense": f"dense_rank() {BY_DAY})",
+    "percent": f"percent_rank() {BY_DAY})",
+    "dist": f"cume_dist() {BY_DAY})",
+    "fifth": f"ntile(5) {BY_T})",
+    "first": f"first_value(x) ignore nulls {BY_T} rows between 3 preceding and 1 preceding)",
+    "last": f"last_value(id) {BY_T} rows between 1 following and 3 following)",
+    "third": f"nth_value(id, 3) {BY_T} rows between unbounded preceding and unbounded following)",
+    "total": f"sum(id) {BY_T} rows between 2 preceding and 2 following)",
+    "so_far": f"sum(id) {BY_DAY})",
+    "count": f"count(x) {BY_DAY} range between unbounded preceding and current row)",
+    "days": f"max(x) {BY_DAY} range between interval '1' day preceding and interval '2' day following)",
+    "least": f"min(x) {BY_T} rows between unbounded preceding and 1 preceding)",
+    "mean": f"avg(id) {BY_T} rows 4 preceding)",
+    "some": f"count(*) filter (where x > 0) {BY_DAY})",
+    "all": "sum(id) over (partition by k)",
+}
+
+
+def test_values_are_those_of_sparks_own_windows(spark):
+    dice = random.Random(5)
+    days = [None, *(dt.datetime(2024, 3, d, h) for d in range(1, 9) for h in (0, 12))]
+    rows = [(i, i % 3, dice.choice(days), dice.choice([None, -1.5, 0.0, 2.25, 7.0])) for i in range(120)]
+    schema = {"id": "int64", "k": "int64", "t": "timestamp", "x": "float64"}
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", schema).select("id", **SPARKS))
+    columns = "id bigint, k bigint, t timestamp_ntz, x double"
+    given = spark.createDataFrame(rows, columns)
+    ours = tm.render(flow, spark, {"x": given})["y"].select("id", *SPARKS).orderBy("id").collect()
+    given.createOrReplaceTempView("given_rows")
+    texts = ", ".join(f"{text} AS `{name}`" for name, text in SPARKS.items())
+    theirs = spark.sql(f"SELECT id, {texts} FROM given_rows ORDER BY id").collect()
+    for name in SPARKS:
+        assert [(r.id, r[name]) for r in ours] == [(r.id, r[name]) for r in theirs], name
