@@ -106,8 +106,8 @@ def measured(build: Any, rows: int, epochs: int, shape: BlockShape, partitions: 
         run.insert("rows", table)
         run.advance_to(1)
         load = process_time() - start
-        state, seconds = run.metrics().state_rows, []
-        first = run.metrics()
+        first, seconds = run.metrics(), []
+        state, held = first.state_rows, sum(m.bytes for m in first)
         for epoch, (k, place) in enumerate(zip(moved.tolist(), places.tolist(), strict=True), 1):
             p, t, x = (int(c[k]) for c in columns)
             start = process_time()
@@ -123,6 +123,7 @@ def measured(build: Any, rows: int, epochs: int, shape: BlockShape, partitions: 
                      "p99": round(float(np.percentile(ms, 99)), 2), "worst": round(float(ms.max()), 2)},
         "records_per_epoch": round(given),
         "state_rows": state,
+        "state_bytes_a_row": round(held / rows),
         "more_memory_mb": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024,
         "operators": operators,
     }  # fmt: skip
