@@ -26,11 +26,11 @@ __all__ = [
     "consolidated",
     "consolidated_by",
     "expand",
+    "first_numbers",
     "grouped",
     "hashed",
     "indices",
     "largest",
-    "numbered",
     "ones",
     "same",
     "stacked",
@@ -59,7 +59,7 @@ _ONES: Final[Ints] = np.ones(_SHORT, np.int64)
 _NUMBERS.flags.writeable = _ONES.flags.writeable = False
 
 
-def numbered(count: int) -> Ints:
+def first_numbers(count: int) -> Ints:
     """Return the numbers from 0 on, so many, to be read only."""
     return _NUMBERS[:count] if count <= _SHORT else np.arange(count)
 
@@ -116,12 +116,12 @@ def _few_grouped(codes: Codes) -> tuple[Ints, Ints]:
     """Return what `grouped` does, of a few columns."""
     n = codes.shape[1]
     if n < 2:  # noqa: PLR2004 - nothing to order
-        return numbered(n), numbered(n)
+        return first_numbers(n), first_numbers(n)
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, column in enumerate(map(tuple, codes.T.tolist())):
         groups.setdefault(column, []).append(i)
     if len(groups) == n:
-        return numbered(n), numbered(n)
+        return first_numbers(n), first_numbers(n)
     order: list[int] = []
     starts: list[int] = []
     for members in groups.values():

@@ -23,8 +23,8 @@ from tidemill.renderer.embedded.kernels.updates import (
     UpdateArray,
     add_at,
     expand,
+    first_numbers,
     grouped,
-    numbered,
     ones,
 )
 
@@ -102,7 +102,7 @@ class SingleTime(InterestingTimes):
     """One interesting time for each key, the same for all; every update is at or before it."""
 
     def __init__(self, count: int, time: Times) -> None:
-        self.keys = numbered(count)
+        self.keys = first_numbers(count)
         self._time = time
 
     @property
@@ -128,7 +128,7 @@ class SingleTime(InterestingTimes):
 
     def pairs(self, keys: Ints, times: Times) -> tuple[Ints, Ints]:
         del times
-        return keys, numbered(len(keys))
+        return keys, first_numbers(len(keys))
 
     def changes(self, desired: Ints) -> Ints:
         return desired
@@ -144,7 +144,7 @@ class SingleTime(InterestingTimes):
 
     def retractions(self, keys: Ints, times: Times) -> Coefficients:
         del times
-        return keys, numbered(len(keys)), ones(len(keys))
+        return keys, first_numbers(len(keys)), ones(len(keys))
 
 
 class SeveralTimes(InterestingTimes):

@@ -15,8 +15,8 @@ from tidemill.renderer.embedded.kernels.updates import (
     Times,
     UpdateArray,
     expand,
+    first_numbers,
     grouped,
-    numbered,
     stacked,
 )
 from tidemill.renderer.embedded.operators.interesting_times import (
@@ -93,7 +93,7 @@ class KeyedOperator(Operator):
         keys = new[:width] if self._begins_with_key else new.take(self._columns, axis=0)
         times = new[self._width : self._width + users]
         if due is None and new.shape[1] == 1:  # as in most steps of one row
-            return Work(keys, numbered(1), times, new, single_time=True)
+            return Work(keys, first_numbers(1), times, new, single_time=True)
         if due is not None:
             keys = np.concatenate((keys, due[:width]), axis=1)
             times = np.concatenate((times, due[width : width + users]), axis=1)
@@ -103,7 +103,7 @@ class KeyedOperator(Operator):
             return Work(keys, np.arange(keys.shape[1]), times, new, single_time)
         order, starts = grouped(keys)
         if len(starts) == len(order):
-            return Work(keys, numbered(len(order)), times, new, single_time)
+            return Work(keys, first_numbers(len(order)), times, new, single_time)
         owner = np.empty(keys.shape[1], np.int64)
         starting = np.zeros(keys.shape[1], np.int64)
         starting[starts[1:]] = 1

@@ -16,7 +16,7 @@ from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.renderer.embedded.kernels.codec import Interner, float_code, float_codes
 from tidemill.renderer.embedded.kernels.exact_sums import LEAST
-from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray, numbered, ones
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray, first_numbers, ones
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Accumulator, FloatSums, Groups, Shape, Since, SquareSums
@@ -98,7 +98,7 @@ class AggregateLogic:
     def desired(self, keys: Codes, interesting: InterestingTimes, seen: list[Stored]) -> DesiredOutput:
         sums = self._integers.sums(interesting, seen[0])
         stored_of = {} if self.linear else dict(zip(map(id, self._accumulators), seen, strict=True))
-        present = numbered(len(interesting)) if self._node.scalar else sums[0].nonzero()[0]
+        present = first_numbers(len(interesting)) if self._node.scalar else sums[0].nonzero()[0]
         group = Groups(self._node, keys, interesting, present, self._interner)
         if len(present) < len(interesting):
             sums = sums.take(present, axis=1)
