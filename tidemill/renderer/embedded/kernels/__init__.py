@@ -2,6 +2,6 @@
 
 `updates` has the array that everything is about, a matrix with a column for each update, and the kernels that sort,
 group and consolidate such matrices: begin there. `times` compares the time rows of one with a frontier and compacts
-them. `codec` is the only file that knows what a code stands for: it turns values into int64 codes and back.
+them. `codec` is the only file that knows what a code stands for: it turns values into int64 codes and back. `sorting` finds orders of numbers.
 `exact_sums` adds up floats without rounding; `hashing` is Spark's hash of rows, which breaks ties in an order.
 """

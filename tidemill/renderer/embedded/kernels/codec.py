@@ -361,7 +361,7 @@ def _encode_floats(column: pa.Array, _: DType) -> Ints:
 def float_codes(values: Any) -> Ints:
     """Return the codes of a NumPy array of floats."""
     bits: Ints = (values + 0.0).view(np.int64)
-    codes = np.where(bits >= 0, bits, bits ^ _FLIP)
+    codes = bits ^ _below_sign(bits)
     nan = values != values  # noqa: PLR0124 - NaN
     if nan.any():
         codes[nan] = _NAN_CODE
@@ -370,7 +370,16 @@ def float_codes(values: Any) -> Ints:
 
 def float_values(codes: Ints) -> Any:
     """Return the floats that codes stand for, as a NumPy array; NULL gives some number."""
-    return np.where(codes >= 0, codes, codes ^ _FLIP).view(np.float64)
+    bits = _below_sign(codes)
+    bits ^= codes
+    return bits.view(np.float64)
+
+
+def _below_sign(bits: Ints) -> Ints:
+    """Return all bits but the sign's where that is set, else none."""
+    mask = bits >> 63
+    mask &= _FLIP
+    return mask
 
 
 def _encode_decimals(column: pa.Array, dtype: DType) -> Ints:
