@@ -11,7 +11,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Sorted", "ascending", "refine", "sort_by"]
+__all__ = ["FEW", "Sorted", "Words", "ascending", "packed", "refine", "sort_by", "sort_words"]
+
+Words = npt.NDArray[np.uint64]
 
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
@@ -47,7 +49,7 @@ def ascending(keys: _Ints) -> tuple[_Ints, _Ints]:
     word = _above(keys, least)
     if bits > room:
         word >>= np.uint64(bits - room)
-    order = _sort_words(word, place_bits)
+    order = sort_words(word, place_bits)
     if bits <= room:
         return order, word.view(np.int64) + least
     found = keys.take(order)
@@ -73,15 +75,15 @@ def sort_by(columns: Sequence[_Ints]) -> Sorted:
     """
     n = len(columns[0])
     place_bits = (n - 1).bit_length() if n else 0
-    word, bits, whole = _packed(columns, _WORD - place_bits)
-    order = np.arange(n) if (word[1:] >= word[:-1]).all() else _sort_words(word, place_bits)
+    word, bits, whole = packed(columns, _WORD - place_bits)
+    order = np.arange(n) if (word[1:] >= word[:-1]).all() else sort_words(word, place_bits)
     new = _new(word)
     for column in columns[whole:]:
         refine(order, new, column.take)
     return Sorted(order, new, _new(word >> np.uint64(sum(bits[1:])) if whole else columns[0].take(order)))
 
 
-def _sort_words(word: npt.NDArray[np.uint64], place_bits: int) -> _Ints:
+def sort_words(word: Words, place_bits: int) -> _Ints:
     """Sort numbers, in place, that leave so many bits free at the top, and return the order they came in."""
     word <<= np.uint64(place_bits)
     word |= np.arange(len(word), dtype=np.uint64)
@@ -91,13 +93,13 @@ def _sort_words(word: npt.NDArray[np.uint64], place_bits: int) -> _Ints:
     return order
 
 
-def _packed(columns: Sequence[_Ints], room: int) -> tuple[npt.NDArray[np.uint64], list[int], int]:
+def packed(columns: Sequence[_Ints], room: int) -> tuple[Words, list[int], int]:
     """Return for each row a number of so many bits that sorts as the columns do.
 
     Besides, how many bits each column has in it, and how many of the columns are in it whole: the first that is not may
     be in it with its highest bits.
     """
-    word: npt.NDArray[np.uint64] | None = None
+    word: Words | None = None
     given: list[int] = []
     for whole, column in enumerate(columns):
         least, greatest = (int(column.min()), int(column.max())) if len(column) else (0, 0)
@@ -119,16 +121,16 @@ def _packed(columns: Sequence[_Ints], room: int) -> tuple[npt.NDArray[np.uint64]
     return _or_zeros(word, len(columns[0])), given, len(columns)
 
 
-def _above(column: _Ints, least: int) -> npt.NDArray[np.uint64]:
+def _above(column: _Ints, least: int) -> Words:
     """Return by how much numbers are above the least of them."""
     return (column - least).view(np.uint64)  # wraps round where the difference is beyond an int64
 
 
-def _or_zeros(word: npt.NDArray[np.uint64] | None, n: int) -> npt.NDArray[np.uint64]:
+def _or_zeros(word: Words | None, n: int) -> Words:
     return np.zeros(n, np.uint64) if word is None else word
 
 
-def _new(ordered: npt.NDArray[np.int64] | npt.NDArray[np.uint64]) -> _Bools:
+def _new(ordered: npt.NDArray[np.int64] | Words) -> _Bools:
     """Return where a number differs from the one before."""
     new = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])

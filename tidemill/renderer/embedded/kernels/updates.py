@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tidemill.renderer.embedded.kernels import sorting
 from tidemill.renderer.runs import failures
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "grouped",
     "hashed",
     "indices",
+    "numbered",
     "same",
     "stacked",
 ]
@@ -45,6 +47,9 @@ NULL: Final = -(2**63)
 """The code of NULL, in every column. No int64 value may be it."""
 
 _MOST: Final = 2**63
+_WORD: Final = 64
+_SPREAD: Final = 0x1E3779B97F4A7C15
+"""Spreads what tells hashes apart to their highest bits."""
 _MOST_COLUMNS: Final = 4096
 _MULTIPLIERS: Final[Ints] = np.random.default_rng(0x7F4A7C15).integers(-(2**63), 2**63, _MOST_COLUMNS, np.int64) | 1
 
@@ -61,8 +66,10 @@ def hashed(codes: Codes) -> Ints:
 def grouped(codes: Codes) -> tuple[Ints, Ints]:
     """Return an order in which equal columns are adjacent, and where in it each group of equal ones starts."""
     n = codes.shape[1]
-    if n < 2:  # noqa: PLR2004 - nothing to order
-        return np.arange(n), np.zeros(n, np.int64)
+    if n < 2 or not len(codes):  # noqa: PLR2004 - nothing to order
+        return np.arange(n), np.zeros(min(n, 1), np.int64)
+    if n > sorting.FEW:
+        return _grouped_many(codes)
     keys = hashed(codes)
     order = keys.argsort()
     keys = keys.take(order)
@@ -74,6 +81,79 @@ def grouped(codes: Codes) -> tuple[Ints, Ints]:
         inside = codes.take(order, axis=1)
         new[1:] = (inside[:, 1:] != inside[:, :-1]).any(axis=0)
     return order, new.nonzero()[0]
+
+
+def _grouped_many(codes: Codes) -> tuple[Ints, Ints]:
+    """Return what `grouped` does. Codes of few values are sorted as such, side by side in one word; others by hash."""
+    n = codes.shape[1]
+    place_bits = (n - 1).bit_length()
+    word, _, whole = sorting.packed(codes, _WORD - place_bits)
+    if whole == len(codes):
+        order = sorting.sort_words(word, place_bits)
+        return order, _differing(word).nonzero()[0]
+    word = (hashed(codes) * _SPREAD).view(np.uint64) >> np.uint64(place_bits)
+    order = sorting.sort_words(word, place_bits)
+    new = _differing(word)
+    _part(codes, order, new)
+    return order, new.nonzero()[0]
+
+
+def _differing(ordered: npt.NDArray[np.uint64] | Ints) -> Bools:
+    """Return where a number differs from the one before."""
+    new = np.empty(len(ordered), np.bool_)
+    new[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return new
+
+
+def _part(codes: Codes, order: Ints, new: Bools) -> None:
+    """Part, in place, different columns that lie in one group of an order, for they have one hash."""
+    unlike = _unlike(codes, order, new)
+    if not len(unlike):
+        return
+    runs = new.cumsum()
+    again = np.isin(runs, runs.take(unlike)).nonzero()[0]
+    members = order.take(again)
+    order[again] = members.take(np.lexsort((*codes.take(members, axis=1), runs.take(again))))
+    inside = codes.take(order.take(again), axis=1)
+    new[again[1:]] |= ~same(inside[:, 1:], inside[:, :-1])
+
+
+def numbered(codes: Codes) -> tuple[Ints, Ints]:
+    """Return one column of each group of equal ones, and for each column the number of its group.
+
+    >>> numbered(np.array([[7, 5, 7]]))
+    (array([1, 0]), array([1, 0, 1]))
+    """
+    n = codes.shape[1]
+    if n > sorting.FEW and len(codes):
+        found = _numbered_by_table(codes)
+        if found is not None:
+            return found
+    order, starts = grouped(codes)
+    number = np.zeros(n, np.int64)
+    number[starts[1:]] = 1
+    owner = np.empty(n, np.int64)
+    owner[order] = number.cumsum()
+    return order.take(starts), owner
+
+
+def _numbered_by_table(codes: Codes) -> tuple[Ints, Ints] | None:
+    """Return what `numbered` does where there are hardly more values than columns, so that they can be looked up."""
+    n = codes.shape[1]
+    bits = n.bit_length() + 1
+    word, given, whole = sorting.packed(codes, bits)
+    if whole < len(codes):
+        return None
+    places = word.view(np.int64)
+    number = np.zeros(1 << sum(given), np.int64)
+    number[places] = 1
+    number = number.cumsum()
+    number -= 1
+    owner = number.take(places)
+    one = np.empty(int(number[-1]) + 1, np.int64)
+    one[owner] = np.arange(n)
+    return one, owner
 
 
 def _unlike(codes: Codes, order: Ints, new: Bools) -> Ints:
@@ -144,19 +224,13 @@ def _grouped_by(keys: Ints, codes: Codes, minor: Ints, kind: Literal["quicksort"
     """Return the keys sorted; their order, with equal columns adjacent; where in it each group of equal ones starts."""
     n = len(keys)
     both = _in_one(keys, minor)
-    order = both.argsort(kind=kind)
-    both = both.take(order)
-    new = np.empty(n, np.bool_)
-    new[0] = True
-    np.not_equal(both[1:], both[:-1], out=new[1:])
-    unlike = _unlike(codes, order, new)
-    if len(unlike):  # different columns with one hash may lie interleaved: sort them by the codes, too
-        runs = new.cumsum()
-        again = np.isin(runs, runs.take(unlike)).nonzero()[0]
-        members = order.take(again)
-        order[again] = members.take(np.lexsort((*codes.take(members, axis=1), runs.take(again))))
-        inside = codes.take(order.take(again), axis=1)
-        new[again[1:]] |= ~same(inside[:, 1:], inside[:, :-1])
+    if kind == "stable" or n <= sorting.FEW:
+        order = both.argsort(kind=kind)
+        both = both.take(order)
+    else:
+        order, both = sorting.ascending(both)
+    new = _differing(both)
+    _part(codes, order, new)
     found = keys.take(order)
     if (found[1:] < found[:-1]).any():  # two keys' hashes that differ late
         order = np.lexsort((*codes, keys))
@@ -193,12 +267,8 @@ _EXACT: Final = 40
 def indices(keys: Codes, sought: Codes) -> Ints:
     """Return for each column of codes sought which of the keys, all different, it is; -1 where it is none."""
     count = keys.shape[1]
-    order, starts = grouped(np.concatenate((keys, sought), axis=1))
-    number = np.zeros(len(order), np.int64)
-    number[starts[1:]] = 1
-    group = np.empty_like(number)
-    group[order] = number.cumsum()
-    of_group = np.full(len(starts), -1)
+    one, group = numbered(np.concatenate((keys, sought), axis=1))
+    of_group = np.full(len(one), -1)
     of_group[group[:count]] = np.arange(count)
     return of_group.take(group[count:])
 

@@ -7,7 +7,17 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tidemill.dataflow.nodes import Node
-from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, Times, UpdateArray, expand, grouped, stacked
+from tidemill.renderer.embedded.kernels.updates import (
+    Bools,
+    Codes,
+    Ints,
+    Times,
+    UpdateArray,
+    expand,
+    grouped,
+    numbered,
+    stacked,
+)
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, Seeds, find_interesting_times
 from tidemill.renderer.embedded.schedule import Operator, Port, Region
 
@@ -82,12 +92,8 @@ class KeyedOperator(Operator):
         if due is None and self._row_is_key and single_time and (consolidate or keys.shape[1] == 1):
             # Consolidated rows of one time are each there once.
             return Work(keys, np.arange(keys.shape[1]), times, new, single_time)
-        order, starts = grouped(keys)
-        owner = np.empty(keys.shape[1], np.int64)
-        starting = np.zeros(keys.shape[1], np.int64)
-        starting[starts[1:]] = 1
-        owner[order] = starting.cumsum()
-        return Work(keys.take(order.take(starts), axis=1), owner, times, new, single_time)
+        one, owner = numbered(keys)
+        return Work(keys.take(one, axis=1), owner, times, new, single_time)
 
     def interesting_times(self, work: Work, stored: list[Stored]) -> tuple[InterestingTimes, list[Stored]]:
         """Return the interesting times of this round, and of the stored updates those visible in it.

@@ -10,6 +10,7 @@ import attrs
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.types import DType
+from tidemill.renderer.embedded.kernels.sorting import ascending
 from tidemill.renderer.embedded.kernels.times import advance_times
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated_by, hashed
 
@@ -70,8 +71,8 @@ class UpdateLayout:
     def sorted_batch(self, updates: UpdateArray) -> Batch:
         """Return updates as a batch."""
         hashes = hashed(updates[self.key_rows])
-        order = hashes.argsort()
-        return Batch(hashes.take(order), updates.take(order, axis=1))
+        order, hashes = ascending(hashes)
+        return Batch(hashes, updates.take(order, axis=1))
 
     def compacted(self, updates: UpdateArray, since: Antichain, hashes: Ints | None = None) -> Batch:
         """Return updates as a batch, consolidated at times compacted to ``since``.

@@ -14,6 +14,7 @@ import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.lattice import Antichain
+from tidemill.renderer.embedded.kernels.sorting import ascending
 from tidemill.renderer.embedded.kernels.updates import (
     Codes,
     Ints,
@@ -293,8 +294,7 @@ def _find_in_batches(batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints
                 owners.append(np.zeros(high[0] - low[0], np.int64))
                 found.append(array[:, low[0] : high[0]])
         return
-    order = hashes.argsort()  # searching for sorted hashes is several times faster than for scattered ones
-    hashes = hashes.take(order)
+    order, hashes = ascending(hashes)  # searching for sorted hashes is several times faster than for scattered ones
     for in_batch, array in batches:
         low = in_batch.searchsorted(hashes)
         hits = (in_batch.take(low, mode="clip") == hashes).nonzero()[0]  # most batches have few of the keys
