@@ -70,7 +70,7 @@ def test_consolidated_by_key(keys, second, weights, runs, monkeypatch):
 
     @given(random_blocks(codes=3, weights=weights))
     def check(block):
-        found, result = blocks.consolidated_by(of_key(block[0]), block, slice(1, 3), weights, runs=runs)
+        found, result = blocks.consolidated_by(of_key(block[0]), block, [1, 2], weights, runs=runs)
         assert found.tolist() == sorted(of_key(block[0])[i] for i in _first_of_each(block, result))
         assert found.tolist() == of_key(result[0]).tolist()
         assert as_dict(result, weights) == as_dict(block, weights)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tidemill.renderer.embedded.kernels import sorting
 from tidemill.renderer.embedded.kernels.codec import float_values
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated
 
@@ -29,8 +30,6 @@ _NORMAL: Final = 2.0**-960
 _MANTISSA: Final = 53
 _MOST_LIMBS: Final = 6
 """Floats that are so far apart that their limbs have more places are added up place by place, as they come."""
-_CHUNK: Final = 1 << 16
-"""Floats looked at at once, so that what is worked out of them stays in the processor's caches."""
 _LARGEST_POWER: Final = 1000
 
 
@@ -66,10 +65,13 @@ def limb_sums(count: int, owner: Ints, codes: Ints, diffs: Ints) -> tuple[int, U
     The same limbs as `limbs_of_floats` has, added up: the place of the first, and a row for each place from there on.
     None where the floats are too far apart for that, or not all finite, or too many.
 
-    >>> limb_sums(2, np.array([0, 1, 0]), float_codes(np.array([0.5, -2.0, 1.5])), np.array([1, 1, 1]))
-    (33, array([[ 131072, -131072]]))
+    >>> halves = np.array([0.5, 1.5]).view(np.int64)
+    >>> limb_sums(1, np.array([0, 0]), halves, np.array([1, 2]))
+    (31, array([[     0],
+           [     0],
+           [917504]]))
     """
-    parts = [slice(start, start + _CHUNK) for start in range(0, len(codes), _CHUNK)]
+    parts = sorting.parts(len(codes))
     least, greatest = _extent(codes, parts)
     if greatest == 0.0:
         return 0, np.zeros((0, count), np.int64)

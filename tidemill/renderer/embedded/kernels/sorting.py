@@ -11,7 +11,19 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["FEW", "Sorted", "Words", "ascending", "packed", "refine", "sort_by", "sort_words"]
+__all__ = [
+    "FEW",
+    "PART",
+    "Sorted",
+    "Words",
+    "ascending",
+    "packed",
+    "parts",
+    "refine",
+    "runs_around",
+    "sort_by",
+    "sort_words",
+]
 
 Words = npt.NDArray[np.uint64]
 
@@ -21,6 +33,8 @@ _Bools = npt.NDArray[np.bool_]
 FEW: Final = 1 << 9
 """Up to so many numbers NumPy's own order is found as fast."""
 _WORD: Final = 64
+PART: Final = 1 << 16
+"""So many numbers are looked at at once: what is worked out of them stays in the processor's caches."""
 
 
 class Sorted(NamedTuple):
@@ -46,20 +60,18 @@ def ascending(keys: _Ints) -> tuple[_Ints, _Ints]:
     least, greatest = int(keys.min()), int(keys.max())
     place_bits = (n - 1).bit_length()
     bits, room = (greatest - least).bit_length(), _WORD - place_bits
-    word = _above(keys, least)
-    if bits > room:
-        word >>= np.uint64(bits - room)
+    word = np.empty(n, np.uint64)
+    for part in parts(n):
+        _put(word[part], keys[part], least, bits, room)
     order = sort_words(word, place_bits)
     if bits <= room:
         return order, word.view(np.int64) + least
     found = keys.take(order)
     falls = found[1:] < found[:-1]
     if falls.any():  # numbers that differ late
-        new = _new(word)
-        runs = new.cumsum()
-        members = np.isin(runs, runs[1:].compress(falls)).nonzero()[0]
+        members, runs = runs_around(_new(word), falls.nonzero()[0] + 1)
         rows, codes = order.take(members), found.take(members)
-        inside = np.lexsort((codes, runs.take(members)))
+        inside = np.lexsort((codes, runs))
         order[members], found[members] = rows.take(inside), codes.take(inside)
     return order, found
 
@@ -85,12 +97,24 @@ def sort_by(columns: Sequence[_Ints]) -> Sorted:
 
 def sort_words(word: Words, place_bits: int) -> _Ints:
     """Sort numbers, in place, that leave so many bits free at the top, and return the order they came in."""
-    word <<= np.uint64(place_bits)
-    word |= np.arange(len(word), dtype=np.uint64)
+    shift, mask = np.uint64(place_bits), np.uint64((1 << place_bits) - 1)
+    for part in parts(len(word)):
+        word[part] <<= shift
+        word[part] |= np.arange(part.start, part.stop, dtype=np.uint64)
     word.sort()
-    order = (word & np.uint64((1 << place_bits) - 1)).view(np.int64)
-    word >>= np.uint64(place_bits)
+    order = np.empty(len(word), np.int64)
+    for part in parts(len(word)):
+        order[part] = word[part] & mask
+        word[part] >>= shift
     return order
+
+
+def parts(n: int) -> list[slice]:
+    """Return slices of many numbers, so short that what is worked out of one stays in the processor's caches.
+
+    Besides, memory that was used and given back is at hand in small pieces only; large ones have to be cleared anew.
+    """
+    return [slice(start, min(start + PART, n)) for start in range(0, n, PART)]
 
 
 def packed(columns: Sequence[_Ints], room: int) -> tuple[Words, list[int], int]:
@@ -99,35 +123,67 @@ def packed(columns: Sequence[_Ints], room: int) -> tuple[Words, list[int], int]:
     Besides, how many bits each column has in it, and how many of the columns are in it whole: the first that is not may
     be in it with its highest bits.
     """
-    word: Words | None = None
+    n = len(columns[0])
     given: list[int] = []
-    for whole, column in enumerate(columns):
-        least, greatest = (int(column.min()), int(column.max())) if len(column) else (0, 0)
+    packing: list[tuple[_Ints, int, int, int]] = []
+    whole = 0
+    for column in columns:
+        least, greatest = (int(column.min()), int(column.max())) if n else (0, 0)
         bits = (greatest - least).bit_length()
-        taken = min(bits, room)
-        given.append(taken)
-        if taken:
-            above = _above(column, least)
-            if bits > room:
-                above >>= np.uint64(bits - room)
-            if word is None:
-                word = above
-            else:
-                word <<= np.uint64(taken)
-                word |= above
+        given.append(min(bits, room))
+        if given[-1]:
+            packing.append((column, least, bits, room))
         if bits > room:
-            return _or_zeros(word, len(column)), given, whole
+            break
+        whole += 1
         room -= bits
-    return _or_zeros(word, len(columns[0])), given, len(columns)
+    if not packing:
+        return np.zeros(n, np.uint64), given, whole
+    word = np.empty(n, np.uint64)
+    for part in parts(n):
+        for i, (column, least, bits, room) in enumerate(packing):
+            _put(word[part], column[part], least, bits, room, after=bool(i))
+    return word, given, whole
 
 
-def _above(column: _Ints, least: int) -> Words:
-    """Return by how much numbers are above the least of them."""
-    return (column - least).view(np.uint64)  # wraps round where the difference is beyond an int64
+def _put(word: Words, column: _Ints, least: int, bits: int, room: int, *, after: bool = False) -> None:
+    """Write by how much numbers are above the least of them, its highest bits where there is no room for all.
+
+    With ``after`` that comes behind what is there.
+    """
+    taken = min(bits, room)
+    if not after:
+        np.subtract(column.view(np.uint64), np.uint64(least % 2**_WORD), out=word)
+        if bits > room:
+            word >>= np.uint64(bits - room)
+        return
+    word <<= np.uint64(taken)
+    above = column.view(np.uint64) - np.uint64(least % 2**_WORD)  # wraps round where it is beyond an int64
+    if bits > room:
+        above >>= np.uint64(bits - room)
+    word |= above
 
 
-def _or_zeros(word: Words | None, n: int) -> Words:
-    return np.zeros(n, np.uint64) if word is None else word
+def runs_around(new: _Bools, places: _Ints) -> tuple[_Ints, _Ints]:
+    """Return all places of the runs that some places are in, and the number of each one's run.
+
+    A run begins where it is new, and goes on up to the next.
+
+    >>> runs_around(np.array([True, False, True, True, False]), np.array([4]))
+    (array([3, 4]), array([0, 0]))
+    """
+    members: list[_Ints] = []
+    for place in places.tolist():
+        if members and place <= members[-1][-1]:
+            continue  # in the same run
+        start, end = place, place + 1
+        while not new[start]:
+            start -= 1
+        behind = new[end:].argmax() if end < len(new) else 0
+        end = len(new) if behind == 0 and not new[end : end + 1].any() else end + int(behind)
+        members.append(np.arange(start, end))
+    lengths = [len(m) for m in members]
+    return np.concatenate(members), np.arange(len(members)).repeat(lengths)
 
 
 def _new(ordered: npt.NDArray[np.int64] | Words) -> _Bools:

@@ -47,9 +47,8 @@ class InputOperator(Operator):
         self.ports[0].refill(None)
 
     def _updates(self, queued: Queued) -> UpdateArray:
-        k, users, n = len(self.schema), self.schedule.users, len(queued.batch)
-        updates = np.empty((k + users + 1, n), np.int64)
-        updates[:k] = encode(self.schema, queued.batch, self._interner)
+        k, users = len(self.schema), self.schedule.users
+        updates = encode(self.schema, queued.batch, self._interner, more_rows=users + 1)
         updates[k : k + users] = np.array(queued.times, np.int64).reshape(-1, users).T
         updates[-1] = queued.diffs
         return updates

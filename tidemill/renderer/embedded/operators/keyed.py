@@ -69,6 +69,8 @@ class KeyedOperator(Operator):
         super().__init__(node, region, (codes,))
         self.ports.append(Port(self, len(keys), weights=0))
         self._columns = np.array(keys, np.int64)
+        first = keys[0] if keys else 0
+        self._key_rows = slice(first, first + len(keys)) if keys == tuple(range(first, first + len(keys))) else None
         self._row_is_key = keys == tuple(range(codes))
         """Whether the row is the key; a key of all columns in another order is not."""
         self._width = codes
@@ -83,7 +85,7 @@ class KeyedOperator(Operator):
         if new is None:
             new = np.empty((self._width + self._coordinates + 1, 0), np.int64)
         users, width = self.schedule.users, len(self._columns)
-        keys = new[:width] if self._row_is_key else new.take(self._columns, axis=0)
+        keys = new.take(self._columns, axis=0) if self._key_rows is None else new[self._key_rows]
         times = new[self._width : self._width + users]
         if due is not None:
             keys = np.concatenate((keys, due[:width]), axis=1)

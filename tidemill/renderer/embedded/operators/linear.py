@@ -89,11 +89,12 @@ class ProjectWire(Wire):
         super().__init__(node, region)
         codes = len(node.inputs[0].schema)
         self._rows = np.array([*(node.picked or ()), *range(codes, codes + node.scope.coordinates + 1)])
+        self._is_identity = node.picked == tuple(range(codes))
 
     def accept(self, port: int, updates: UpdateArray, at: Round | None) -> None:
         del port
         self.records_in += updates.shape[1]
-        self.emit(updates.take(self._rows, axis=0), at)
+        self.emit(updates if self._is_identity else updates.take(self._rows, axis=0), at)
 
 
 @operator_of(Enter)

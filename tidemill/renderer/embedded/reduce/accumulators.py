@@ -153,7 +153,7 @@ class Accumulator:
 
     def check_counts(self, new: UpdateArray) -> None:
         """Refuse counts whose products with values, and sums of these, could be beyond 64 bits."""
-        if np.abs(new[-1]).max() > COUNT_LIMIT:
+        if new[-1].max() > COUNT_LIMIT or new[-1].min() < -COUNT_LIMIT:
             raise failures.too_many(self.node)
 
     def _summed(self, keys: Codes, owner: Ints, kept: UpdateArray) -> tuple[Ints, UpdateArray]:

@@ -10,7 +10,7 @@ import numpy as np
 from tidemill.errors import StepError
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, consolidated
-from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
+from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Accumulator, Groups, Shape
 from tidemill.renderer.embedded.trace.order_index import OrderIndex
@@ -58,28 +58,38 @@ class GroupRows(Accumulator):
         self._is_indexed = np.empty(0, np.bool_)
 
     def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
-        rows = [*range(self.width), *self.columns, *range(self._input, len(new))]
+        owner, rows = self._taking_part(owner, new)
+        return owner, np.stack(rows)
+
+    def _taking_part(self, owner: Ints, new: UpdateArray) -> tuple[Ints, list[Ints]]:
+        """Return the new updates that take part, row by row, and the numbers of their keys."""
+        rows = [new[row] for row in (*range(self.width), *self.columns, *range(self._input, len(new)))]
         if self._condition is not None:
             taken = new[self._condition] == TRUE
-            owner, new = owner.compress(taken), new.compress(taken, axis=1)
-        return owner, new.take(rows, axis=0)
+            if not taken.all():
+                return owner.compress(taken), [row.compress(taken) for row in rows]
+        return owner, rows
 
     def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> Stored:
         """Return the updates of the groups that are not indexed; the others' new ones are kept for `advance_index`."""
         self._is_indexed = np.zeros(keys.shape[1], np.bool_)
         if not self._can_index:
             return super().gather(keys, owner, new)
-        owner, new = self.project(owner, new)
+        owner, rows = self._taking_part(owner, new)
         before = self.spine.view
-        if new.shape[1]:
+        if len(owner):
             self.check_counts(new)
-            before = self.spine.append(consolidated(new))
+            before = self.spine.append_rows(rows)
         self._is_indexed |= self.index.has(keys)
         grown = (self.spine.count(keys) > INDEXED_FROM) & ~self._is_indexed
         if grown.any():
             self._add_to_index(keys.compress(grown, axis=1), before)
             self._is_indexed |= grown
-        self._new = new.compress(self._is_indexed.take(owner), axis=1)
+        if not self._is_indexed.any():
+            self._new = np.empty((len(rows), 0), np.int64)
+            return Stored(*self.spine.find(keys), self.codes)
+        indexed = self._is_indexed.take(owner)
+        self._new = np.stack([row.compress(indexed) for row in rows])
         small = (~self._is_indexed).nonzero()[0]
         found, updates = self.spine.find(keys.take(small, axis=1))
         return Stored(small.take(found), updates, self.codes)
@@ -87,16 +97,32 @@ class GroupRows(Accumulator):
     def accumulated(self, group: Groups, interesting: InterestingTimes, seen: Stored) -> UpdateArray:
         """Return the rows of groups not indexed, at each interesting time: its number, the row's columns, the count.
 
-        A negative count is an error.
+        A negative count is an error. A row may be there twice, with two positive counts.
         """
-        at, which = interesting.pairs(seen.owner, seen.updates[self.codes : self.codes + self.users])
-        rows = seen.updates[self.width : self.codes].take(which, axis=1)
-        accumulated = consolidated(np.concatenate((at[None], rows, seen.updates[-1:].take(which, axis=1))))
+        if isinstance(interesting, SingleTime):
+            accumulated = self._at_one(seen)
+        else:
+            at, which = interesting.pairs(seen.owner, seen.updates[self.codes : self.codes + self.users])
+            rows = seen.updates[self.width : self.codes].take(which, axis=1)
+            accumulated = consolidated(np.concatenate((at[None], rows, seen.updates[-1:].take(which, axis=1))))
         negative = (accumulated[-1] < 0).nonzero()[0]
         if len(negative):
             at_first, *row, count = accumulated[:, negative[0]].tolist()
             raise self._negative(group, at_first, row, count)
         return accumulated
+
+    def _at_one(self, seen: Stored) -> UpdateArray:
+        """Return for a single time what `accumulated` does; only groups with deletions have to be consolidated."""
+        rows = np.concatenate((seen.owner[None], seen.updates[self.width : self.codes], seen.updates[-1:]))
+        deleted = rows[-1] < 0
+        if not deleted.any():
+            return rows
+        marks = np.zeros(int(seen.owner.max()) + 1, np.bool_)
+        marks[seen.owner.compress(deleted)] = True
+        changed = marks.take(seen.owner)
+        if changed.all():
+            return consolidated(rows)
+        return np.concatenate((rows.compress(~changed, axis=1), consolidated(rows.compress(changed, axis=1))), axis=1)
 
     def advance_index(self, group: Groups, interesting: InterestingTimes) -> Iterator[Ints]:
         """Bring the index to each time in turn, and give the interesting times of its groups that are at it."""

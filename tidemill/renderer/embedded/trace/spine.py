@@ -113,6 +113,15 @@ class Spine:
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
+    def append_rows(self, rows: list[Ints]) -> View:
+        """Add updates, given as the rows of an array, of which equal ones are added up; return the view before."""
+        if len(rows[0]) <= TAIL:
+            return self.append(consolidated(np.stack(rows), self.layout.weights))
+        before = self.view
+        self._transaction.join(self, before)
+        self._push(self.layout.compacted(rows, self.since()), keep_tail=True)
+        return before
+
     def append(self, updates: UpdateArray) -> View:
         """Add updates; return the view before."""
         before = self.view
@@ -300,7 +309,12 @@ def _find_in_batches(batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints
         hits = (in_batch.take(low, mode="clip") == hashes).nonzero()[0]  # most batches have few of the keys
         if len(hits):
             low = low.take(hits)
-            which, at = expand(low, in_batch.searchsorted(hashes.take(hits), "right") - low)
+            counts = in_batch.searchsorted(hashes.take(hits), "right") - low
+            if int(counts.sum()) == len(in_batch):  # all there is
+                owners.append(order.take(hits).repeat(counts))
+                found.append(array[:, : len(in_batch)])
+                continue
+            which, at = expand(low, counts)
             owners.append(order.take(hits.take(which)))
             found.append(array.take(at, axis=1))
 
