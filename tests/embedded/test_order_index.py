@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.expressions.types import INT64, STRING
+from tidemill.renderer.embedded.kernels import sorting
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL
-from tidemill.renderer.embedded.trace import row_order, sorted_rows
+from tidemill.renderer.embedded.trace import order_index, row_order, sorted_rows
 from tidemill.renderer.embedded.trace.order_index import OrderIndex
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.sorted_rows import SortedRows
@@ -68,9 +69,13 @@ class Model:
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("nulls_first", [False, True])
 @pytest.mark.parametrize("limits", [(1, 4, 0), (1000, 1, 1000), (1000, 4, 0), (1000, 0, 2)])
-def test_against_sorted_lists(small, monkeypatch, descending, nulls_first, limits):
+@pytest.mark.parametrize("many", [False, True])
+def test_against_sorted_lists(small, monkeypatch, descending, nulls_first, limits, many):  # noqa: PLR0917
     rebuild, few, for_each = limits
     monkeypatch.setattr(sorted_rows, "REBUILD", rebuild)
+    monkeypatch.setattr(order_index, "REBUILD", rebuild)
+    if many:
+        monkeypatch.setattr(sorting, "FEW", 0)
     monkeypatch.setattr(sorted_rows, "CHUNKS_FOR_EACH", for_each)
     monkeypatch.setattr(sorted_rows, "FEW", few)
     monkeypatch.setattr(row_order, "FEW", few)
@@ -88,7 +93,7 @@ def test_against_sorted_lists(small, monkeypatch, descending, nulls_first, limit
         for action, changes in actions:
             if action == "apply":
                 changed = [(k, v, model.words[w], n) for k, v, w, n in changes]
-                refused = index.apply(np.array(changed, np.int64).reshape(-1, 4).T)
+                refused = index.apply(list(np.array(changed, np.int64).reshape(-1, 4).T))
                 model.apply(changed)
                 below_zero = {row: n for row, n in model.counts.items() if n < 0}
                 assert {(*row, n) for row, n in below_zero.items()} == set(map(tuple, refused.T.tolist()))
@@ -143,7 +148,7 @@ def test_a_group_that_was_added_is_gone_after_a_rollback():
     transaction.commit()
     index.add(np.array([[2]]), np.array([[2], [6], [1]]))
     before = index[1,]
-    index.apply(np.array([[1], [5], [-2]]))
+    index.apply(list(np.array([[1], [5], [-2]])))
     assert index.has(np.array([[1, 2]])).all()
     assert index[1,].first() is None
     assert before.first() == [5, 2]  # immutable

@@ -24,6 +24,7 @@ __all__ = [
     "Rows",
     "Times",
     "UpdateArray",
+    "added_up",
     "consolidated",
     "consolidated_by",
     "expand",
@@ -194,13 +195,13 @@ def consolidated(updates: UpdateArray, weights: int = 1) -> UpdateArray:
     if n > 1:
         order, starts = grouped(updates[:top])
         if len(starts) < n:
-            sums = _sums(updates[top:].take(order, axis=1), starts)
+            sums = added_up(updates[top:].take(order, axis=1), starts)
             updates = np.concatenate((updates[:top].take(order.take(starts), axis=1), sums))
     kept = updates[top].astype(np.bool_) if weights == 1 else updates[top:].any(axis=0)
     return updates if kept.all() else updates.compress(kept, axis=1)
 
 
-def _sums(weights: UpdateArray, starts: Ints) -> UpdateArray:
+def added_up(weights: UpdateArray, starts: Ints) -> UpdateArray:
     """Return the sums of each group of adjacent weights; ``CountOverflowError`` where one is beyond 64 bits."""
     sums: UpdateArray = np.add.reduceat(weights, starts, axis=1)
     if max(int(weights.max()), -int(weights.min())) * weights.shape[1] >= _MOST:  # else no sum can be beyond
@@ -231,7 +232,7 @@ def consolidated_by(
     sums = _columns(updates[top:], order)
     if not new.all():
         starts = new.nonzero()[0]
-        sums = _sums(sums, starts)
+        sums = added_up(sums, starts)
         order, keys = order.take(starts), keys.take(starts)
     kept = sums[0].astype(np.bool_) if weights == 1 else sums.any(axis=0)
     if not kept.all():

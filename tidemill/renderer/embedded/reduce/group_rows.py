@@ -54,7 +54,8 @@ class GroupRows(Accumulator):
         self._can_index = order is not None and shape.schedule.users == 1 and shape.coordinates == 1
         self.index = OrderIndex(shape.width, RowOrder(order or [], interner), shape.schedule.transaction)
         """The large groups in order, up to the latest interesting time."""
-        self._new = np.empty((self.codes + 2, 0), np.int64)
+        self._new: list[Ints] = []
+        """The new updates of indexed groups, row by row."""
         self._is_indexed = np.empty(0, np.bool_)
 
     def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
@@ -86,10 +87,10 @@ class GroupRows(Accumulator):
             self._add_to_index(keys.compress(grown, axis=1), before)
             self._is_indexed |= grown
         if not self._is_indexed.any():
-            self._new = np.empty((len(rows), 0), np.int64)
+            self._new = []
             return Stored(*self.spine.find(keys), self.codes)
         indexed = self._is_indexed.take(owner)
-        self._new = np.stack([row.compress(indexed) for row in rows])
+        self._new = rows if indexed.all() else [row.compress(indexed) for row in rows]
         small = (~self._is_indexed).nonzero()[0]
         found, updates = self.spine.find(keys.take(small, axis=1))
         return Stored(small.take(found), updates, self.codes)
@@ -129,10 +130,12 @@ class GroupRows(Accumulator):
         indexed = self._is_indexed.take(interesting.keys)
         if not indexed.any():
             return
-        times = interesting.times[0]
+        times, new = interesting.times[0], self._new
+        self._new = []  # rows of arrays that are others', and may be large
         for time in np.unique(times[indexed]).tolist():
-            change = self._new.compress(self._new[self.codes] == time, axis=1)
-            negative = self.index.apply(np.concatenate((change[: self.codes], change[-1:])))
+            at_time = new[self.codes] == time
+            change = [*new[: self.codes], new[-1]]
+            negative = self.index.apply(change if at_time.all() else [row.compress(at_time) for row in change])
             here = (indexed & (times == time)).nonzero()[0]
             if negative.shape[1]:
                 self._refuse(group, negative[:, 0].tolist(), here)

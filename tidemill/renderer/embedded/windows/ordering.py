@@ -15,7 +15,7 @@ from tidemill.expressions.windows.bound import MOST_COPIES, CallError, Windows, 
 from tidemill.renderer.embedded.kernels.codec import Interner, is_interned, order_ranks
 from tidemill.renderer.embedded.kernels.sorting import refine, sort_by
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints
-from tidemill.renderer.embedded.windows.sorting import sort_values
+from tidemill.renderer.embedded.kernels.values import sort_values
 
 __all__ = ["GivenRows", "OrderedRows", "chunks", "in_order"]
 
