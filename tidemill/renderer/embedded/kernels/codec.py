@@ -25,7 +25,7 @@ from tidemill.boundary.rows import Batch
 from tidemill.boundary.values import NAN
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, numbered
 
 __all__ = [
     "FEW", "Interner", "decode", "decode_column", "decode_rows", "encode", "encode_column", "encode_row",
@@ -39,6 +39,9 @@ FEW: Final = 16
 """Up to so many rows, encoding value by value beats the fixed costs of Arrow."""
 _LONG: Final = 1 << 16
 """Columns of more values are encoded a part at a time, so that what is worked out of one stays in the caches."""
+_MANY: Final = 1 << 12
+_OFTEN: Final = 4
+"""Of so many values that are there so often on average, each is turned into Arrow once."""
 _SAMPLE: Final = 10_000
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
@@ -253,6 +256,10 @@ def decode_column(codes: Ints, dtype: DType, interner: Interner) -> pa.Array:
     mask = null if null.any() else None
     if dtype.element is not None:
         return _decode_lists(codes, null, dtype.element, interner)
+    if is_interned(dtype) and len(codes) > _MANY:
+        one, owner = numbered(codes[None])
+        if len(one) * _OFTEN < len(codes):
+            return decode_column(codes.take(one), dtype, interner).take(pa.array(owner))
     if is_interned(dtype):
         objects = interner.objects(codes if mask is None else np.where(null, 0, codes)) if len(interner) else codes
         return pa.array(objects if len(interner) else [None] * len(codes), dtype.arrow, mask=mask, from_pandas=False)

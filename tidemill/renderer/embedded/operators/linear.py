@@ -27,6 +27,7 @@ from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, decode_rows, encode, encode_column
+from tidemill.renderer.embedded.kernels.sorting import parts
 from tidemill.renderer.embedded.kernels.updates import Bools, Codes, UpdateArray, consolidated
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS, operator_of
@@ -210,18 +211,24 @@ class MapOperator(_ExpressionOperator):
 
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
         n, rest = updates.shape[1], len(self.schema)
-        columns = _Columns(self.schema, updates, self.interner)
         result = np.empty((len(self._columns) + len(updates) - rest, n), np.int64)
-        try:
-            for i, (index, scalar, dtype) in enumerate(self._columns):
-                if scalar is None:
-                    result[i] = updates[index]
-                else:
-                    result[i] = encode_column(scalar(columns, n), dtype, self.interner)
-        except ExpressionError as error:
-            raise self.failed(error, updates, self.node.schema.names[i]) from None
+        for i, (index, _, _) in enumerate(self._columns):
+            if index >= 0:
+                result[i] = updates[index]
+        for part in parts(n):
+            self._evaluate_part(updates[:, part], result[:, part])
         result[len(self._columns) :] = updates[rest:]
         return result
+
+    def _evaluate_part(self, updates: UpdateArray, result: UpdateArray) -> None:
+        """Write the values of the expressions: of a part, so that what is worked out of it stays in the caches."""
+        columns = _Columns(self.schema, updates, self.interner)
+        for i, (_, scalar, dtype) in enumerate(self._columns):
+            if scalar is not None:
+                try:
+                    result[i] = encode_column(scalar(columns, updates.shape[1]), dtype, self.interner)
+                except ExpressionError as error:
+                    raise self.failed(error, updates, self.node.schema.names[i]) from None
 
 
 @MAKERS(Map)
