@@ -310,7 +310,7 @@ def _find_in_batches(batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints
         if len(hits):
             low = low.take(hits)
             counts = in_batch.searchsorted(hashes.take(hits), "right") - low
-            if int(counts.sum()) == len(in_batch):  # all there is
+            if int(counts.sum()) == len(in_batch) and (low[1:] > low[:-1]).all():  # all there is, each of it once
                 owners.append(order.take(hits).repeat(counts))
                 found.append(array[:, : len(in_batch)])
                 continue
