@@ -93,7 +93,7 @@ def test_against_sorted_lists(small, monkeypatch, descending, nulls_first, limit
         for action, changes in actions:
             if action == "apply":
                 changed = [(k, v, model.words[w], n) for k, v, w, n in changes]
-                refused = index.apply(list(np.array(changed, np.int64).reshape(-1, 4).T))
+                refused = index.apply(np.array(changed, np.int64).reshape(-1, 4).T)
                 model.apply(changed)
                 below_zero = {row: n for row, n in model.counts.items() if n < 0}
                 assert {(*row, n) for row, n in below_zero.items()} == set(map(tuple, refused.T.tolist()))
@@ -148,7 +148,7 @@ def test_a_group_that_was_added_is_gone_after_a_rollback():
     transaction.commit()
     index.add(np.array([[2]]), np.array([[2], [6], [1]]))
     before = index[1,]
-    index.apply(list(np.array([[1], [5], [-2]])))
+    index.apply(np.array([[1], [5], [-2]]))
     assert index.has(np.array([[1, 2]])).all()
     assert index[1,].first() is None
     assert before.first() == [5, 2]  # immutable

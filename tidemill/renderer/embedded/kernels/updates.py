@@ -25,6 +25,7 @@ __all__ = [
     "Times",
     "UpdateArray",
     "added_up",
+    "compressed",
     "consolidated",
     "consolidated_by",
     "expand",
@@ -338,6 +339,13 @@ def indices(keys: Codes, sought: Codes) -> Ints:
     of_group = np.full(len(one), -1)
     of_group[group[:count]] = np.arange(count)
     return of_group.take(group[count:])
+
+
+def compressed(rows: Rows, mask: Bools) -> Rows:
+    """Return those columns of a matrix, given as such or row by row, that are marked."""
+    if isinstance(rows, np.ndarray):
+        return rows.compress(mask, axis=1)
+    return rows if mask.all() else [row.compress(mask) for row in rows]
 
 
 def stacked(arrays: list[UpdateArray]) -> UpdateArray:

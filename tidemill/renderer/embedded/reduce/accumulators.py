@@ -31,7 +31,7 @@ from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
 
-__all__ = ["Accumulator", "FloatSums", "Groups", "Shape", "Since", "SquareSums", "unscaled"]
+__all__ = ["MANY", "Accumulator", "FloatSums", "Groups", "Shape", "Since", "SquareSums", "unscaled"]
 
 Since: TypeAlias = Callable[[], Antichain]
 MANY: Final = 512

@@ -9,10 +9,10 @@ import numpy as np
 
 from tidemill.errors import StepError
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, consolidated
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows, UpdateArray, compressed, consolidated
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import Stored
-from tidemill.renderer.embedded.reduce.accumulators import Accumulator, Groups, Shape
+from tidemill.renderer.embedded.reduce.accumulators import MANY, Accumulator, Groups, Shape
 from tidemill.renderer.embedded.trace.order_index import OrderIndex
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.spine import View
@@ -54,16 +54,21 @@ class GroupRows(Accumulator):
         self._can_index = order is not None and shape.schedule.users == 1 and shape.coordinates == 1
         self.index = OrderIndex(shape.width, RowOrder(order or [], interner), shape.schedule.transaction)
         """The large groups in order, up to the latest interesting time."""
-        self._new: list[Ints] = []
-        """The new updates of indexed groups, row by row."""
+        self._new: Rows = []
+        """The new updates of indexed groups."""
         self._is_indexed = np.empty(0, np.bool_)
 
     def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
-        owner, rows = self._taking_part(owner, new)
-        return owner, np.stack(rows)
+        rows = [*range(self.width), *self.columns, *range(self._input, len(new))]
+        if self._condition is not None:
+            taken = new[self._condition] == TRUE
+            owner, new = owner.compress(taken), new.compress(taken, axis=1)
+        return owner, new.take(rows, axis=0)
 
-    def _taking_part(self, owner: Ints, new: UpdateArray) -> tuple[Ints, list[Ints]]:
-        """Return the new updates that take part, row by row, and the numbers of their keys."""
+    def _taking_part(self, owner: Ints, new: UpdateArray) -> tuple[Ints, Rows]:
+        """Return the new updates that take part, and the numbers of their keys: row by row where they are many."""
+        if new.shape[1] <= MANY:
+            return self.project(owner, new)
         rows = [new[row] for row in (*range(self.width), *self.columns, *range(self._input, len(new)))]
         if self._condition is not None:
             taken = new[self._condition] == TRUE
@@ -80,17 +85,17 @@ class GroupRows(Accumulator):
         before = self.spine.view
         if len(owner):
             self.check_counts(new)
-            before = self.spine.append_rows(rows)
+            before = self.spine.append_rows(rows) if isinstance(rows, list) else self.spine.append(consolidated(rows))
         self._is_indexed |= self.index.has(keys)
         grown = (self.spine.count(keys) > INDEXED_FROM) & ~self._is_indexed
         if grown.any():
             self._add_to_index(keys.compress(grown, axis=1), before)
             self._is_indexed |= grown
         if not self._is_indexed.any():
-            self._new = []
+            self._new = rows[:0]
             return Stored(*self.spine.find(keys), self.codes)
         indexed = self._is_indexed.take(owner)
-        self._new = rows if indexed.all() else [row.compress(indexed) for row in rows]
+        self._new = rows if indexed.all() else compressed(rows, indexed)
         small = (~self._is_indexed).nonzero()[0]
         found, updates = self.spine.find(keys.take(small, axis=1))
         return Stored(small.take(found), updates, self.codes)
@@ -133,9 +138,11 @@ class GroupRows(Accumulator):
         times, new = interesting.times[0], self._new
         self._new = []  # rows of arrays that are others', and may be large
         for time in np.unique(times[indexed]).tolist():
-            at_time = new[self.codes] == time
-            change = [*new[: self.codes], new[-1]]
-            negative = self.index.apply(change if at_time.all() else [row.compress(at_time) for row in change])
+            change = compressed(new, new[self.codes] == time)
+            if isinstance(change, list):
+                negative = self.index.apply([*change[: self.codes], change[-1]])
+            else:
+                negative = self.index.apply(np.concatenate((change[: self.codes], change[-1:])))
             here = (indexed & (times == time)).nonzero()[0]
             if negative.shape[1]:
                 self._refuse(group, negative[:, 0].tolist(), here)

@@ -15,6 +15,7 @@ from tidemill.renderer.embedded.kernels.updates import (
     Bools,
     Codes,
     Ints,
+    Rows,
     UpdateArray,
     added_up,
     consolidated,
@@ -64,17 +65,18 @@ class OrderIndex:
         nothing = SortedRows.of(self._order, rows[self._width :, :0])
         for key in map(tuple, keys.T.tolist()):
             self._put(key, nothing)
-        self.apply(list(rows))
+        self.apply(rows)
 
-    def apply(self, change: list[Ints]) -> UpdateArray:
+    def apply(self, change: Rows) -> UpdateArray:
         """Add counts to rows of indexed groups; return the rows that have a negative count by then.
 
-        The change is given row by row, codes and counts. The cost grows with the rows changed, and as the square root
-        of the groups' rows.
+        The change is given as a matrix of codes and counts, or as its rows. The cost grows with the rows changed, and as
+        the square
+        root of the groups' rows.
         """
         if len(change[-1]) > sorting.FEW:
-            return self._apply_many(change)
-        return self._apply_few(consolidated(np.stack(change)))
+            return self._apply_many(list(change))
+        return self._apply_few(consolidated(np.stack(change) if isinstance(change, list) else change))
 
     def _apply_few(self, change: UpdateArray) -> UpdateArray:
         if not change.shape[1]:
@@ -82,6 +84,11 @@ class OrderIndex:
         self._join()
         width = self._width
         negative = [change[:, :0]]
+        if change.shape[1] == 1:
+            key = tuple(change[:width, 0].tolist())
+            group, below_zero = self._groups[key].changed(change[width:])
+            self._put(key, group)
+            return np.concatenate((change[:width], below_zero)) if below_zero.shape[1] else change[:, :0]
         order, starts = grouped(change[:width])
         for which in np.split(order, starts[1:].tolist()):
             of_group = change.take(which, axis=1)
