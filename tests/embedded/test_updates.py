@@ -85,7 +85,7 @@ def _first_of_each(block, result):
     return [rows.index(tuple(c)) for c in result[:3].T.tolist()]
 
 
-@pytest.mark.parametrize("where", ["small", "small and NULL", "seconds of twenty years", "NULL alone"])
+@pytest.mark.parametrize("where", ["small", "small and NULL", "seconds of twenty years", "NULL alone", "hashes"])
 def test_one_sort_tells_usual_keys_apart(where):
     """Else each merge of a spine would sort its updates a second time, by all their codes."""
     dice = np.random.default_rng(1)
@@ -94,6 +94,7 @@ def test_one_sort_tells_usual_keys_apart(where):
         "small and NULL": np.where(np.arange(300) % 9, dice.integers(-5, 300, 300), blocks.NULL),
         "seconds of twenty years": 10**15 + dice.integers(0, 6 * 10**8, 300) * 10**6,
         "NULL alone": np.full(300, blocks.NULL),
+        "hashes": np.concatenate((dice.integers(-(2**63), 2**63, 298), [-(2**63) + 1, 2**63 - 1])),
     }[where]
     for minor in (0, -1):
         found = blocks._in_one(keys, np.full(300, minor))

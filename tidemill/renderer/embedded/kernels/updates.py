@@ -322,7 +322,7 @@ def _in_one(keys: Ints, minor: Ints, ends: tuple[int, int] | None = None, count:
     least, greatest = _ends(keys) if ends is None else ends
     bits, count = (greatest - least).bit_length(), len(keys) if count is None else count
     room = max(bits, _WORD - 1)
-    if bits <= room:
+    if bits < _WORD:
         keys = np.maximum(keys, least) - least << room - bits
     whole = bits if bits <= _EXACT else min(2 * count.bit_length() + 10, 48)
     low = (1 << room - whole) - 1

@@ -20,6 +20,7 @@ from tidemill.renderer.runs.queued import Queued
 __all__ = ["InputOperator", "OutputOperator"]
 
 
+_LARGE: Final = 1 << 14
 _UNREAD: Final = 1_000_000
 _STEPS: Final = 100
 """Who reads changes reads them after a step, or after some."""
@@ -34,6 +35,8 @@ class InputOperator(Operator):
         self.schema = node.schema
         super().__init__(node, region, (len(self.schema),))
         self._interner = interner
+        self.may_repeat = False
+        """Whether nobody minds updates that are not consolidated: of many that is worth something."""
         if node.rows:
             least = (0,) * self.schedule.users
             self.queue(Queued(list(node.rows), least, 1))
@@ -55,7 +58,8 @@ class InputOperator(Operator):
 
     def take_step_updates(self) -> UpdateArray | None:
         """Return the updates of the current step; whoever takes them has them emitted."""
-        updates = self.ports[0].take_consolidated()
+        port = self.ports[0]
+        updates = port.take() if self.may_repeat and port.size > _LARGE else port.take_consolidated()
         if updates is not None:
             self.records_in += updates.shape[1]
         return updates

@@ -70,9 +70,8 @@ class OrderIndex:
     def apply(self, change: Rows) -> UpdateArray:
         """Add counts to rows of indexed groups; return the rows that have a negative count by then.
 
-        The change is given as a matrix of codes and counts, or as its rows. The cost grows with the rows changed, and as
-        the square
-        root of the groups' rows.
+        The change is given as a matrix of codes and counts, or as its rows. The cost grows with the rows changed, and
+        as the square root of the groups' rows.
         """
         if len(change[-1]) > sorting.FEW:
             return self._apply_many(list(change))
