@@ -16,7 +16,9 @@ from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels import codec, sorting, updates
 from tidemill.renderer.embedded.kernels.codec import Interner, encode, float_codes
 from tidemill.renderer.embedded.kernels.exact_sums import limb_sums, limbs_of_floats
+from tidemill.renderer.embedded.operators import join
 from tidemill.renderer.embedded.reduce import accumulators, group_rows
+from tidemill.renderer.embedded.trace import spine
 from tidemill.testing import check_equivalent
 
 CODES = st.integers(0, 3) | st.sampled_from([updates.NULL, 2**62, -(2**62), 2**63 - 1])
@@ -152,9 +154,9 @@ def test_objects_are_numbered_at_once_as_one_by_one(values, released):
 CHANGES = st.lists(st.tuples(ROWS.map(lambda r: r[:4]), st.integers(0, 2), st.sampled_from([1, 1, 2])), max_size=9)
 
 
-@given(CHANGES, st.sampled_from([1, 3, 2048]), st.booleans())
+@given(CHANGES, st.sampled_from([1, 3, 2048]), st.booleans(), st.sampled_from([1, 50]))
 @examples(60)
-def test_reduces_of_large_batches_are_those_of_the_reference(changes, indexed_from, single):
+def test_reduces_of_large_batches_are_those_of_the_reference(changes, indexed_from, single, most_differ):
     flow = tm.Dataflow("large")
     x = flow.input("x", {name: t for name, t in SCHEMA.items() if name != "d"})
     groups = x.group_by("k")
@@ -170,7 +172,31 @@ def test_reduces_of_large_batches_are_those_of_the_reference(changes, indexed_fr
         patch.setattr(sorting, "FEW", 1)
         patch.setattr(sorting, "PART", 3)
         patch.setattr(accumulators, "MANY", 0)
+        patch.setattr(group_rows, "MANY", 0)
         patch.setattr(group_rows, "INDEXED_FROM", indexed_from)
+        patch.setattr(spine, "TAIL", 1)
+        patch.setattr(spine, "MOST_DIFFER", most_differ)
         patch.setattr(codec, "_LONG", 2)
         patch.setattr(codec, "_MANY", 0)
         check_equivalent(flow, {"x": [*given_changes, *gone]})
+
+
+KEYED = st.lists(
+    st.tuples(
+        st.tuples(st.none() | st.integers(0, 3), st.integers(0, 2)), st.integers(0, 2), st.sampled_from([-1, 1, 2])
+    ),
+    max_size=9,
+)
+
+
+@given(KEYED, KEYED)
+@examples(80)
+def test_joins_of_large_batches_are_those_of_the_reference(left, right):
+    flow = tm.Dataflow("joined")
+    one, other = flow.input("one", {"k": "int64", "x": "int64"}), flow.input("other", {"k": "int64", "y": "int64"})
+    flow.output("pairs", one.join(other, on="k"))
+    flow.output("same", one.join(one.rename(x="z"), on="k").select("k", "z", "x"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorting, "FEW", 1)
+        patch.setattr(join, "MANY", 0)
+        check_equivalent(flow, {"one": left, "other": right})

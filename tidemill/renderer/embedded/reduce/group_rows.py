@@ -82,10 +82,13 @@ class GroupRows(Accumulator):
         if not self._can_index:
             return super().gather(keys, owner, new)
         owner, rows = self._taking_part(owner, new)
-        before = self.spine.view
+        before, batch = self.spine.view, None
         if len(owner):
             self.check_counts(new)
-            before = self.spine.append_rows(rows) if isinstance(rows, list) else self.spine.append(consolidated(rows))
+            if isinstance(rows, list):
+                before, batch = self.spine.append_rows(rows)
+            else:
+                before = self.spine.append(consolidated(rows))
         self._is_indexed |= self.index.has(keys)
         grown = (self.spine.count(keys) > INDEXED_FROM) & ~self._is_indexed
         if grown.any():
@@ -94,6 +97,9 @@ class GroupRows(Accumulator):
         if not self._is_indexed.any():
             self._new = rows[:0]
             return Stored(*self.spine.find(keys), self.codes)
+        if batch is not None and self._is_indexed.all():  # the same, but sorted by key, which spares the caches
+            self._new = list(batch.updates)
+            return Stored(np.empty(0, np.int64), batch.updates[:, :0], self.codes)
         indexed = self._is_indexed.take(owner)
         self._new = rows if indexed.all() else compressed(rows, indexed)
         small = (~self._is_indexed).nonzero()[0]

@@ -11,7 +11,7 @@ import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.types import DType
-from tidemill.renderer.embedded.kernels.sorting import ascending
+from tidemill.renderer.embedded.kernels.sorting import PART, ascending
 from tidemill.renderer.embedded.kernels.times import advance_times
 from tidemill.renderer.embedded.kernels.updates import Ints, Rows, UpdateArray, consolidated_by, hashed
 
@@ -68,11 +68,18 @@ class UpdateLayout:
         """The rows, weights aside, that tell updates of one key apart."""
         return [row for row in range(len(self.types) + self.coordinates) if row not in self.keys]
 
-    def sorted_batch(self, updates: UpdateArray) -> Batch:
-        """Return updates as a batch."""
-        hashes = hashed(updates[self.key_rows])
-        order, hashes = ascending(hashes)
-        return Batch(hashes, updates.take(order, axis=1))
+    def sorted_batch(self, updates: Rows) -> Batch:
+        """Return updates, given as a matrix or as its rows, as a batch; those of one hash as they came."""
+        if isinstance(updates, np.ndarray):
+            order, hashes = ascending(hashed(updates[self.key_rows]))
+            if len(order) <= PART:
+                return Batch(hashes, updates.take(order, axis=1))
+        else:
+            order, hashes = ascending(self._hashes(updates))
+        array = np.empty((len(updates), len(order)), np.int64)
+        for row, ordered in zip(updates, array, strict=True):
+            row.take(order, out=ordered, mode="clip")  # with "raise" it would go through a buffer
+        return Batch(hashes, array)
 
     def compacted(self, updates: Rows, since: Antichain, hashes: Ints | None = None) -> Batch:
         """Return updates as a batch, consolidated at times compacted to ``since``.
@@ -89,9 +96,7 @@ class UpdateLayout:
             advance_times(updates[times], since)
         runs = hashes is not None
         if hashes is None:
-            hashes = hashed(
-                [updates[row] for row in self.keys] if isinstance(updates, list) else updates[self.key_rows]
-            )
+            hashes = hashed(updates[self.key_rows]) if isinstance(updates, np.ndarray) else self._hashes(updates)
         return Batch(*consolidated_by(hashes, updates, self._other_rows, self.weights, runs=runs))
 
     def _hashes(self, rows: list[Ints]) -> Ints:

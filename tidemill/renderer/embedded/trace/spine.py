@@ -22,6 +22,7 @@ from tidemill.renderer.embedded.kernels.updates import (
     consolidated,
     expand,
     hashed,
+    numbered,
     same,
     stacked,
 )
@@ -42,6 +43,9 @@ Enough for it to be done before the batches pushed meanwhile are as large as the
 """
 SCAN: Final = 1 << 12
 """Comparisons worth doing against an unsorted tail; beyond it, the tail is sorted first."""
+SAMPLE: Final = 1 << 14
+MOST_DIFFER: Final = 50
+"""With fewer than one in so many that is equal to another, updates are not worth being added up."""
 _NONE: Final[Ints] = np.empty(0, np.int64)
 
 
@@ -113,14 +117,20 @@ class Spine:
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
-    def append_rows(self, rows: list[Ints]) -> View:
-        """Add updates, given as the rows of an array, of which equal ones are added up; return the view before."""
+    def append_rows(self, rows: list[Ints]) -> tuple[View, Batch | None]:
+        """Add many updates, given as the rows of an array; return the view before, and the batch that they make.
+
+        Equal ones are added up where there seem to be many: where hardly any are equal, finding these costs more than
+        they do, and merging finds them. There is no batch of its own where they are too few.
+        """
         if len(rows[0]) <= TAIL:
-            return self.append(consolidated(np.stack(rows), self.layout.weights))
+            return self.append(consolidated(np.stack(rows), self.layout.weights)), None
         before = self.view
         self._transaction.join(self, before)
-        self._push(self.layout.compacted(rows, self.since()), keep_tail=True)
-        return before
+        differ = _seem_different(rows[: -self.layout.weights])
+        batch = self.layout.sorted_batch(rows) if differ else self.layout.compacted(rows, self.since())
+        self._push(batch, keep_tail=True)
+        return before, batch
 
     def append(self, updates: UpdateArray) -> View:
         """Add updates; return the view before."""
@@ -278,6 +288,13 @@ class Spine:
             if not true.all():  # another key with the same hash
                 owner, updates = owner.compress(true), updates.compress(true, axis=1)
         return owner, updates
+
+
+def _seem_different(rows: list[Ints]) -> bool:
+    """Return whether hardly any columns of a matrix, given by its rows, are equal, by a sample of them."""
+    sample = np.arange(0, len(rows[0]), max(len(rows[0]) // SAMPLE, 1))
+    codes = np.stack([row.take(sample) for row in rows])
+    return len(numbered(codes)[0]) * MOST_DIFFER > len(sample) * (MOST_DIFFER - 1)
 
 
 def _find_in_tail(view: View, hashes: Ints, owners: list[Ints], found: list[UpdateArray]) -> None:
