@@ -122,6 +122,16 @@ class RowOrder:
             return None
         return ~codes if self._descending else codes
 
+    def leading_of(self, keys: Sequence[tuple[Any, ...]]) -> Ints | None:
+        """Return what `leading` does of rows, given by their keys."""
+        if not self._plain:
+            return None
+        firsts = [key[0] for key in keys]
+        if self._nulls_apart and any(first[0] != 1 for first in firsts):
+            return None
+        null = ~NULL if self._descending else NULL
+        return np.array([number if known == 1 else null for known, number in firsts], np.int64)
+
     def _bisected(self, rows: UpdateArray, sought: list[int], bisect: Callable[..., int]) -> int:
         """Return the place of one row: by the first column, and only among those equal there by the others."""
         low, high = 0, rows.shape[1]

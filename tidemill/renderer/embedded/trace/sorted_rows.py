@@ -85,7 +85,7 @@ class SortedRows:
         heads: list[tuple[Any, ...]] = []
         copies: list[int] = []
         negative = [change[:, :0]]
-        before = self._copies.tolist()
+        before, counts = self._copies.tolist(), change[-1].tolist()
         numbers = self._order.leading(change[self._order.first_row])
         rows = change.T
         done, distinct = 0, self.distinct
@@ -104,9 +104,10 @@ class SortedRows:
             copies += before[done:place]
             if len(made) == 1 and new[:-1, 0].tolist() == old[:-1, 0].tolist():
                 heads.append(self._heads[place])
+                copies.append(before[place] + sum(counts[i] for i in which))
             else:
                 heads += [self._order.key(chunk[:, 0].tolist()) for chunk in made]
-            copies += [int(chunk[-1].sum()) for chunk in made]
+                copies += [int(chunk[-1].sum()) for chunk in made]
             chunks += made
             done, distinct = place + 1, distinct + new.shape[1] - old.shape[1]
         chunks += self.chunks[done:]
@@ -123,10 +124,12 @@ class SortedRows:
         numbers = self._order.leading(rows[self._order.first_row])
         if numbers is None:
             return None
-        low, high = int(numbers.searchsorted(number)[0]), int(numbers.searchsorted(number, "right")[0])
+        low = high = int(numbers.searchsorted(number)[0])
         count = int(row[-1])
-        if low < high:
-            if high - low > 1 or (rows[:-1, low] != row[:-1]).any():
+        if low < len(numbers) and numbers[low] == number[0]:
+            high += 1
+            alone = high == len(numbers) or numbers[high] != number[0]
+            if not alone or rows[:-1, low].tolist() != row[:-1].tolist():
                 return None
             count += int(rows[-1, low])
         some = int(count != 0)
@@ -219,7 +222,7 @@ class SortedRows:
         """Return in which chunk each row is, or belongs: the last that does not start after it."""
         if rows.shape[1] > 1 and self.chunks:
             at = self._order.first_row
-            heads = self._order.leading(np.array([chunk[at, 0] for chunk in self.chunks], np.int64))
+            heads = self._order.leading_of(self._heads)
             sought = self._order.leading(rows[at])
             if heads is not None and sought is not None:
                 places = heads.searchsorted(sought, "right") - 1
