@@ -187,8 +187,8 @@ def encode(schema: Schema, batch: Batch, interner: Interner, *, more_rows: int =
     updates = np.empty((k + more_rows, len(batch)), np.int64)
     if isinstance(batch, list) and len(batch) <= FEW:
         by = encoders(schema, interner)
-        codes = [encode_row(row, by) for row in batch]
-        updates[:k] = np.array(codes, np.int64).reshape(len(batch), k).T
+        encoded = [encode_row(row, by) for row in batch]
+        updates[:k] = np.array(encoded, np.int64).reshape(len(batch), k).T
         return updates
     if isinstance(batch, list):
         columns = [pa.array(c, f.dtype.arrow) for c, f in zip(zip(*batch, strict=True), schema, strict=True)]

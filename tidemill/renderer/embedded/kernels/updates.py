@@ -160,15 +160,15 @@ def _numbered_by_table(codes: Codes) -> tuple[Ints, Ints] | None:
     """Return what `numbered` does where there are hardly more values than columns, so that they can be looked up."""
     n = codes.shape[1]
     room = max(n.bit_length(), _SMALL_TABLE)
-    if sum((int(c.max()) - int(c.min())).bit_length() for c in codes) > room:
+    if n >= _INT32 or sum((int(c.max()) - int(c.min())).bit_length() for c in codes) > room:
         return None
     word, given, _ = sorting.packed(codes, room)
     owner = word.view(np.int64)
-    number = np.zeros(1 << sum(given), np.int32 if n < _INT32 else np.int64)
+    number: npt.NDArray[np.int32] = np.zeros(1 << sum(given), np.int32)
     number[owner] = 1
-    number.cumsum(dtype=number.dtype, out=number)
+    np.cumsum(number, out=number)
     one = np.empty(int(number[-1]), np.int64)
-    number -= 1
+    np.subtract(number, 1, out=number)
     for part in sorting.parts(n):
         owner[part] = number.take(owner[part])
         one[owner[part]] = np.arange(part.start, part.stop)

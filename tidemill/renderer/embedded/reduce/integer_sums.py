@@ -107,7 +107,7 @@ class IntegerSums(Accumulator):
                 values = np.where(known, values, 0)
             np.add.at(sums[row], owner, diffs * (values & _MASK))
             np.add.at(sums[row + 1], owner, diffs * (values >> _HALF))
-        some = sums.any(axis=0).nonzero()[0]
+        some = np.flatnonzero(sums.any(axis=0))
         return some, np.empty((0, len(some)), np.int64), sums.take(some, axis=1)
 
     @property

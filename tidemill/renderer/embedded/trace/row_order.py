@@ -106,8 +106,7 @@ class RowOrder:
         """Return for each row sought how many of some sorted rows are before it; with ``after_equal`` or are equal."""
         if sought.shape[1] <= FEW:
             bisect = bisect_right if after_equal else bisect_left
-            found = [self._bisected(rows, row, bisect) for row in sought.T.tolist()]
-            return np.array(found, np.int64)
+            return np.array([self._bisected(rows, row, bisect) for row in sought.T.tolist()], np.int64)
         both = np.concatenate((sought, rows), axis=1)
         is_sought = np.arange(both.shape[1]) < sought.shape[1]
         order = sort_order(both, self._columns, self._interner, last=(is_sought == after_equal,))

@@ -91,11 +91,11 @@ class SortedRows:
         done, distinct = 0, self.distinct
         for place, which in _by_place(self._places(change)):
             old = self.chunks[place]
-            new: UpdateArray | None = old
-            if numbers is None or len(which) > FEW:
-                new = None
-            for i in which if new is not None else ():
-                new = None if new is None else self._with_one(new, rows[i], numbers[i : i + 1], negative)
+            new = (
+                None
+                if numbers is None
+                else self._with_some(old, [(rows[i], numbers[i : i + 1]) for i in which], negative)
+            )
             if new is None:
                 new = self._merged(old, change.take(which, axis=1), negative)
             made = _cut(new, distinct)
@@ -115,6 +115,17 @@ class SortedRows:
         copies += before[done:]
         found = SortedRows(self._order, chunks, heads, np.array(copies, np.int64), distinct, self._nothing)
         return found, stacked(negative)
+
+    def _with_some(
+        self, rows: UpdateArray, changes: list[tuple[Ints, Ints]], negative: list[UpdateArray]
+    ) -> UpdateArray | None:
+        """Return what `_with_one` does for a few rows one after another, each with what it is sorted by."""
+        if len(changes) > FEW:
+            return None
+        new: UpdateArray | None = rows
+        for row, number in changes:
+            new = None if new is None else self._with_one(new, row, number, negative)
+        return new
 
     def _with_one(self, rows: UpdateArray, row: Ints, number: Ints, negative: list[UpdateArray]) -> UpdateArray | None:
         """Return sorted rows with a change of one that the first column tells from all others; None where it does not.
