@@ -17,6 +17,7 @@ def report(results: dict[str, Any]) -> str:
         ("Ten times the rows, one row an epoch (median ms)", "growth", _growth),
         ("The same row inserted and deleted, epoch after epoch (ms)", "endurance", _endurance),
         ("Many rows an epoch (ms)", "bulk", _bulk),
+        ("Large tables, and a thousand rows an epoch", "batches", _batches),
     ):
         if results.get(key):
             parts.append(f"{title}\n\n{shown(results[key])}")
@@ -65,9 +66,22 @@ def _bulk(measured: list[Result]) -> str:
     return text_table(["", "engine", "rows", "median", "max", "step", "memory MB", "times"], rows)
 
 
+def _batches(measured: list[Result]) -> str:
+    head = ["", "engine", "load s", "cpu", "memory MB", "step ms", "read ms", "cpu ms", "memory MB", "state rows"]
+    rows = []
+    for m in measured:
+        name = m["workload"] + (f" x{m['scale']:g}" if m["scale"] != 1 else "")
+        figures = [m["load_s"], m["load_cpu_s"], m["load_memory_mb"], m["step_ms"]["median"], m["read_ms"]["median"]]
+        figures += [m["processor_ms"]["median"], m["memory_mb"], m["state_rows"], m.get("load_ratio")]
+        rows.append([name, m["engine"], *map(figure, figures)])
+    titles = {m["workload"]: f"{m['workload']:5}{m['title']}" for m in measured}
+    note = "load / query: tidemill's load in units of DuckDB's whole query, both in processor time, on one thread."
+    return "\n".join([text_table([*head, "load / query"], rows), "", *titles.values(), note])
+
+
 def _cautions(results: dict[str, Any]) -> list[str]:
     """Return whether the answers agree, and whether others were using the machine."""
-    compared = [r for part in ("epochs", "bulk") for r in results.get(part, []) if "runs" in r]
+    compared = [r for part in ("epochs", "bulk", "batches") for r in results.get(part, []) if "runs" in r]
     wrong = sorted({f"{r['workload']} x{r['scale']}" for r in compared if r.get("wrong")})
     said = [f"ANSWERS DIFFER: {', '.join(wrong)}" if wrong else "All engines gave the same answers."]
     busiest = max((run["load_average"] or 0 for r in compared for run in r["runs"]), default=0)

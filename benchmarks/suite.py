@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import busy
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import ALL
 
 ROOT = Path(__file__).parents[1]
 GROWING = ("W1", "W3")
@@ -53,7 +53,18 @@ class Suite:
         """Measure epochs of many rows."""
         return self._compared("bulk", name, [e for e in self.interpreters if e != "pathway"], 1)
 
-    def _compared(self, measurement: str, name: str, engines: Sequence[str], scale: int) -> list[Result]:
+    def batches(self, names: Sequence[str], scale: float) -> list[Result]:
+        """Measure loads of large tables, and epochs of a thousand rows."""
+        results = []
+        for name in names:
+            found = self._compared("batches", name, [e for e in self.interpreters if e != "pathway"], scale)
+            of = {r["engine"]: r for r in found}
+            if {"tidemill", "duckdb"} <= set(of):
+                of["tidemill"]["load_ratio"] = of["tidemill"]["load_cpu_s"] / of["duckdb"]["second_read_cpu_s"]
+            results += found
+        return results
+
+    def _compared(self, measurement: str, name: str, engines: Sequence[str], scale: float) -> list[Result]:
         """Measure the engines in turn, ``repeats`` times over, so that what disturbs one disturbs the others."""
         runs: dict[str, list[Result]] = {engine: [] for engine in engines}
         for _ in range(self.repeats):
@@ -61,13 +72,13 @@ class Suite:
                 runs[engine].append(self._measured(measurement, name, engine, scale))
         results = []
         for engine in engines:
-            about = {"workload": name, "title": WORKLOADS[name].title, "engine": engine, "scale": scale}
+            about = {"workload": name, "title": ALL[name].title, "engine": engine, "scale": scale}
             skipped = [run for run in runs[engine] if "skipped" in run]
             results.append({**about, **(skipped[0] if skipped else {**_middle(runs[engine]), "runs": runs[engine]})})
         _relate(results)
         return results
 
-    def _measured(self, measurement: str, name: str, engine: str, scale: int) -> Result:
+    def _measured(self, measurement: str, name: str, engine: str, scale: float) -> Result:
         print(f"{measurement} {name} x{scale} {engine} ...", file=sys.stderr, flush=True)
         command = [self.interpreters[engine], "-m", "benchmarks.worker", measurement, name, engine, str(scale)]
         load = busy()

@@ -64,7 +64,7 @@ def _seconds(calls: list[WindowCall], count: int) -> tuple[float, float]:
     types = [b.dtype for _, b in bound.columns]
     given = GivenRows(columns["key 0"], codes, np.ones(count, np.int64))
     order = np.lexsort((columns["row t"], given.partition))
-    ordered = GivenRows(given.partition[order], codes[:, order], given.counts)
+    ordered = GivenRows(given.partition.take(order), codes.take(order, axis=1), given.counts)
     return (
         _best(lambda: recompute(bound.windows, types, given, Interner())),
         _best(lambda: recompute(bound.windows, types, ordered, Interner())),

@@ -8,13 +8,13 @@ import sys
 
 from benchmarks import measure
 from benchmarks.workload import NotSupportedError
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import ALL
 
 
 def main() -> None:
     measurement, workload, engine, scale = sys.argv[1:]
     try:
-        result = getattr(measure, measurement)(WORKLOADS[workload](int(scale)), engine)
+        result = getattr(measure, measurement)(ALL[workload](float(scale) if "." in scale else int(scale)), engine)
     except NotSupportedError as reason:
         result = {"skipped": str(reason) or "not supported"}
     print(json.dumps(result), flush=True)

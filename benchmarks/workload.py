@@ -31,9 +31,22 @@ class Workload(abc.ABC):
     title: ClassVar[str]
     query: ClassVar[str]
     """The question in SQL, as DuckDB answers it fastest: the alternatives tried are named in the workload's file."""
+    queries: ClassVar[Mapping[str, str]] = {}
+    """The questions by output, where there are several."""
+    threads: ClassVar[int] = 2
+    """How many DuckDB may use."""
+    unique: ClassVar[str | None] = None
+    """A column of which no two rows of a changing table have the same value, by which DuckDB finds rows to delete."""
+    key: ClassVar[str | None] = None
+    """The key of the table, where rows that come replace those of their key."""
 
-    def __init__(self, scale: int = 1) -> None:
+    def __init__(self, scale: float = 1) -> None:
         self.scale = scale
+
+    @property
+    def asked(self) -> Mapping[str, str]:
+        """The questions in SQL, by output."""
+        return self.queries or {"answer": self.query}
 
     @abc.abstractmethod
     def tables(self) -> Tables:

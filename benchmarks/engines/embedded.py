@@ -14,10 +14,12 @@ class Embedded:
 
     def __init__(self, workload: Workload) -> None:
         self.run = workload.tidemill(tm).start()
+        self.outputs = list(workload.asked)
+        self.put = self.run.insert if workload.key is None else self.run.upsert
 
     def load(self, tables: Tables) -> None:
         for name, table in tables.items():
-            self.run.insert(name, table)
+            self.put(name, table)
         self.run.advance()
 
     def prepare(self, changes: list[Change]) -> None:
@@ -25,15 +27,15 @@ class Embedded:
 
     def step(self, changes: list[Change]) -> None:
         for change in changes:
-            put = self.run.insert if change.sign > 0 else self.run.delete
+            put = self.put if change.sign > 0 else self.run.delete
             put(change.table, change.rows)
         self.run.advance()
 
     def read(self) -> Any:
-        return self.run.changes("answer").to_arrow()
+        return [self.run.changes(output).to_arrow() for output in self.outputs]
 
     def contents(self) -> list[Row]:
-        return list(self.run.snapshot("answer"))
+        return [row for output in self.outputs for row in self.run.snapshot(output)]
 
     def state_rows(self) -> int:
         return self.run.metrics().state_rows

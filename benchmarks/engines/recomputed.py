@@ -1,6 +1,7 @@
 """DuckDB, recomputing: a step changes an in-memory table, reading runs the whole query and fetches Arrow.
 
-Two threads. Rows to delete are found beforehand, not measured; a step deletes them by their row id, the quickest way.
+Two threads, or one where the workload says so. Rows to delete are found beforehand, not measured; a step deletes them
+by their row id, the quickest way.
 """
 
 from typing import Any
@@ -15,8 +16,8 @@ class Recomputed:
     version = duckdb.__version__
 
     def __init__(self, workload: Workload) -> None:
-        self.query = workload.query
-        self.connection = duckdb.connect(config={"threads": 2})
+        self.workload = workload
+        self.connection = duckdb.connect(config={"threads": workload.threads})
         self.columns: dict[str, list[str]] = {}
 
     def load(self, tables: Tables) -> None:
@@ -27,7 +28,12 @@ class Recomputed:
             self.connection.unregister("loaded")
 
     def prepare(self, changes: list[Change]) -> None:
-        self.actions = [self._insertion(c) if c.sign > 0 else self._deletion(c) for c in changes]
+        self.actions = []
+        for c in changes:
+            if c.sign < 0 or self.workload.key is not None:
+                self.actions.append(self._deletion(c))
+            if c.sign > 0:
+                self.actions.append(self._insertion(c))
 
     def _insertion(self, change: Change) -> tuple[str, Any]:
         if isinstance(change.rows, pa.Table):
@@ -37,6 +43,9 @@ class Recomputed:
 
     def _deletion(self, change: Change) -> tuple[str, Any]:
         names = self.columns[change.table]
+        if isinstance(change.rows, pa.Table) and self.workload.unique is not None:
+            only = self.workload.unique
+            return f"DELETE FROM {change.table} WHERE {only} IN (SELECT {only} FROM rows)", change.rows
         if isinstance(change.rows, pa.Table):
             # Equal rows are numbered, so that as many of them go as are to go.
             keys = ", ".join(names)
@@ -61,11 +70,11 @@ class Recomputed:
             else:
                 self.connection.execute(statement, parameters)
 
-    def read(self) -> pa.Table:
-        return self.connection.sql(self.query).to_arrow_table()
+    def read(self) -> list[pa.Table]:
+        return [self.connection.sql(query).to_arrow_table() for query in self.workload.asked.values()]
 
     def contents(self) -> list[Row]:
-        return rows_of(self.read())
+        return [row for table in self.read() for row in rows_of(table)]
 
     def state_rows(self) -> int:
         return sum(self.connection.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0] for name in self.columns)

@@ -17,7 +17,7 @@ class Counts(Workload):
     query = "SELECT k, count(*) AS n FROM events GROUP BY k"
 
     def tables(self) -> Tables:
-        self.keys = 100_000 * self.scale
+        self.keys = int(100_000 * self.scale)
         rng = np.random.default_rng(SEED)
         return {"events": pa.table({"k": rng.integers(0, self.keys, 10 * self.keys)})}
 

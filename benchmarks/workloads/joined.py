@@ -18,7 +18,7 @@ class Joined(Workload):
     query = "SELECT k, x, y FROM l JOIN r USING (k)"
 
     def tables(self) -> Tables:
-        self.rows = 200_000 * self.scale
+        self.rows = int(200_000 * self.scale)
         rng = np.random.default_rng(SEED)
         return {
             "l": pa.table({"k": rng.integers(0, self.rows, self.rows), "x": np.arange(self.rows)}),

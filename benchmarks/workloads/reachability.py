@@ -24,7 +24,7 @@ class Reachability(Workload):
     """
 
     def tables(self) -> Tables:
-        self.nodes = 50_000 * self.scale
+        self.nodes = int(50_000 * self.scale)
         rng = np.random.default_rng(SEED)
         a, b = rng.integers(0, self.nodes, (2, 3 * self.nodes))
         return {"edges": pa.table({"a": a, "b": b}), "start": pa.table({"v": pa.array([0], pa.int64())})}

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.expressions.types import INT64, STRING
+from tidemill.renderer.embedded.kernels import sorting
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL
-from tidemill.renderer.embedded.trace import row_order, sorted_rows
+from tidemill.renderer.embedded.trace import order_index, row_order, sorted_rows
 from tidemill.renderer.embedded.trace.order_index import OrderIndex
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.sorted_rows import SortedRows
@@ -68,9 +69,13 @@ class Model:
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("nulls_first", [False, True])
 @pytest.mark.parametrize("limits", [(1, 4, 0), (1000, 1, 1000), (1000, 4, 0), (1000, 0, 2)])
-def test_against_sorted_lists(small, monkeypatch, descending, nulls_first, limits):
+@pytest.mark.parametrize("many", [False, True])
+def test_against_sorted_lists(small, monkeypatch, descending, nulls_first, limits, many):  # noqa: PLR0917
     rebuild, few, for_each = limits
     monkeypatch.setattr(sorted_rows, "REBUILD", rebuild)
+    monkeypatch.setattr(order_index, "REBUILD", rebuild)
+    if many:
+        monkeypatch.setattr(sorting, "FEW", 0)
     monkeypatch.setattr(sorted_rows, "CHUNKS_FOR_EACH", for_each)
     monkeypatch.setattr(sorted_rows, "FEW", few)
     monkeypatch.setattr(row_order, "FEW", few)

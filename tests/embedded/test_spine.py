@@ -158,3 +158,13 @@ def test_a_merge_that_is_interrupted_loses_nothing(call, monkeypatch):
             continue
     assert merge.result.updates.shape[1] == 600
     assert merge.result.updates[-1].sum() == 1200
+
+
+def test_keys_that_are_sought_twice_do_not_stand_for_others():
+    """As many updates are found as there are, but not each of them once."""
+    spine = Spine(UpdateLayout((0,), [None], 1, 1), lambda: Antichain([(0,)]), Transaction())
+    spine.refill(np.array([[1, 1, 2, 2], [0, 0, 0, 0], [1, 1, 1, 1]]))
+    owner, found = spine.find(np.array([[1, 1]]))
+    assert sorted(zip(owner.tolist(), found[0].tolist(), strict=True)) == [(0, 1), (0, 1), (1, 1), (1, 1)]
+    owner, found = spine.find(np.array([[2, 1]]))
+    assert sorted(zip(owner.tolist(), found[0].tolist(), strict=True)) == [(0, 2), (0, 2), (1, 1), (1, 1)]

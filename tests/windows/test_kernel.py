@@ -17,9 +17,10 @@ from tidemill.expressions.windows.binding import bind_windows
 from tidemill.expressions.windows.frames import UNBOUNDED
 from tidemill.expressions.windows.functions import lag
 from tidemill.expressions.windows.specification import Window
+from tidemill.renderer.embedded.kernels import sorting
 from tidemill.renderer.embedded.kernels.codec import Interner, float_codes
 from tidemill.renderer.embedded.kernels.updates import NULL
-from tidemill.renderer.embedded.windows import ordering, sorting
+from tidemill.renderer.embedded.windows import ordering
 from tidemill.renderer.embedded.windows.ordering import GivenRows
 from tidemill.renderer.embedded.windows.recompute import recompute
 
@@ -41,7 +42,6 @@ def test_doing_the_work_in_parts_makes_no_difference(case):
     whole = outcome(by_kernel, wide, bound)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ordering, "CHUNK", 2)
-        patch.setattr(sorting, "MANY", 3)
         patch.setattr(sorting, "FEW", 2)
         in_parts = outcome(by_kernel, wide, bound)
     assert isinstance(whole, tuple) or in_parts == whole

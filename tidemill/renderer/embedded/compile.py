@@ -30,14 +30,14 @@ from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators import (  # noqa: F401 - they fill the table
     feedback,
     join,
-    linear,
     table_function,
     upsert_input,
 )
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.input_output import InputOperator, OutputOperator
+from tidemill.renderer.embedded.operators.linear import ProjectWire
 from tidemill.renderer.embedded.operators.threshold import UniqueCheck
-from tidemill.renderer.embedded.reduce import operator as reduce_operator  # noqa: F401 - as above
+from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Frontier, Operator, Region, Schedule
 
 __all__ = ["MAKERS", "Compiled"]
@@ -147,6 +147,21 @@ class Compiled:
                 for source in node.inputs:
                     if isinstance(outside(source), Arrange):
                         self.arrangement(source).readers.append(operator)
+        for source_operator in self.inputs.values():
+            source_operator.may_repeat = _may_repeat(source_operator)
+
+
+def _may_repeat(operator: Operator) -> bool:
+    """Return whether all that read an operator take updates as they come, consolidated or not."""
+    readers = [reader for reader, _ in operator.consumers]
+    return bool(readers) and all(
+        not reader.logic.consolidates if isinstance(reader, ReduceOperator) else _passes_to_such(reader)
+        for reader in readers
+    )
+
+
+def _passes_to_such(operator: Operator) -> bool:
+    return isinstance(operator, ProjectWire) and _may_repeat(operator)
 
 
 _PASSING: Final = (Concat, Enter, Leave, Negate, Variable)

@@ -26,7 +26,7 @@ from tidemill.boundary.rows import Batch
 from tidemill.boundary.values import NAN
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, numbered
 
 __all__ = [
     "FEW", "Interner", "decode", "decode_column", "decode_rows", "decoder", "encode", "encode_column", "encode_row",
@@ -39,6 +39,11 @@ FEW: Final = 16
 """Up to so many rows, encoding value by value beats the fixed costs of Arrow."""
 _FEW_SORTED: Final = 64
 _FEW_RANKED: Final = 256
+_LONG: Final = 1 << 16
+"""Columns of more values are encoded a part at a time, so that what is worked out of one stays in the caches."""
+_MANY: Final = 1 << 12
+_OFTEN: Final = 4
+"""Of so many values that are there so often on average, each is turned into Arrow once."""
 _SAMPLE: Final = 10_000
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
@@ -66,6 +71,19 @@ class Interner:
             found = self._numbers[value] = len(self._objects)
             self._objects.append(value)
         return found
+
+    def numbers(self, values: list[Any]) -> Ints:
+        """Return the numbers of objects, new ones of those that were never seen."""
+        found = list(map(self._numbers.get, values))
+        if self._free:
+            found = [self.number(v) if n is None else n for v, n in zip(values, found, strict=True)]
+        elif None in found:
+            new = list(dict.fromkeys([v for v, n in zip(values, found, strict=True) if n is None]))
+            numbers = range(len(self._objects), len(self._objects) + len(new))
+            self._numbers.update(zip(new, numbers, strict=True))
+            self._objects += new
+            found = list(map(self._numbers.__getitem__, values))
+        return np.array(found, np.int64)
 
     def _reuse(self, value: Any) -> int:
         number = self._numbers[value] = self._free.pop()
@@ -165,20 +183,42 @@ def is_interned(dtype: DType) -> bool:
     return dtype.name in ("string", "binary", "list") or (dtype.is_decimal and dtype.precision > LONG_DECIMAL)
 
 
-def encode(schema: Schema, batch: Batch, interner: Interner) -> UpdateArray:
-    """Return checked rows as a matrix of codes, a column for each row."""
+def encode(schema: Schema, batch: Batch, interner: Interner, *, more_rows: int = 0) -> UpdateArray:
+    """Return checked rows as a matrix of codes, a column for each row; with room for more below them."""
+    k = len(schema)
+    updates = np.empty((k + more_rows, len(batch)), np.int64)
     if isinstance(batch, list) and len(batch) <= FEW:
         by = encoders(schema, interner)
-        codes = [encode_row(row, by) for row in batch]
-        return np.array(codes, np.int64).reshape(len(batch), len(schema)).T
+        encoded = [encode_row(row, by) for row in batch]
+        updates[:k] = np.array(encoded, np.int64).reshape(len(batch), k).T
+        return updates
     if isinstance(batch, list):
         columns = [pa.array(c, f.dtype.arrow) for c, f in zip(zip(*batch, strict=True), schema, strict=True)]
     else:
         columns = batch.columns
-    updates = np.empty((len(schema), len(batch)), np.int64)
-    for i, (column, field) in enumerate(zip(columns, schema, strict=True)):
-        updates[i] = encode_column(column, field.dtype, interner)
+    for codes, column, field in zip(updates, columns, schema, strict=False):
+        _encode_into(codes, column, field.dtype, interner)
     return updates
+
+
+def _encode_into(codes: Ints, column: pa.Array | pa.ChunkedArray, dtype: DType, interner: Interner) -> None:
+    """Write an Arrow column as codes, a part at a time where it is long."""
+    if dtype.element is not None or len(column) <= _LONG:
+        codes[:] = encode_column(column, dtype, interner)
+        return
+    done = 0
+    for given in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        chunk, numbers = given, None
+        if is_interned(dtype):
+            chunk = given if isinstance(given, pa.DictionaryArray) else given.dictionary_encode()
+            numbers = interner.numbers(chunk.dictionary.to_pylist())
+        for start in range(0, len(chunk), _LONG):
+            part = chunk.slice(start, _LONG)
+            if numbers is None:
+                codes[done : done + len(part)] = encode_column(part, dtype, interner)
+            else:
+                codes[done : done + len(part)] = _of_dictionary(part, numbers)
+            done += len(part)
 
 
 def encoders(schema: Schema, interner: Interner) -> list[Callable[[Any], int]]:
@@ -218,6 +258,10 @@ def decode_column(codes: Ints, dtype: DType, interner: Interner) -> pa.Array:
     mask = null if np.count_nonzero(null) else None
     if dtype.element is not None:
         return _decode_lists(codes, null, dtype.element, interner)
+    if is_interned(dtype) and len(codes) > _MANY:
+        one, owner = numbered(codes[None])
+        if len(one) * _OFTEN < len(codes):
+            return decode_column(codes.take(one), dtype, interner).take(pa.array(owner))
     if is_interned(dtype):
         objects = interner.objects(codes if mask is None else np.where(null, 0, codes)) if len(interner) else codes
         return pa.array(objects if len(interner) else [None] * len(codes), dtype.arrow, mask=mask, from_pandas=False)
@@ -350,15 +394,19 @@ _DECODE_VALUE: Final[dict[str, Callable[[int], Any]]] = {
 
 def _encode_interned(column: pa.Array, interner: Interner) -> Ints:
     encoded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
-    numbers = np.array([interner.number(v) for v in encoded.dictionary.to_pylist()], np.int64)
+    return _of_dictionary(encoded, interner.numbers(encoded.dictionary.to_pylist()))
+
+
+def _of_dictionary(encoded: pa.DictionaryArray, numbers: Ints) -> Ints:
+    """Return the codes of values by the numbers of those in their dictionary."""
     indices = encoded.indices
     if not len(numbers):
-        return np.full(len(column), NULL, np.int64)
-    if not column.null_count:
+        return np.full(len(encoded), NULL, np.int64)
+    if not indices.null_count:
         found: Ints = numbers.take(indices.to_numpy())
         return found
     codes: Ints = numbers.take(indices.fill_null(0).to_numpy())
-    return np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, codes)
+    return np.where(indices.is_null().to_numpy(zero_copy_only=False), NULL, codes)
 
 
 def _encode_lists(column: pa.Array, element: DType, interner: Interner) -> Ints:
@@ -393,7 +441,7 @@ def _encode_floats(column: pa.Array, _: DType) -> Ints:
 def float_codes(values: Any) -> Ints:
     """Return the codes of a NumPy array of floats."""
     bits: Ints = (values + 0.0).view(np.int64)
-    codes = np.where(bits >= 0, bits, bits ^ _FLIP)
+    codes = bits ^ _below_sign(bits)
     nan = values != values  # noqa: PLR0124 - NaN
     if nan.any():
         codes[nan] = _NAN_CODE
@@ -402,7 +450,16 @@ def float_codes(values: Any) -> Ints:
 
 def float_values(codes: Ints) -> Any:
     """Return the floats that codes stand for, as a NumPy array; NULL gives some number."""
-    return np.where(codes >= 0, codes, codes ^ _FLIP).view(np.float64)
+    bits = _below_sign(codes)
+    bits ^= codes
+    return bits.view(np.float64)
+
+
+def _below_sign(bits: Ints) -> Ints:
+    """Return all bits but the sign's where that is set, else none."""
+    mask = bits >> 63
+    mask &= _FLIP
+    return mask
 
 
 def _encode_decimals(column: pa.Array, dtype: DType) -> Ints:

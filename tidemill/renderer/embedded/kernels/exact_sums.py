@@ -7,14 +7,16 @@ signs. NaN and the infinities have places of their own, where they are counted.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
 
+from tidemill.renderer.embedded.kernels import sorting
 from tidemill.renderer.embedded.kernels.codec import float_values
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated
 
-__all__ = ["LEAST", "exact_sums", "float_sums", "limbs_of_floats", "limbs_of_squares"]
+__all__ = ["LEAST", "exact_sums", "float_sums", "limb_sums", "limbs_of_floats", "limbs_of_squares"]
 
 _BITS: Final = 32
 _MASK: Final = (1 << _BITS) - 1
@@ -22,8 +24,13 @@ LEAST: Final = 1074
 """The least float is 2**-1074, so that is what limb 0 counts."""
 _NAN, _PLUS, _MINUS = 1000, 1001, 1002
 _CELLS: Final = 1 << 22
+_GREATEST: Final = 2**63 - 1
 _NORMAL: Final = 2.0**-960
 """Scaling results of at least this size by powers of two does not round."""
+_MANTISSA: Final = 53
+_MOST_LIMBS: Final = 6
+"""Floats that are so far apart that their limbs have more places are added up place by place, as they come."""
+_LARGEST_POWER: Final = 1000
 
 
 def limbs_of_floats(codes: Ints) -> tuple[Ints, Ints, Ints]:
@@ -50,6 +57,61 @@ def limbs_of_floats(codes: Ints) -> tuple[Ints, Ints, Ints]:
         np.concatenate((place[which] + rank, kind)),
         np.concatenate((limbs[rank, which], np.ones_like(special))),
     )
+
+
+def limb_sums(count: int, owner: Ints, codes: Ints, diffs: Ints) -> tuple[int, UpdateArray] | None:
+    """Return the sums of the limbs of floats, each taken some times, by owner 0..count-1.
+
+    The same limbs as `limbs_of_floats` has, added up: the place of the first, and a row for each place from there on.
+    None where the floats are too far apart for that, or not all finite, or too many.
+
+    >>> halves = np.array([0.5, 1.5]).view(np.int64)
+    >>> limb_sums(1, np.array([0, 0]), halves, np.array([1, 2]))
+    (31, array([[     0],
+           [     0],
+           [917504]]))
+    """
+    parts = sorting.parts(len(codes))
+    least, greatest = _extent(codes, parts)
+    if greatest == 0.0:
+        return 0, np.zeros((0, count), np.int64)
+    if not greatest < math.inf or len(codes) * max(int(diffs.max()), -int(diffs.min())) >= 1 << (63 - _BITS):
+        return None
+    first = max(math.frexp(least)[1] - _MANTISSA + LEAST, 0) // _BITS
+    limbs = (math.frexp(greatest)[1] - 1 + LEAST) // _BITS + 1 - first
+    if limbs > _MOST_LIMBS:
+        return None
+    sums = np.zeros((limbs, count), np.int64)
+    power = LEAST - _BITS * first
+    for part in parts:
+        values = float_values(codes[part])
+        size = np.abs(values)
+        size = size * math.ldexp(1.0, power) if abs(power) < _LARGEST_POWER else np.ldexp(size, power)
+        signed = diffs[part]
+        if (values < 0).any():
+            signed = signed * np.sign(values).astype(np.int64)
+        for i in range(limbs):
+            above = np.floor(size * 2.0**-_BITS)
+            amount = (size - above * 2.0**_BITS).astype(np.int64)
+            amount *= signed
+            np.add.at(sums[i], owner[part], amount)
+            size = above
+    return first, sums
+
+
+def _extent(codes: Ints, parts: list[slice]) -> tuple[float, float]:
+    """Return the sizes of the smallest float that is not zero and of the greatest; NaN where there is one."""
+    least, greatest = math.inf, 0.0
+    for part in parts:
+        sizes = np.abs(float_values(codes[part]))
+        low, high = float(sizes.min()), float(sizes.max())
+        if low == 0.0:
+            low = float(sizes.min(initial=math.inf, where=sizes > 0))
+        least = min(low, least)
+        greatest = high if math.isnan(high) else max(greatest, high)
+        if math.isnan(greatest):
+            break
+    return least, greatest
 
 
 def limbs_of_squares(codes: Ints, *, floats: bool) -> tuple[Ints, Ints, Ints]:
@@ -113,6 +175,9 @@ def float_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> Any:
     >>> float_sums(1, np.zeros_like(which), place, amount)
     array([1.])
     """
+    dense = _side_by_side(count, owner, place, amount)
+    if dense is not None:
+        return _rounded(*dense)
     owner, place, amount = consolidated(np.stack((owner, place, amount)))
     finite = place < _NAN
     result = _finite_sums(count, owner[finite], place[finite], amount[finite])
@@ -123,6 +188,20 @@ def float_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> Any:
     result[minus] = -np.inf
     result[(counts[0] != 0) | (plus & minus)] = np.nan
     return result
+
+
+def _side_by_side(count: int, owner: Ints, place: Ints, amount: Ints) -> tuple[UpdateArray, Ints] | None:
+    """Return the digits of each owner's sum and the places of the lowest ones; None where that takes too many cells."""
+    if not len(place):
+        return None
+    base = int(place.min())
+    span = int(place.max()) + 3 - base  # two more for carries
+    most = max(int(amount.max()), -int(amount.min()))
+    if base + span >= _NAN or span * count > _CELLS or most * len(amount) > _GREATEST:
+        return None
+    digits = np.zeros((span, count), np.int64)
+    np.add.at(digits.reshape(-1), (place - base) * count + owner, amount)
+    return digits, np.full(count, base)
 
 
 def _finite_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> Any:

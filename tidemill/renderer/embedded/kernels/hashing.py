@@ -161,19 +161,24 @@ def _hash_bytes(
     data: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any], seeds: _Hashes
 ) -> _Hashes:
     """Hash pieces of a buffer, all in step: the longest first, so that those not yet done are always a prefix."""
-    order = np.argsort(-lengths, kind="stable")
-    at, left, seed = starts[order], lengths[order], seeds[order]
+    order: np.ndarray[Any, Any] | None = None
+    at, left, seed = starts.copy(), lengths, seeds
+    if len(lengths) and lengths.min() < lengths.max():
+        order = np.argsort(-lengths, kind="stable")
+        at, left, seed = starts[order], lengths[order], seeds[order]
+    given = left
     padded = np.concatenate([data, np.zeros(8, np.uint8)])
     words = np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))  # the eight bytes from every position on
     hashes = seed + _P5
-    at, long = at.copy(), int(np.searchsorted(-left, -_STRIPE, "right"))
+    long = int(np.searchsorted(-left, -_STRIPE, "right"))
     if long:
         hashes[:long] = _stripes(words, at, left, long, seed)
-    hashes += lengths[order].astype(np.uint64)
+    hashes += given.astype(np.uint64)
     left = left % _STRIPE
     for size in (8, 8, 8, 4, 1, 1, 1):
-        rows = np.flatnonzero(left >= size)
-        if not len(rows):
+        enough = left >= size
+        rows = slice(None) if enough.all() else np.flatnonzero(enough)
+        if isinstance(rows, np.ndarray) and not len(rows):
             continue
         word = words[at[rows]]
         if size == 8:  # noqa: PLR2004 - a word
@@ -184,6 +189,8 @@ def _hash_bytes(
             hashes[rows] = _turned(hashes[rows] ^ ((word & _U64(0xFF)) * _P5), 11) * _P1
         at[rows] += size
         left[rows] -= size
+    if order is None:
+        return _mixed(hashes)
     result = np.empty_like(hashes)
     result[order] = _mixed(hashes)
     return result

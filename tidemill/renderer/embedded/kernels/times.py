@@ -47,5 +47,9 @@ def advance_times(times: Times, frontier: Antichain) -> None:
 
     The same as `Antichain.advance`, on all columns at once: the meet over f of ``t v f``.
     """
-    if frontier.elements:
+    if len(frontier.elements) == 1 == len(times) and times.shape[1]:
+        (least,) = frontier.elements[0][:1]
+        if times.min() < least:
+            np.maximum(times, least, out=times)
+    elif frontier.elements:
         times[:] = reduce(np.minimum, [np.maximum(times, np.array(f)[:, None]) for f in frontier.elements])

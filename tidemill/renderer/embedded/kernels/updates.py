@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tidemill.renderer.embedded.kernels import sorting
 from tidemill.renderer.runs import failures
 
 __all__ = [
@@ -20,9 +21,12 @@ __all__ = [
     "Bools",
     "Codes",
     "Ints",
+    "Rows",
     "Times",
     "UpdateArray",
     "add_at",
+    "added_up",
+    "compressed",
     "consolidated",
     "consolidated_by",
     "expand",
@@ -31,6 +35,7 @@ __all__ = [
     "hashed",
     "indices",
     "largest",
+    "numbered",
     "ones",
     "same",
     "stacked",
@@ -43,12 +48,20 @@ Codes: TypeAlias = npt.NDArray[np.int64]
 Times: TypeAlias = npt.NDArray[np.int64]
 """A matrix of user times, a column for each."""
 Ints: TypeAlias = npt.NDArray[np.int64]
+Rows: TypeAlias = UpdateArray | list[Ints]
+"""A matrix of updates or codes, or its rows, which then need not lie side by side."""
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 NULL: Final = -(2**63)
 """The code of NULL, in every column. No int64 value may be it."""
 
 _MOST: Final = 2**63
+_MIDDLE: Final = np.uint64(2**63)
+_WORD: Final = 64
+_SMALL_TABLE: Final = 16
+_INT32: Final = 2**31
+_SPREAD: Final = 0x1E3779B97F4A7C15
+"""Spreads what tells hashes apart to their highest bits."""
 _MOST_COLUMNS: Final = 4096
 _FEW: Final = 8
 """Columns that are told apart sooner in Python than by NumPy, whose calls cost more than their work on so few."""
@@ -85,12 +98,16 @@ def add_at(sums: Ints, places: Ints, values: Ints) -> None:
         sums[place] += value
 
 
-def hashed(codes: Codes) -> Ints:
+def hashed(codes: Rows) -> Ints:
     """Return a hash of each column of codes, to sort and look up by. A single code is its own hash.
 
     Hashes decide where to look; whoever looks compares the codes themselves.
     """
-    hashes: Ints = codes[0] if len(codes) == 1 else np.matmul(_MULTIPLIERS[: len(codes)], codes)
+    if len(codes) == 1:
+        return codes[0]
+    if isinstance(codes, list) or codes.shape[1] > sorting.PART:
+        return _hashed_rows(codes)
+    hashes: Ints = np.matmul(_MULTIPLIERS[: len(codes)], codes)
     return hashes
 
 
@@ -99,6 +116,10 @@ def grouped(codes: Codes) -> tuple[Ints, Ints]:
     n = codes.shape[1]
     if n <= _FEW:
         return _few_grouped(codes)
+    if not len(codes):
+        return np.arange(n), np.zeros(1, np.int64)
+    if n > sorting.FEW:
+        return _grouped_many(codes)
     keys = hashed(codes)
     order = keys.argsort()
     keys = keys.take(order)
@@ -130,16 +151,98 @@ def _few_grouped(codes: Codes) -> tuple[Ints, Ints]:
     return np.array(order), np.array(starts)
 
 
-def _unlike(codes: Codes, order: Ints, new: Bools) -> Ints:
+def _grouped_many(codes: Codes) -> tuple[Ints, Ints]:
+    """Return what `grouped` does. Codes of few values are sorted as such, side by side in one word; others by hash."""
+    n = codes.shape[1]
+    place_bits = (n - 1).bit_length()
+    word, _, whole = sorting.packed(codes, _WORD - place_bits)
+    if whole == len(codes):
+        order = sorting.sort_words(word, place_bits)
+        return order, _differing(word).nonzero()[0]
+    word = hashed(codes).view(np.uint64)
+    word = word * np.uint64(_SPREAD)
+    word >>= np.uint64(place_bits)
+    order = sorting.sort_words(word, place_bits)
+    new = _differing(word)
+    _part(codes, order, new)
+    return order, new.nonzero()[0]
+
+
+def _differing(ordered: npt.NDArray[np.uint64] | Ints) -> Bools:
+    """Return where a number differs from the one before."""
+    new = np.empty(len(ordered), np.bool_)
+    new[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return new
+
+
+def _part(codes: Rows, order: Ints, new: Bools) -> None:
+    """Part, in place, different columns that lie in one group of an order, for they have one hash."""
+    unlike = _unlike(codes, order, new)
+    if not len(unlike):
+        return
+    again, runs = sorting.runs_around(new, unlike)
+    members = order.take(again)
+    order[again] = members.take(np.lexsort((*_columns(codes, members), runs)))
+    inside = _columns(codes, order.take(again))
+    new[again[1:]] |= ~same(inside[:, 1:], inside[:, :-1])
+
+
+def _columns(rows: Rows, at: Ints) -> UpdateArray:
+    """Return some columns of a matrix that is given as such, or row by row."""
+    return rows.take(at, axis=1) if isinstance(rows, np.ndarray) else np.stack([row.take(at) for row in rows])
+
+
+def numbered(codes: Codes) -> tuple[Ints, Ints]:
+    """Return one column of each group of equal ones, and for each column the number of its group.
+
+    >>> numbered(np.array([[7, 5, 7]]))
+    (array([1, 0]), array([1, 0, 1]))
+    """
+    n = codes.shape[1]
+    if n > sorting.FEW and len(codes):
+        found = _numbered_by_table(codes)
+        if found is not None:
+            return found
+    order, starts = grouped(codes)
+    if len(starts) == n:
+        return first_numbers(n), first_numbers(n)
+    number = np.zeros(n, np.int64)
+    number[starts[1:]] = 1
+    owner = np.empty(n, np.int64)
+    owner[order] = number.cumsum()
+    return order.take(starts), owner
+
+
+def _numbered_by_table(codes: Codes) -> tuple[Ints, Ints] | None:
+    """Return what `numbered` does where there are hardly more values than columns, so that they can be looked up."""
+    n = codes.shape[1]
+    room = max(n.bit_length(), _SMALL_TABLE)
+    if n >= _INT32 or sum((int(c.max()) - int(c.min())).bit_length() for c in codes) > room:
+        return None
+    word, given, _ = sorting.packed(codes, room)
+    owner = word.view(np.int64)
+    number: npt.NDArray[np.int32] = np.zeros(1 << sum(given), np.int32)
+    number[owner] = 1
+    np.cumsum(number, out=number)
+    one = np.empty(int(number[-1]), np.int64)
+    np.subtract(number, 1, out=number)
+    for part in sorting.parts(n):
+        owner[part] = number.take(owner[part])
+        one[owner[part]] = np.arange(part.start, part.stop)
+    return one, owner
+
+
+def _unlike(codes: Rows, order: Ints, new: Bools) -> Ints:
     """Return where in an order a column differs from the one before it although it is not known to be new there."""
     if 2 * np.count_nonzero(new) < len(new):
-        inside = codes.take(order, axis=1)
+        inside = _columns(codes, order)
         differs: Bools = (inside[:, 1:] != inside[:, :-1]).any(axis=0)
         return (differs & ~new[1:]).nonzero()[0] + 1
     alike = (~new).nonzero()[0]
     if not len(alike):
         return alike
-    return alike.compress(~same(codes.take(order.take(alike), axis=1), codes.take(order.take(alike - 1), axis=1)))
+    return alike.compress(~same(_columns(codes, order.take(alike)), _columns(codes, order.take(alike - 1))))
 
 
 def consolidated(updates: UpdateArray, weights: int = 1) -> UpdateArray:
@@ -153,7 +256,7 @@ def consolidated(updates: UpdateArray, weights: int = 1) -> UpdateArray:
     if n > 1:
         order, starts = grouped(updates[:top])
         if len(starts) < n:
-            sums = _sums(updates[top:].take(order, axis=1), starts)
+            sums = added_up(updates[top:].take(order, axis=1), starts)
             updates = np.concatenate((updates[:top].take(order.take(starts), axis=1), sums))
     kept = updates[top].astype(np.bool_) if weights == 1 else updates[top:].any(axis=0)
     return updates if kept.all() else updates.compress(kept, axis=1)
@@ -176,10 +279,10 @@ def _few_consolidated(updates: UpdateArray) -> UpdateArray:
     return np.array(rows, np.int64) if rows else updates[:, :0]
 
 
-def _sums(weights: UpdateArray, starts: Ints) -> UpdateArray:
+def added_up(weights: UpdateArray, starts: Ints) -> UpdateArray:
     """Return the sums of each group of adjacent weights; ``CountOverflowError`` where one is beyond 64 bits."""
     sums: UpdateArray = np.add.reduceat(weights, starts, axis=1)
-    if int(np.abs(weights).max()) * weights.shape[1] >= _MOST:  # else no sum can be beyond
+    if max(int(weights.max()), -int(weights.min())) * weights.shape[1] >= _MOST:  # else no sum can be beyond
         # Integers wrap around by 2**64, floats do not: far more apart than rounding can take them.
         roughly = np.add.reduceat(weights.astype(np.float64), starts, axis=1)
         if (np.abs(roughly - sums) > _MOST / 2).any() or (sums == -_MOST).any():
@@ -188,74 +291,117 @@ def _sums(weights: UpdateArray, starts: Ints) -> UpdateArray:
 
 
 def consolidated_by(
-    keys: Ints, updates: UpdateArray, others: slice | list[int], weights: int, *, runs: bool = False
+    keys: Ints, updates: Rows, others: list[int], weights: int, *, runs: bool = False
 ) -> tuple[Ints, UpdateArray]:
     """Return updates consolidated and sorted by the hashes of their keys, after these hashes.
 
-    ``others`` are the rows, weights aside, that tell updates of one key apart. With ``runs`` it is expected to be a few
-    sorted arrays side by side, which are merged, several times faster than sorted.
+    The updates are given as a matrix, or as its rows. ``others`` are the rows, weights aside, that tell updates of one
+    key apart. With ``runs`` it is expected to be a few sorted arrays side by side, which are merged, several times
+    faster than sorted.
     """
     if not len(keys):
-        return keys, updates
+        return keys, np.empty((len(updates), 0), np.int64)
     n, top = len(keys), len(updates) - weights
-    minor = np.matmul(_MULTIPLIERS[: len(updates[others])], updates[others])
-    keys, order, starts = _grouped_by(keys, updates[:top], minor, "stable" if runs else "quicksort")
-    sums = updates[top:].take(order, axis=1)
-    if len(starts) < n:
-        sums = _sums(sums, starts)
+    minor = [updates[row] for row in others]  # the time is always among them
+    if runs or n <= sorting.FEW:
+        keys, order, new = _grouped_by(keys, updates[:top], minor, "stable" if runs else "quicksort")
+    else:
+        keys, order, new = _grouped_by_words(keys, updates[:top], minor)
+    sums = _columns(updates[top:], order)
+    if not new.all():
+        starts = new.nonzero()[0]
+        sums = added_up(sums, starts)
         order, keys = order.take(starts), keys.take(starts)
     kept = sums[0].astype(np.bool_) if weights == 1 else sums.any(axis=0)
     if not kept.all():
         sums, order, keys = sums.compress(kept, axis=1), order.compress(kept), keys.compress(kept)
     result = np.empty((len(updates), len(order)), np.int64)
-    updates[:top].take(order, axis=1, out=result[:top], mode="clip")  # with "raise" it would go through a buffer
+    for row, ordered in zip(updates[:top], result, strict=False):
+        row.take(order, out=ordered, mode="clip")  # with "raise" it would go through a buffer
     result[top:] = sums
     return keys, result
 
 
-def _grouped_by(keys: Ints, codes: Codes, minor: Ints, kind: Literal["quicksort", "stable"]) -> tuple[Ints, Ints, Ints]:
-    """Return the keys sorted; their order, with equal columns adjacent; where in it each group of equal ones starts."""
-    n = len(keys)
-    both = _in_one(keys, minor)
+def _hashed_rows(rows: Rows) -> Ints:
+    """Return a hash of each column of a matrix given by its rows, never a code itself."""
+    if not len(rows):
+        assert isinstance(rows, np.ndarray)
+        return np.zeros(rows.shape[1], np.int64)
+    hashes = np.empty(len(rows[0]), np.int64)
+    for part in sorting.parts(len(hashes)):
+        np.multiply(rows[0][part], _MULTIPLIERS[0], out=hashes[part])
+        for row, multiplier in zip(rows[1:], _MULTIPLIERS[1:], strict=False):
+            hashes[part] += row[part] * multiplier
+    return hashes
+
+
+def _grouped_by(
+    keys: Ints, codes: Rows, minor: list[Ints], kind: Literal["quicksort", "stable"]
+) -> tuple[Ints, Ints, Bools]:
+    """Return the keys sorted; their order, with equal columns adjacent; where in it another column begins."""
+    both = _in_one(keys, _hashed_rows(minor))
     order = both.argsort(kind=kind)
-    both = both.take(order)
-    new = np.empty(n, np.bool_)
-    new[0] = True
-    np.not_equal(both[1:], both[:-1], out=new[1:])
-    unlike = _unlike(codes, order, new)
-    if len(unlike):  # different columns with one hash may lie interleaved: sort them by the codes, too
-        runs = new.cumsum()
-        again = np.isin(runs, runs.take(unlike)).nonzero()[0]
-        members = order.take(again)
-        order[again] = members.take(np.lexsort((*codes.take(members, axis=1), runs.take(again))))
-        inside = codes.take(order.take(again), axis=1)
-        new[again[1:]] |= ~same(inside[:, 1:], inside[:, :-1])
+    new = _differing(both.take(order))
+    return _keys_in_order(keys, codes, order, new), order, new
+
+
+def _grouped_by_words(keys: Ints, codes: Rows, minor: list[Ints]) -> tuple[Ints, Ints, Bools]:
+    """Return what `_grouped_by` does, of many."""
+    n = len(keys)
+    place_bits = (n - 1).bit_length()
+    ends, word = _ends(keys), np.empty(n, np.uint64)
+    for part in sorting.parts(n):
+        both = _in_one(keys[part], _hashed_rows([row[part] for row in minor]), ends, n)
+        word[part] = both.view(np.uint64) + _MIDDLE  # which sorts as the number did with its sign
+        word[part] >>= np.uint64(place_bits)
+    order = sorting.sort_words(word, place_bits)
+    new = _differing(word)
+    del word
+    return _keys_in_order(keys, codes, order, new), order, new
+
+
+def _keys_in_order(keys: Ints, codes: Rows, order: Ints, new: Bools) -> Ints:
+    """Return the keys in an order by some of their bits; where these do not do, order and marks are put right."""
+    _part(codes, order, new)
     found = keys.take(order)
-    if (found[1:] < found[:-1]).any():  # two keys' hashes that differ late
-        order = np.lexsort((*codes, keys))
-        found = keys.take(order)
-        inside = codes.take(order, axis=1)
-        np.any(inside[:, 1:] != inside[:, :-1], axis=0, out=new[1:])
-    return found, order, new.nonzero()[0]
+    falls = (found[1:] < found[:-1]).nonzero()[0]
+    if not len(falls):
+        return found
+    # Keys that differ late: those of them are apart that are greater than all before and not above any behind.
+    apart = np.ones(len(found), np.bool_)
+    least_behind = np.minimum.accumulate(found[::-1])[::-1]
+    np.less(np.maximum.accumulate(found)[:-1], least_behind[1:], out=apart[1:])
+    members, runs = sorting.runs_around(apart, falls + 1)
+    rows = order.take(members)
+    rows = rows.take(np.lexsort((*_columns(codes, rows), keys.take(rows), runs)))
+    order[members], found[members] = rows, keys.take(rows)
+    inside = _columns(codes, rows)
+    new[members[1:]] = ~same(inside[:, 1:], inside[:, :-1])
+    return found
 
 
-def _in_one(keys: Ints, minor: Ints) -> Ints:
+def _ends(keys: Ints) -> tuple[int, int]:
+    """Return the least of some keys and the greatest; NULL, far from all other codes, counts as next to them."""
+    least = int(keys.min())
+    if least == NULL:
+        others = keys.compress(keys != NULL)
+        least = int(others.min()) - 1 if len(others) else NULL
+    return least, max(int(keys.max()), least)
+
+
+def _in_one(keys: Ints, minor: Ints, ends: tuple[int, int] | None = None, count: int | None = None) -> Ints:
     """Return integers that sort as the keys do, and among equal keys as some bits of a second hash.
 
     Keys of few values, as the codes of strings are, go in whole, and leave the other bits to the second. All others,
     hashes and the codes of times among them, leave their last bits to it, so many that two keys are hardly ever taken
-    for one.
+    for one. Where these are some of more keys, ``ends`` and ``count`` are theirs.
     """
-    least = int(keys.min())
-    if least == NULL:  # far from all other codes: put it next to them
-        others = keys.compress(keys != NULL)
-        least = int(others.min()) - 1 if len(others) else NULL
-        keys = np.maximum(keys, least)
-    bits, room = (int(keys.max()) - least).bit_length(), 64
-    if bits < room:
-        room = 63
-        keys = keys - least << room - bits
-    whole = bits if bits <= _EXACT else min(2 * len(keys).bit_length() + 10, 48)
+    least, greatest = _ends(keys) if ends is None else ends
+    bits, count = (greatest - least).bit_length(), len(keys) if count is None else count
+    room = max(bits, _WORD - 1)
+    if bits < _WORD:
+        keys = np.maximum(keys, least) - least << room - bits
+    whole = bits if bits <= _EXACT else min(2 * count.bit_length() + 10, 48)
     low = (1 << room - whole) - 1
     return (keys & ~low) | (minor >> 64 - room + whole & low)
 
@@ -266,14 +412,17 @@ _EXACT: Final = 40
 def indices(keys: Codes, sought: Codes) -> Ints:
     """Return for each column of codes sought which of the keys, all different, it is; -1 where it is none."""
     count = keys.shape[1]
-    order, starts = grouped(np.concatenate((keys, sought), axis=1))
-    number = np.zeros(len(order), np.int64)
-    number[starts[1:]] = 1
-    group = np.empty_like(number)
-    group[order] = number.cumsum()
-    of_group = np.full(len(starts), -1)
+    one, group = numbered(np.concatenate((keys, sought), axis=1))
+    of_group = np.full(len(one), -1)
     of_group[group[:count]] = np.arange(count)
     return of_group.take(group[count:])
+
+
+def compressed(rows: Rows, mask: Bools) -> Rows:
+    """Return those columns of a matrix, given as such or row by row, that are marked."""
+    if isinstance(rows, np.ndarray):
+        return rows.compress(mask, axis=1)
+    return rows if mask.all() else [row.compress(mask) for row in rows]
 
 
 def stacked(arrays: list[UpdateArray]) -> UpdateArray:

@@ -20,6 +20,7 @@ from tidemill.renderer.runs.queued import Queued
 __all__ = ["InputOperator", "OutputOperator"]
 
 
+_LARGE: Final = 1 << 14
 _UNREAD: Final = 1_000_000
 _STEPS: Final = 100
 """Who reads changes reads them after a step, or after some."""
@@ -35,6 +36,8 @@ class InputOperator(Operator):
         super().__init__(node, region, (len(self.schema),))
         self._interner = interner
         self._encoders = encoders(self.schema, interner)
+        self.may_repeat = False
+        """Whether nobody minds updates that are not consolidated: of many that is worth something."""
         if node.rows:
             least = (0,) * self.schedule.users
             self.queue(Queued(list(node.rows), least, 1))
@@ -52,15 +55,15 @@ class InputOperator(Operator):
         if n == 1 and isinstance(queued.batch, list) and isinstance(queued.times, tuple):
             # What services put in: a row, in Python.
             return np.array([[*encode_row(queued.batch[0], self._encoders), *queued.times, queued.diffs]], np.int64).T
-        updates = np.empty((k + users + 1, n), np.int64)
-        updates[:k] = encode(self.schema, queued.batch, self._interner)
+        updates = encode(self.schema, queued.batch, self._interner, more_rows=users + 1)
         updates[k : k + users] = np.array(queued.times, np.int64).reshape(-1, users).T
         updates[-1] = queued.diffs
         return updates
 
     def take_step_updates(self) -> UpdateArray | None:
         """Return the updates of the current step; whoever takes them has them emitted."""
-        updates = self.ports[0].take_consolidated()
+        port = self.ports[0]
+        updates = port.take() if self.may_repeat and port.size > _LARGE else port.take_consolidated()
         if updates is not None:
             self.records_in += updates.shape[1]
         return updates

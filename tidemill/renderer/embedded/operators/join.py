@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Join
-from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray, largest, stacked
+from tidemill.renderer.embedded.kernels.sorting import ascending
+from tidemill.renderer.embedded.kernels.updates import (
+    NULL,
+    Codes,
+    Ints,
+    UpdateArray,
+    expand,
+    largest,
+    numbered,
+    stacked,
+)
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
@@ -17,6 +29,9 @@ from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.runs import failures
 
 __all__ = ["JoinOperator"]
+
+MANY: Final = 1 << 12
+"""Of more updates the keys are looked up once each."""
 
 
 class JoinOperator(Operator):
@@ -97,29 +112,45 @@ class JoinOperator(Operator):
         if self._nullable[side] and not self._nulls_equal and np.count_nonzero(keys == NULL):
             valid = (keys != NULL).all(axis=0)
             new, keys = new.compress(valid, axis=1), keys.compress(valid, axis=1)
-        owner, others = spine.find(keys, view)
-        if not len(owner):
+        if new.shape[1] > MANY:
+            mine, theirs, others = _pairs_of_many(keys, spine, view)
+        else:
+            mine, others = spine.find(keys, view)
+            theirs = None
+        count = len(mine) if mine is not None else new.shape[1]
+        if not count:
             return
-        mine, theirs = self._codes[side], self._codes[1 - side]
-        ours = new.take(owner, axis=1) if len(owner) > 1 or new.shape[1] > 1 else new
+        if largest(new[-1]) > COUNT_LIMIT or largest(others[-1]) > COUNT_LIMIT:
+            raise failures.too_many(self.node)
         width = len(self._picked[0]) + len(self._picked[1])
-        updates = np.empty((width + self._coordinates + 1, len(owner)), np.int64)
-        own_rows, other_rows = self._picked[side], self._picked[1 - side]
+        updates = np.empty((width + self._coordinates + 1, count), np.int64)
         split = len(self._picked[0])
         own_place, other_place = (slice(0, split), slice(split, width))[:: 1 if side == 0 else -1]
-        if len(own_rows):
-            updates[own_place] = ours.take(own_rows, axis=0)
-        if len(other_rows):
-            updates[other_place] = others.take(other_rows, axis=0)
-        times = updates[width:-1]
-        shared = len(others) - 1 - theirs  # an arrangement from outside a loop has fewer coordinates: 0 in the others
-        np.maximum(ours[mine : mine + shared], others[theirs:-1], out=times[:shared])
-        if shared < self._coordinates:
-            times[shared:] = ours[mine + shared : -1]
-        np.multiply(ours[-1], others[-1], out=updates[-1])
-        if largest(ours[-1]) > COUNT_LIMIT or largest(others[-1]) > COUNT_LIMIT:
-            raise failures.too_many(self.node)
+        _take(new, self._picked[side], mine, updates[own_place])
+        _take(others, self._picked[1 - side], theirs, updates[other_place])
+        self._put_times_and_counts(updates[width:], new[self._codes[side] :], mine, others, theirs, side)
         found.append(updates)
+
+    def _put_times_and_counts(  # noqa: PLR0917 - both sides' updates, and which of them make the pairs
+        self,
+        result: UpdateArray,
+        ours: UpdateArray,
+        mine: Ints | None,
+        others: UpdateArray,
+        theirs: Ints | None,
+        side: int,
+    ) -> None:
+        """Write the joins of the times of pairs, and the products of their counts."""
+        others = others[self._codes[1 - side] :]
+        if mine is not None:
+            ours = ours.take(mine, axis=1)
+        if theirs is not None:
+            others = others.take(theirs, axis=1)
+        shared = len(others) - 1  # an arrangement from outside a loop has fewer coordinates: 0 in the others
+        np.maximum(ours[:shared], others[:-1], out=result[:shared])
+        if shared < self._coordinates:
+            result[shared:-1] = ours[shared:-1]
+        np.multiply(ours[-1], others[-1], out=result[-1])
 
     def _common_round(self, updates: UpdateArray) -> tuple[int, ...] | None:
         """Return the round all results are of, where that is one: mostly this one, but a stored update may be later."""
@@ -129,6 +160,31 @@ class JoinOperator(Operator):
         loops = updates[-1 - len(now) : -1]
         here = loops[0] == now[0] if len(now) == 1 else loops == np.array(now)[:, None]
         return now if np.count_nonzero(here) == here.size else None
+
+
+def _pairs_of_many(keys: Codes, spine: Spine, view: View | None) -> tuple[Ints | None, Ints | None, UpdateArray]:
+    """Return, of many keys, pairs of a key and an update in the spine; and these updates. Each key is looked up once.
+
+    None stands for all keys in their order, each once.
+    """
+    one, number = numbered(keys)
+    owner, others = spine.find(keys.take(one, axis=1), view)
+    counts = np.bincount(owner, minlength=len(one))
+    by_owner, _ = ascending(owner)
+    starts, wanted = counts.cumsum() - counts, counts.take(number)
+    if (wanted == 1).all():
+        return None, by_owner.take(starts.take(number)), others
+    mine, at = expand(starts.take(number), wanted)
+    return mine, by_owner.take(at), others
+
+
+def _take(updates: UpdateArray, rows: Ints, at: Ints | None, result: UpdateArray) -> None:
+    """Write some columns of some rows of a matrix."""
+    for row, taken in zip(rows.tolist(), result, strict=True):
+        if at is None:
+            taken[:] = updates[row]
+        else:
+            updates[row].take(at, out=taken, mode="clip")  # with "raise" it would go through a buffer
 
 
 @MAKERS(Join)

@@ -17,6 +17,7 @@ from tidemill.renderer.embedded.kernels.updates import (
     expand,
     first_numbers,
     grouped,
+    numbered,
     stacked,
 )
 from tidemill.renderer.embedded.operators.interesting_times import (
@@ -75,7 +76,8 @@ class KeyedOperator(Operator):
         super().__init__(node, region, (codes,))
         self.ports.append(Port(self, len(keys), weights=0))
         self._columns = np.array(keys, np.int64)
-        self._begins_with_key = keys == tuple(range(len(keys)))
+        first = keys[0] if keys else 0
+        self._key_rows = slice(first, first + len(keys)) if keys == tuple(range(first, first + len(keys))) else None
         self._row_is_key = keys == tuple(range(codes))
         """Whether the row is the key; a key of all columns in another order is not."""
         self._width = codes
@@ -90,7 +92,7 @@ class KeyedOperator(Operator):
         if new is None:
             new = np.empty((self._width + self._coordinates + 1, 0), np.int64)
         users, width = self.schedule.users, len(self._columns)
-        keys = new[:width] if self._begins_with_key else new.take(self._columns, axis=0)
+        keys = new.take(self._columns, axis=0) if self._key_rows is None else new[self._key_rows]
         times = new[self._width : self._width + users]
         if due is None and new.shape[1] == 1:  # as in most steps of one row
             return Work(keys, first_numbers(1), times, new, single_time=True)
@@ -101,14 +103,8 @@ class KeyedOperator(Operator):
         if due is None and self._row_is_key and single_time and (consolidate or keys.shape[1] == 1):
             # Consolidated rows of one time are each there once.
             return Work(keys, np.arange(keys.shape[1]), times, new, single_time)
-        order, starts = grouped(keys)
-        if len(starts) == len(order):
-            return Work(keys, first_numbers(len(order)), times, new, single_time)
-        owner = np.empty(keys.shape[1], np.int64)
-        starting = np.zeros(keys.shape[1], np.int64)
-        starting[starts[1:]] = 1
-        owner[order] = starting.cumsum()
-        return Work(keys.take(order.take(starts), axis=1), owner, times, new, single_time)
+        one, owner = numbered(keys)
+        return Work(keys.take(one, axis=1), owner, times, new, single_time)
 
     def interesting_times(self, work: Work, stored: list[Stored]) -> tuple[InterestingTimes, list[Stored]]:
         """Return the interesting times of this round, and of the stored updates those visible in it.

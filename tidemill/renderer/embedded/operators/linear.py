@@ -35,6 +35,7 @@ from tidemill.renderer.embedded.kernels.codec import (
     encode_column,
     encoder,
 )
+from tidemill.renderer.embedded.kernels.sorting import parts
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, UpdateArray, consolidated
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS, operator_of
@@ -97,11 +98,12 @@ class ProjectWire(Wire):
         super().__init__(node, region)
         codes = len(node.inputs[0].schema)
         self._rows = np.array([*(node.picked or ()), *range(codes, codes + node.scope.coordinates + 1)])
+        self._is_identity = node.picked == tuple(range(codes))
 
     def accept(self, port: int, updates: UpdateArray, at: Round | None) -> None:
         del port
         self.records_in += updates.shape[1]
-        self.emit(updates.take(self._rows, axis=0), at)
+        self.emit(updates if self._is_identity else updates.take(self._rows, axis=0), at)
 
 
 @operator_of(Enter)
@@ -220,22 +222,29 @@ class MapOperator(_ExpressionOperator):
 
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
         n, rest = updates.shape[1], len(self.schema)
-        columns = _Columns(self.schema, updates, self.interner)
         result = np.empty((len(self._columns) + len(updates) - rest, n), np.int64)
+        for i, (index, _, _) in enumerate(self._columns):
+            if index >= 0:
+                result[i] = updates[index]
         few = self._few.values(updates)
         if few is not None:
             for (i, code_of), values in zip(self._encoders, few, strict=True):
                 result[i] = [NULL if v is None else code_of(v) for v in values]
-        try:
-            for i, (index, scalar, dtype) in enumerate(self._columns):
-                if scalar is None:
-                    result[i] = updates[index]
-                elif few is None:
-                    result[i] = encode_column(scalar(columns, n), dtype, self.interner)
-        except ExpressionError as error:
-            raise self.failed(error, updates, self.node.schema.names[i]) from None
+        else:
+            for part in parts(n):
+                self._evaluate_part(updates[:, part], result[:, part])
         result[len(self._columns) :] = updates[rest:]
         return result
+
+    def _evaluate_part(self, updates: UpdateArray, result: UpdateArray) -> None:
+        """Write the values of the expressions: of a part, so that what is worked out of it stays in the caches."""
+        columns = _Columns(self.schema, updates, self.interner)
+        for i, (_, scalar, dtype) in enumerate(self._columns):
+            if scalar is not None:
+                try:
+                    result[i] = encode_column(scalar(columns, updates.shape[1]), dtype, self.interner)
+                except ExpressionError as error:
+                    raise self.failed(error, updates, self.node.schema.names[i]) from None
 
 
 @MAKERS(Map)

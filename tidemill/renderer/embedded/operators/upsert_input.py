@@ -66,11 +66,11 @@ class UpsertInputOperator(InputOperator):
             codes = [*encode_row(writes.rows[0], self._encoders), 1, number, writes.times[0]]
             self.ports[0].defer(np.array(codes, np.int64)[:, None])
             return
-        updates = np.empty((k + 3, n), np.int64)
         if writes.puts is True:
-            updates[:k] = encode(self.schema, writes.rows, self._interner)
+            updates = encode(self.schema, writes.rows, self._interner, more_rows=3)
             updates[k] = 1
         else:
+            updates = np.empty((k + 3, n), np.int64)
             puts = np.zeros(n, np.bool_) if writes.puts is False else np.array(writes.puts)
             updates[:k] = NULL
             updates[:k, puts] = encode(self.schema, writes.rows, self._interner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,13 @@ from tidemill.expressions.aggregates import Aggregates, BoundAggregate
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows, is_interned
-from tidemill.renderer.embedded.kernels.exact_sums import exact_sums, float_sums, limbs_of_floats, limbs_of_squares
+from tidemill.renderer.embedded.kernels.exact_sums import (
+    exact_sums,
+    float_sums,
+    limb_sums,
+    limbs_of_floats,
+    limbs_of_squares,
+)
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray, consolidated, indices, largest
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
@@ -25,9 +31,11 @@ from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
 
-__all__ = ["Accumulator", "FloatSums", "Groups", "Shape", "Since", "SquareSums", "unscaled"]
+__all__ = ["MANY", "Accumulator", "FloatSums", "Groups", "Shape", "Since", "SquareSums", "unscaled"]
 
 Since: TypeAlias = Callable[[], Antichain]
+MANY: Final = 512
+"""From so many new updates on, they are added up key by key before anything else is done with them."""
 
 
 class Groups:
@@ -108,14 +116,42 @@ class Accumulator:
         if not new.shape[1]:
             return Stored(found, stored, self.codes)
         self.check_counts(new)
-        owner, kept = self.project(owner, new)
-        if keys.shape[1] < kept.shape[1]:
-            owner, kept = self._summed(keys, owner, kept)
+        added_up = self._at_one_time(keys, owner, new) if new.shape[1] > MANY else None
+        if added_up is not None:
+            owner, kept = added_up
+        else:
+            owner, kept = self.project(owner, new)
+            if keys.shape[1] < kept.shape[1]:
+                owner, kept = self._summed(keys, owner, kept)
         if kept.shape[1]:
             self.spine.append(kept)
         if not len(found):
             return Stored(owner, kept, self.codes)
         return Stored(np.concatenate((found, owner)), np.concatenate((stored, kept), axis=1), self.codes)
+
+    def _at_one_time(self, keys: Codes, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray] | None:
+        """Return what new updates of one time come to, and the numbers of their keys; None where there are more."""
+        times = new[len(new) - self.spine.layout.coordinates - 1 : -1]
+        if (times != times[:, :1]).any():
+            return None
+        found = self.add_up(keys.shape[1], owner, new)
+        if found is None:
+            return None
+        owner, codes, weights = found
+        kept = np.empty((self.spine.layout.rows, len(owner)), np.int64)
+        kept[: self.width] = keys.take(owner, axis=1)
+        kept[self.width : self.codes] = codes
+        kept[self.codes : -self.weights] = times[:, :1]
+        kept[-self.weights :] = weights
+        return owner, kept
+
+    def add_up(self, count: int, owner: Ints, new: UpdateArray) -> tuple[Ints, Codes, UpdateArray] | None:
+        """Return what updates of one time come to by key 0..count-1, without an array of what each one comes to.
+
+        That is, numbers of keys, codes beside the keys, and weights, of which none are all zero; None where it cannot.
+        """
+        del count, owner, new
+        return None
 
     def check_counts(self, new: UpdateArray) -> None:
         """Refuse counts whose products with values, and sums of these, could be beyond 64 bits."""
@@ -177,6 +213,18 @@ class FloatSums(LimbSums):
 
     def limbs(self, codes: Ints) -> tuple[Ints, Ints, Ints]:
         return limbs_of_floats(codes)
+
+    def add_up(self, count: int, owner: Ints, new: UpdateArray) -> tuple[Ints, Codes, UpdateArray] | None:
+        codes, diffs = new[self._column], new[-1]
+        known = codes != NULL
+        if not known.all():
+            owner, codes, diffs = owner.compress(known), codes.compress(known), diffs.compress(known)
+        found = limb_sums(count, owner, codes, diffs)
+        if found is None:
+            return None
+        first, sums = found
+        rank, at = sums.nonzero()
+        return at, first + rank[None], sums[None, rank, at]
 
     def totals(self, interesting: InterestingTimes, seen: Stored) -> Any:
         """Return the correctly rounded sum at each interesting time."""

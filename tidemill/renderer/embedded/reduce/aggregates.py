@@ -44,6 +44,7 @@ ACCUMULATORS: Final[dict[str, frozenset[type[Accumulator]]]] = {
 class AggregateLogic:
     """The logic of a Reduce by aggregate functions: one row a group, where the group's total count is not zero."""
 
+    consolidates = False
     keyed_output = True
 
     def __init__(self, node: Reduce, schedule: Schedule, since: Since, interner: Interner) -> None:
@@ -73,7 +74,7 @@ class AggregateLogic:
                 alike[a.order, a.condition, a.tells_apart].append(a)
         self._ordered = [OrderedValues(some, schema, shape, interner) for some in alike.values()]
         others = [*self._floats.values(), *self._squares.values(), *self._values.values(), *self._ordered]
-        self.linear = not others
+        self._sums_alone = not others
         self._accumulators: list[Accumulator] = [self._integers, *others]
 
     def spines(self) -> dict[str, Spine]:
@@ -82,7 +83,7 @@ class AggregateLogic:
     @property
     def sums(self) -> IntegerSums | None:
         """What is kept, where that is sums of whole numbers alone."""
-        return self._integers if self.linear else None
+        return self._integers if self._sums_alone else None
 
     def take_presummed(self, sums: UpdateArray | None) -> None:
         """Have the next updates, one for each of these sums, stand for them; or (None) for themselves."""
@@ -97,7 +98,7 @@ class AggregateLogic:
 
     def desired(self, keys: Codes, interesting: InterestingTimes, seen: list[Stored]) -> DesiredOutput:
         sums = self._integers.sums(interesting, seen[0])
-        stored_of = {} if self.linear else dict(zip(map(id, self._accumulators), seen, strict=True))
+        stored_of = {} if self._sums_alone else dict(zip(map(id, self._accumulators), seen, strict=True))
         present = first_numbers(len(interesting)) if self._node.scalar else sums[0].nonzero()[0]
         group = Groups(self._node, keys, interesting, present, self._interner)
         if len(present) < len(interesting):

@@ -12,7 +12,7 @@ from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import LONG_DECIMAL, Interner, float_codes, is_interned
-from tidemill.renderer.embedded.kernels.updates import NULL, Ints, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Accumulator, Groups, Shape, unscaled
@@ -83,6 +83,32 @@ class IntegerSums(Accumulator):
             else:
                 weights[row : row + limbs] = diffs * self._long_limbs(new[column], self._types[column])
         return owner, kept
+
+    def add_up(self, count: int, owner: Ints, new: UpdateArray) -> tuple[Ints, Codes, UpdateArray] | None:
+        if self.presummed is not None or any(limbs > 2 for _, limbs in self._limbs.values()):  # noqa: PLR2004
+            return None
+        sums, diffs = np.zeros((self.weights, count), np.int64), new[-1]
+        if self._present is None:
+            np.add.at(sums[0], owner, diffs)
+        else:
+            np.add.at(sums[0], owner, diffs * (new[self._present] != NULL))
+        for column, row in self.count_row.items():
+            if column is None:
+                continue
+            known = new[column] != NULL
+            if known.all() and self._present is None:
+                sums[row] = sums[0]
+            else:
+                np.add.at(sums[row], owner, diffs * known)
+        for column, (row, _) in self._limbs.items():
+            values = new[column]
+            known = values != NULL
+            if not known.all():
+                values = np.where(known, values, 0)
+            np.add.at(sums[row], owner, diffs * (values & _MASK))
+            np.add.at(sums[row + 1], owner, diffs * (values >> _HALF))
+        some = np.flatnonzero(sums.any(axis=0))
+        return some, np.empty((0, len(some)), np.int64), sums.take(some, axis=1)
 
     @property
     def weight_meanings(self) -> list[tuple[str, int | None]] | None:

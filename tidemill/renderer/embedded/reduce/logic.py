@@ -30,8 +30,8 @@ class DesiredOutput(NamedTuple):
 class Logic(Protocol):
     """What a Reduce computes, and the state it needs of its input."""
 
-    linear: bool
-    """Whether it is a function of sums over the group, so that new updates need not be consolidated first."""
+    consolidates: bool
+    """Whether its new updates are to be consolidated first; what keeps sums, or consolidates by itself, need not."""
     keyed_output: bool
     """Whether its rows begin with the key."""
 

@@ -51,7 +51,7 @@ class ReduceOperator(KeyedOperator):
 
         The first ``dropped`` rows of the block are no columns of the output.
         """
-        work = self.begin(consolidate=not self.logic.linear)
+        work = self.begin(consolidate=self.logic.consolidates)
         if work is None:
             return np.empty((self._out_codes + self._coordinates + 1, 0), np.int64)
         keys = work.keys

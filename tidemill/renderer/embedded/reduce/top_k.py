@@ -23,7 +23,7 @@ __all__ = ["TopKLogic"]
 class TopKLogic:
     """The logic of a Reduce by `TopK`: the first rows of each group, copies counted."""
 
-    linear = False
+    consolidates = False
     keyed_output = True
 
     def __init__(self, node: Reduce, schedule: Schedule, since: Since, interner: Interner) -> None:

@@ -27,7 +27,7 @@ Row = tuple[Any, ...]
 class UserReduceLogic:
     """Calls ``fn(key, [(row without key, count), ...])`` for each group. Its state is the shared arrangement."""
 
-    linear = False
+    consolidates = True
     keyed_output = False
 
     def __init__(self, node: Reduce, arranged: ArrangeOperator, interner: Interner) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import Interner, order_ranks
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
-from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
+from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape
 from tidemill.renderer.embedded.reduce.group_rows import GroupRows
@@ -15,6 +17,8 @@ from tidemill.renderer.embedded.trace.row_order import SortColumn
 from tidemill.renderer.embedded.trace.sorted_rows import SortedRows
 
 __all__ = ["ValueCounts"]
+
+_GREATEST: Final = 2**63 - 1
 
 
 class ValueCounts(GroupRows):
@@ -27,17 +31,22 @@ class ValueCounts(GroupRows):
 
     def extremes(self, group: Groups, interesting: InterestingTimes, seen: Stored) -> tuple[Ints, Ints]:
         """Return the least and the greatest value at each interesting time, NULL where there is none."""
-        at, codes, _ = self.accumulated(group, interesting, seen)
-        some = codes != NULL
-        at, codes = at[some], codes[some]
-        order = np.lexsort((order_ranks(codes, self._dtype, self._interner), at))
-        at, codes = at[order], codes[order]
-        low, high = np.full(len(interesting), NULL), np.full(len(interesting), NULL)
-        if len(at):
-            new = np.concatenate(([True], at[1:] != at[:-1]))
-            low[at[new]] = codes[new]
-            last = np.concatenate((new[1:], [True]))
-            high[at[last]] = codes[last]
+        if isinstance(interesting, SingleTime) and seen.updates[-1].min(initial=1) > 0:
+            at, codes = seen.owner, seen.updates[self.width]  # nothing to cancel
+        else:
+            at, codes, _ = self.accumulated(group, interesting, seen)
+        known = codes != NULL
+        if not known.all():
+            at, codes = at.compress(known), codes.compress(known)
+        ranks = order_ranks(codes, self._dtype, self._interner)
+        low, high = np.full(len(interesting), _GREATEST), np.full(len(interesting), NULL)
+        np.minimum.at(low, at, ranks)
+        np.maximum.at(high, at, ranks)
+        low[high == NULL] = NULL
+        if ranks is not codes:
+            of_rank = np.full(int(ranks.max(initial=0)) + 1, NULL)
+            of_rank[ranks] = codes
+            low, high = (np.where(r == NULL, NULL, of_rank.take(np.maximum(r, 0))) for r in (low, high))
         for here in self.advance_index(group, interesting):
             for a in here.tolist():
                 low[a], high[a] = _ends(self.index[tuple(group.codes(a).tolist())])

@@ -23,7 +23,7 @@ __all__ = ["WindowsLogic"]
 class WindowsLogic:
     """The logic of a Reduce by `Windows`: each copy of each row of the group, with the calls' values."""
 
-    linear = False
+    consolidates = False
     keyed_output = True
 
     def __init__(self, node: Reduce, windows: Windows, around: Around) -> None:

@@ -7,11 +7,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import attrs
+import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.types import DType
+from tidemill.renderer.embedded.kernels.sorting import PART, ascending
 from tidemill.renderer.embedded.kernels.times import advance_times
-from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated_by, hashed
+from tidemill.renderer.embedded.kernels.updates import Ints, Rows, UpdateArray, consolidated_by, hashed
 
 __all__ = ["Batch", "UpdateLayout"]
 
@@ -62,25 +64,41 @@ class UpdateLayout:
         return slice(first, first + len(self.keys)) if adjacent else list(self.keys)
 
     @cached_property
-    def _other_rows(self) -> slice | list[int]:
+    def _other_rows(self) -> list[int]:
         """The rows, weights aside, that tell updates of one key apart."""
-        others = [row for row in range(len(self.types) + self.coordinates) if row not in self.keys]
-        return slice(others[0], others[-1] + 1) if others[-1] - others[0] < len(others) else others
+        return [row for row in range(len(self.types) + self.coordinates) if row not in self.keys]
 
-    def sorted_batch(self, updates: UpdateArray) -> Batch:
-        """Return updates as a batch."""
-        hashes = hashed(updates[self.key_rows])
-        order = hashes.argsort()
-        return Batch(hashes.take(order), updates.take(order, axis=1))
+    def sorted_batch(self, updates: Rows) -> Batch:
+        """Return updates, given as a matrix or as its rows, as a batch; those of one hash as they came."""
+        if isinstance(updates, np.ndarray):
+            order, hashes = ascending(hashed(updates[self.key_rows]))
+            if len(order) <= PART:
+                return Batch(hashes, updates.take(order, axis=1))
+        else:
+            order, hashes = ascending(self._hashes(updates))
+        array = np.empty((len(updates), len(order)), np.int64)
+        for row, ordered in zip(updates, array, strict=True):
+            row.take(order, out=ordered, mode="clip")  # with "raise" it would go through a buffer
+        return Batch(hashes, array)
 
-    def compacted(self, updates: UpdateArray, since: Antichain, hashes: Ints | None = None) -> Batch:
+    def compacted(self, updates: Rows, since: Antichain, hashes: Ints | None = None) -> Batch:
         """Return updates as a batch, consolidated at times compacted to ``since``.
 
         ``hashes`` are those of the keys, if the updates are a few sorted batches side by side. The array is the
-        caller's to give: its times are overwritten.
+        caller's to give: its times are overwritten; rows, where it is given as such, are not.
         """
-        first = len(self.types)
-        advance_times(updates[first : first + self.users], since)
+        times = slice(len(self.types), len(self.types) + self.users)
+        if isinstance(updates, list):
+            advanced = np.stack(updates[times])
+            advance_times(advanced, since)
+            updates = [*updates[: times.start], *advanced, *updates[times.stop :]]
+        else:
+            advance_times(updates[times], since)
         runs = hashes is not None
-        hashes = hashed(updates[self.key_rows]) if hashes is None else hashes
+        if hashes is None:
+            hashes = hashed(updates[self.key_rows]) if isinstance(updates, np.ndarray) else self._hashes(updates)
         return Batch(*consolidated_by(hashes, updates, self._other_rows, self.weights, runs=runs))
+
+    def _hashes(self, rows: list[Ints]) -> Ints:
+        """Return the hashes of the keys of updates given row by row."""
+        return hashed([rows[row] for row in self.keys]) if self.keys else np.zeros(len(rows[0]), np.int64)

@@ -10,17 +10,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from tidemill.renderer.embedded.kernels import sorting
 from tidemill.renderer.embedded.kernels.updates import (
     Bools,
     Codes,
+    Ints,
+    Rows,
     UpdateArray,
+    added_up,
     consolidated,
     grouped,
     indices,
+    numbered,
     stacked,
 )
 from tidemill.renderer.embedded.trace.row_order import RowOrder
-from tidemill.renderer.embedded.trace.sorted_rows import SortedRows
+from tidemill.renderer.embedded.trace.sorted_rows import REBUILD, SortedRows
 from tidemill.renderer.embedded.trace.transaction import Transaction
 
 __all__ = ["OrderIndex"]
@@ -62,26 +67,85 @@ class OrderIndex:
             self._put(key, nothing)
         self.apply(rows)
 
-    def apply(self, change: UpdateArray) -> UpdateArray:
+    def apply(self, change: Rows) -> UpdateArray:
         """Add counts to rows of indexed groups; return the rows that have a negative count by then.
 
-        The cost grows with the rows changed, and as the square root of the groups' rows.
+        The change is given as a matrix of codes and counts, or as its rows. The cost grows with the rows changed, and
+        as the square root of the groups' rows.
         """
-        change = consolidated(change)
+        if len(change[-1]) > sorting.FEW:
+            return self._apply_many(list(change))
+        return self._apply_few(consolidated(np.stack(change) if isinstance(change, list) else change))
+
+    def _apply_few(self, change: UpdateArray) -> UpdateArray:
         if not change.shape[1]:
             return change
         self._join()
         width = self._width
-        negative: list[UpdateArray] = []
+        negative = [change[:, :0]]
+        if change.shape[1] == 1:
+            key = tuple(change[:width, 0].tolist())
+            group, below_zero = self._groups[key].changed(change[width:])
+            self._put(key, group)
+            return np.concatenate((change[:width], below_zero)) if below_zero.shape[1] else change[:, :0]
         order, starts = grouped(change[:width])
         for which in np.split(order, starts[1:].tolist()):
             of_group = change.take(which, axis=1)
             key = tuple(of_group[:width, 0].tolist())
             group, below_zero = self._groups[key].changed(of_group[width:])
             self._put(key, group)
-            keys = of_group[:width, :1].repeat(below_zero.shape[1], axis=1)
-            negative.append(np.concatenate((keys, below_zero)))
+            if below_zero.shape[1]:
+                keys = of_group[:width, :1].repeat(below_zero.shape[1], axis=1)
+                negative.append(np.concatenate((keys, below_zero)))
         return stacked(negative)
+
+    def _apply_many(self, change: list[Ints]) -> UpdateArray:
+        """Sort groups anew of which a good part changes, all at once, and change the others one by one."""
+        self._join()
+        codes = np.empty((self._width, len(change[-1])), np.int64)
+        for row, given in zip(codes, change, strict=False):
+            row[:] = given
+        one, owner = numbered(codes)
+        keys = list(map(tuple, codes.take(one, axis=1).T.tolist()))
+        held = np.array([self._groups[key].distinct for key in keys], np.int64)
+        anew = np.bincount(owner) * REBUILD > held
+        if anew.all():
+            return self._sorted_anew(keys, owner, change)
+        if not anew.any():
+            return self._apply_few(consolidated(np.stack(change)))
+        changed = anew.take(owner)
+        negative = self._apply_few(consolidated(np.stack([row.compress(~changed) for row in change])))
+        number = anew.cumsum() - 1
+        some = [key for key, again in zip(keys, anew.tolist(), strict=True) if again]
+        rows = [row.compress(changed) for row in change]
+        return stacked([negative, self._sorted_anew(some, number.take(owner.compress(changed)), rows)])
+
+    def _sorted_anew(self, keys: list[_Key], owner: Ints, change: list[Ints]) -> UpdateArray:
+        """Add a change to groups, given the number of each row's group; return what `apply` does."""
+        rows = change[self._width :]
+        held = [(i, chunk) for i, key in enumerate(keys) for chunk in self._groups[key].chunks]
+        if held:
+            rows = [np.concatenate((row, *(chunk[at] for _, chunk in held))) for at, row in enumerate(rows)]
+            sizes = [chunk.shape[1] for _, chunk in held]
+            owner = np.concatenate((owner, np.array([i for i, _ in held]).repeat(sizes)))
+        order, new, _ = self._order.of(rows, owner)
+        counts = rows[-1].take(order)
+        if not new.all():  # rows that are there more than once are side by side
+            starts = new.nonzero()[0]
+            counts, order = added_up(counts[None], starts)[0], order.take(starts)
+        if not counts.all():
+            order, counts = order.compress(counts != 0), counts.compress(counts != 0)
+        ends = owner.take(order).searchsorted(np.arange(len(keys)), "right").tolist()
+        for key, start, end in zip(keys, [0, *ends], ends, strict=False):
+            of_group = np.empty((len(rows), end - start), np.int64)
+            for row, ordered in zip(rows, of_group, strict=True):
+                row.take(order[start:end], out=ordered, mode="clip")
+            of_group[-1] = counts[start:end]
+            self._put(key, SortedRows.in_order(self._order, of_group))
+        negative = (counts < 0).nonzero()[0]
+        which = order.take(negative)
+        found = [np.array([keys[i][at] for i in owner.take(which).tolist()], np.int64) for at in range(self._width)]
+        return np.stack([*found, *(row.take(which) for row in rows[:-1]), counts.take(negative)])
 
     def clear(self) -> None:
         """Index no group."""

@@ -61,8 +61,13 @@ class SortedRows:
     @classmethod
     def of(cls, order: RowOrder, rows: UpdateArray) -> SortedRows:
         """Return rows, all different, in order."""
+        return cls.in_order(order, order.sorted(rows))
+
+    @classmethod
+    def in_order(cls, order: RowOrder, rows: UpdateArray) -> SortedRows:
+        """Return rows, all different, that are in order."""
         n = rows.shape[1]
-        chunks = _cut(order.sorted(rows), n)
+        chunks = _cut(rows, n)
         heads = [order.key(chunk[:, 0].tolist()) for chunk in chunks]
         return cls(order, chunks, heads, _copies(chunks), n, rows[:, :0])
 
@@ -78,22 +83,76 @@ class SortedRows:
             return SortedRows.of(self._order, merged), merged.compress(merged[-1] < 0, axis=1)
         chunks: list[UpdateArray] = []
         heads: list[tuple[Any, ...]] = []
-        copies: list[Ints] = []
+        copies: list[int] = []
         negative = [change[:, :0]]
+        before, counts = self._copies.tolist(), change[-1].tolist()
+        numbers = self._order.leading(change[self._order.first_row])
+        rows = change.T
         done, distinct = 0, self.distinct
         for place, which in _by_place(self._places(change)):
             old = self.chunks[place]
-            new = self._merged(old, change.take(which, axis=1), negative)
+            new = (
+                None
+                if numbers is None
+                else self._with_some(old, [(rows[i], numbers[i : i + 1]) for i in which], negative)
+            )
+            if new is None:
+                new = self._merged(old, change.take(which, axis=1), negative)
             made = _cut(new, distinct)
-            chunks += [*self.chunks[done:place], *made]
-            heads += [*self._heads[done:place], *(self._order.key(chunk[:, 0].tolist()) for chunk in made)]
-            copies += [self._copies[done:place], _copies(made)]
+            chunks += self.chunks[done:place]
+            heads += self._heads[done:place]
+            copies += before[done:place]
+            if len(made) == 1 and new[:-1, 0].tolist() == old[:-1, 0].tolist():
+                heads.append(self._heads[place])
+                copies.append(before[place] + sum(counts[i] for i in which))
+            else:
+                heads += [self._order.key(chunk[:, 0].tolist()) for chunk in made]
+                copies += [int(chunk[-1].sum()) for chunk in made]
+            chunks += made
             done, distinct = place + 1, distinct + new.shape[1] - old.shape[1]
         chunks += self.chunks[done:]
         heads += self._heads[done:]
-        copies.append(self._copies[done:])
-        found = SortedRows(self._order, chunks, heads, np.concatenate(copies), distinct, self._nothing)
+        copies += before[done:]
+        found = SortedRows(self._order, chunks, heads, np.array(copies, np.int64), distinct, self._nothing)
         return found, stacked(negative)
+
+    def _with_some(
+        self, rows: UpdateArray, changes: list[tuple[Ints, Ints]], negative: list[UpdateArray]
+    ) -> UpdateArray | None:
+        """Return what `_with_one` does for a few rows one after another, each with what it is sorted by."""
+        if len(changes) > FEW:
+            return None
+        new: UpdateArray | None = rows
+        for row, number in changes:
+            new = None if new is None else self._with_one(new, row, number, negative)
+        return new
+
+    def _with_one(self, rows: UpdateArray, row: Ints, number: Ints, negative: list[UpdateArray]) -> UpdateArray | None:
+        """Return sorted rows with a change of one that the first column tells from all others; None where it does not.
+
+        ``number`` is what that column sorts it by.
+        """
+        numbers = self._order.leading(rows[self._order.first_row])
+        if numbers is None:
+            return None
+        low = high = int(numbers.searchsorted(number)[0])
+        count = int(row[-1])
+        if low < len(numbers) and numbers[low] == number[0]:
+            high += 1
+            alone = high == len(numbers) or numbers[high] != number[0]
+            if not alone or rows[:-1, low].tolist() != row[:-1].tolist():
+                return None
+            count += int(rows[-1, low])
+        some = int(count != 0)
+        new = np.empty((len(rows), rows.shape[1] - (high - low) + some), np.int64)
+        new[:, :low] = rows[:, :low]
+        new[:, low + some :] = rows[:, high:]
+        if count:
+            new[:, low] = row
+            new[-1, low] = count
+        if count < 0:
+            negative.append(new[:, low : low + 1])
+        return new
 
     def _merged(self, rows: UpdateArray, change: UpdateArray, negative: list[UpdateArray]) -> UpdateArray:
         """Return sorted rows with a change of some of them; add those of a negative count to a list."""
@@ -172,6 +231,15 @@ class SortedRows:
 
     def _places(self, rows: UpdateArray) -> Ints:
         """Return in which chunk each row is, or belongs: the last that does not start after it."""
+        if rows.shape[1] > 1 and self.chunks:
+            at = self._order.first_row
+            heads = self._order.leading_of(self._heads)
+            sought = self._order.leading(rows[at])
+            if heads is not None and sought is not None:
+                places = heads.searchsorted(sought, "right") - 1
+                for i in (heads.searchsorted(sought) <= places).nonzero()[0].tolist():  # of those alike, the last
+                    places[i] = bisect_right(self._heads, self._order.key(rows[:, i].tolist())) - 1
+                return np.maximum(places, 0)
         if len(self.chunks) < CHUNKS_FOR_EACH * rows.shape[1]:
             codes = len(self._nothing) - 1
             heads = np.concatenate([chunk[:codes, :1] for chunk in self.chunks], axis=1)
@@ -180,14 +248,12 @@ class SortedRows:
         return np.array([max(bisect_right(self._heads, key) - 1, 0) for key in keys], np.int64)
 
 
-def _by_place(places: Ints) -> Iterator[tuple[int, Ints]]:
+def _by_place(places: Ints) -> Iterator[tuple[int, list[int]]]:
     """Give each different place, in order, and which of the places it is."""
-    if len(places) == 1:
-        yield int(places[0]), np.zeros(1, np.int64)
-        return
-    order = places.argsort(kind="stable")
-    different, starts = np.unique(places.take(order), return_index=True)
-    yield from zip(different.tolist(), np.split(order, starts[1:].tolist()), strict=False)
+    found: dict[int, list[int]] = {}
+    for i, place in enumerate(places.tolist()):
+        found.setdefault(place, []).append(i)
+    yield from sorted(found.items())
 
 
 def _cut(rows: UpdateArray, distinct: int) -> list[UpdateArray]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.lattice import Antichain
+from tidemill.renderer.embedded.kernels.sorting import ascending
 from tidemill.renderer.embedded.kernels.updates import (
     Codes,
     Ints,
@@ -22,6 +23,7 @@ from tidemill.renderer.embedded.kernels.updates import (
     expand,
     hashed,
     largest,
+    numbered,
     same,
     stacked,
 )
@@ -44,6 +46,9 @@ SCAN: Final = 1 << 12
 """Comparisons worth doing against an unsorted tail; beyond it, the tail is sorted first."""
 FEW: Final = 8
 """Keys that are looked for in batches one by one."""
+SAMPLE: Final = 1 << 14
+MOST_DIFFER: Final = 50
+"""With fewer than one in so many that is equal to another, updates are not worth being added up."""
 _NONE: Final[Ints] = np.empty(0, np.int64)
 
 
@@ -115,6 +120,21 @@ class Spine:
         self._transaction = transaction
 
     # -- writing ----------------------------------------------------------------------------------------------------
+
+    def append_rows(self, rows: list[Ints]) -> tuple[View, Batch | None]:
+        """Add many updates, given as the rows of an array; return the view before, and the batch that they make.
+
+        Equal ones are added up where there seem to be many: where hardly any are equal, finding these costs more than
+        they do, and merging finds them. There is no batch of its own where they are too few.
+        """
+        if len(rows[0]) <= TAIL:
+            return self.append(consolidated(np.stack(rows), self.layout.weights)), None
+        before = self.view
+        self._transaction.join(self, before)
+        differ = _seem_different(rows[: -self.layout.weights])
+        batch = self.layout.sorted_batch(rows) if differ else self.layout.compacted(rows, self.since())
+        self._push(batch, keep_tail=True)
+        return before, batch
 
     def append(self, updates: UpdateArray) -> View:
         """Add updates; return the view before."""
@@ -274,6 +294,13 @@ class Spine:
         return owner, updates
 
 
+def _seem_different(rows: list[Ints]) -> bool:
+    """Return whether hardly any columns of a matrix, given by its rows, are equal, by a sample of them."""
+    sample = np.arange(0, len(rows[0]), max(len(rows[0]) // SAMPLE, 1))
+    codes = np.stack([row.take(sample) for row in rows])
+    return len(numbered(codes)[0]) * MOST_DIFFER > len(sample) * (MOST_DIFFER - 1)
+
+
 def _find_in_tail(view: View, hashes: Ints, owners: list[Ints], found: list[UpdateArray]) -> None:
     """Add the updates in the tail whose keys have these hashes, and the number of each one's hash."""
     in_tail = view.tail.hashes[: view.tail_size]
@@ -298,14 +325,18 @@ def _find_in_batches(batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints
                     owners.append(np.zeros(high - low, np.int64) if number == 0 else np.full(high - low, number))
                     found.append(array[:, low:high])
         return
-    order = hashes.argsort()  # searching for sorted hashes is several times faster than for scattered ones
-    hashes = hashes.take(order)
+    order, hashes = ascending(hashes)  # searching for sorted hashes is several times faster than for scattered ones
     for in_batch, array in batches:
         low = in_batch.searchsorted(hashes)
         hits = (in_batch.take(low, mode="clip") == hashes).nonzero()[0]  # most batches have few of the keys
         if len(hits):
             low = low.take(hits)
-            which, at = expand(low, in_batch.searchsorted(hashes.take(hits), "right") - low)
+            counts = in_batch.searchsorted(hashes.take(hits), "right") - low
+            if int(counts.sum()) == len(in_batch) and (low[1:] > low[:-1]).all():  # all there is, each of it once
+                owners.append(order.take(hits).repeat(counts))
+                found.append(array[:, : len(in_batch)])
+                continue
+            which, at = expand(low, counts)
             owners.append(order.take(hits.take(which)))
             found.append(array.take(at, axis=1))
 

@@ -57,11 +57,11 @@ def _sum(rows: Partitions, call: AggregateCall) -> Ints:
     column, output = _column(call), call.output
     summed, some = _summation(rows, call), _count(rows, call) > 0
     if output.name == "float64":
-        return np.where(some, float_codes(_floats(rows, column, summed)), NULL)
+        return _where(some, float_codes(_floats(rows, column, summed)))
     total = summed.of(whole_numbers(rows, column))
     if output.is_decimal:
         return _decimals(rows, total, some, output)
-    return np.where(some, _checked(total, INT64_LIMIT).astype(np.int64, copy=False), NULL)
+    return _where(some, _checked(total, INT64_LIMIT).astype(np.int64, copy=False))
 
 
 def _avg(rows: Partitions, call: AggregateCall) -> Ints:
@@ -70,9 +70,9 @@ def _avg(rows: Partitions, call: AggregateCall) -> Ints:
     some, counts = counts > 0, np.maximum(counts, 1)
     if rows.types[column].name == "float64":
         with np.errstate(invalid="ignore"):
-            return np.where(some, float_codes(_floats(rows, column, summed) / counts), NULL)
+            return _where(some, float_codes(_floats(rows, column, summed) / counts))
     if not output.is_decimal:
-        return np.where(some, float_codes(quotients(summed.of(whole_numbers(rows, column)), counts)), NULL)
+        return _where(some, float_codes(quotients(summed.of(whole_numbers(rows, column)), counts)))
     unit = 10 ** (output.scale - rows.types[column].scale)
     total = summed.of(whole_numbers(rows, column, times=4 * unit))
     return _decimals(rows, halves_up(total * unit, counts), some, output)
@@ -99,7 +99,7 @@ def _spread(rows: Partitions, call: AggregateCall) -> Ints:
         found = np.sqrt(found)
     if special is not None:
         found = np.where(summed.of(special.astype(np.int64)) > 0, math.nan, found)
-    return np.where(several, float_codes(found), NULL)
+    return _where(several, float_codes(found))
 
 
 def _floats(rows: Partitions, column: int, summed: Summation) -> Any:
@@ -126,7 +126,7 @@ def _finite(rows: Partitions, column: int) -> tuple[Any, Bools | None]:
 
 def _decimals(rows: Partitions, total: Any, some: Bools, output: DType) -> Ints:
     total = np.where(some, total, 0)
-    return np.where(some, decimal_codes(_checked(total, 10**output.precision - 1), output, rows.interner), NULL)
+    return _where(some, decimal_codes(_checked(total, 10**output.precision - 1), output, rows.interner))
 
 
 def _checked(numbers: Any, limit: int) -> Any:
@@ -137,6 +137,11 @@ def _checked(numbers: Any, limit: int) -> Any:
     if beyond.any():
         raise RefusedError(int(beyond.argmax()), "overflow")
     return numbers
+
+
+def _where(some: Bools, codes: Ints) -> Ints:
+    """Return codes, NULL where there are none."""
+    return codes if some.all() else np.where(some, codes, NULL)
 
 
 def _extreme(rows: Partitions, call: AggregateCall) -> Ints:

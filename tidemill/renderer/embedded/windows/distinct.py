@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from tidemill.expressions.windows.frames import Frame
+from tidemill.renderer.embedded.kernels.sorting import sort_by
 from tidemill.renderer.embedded.kernels.updates import Ints
 from tidemill.renderer.embedded.windows.frames import frame_bounds, hole
 from tidemill.renderer.embedded.windows.partitions import Partitions, prefix_counts, run_lengths
-from tidemill.renderer.embedded.windows.sorting import positions, sort_by
+from tidemill.renderer.embedded.windows.sorting import positions
 
 __all__ = ["DistinctSums"]
 
@@ -77,7 +78,7 @@ class DistinctSums:
     def _of_group(self, numbers: Any) -> Any:
         """Return the sums over the values of each row's peers that are not in the frame but there."""
         found = self._found
-        order, _ = sort_by([found.group.take(found.leaders), found.before_group.take(found.leaders)])
+        order, *_ = sort_by([found.group.take(found.leaders), found.before_group.take(found.leaders)])
         leaders = found.leaders.take(order)
         group, before = found.group.take(leaders), found.before_group.take(leaders)
         begin = group.searchsorted(self._group)
@@ -94,7 +95,7 @@ class _Occurrences:
     """Where the value of each row occurs before and after it in its partition: -1, and far away, where it does not."""
 
     def __init__(self, codes: Ints, number: Ints, group: Ints) -> None:
-        order, new = sort_by([number, codes])
+        order, new, _ = sort_by([number, codes])
         n = len(order)
         self.group = group
         self.previous = _scattered(order, np.where(new, -1, np.roll(order, 1)))

@@ -13,12 +13,13 @@ from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import MOST_COPIES, CallError, Windows, too_many_copies
 from tidemill.renderer.embedded.kernels.codec import Interner, is_interned, order_ranks
+from tidemill.renderer.embedded.kernels.sorting import refine, sort_by
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints
-from tidemill.renderer.embedded.windows.sorting import refine, sort_by, sort_values
+from tidemill.renderer.embedded.kernels.values import sort_values
 
 __all__ = ["GivenRows", "OrderedRows", "chunks", "in_order"]
 
-CHUNK: Final = 1 << 18
+CHUNK: Final = 1 << 16
 """About so many rows are looked at at once, so that what is worked out of them stays small."""
 
 
@@ -47,13 +48,10 @@ class OrderedRows(NamedTuple):
 def in_order(windows: Windows, types: Sequence[DType], given: GivenRows, interner: Interner) -> OrderedRows:
     """Return the order of rows, each copy a row; `CallError` for one that is there too often."""
     keys = [_sort_values(o, given.codes[o.column], types[o.column], interner) for o in windows.order]
-    order, new = sort_by([given.partition, *keys])
+    order, new, begins = sort_by([given.partition, *keys])
     peer_starts = new.nonzero()[0]
     for o in windows.ties:
         refine(order, new, partial(_ranks_at, given.codes[o.column], types[o.column], interner))
-    partition = given.partition.take(order)
-    begins = np.ones(len(order), np.bool_)
-    np.not_equal(partition[1:], partition[:-1], out=begins[1:])
     starts = begins.nonzero()[0]
     if (given.counts == 1).all():
         return OrderedRows(order, starts, peer_starts)

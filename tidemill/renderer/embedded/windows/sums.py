@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
@@ -19,6 +20,7 @@ from tidemill.renderer.embedded.windows.partitions import Part, Partitions
 __all__ = ["FrameSums", "Summation", "decimal_codes", "exact_floats", "float_totals", "whole_numbers"]
 
 _MANTISSA: Final = 53
+_LARGEST_POWER: Final = 1000
 
 
 class Summation(Protocol):
@@ -84,22 +86,30 @@ def float_totals(values: Any, summed: Summation, longest: int) -> Any:
     Floats that are not too far apart, a few powers of ten, are two whole numbers of a unit each, whose sums are exact;
     and so is the one floating-point addition that puts these together, but for its rounding.
     """
-    exponents = np.frexp(values)[1][values != 0]
-    if not len(exponents):
+    magnitudes = np.abs(values)
+    least, greatest = magnitudes.min(initial=math.inf), magnitudes.max(initial=0.0)
+    if not greatest:
         return np.zeros(len(values))
-    unit, top, more = int(exponents.min()) - _MANTISSA, int(exponents.max()), longest.bit_length()
+    if not least:
+        least = magnitudes[magnitudes > 0].min()
+    unit, top, more = math.frexp(least)[1] - _MANTISSA, math.frexp(greatest)[1], longest.bit_length()
     low_bits = min(_MANTISSA - 1, 62 - more)
     if top - unit + more >= low_bits + _MANTISSA:
         numbers, unit = exact_floats(values)
         return quotients(summed.of(numbers), np.full(len(values), 1 << -unit, object))
-    whole = np.ldexp(values, -unit)
-    high = np.floor(np.ldexp(whole, -low_bits))
-    low = whole - np.ldexp(high, low_bits)
+    whole = _scaled(values, -unit)
+    high = np.floor(_scaled(whole, -low_bits))
+    low = whole - _scaled(high, low_bits)
     high, low = summed.of(high.astype(np.int64)), summed.of(low.astype(np.int64))
     high += low >> low_bits
     low &= (1 << low_bits) - 1
     with np.errstate(over="ignore"):  # infinite, as IEEE has it
-        return np.ldexp(np.ldexp(high.astype(np.float64), low_bits) + low, unit)
+        return np.ldexp(_scaled(high.astype(np.float64), low_bits) + low, unit)
+
+
+def _scaled(values: Any, power: int) -> Any:
+    """Return floats times a power of two, where that is exact and in range."""
+    return values * math.ldexp(1.0, power) if abs(power) < _LARGEST_POWER else np.ldexp(values, power)
 
 
 def decimal_codes(totals: Any, dtype: DType, interner: Interner) -> Ints:

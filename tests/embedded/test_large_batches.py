@@ -1,0 +1,202 @@
+"""What is done otherwise where a batch is large gives what is given where it is small."""
+
+import datetime as dt
+import decimal
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from running import examples
+
+import tidemill as tm
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.embedded.kernels import codec, sorting, updates
+from tidemill.renderer.embedded.kernels.codec import Interner, encode, float_codes
+from tidemill.renderer.embedded.kernels.exact_sums import limb_sums, limbs_of_floats
+from tidemill.renderer.embedded.operators import join
+from tidemill.renderer.embedded.reduce import accumulators, group_rows
+from tidemill.renderer.embedded.trace import spine
+from tidemill.testing import check_equivalent
+
+CODES = st.integers(0, 3) | st.sampled_from([updates.NULL, 2**62, -(2**62), 2**63 - 1])
+
+
+@pytest.fixture
+def any_is_large(monkeypatch):
+    """Few rows go through all that many would."""
+    monkeypatch.setattr(sorting, "FEW", 1)
+    monkeypatch.setattr(sorting, "PART", 3)
+    monkeypatch.setattr(accumulators, "MANY", 0)
+    monkeypatch.setattr(codec, "_LONG", 2)
+    monkeypatch.setattr(codec, "_MANY", 0)
+
+
+def _columns(rows, width):
+    return np.array(rows, np.int64).reshape(-1, width).T
+
+
+@pytest.mark.parametrize("hashing", ["hashes", "collisions"])
+@pytest.mark.parametrize("table", [0, 16])
+def test_equal_columns_get_one_number(any_is_large, monkeypatch, hashing, table):
+    monkeypatch.setattr(updates, "_SMALL_TABLE", table)
+    if hashing == "collisions":
+        monkeypatch.setattr(updates, "hashed", lambda codes: np.zeros(codes.shape[1], np.int64))
+
+    @examples(150)
+    @given(st.lists(st.tuples(CODES, CODES), max_size=20))
+    def check(rows):
+        codes = _columns(rows, 2)
+        one, owner = updates.numbered(codes)
+        assert [tuple(codes[:, one[i]].tolist()) for i in owner.tolist()] == rows
+        assert len(one) == len(set(rows))
+        order, starts = updates.grouped(codes)
+        assert sorted(order.tolist()) == list(range(len(rows)))
+        groups = [{rows[i] for i in g.tolist()} for g in np.split(order, starts[1:].tolist())] if rows else []
+        assert all(len(g) == 1 for g in groups)
+        assert len(groups) == len(set(rows))
+
+    check()
+
+
+@given(st.lists(st.tuples(CODES, CODES, st.integers(0, 1), st.integers(-2, 2)), min_size=1, max_size=20))
+@examples(200)
+def test_updates_are_consolidated_row_by_row_as_in_a_matrix(rows):
+    block = _columns(rows, 4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorting, "FEW", 0)
+        keys, found = updates.consolidated_by(block[0], list(block), [1, 2], 1)
+    assert keys.tolist() == sorted(keys.tolist()) == found[0].tolist()
+    counts = Counter()
+    for *row, n in rows:
+        counts[tuple(row)] += n
+    assert {tuple(c[:3]): c[3] for c in found.T.tolist()} == {row: n for row, n in counts.items() if n}
+    assert found.shape[1] == sum(n != 0 for n in counts.values())
+
+
+FLOATS = st.floats() | st.floats(-100, 100) | st.sampled_from([0.0, -0.0, 5e-324, -5e-324, 1e300, -1e300])
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), FLOATS, st.integers(-2, 2)), min_size=1, max_size=12))
+@examples(300)
+def test_limbs_of_floats_added_up_are_those_of_each(rows):
+    owner, diffs = (np.array([row[i] for row in rows]) for i in (0, 2))
+    codes = float_codes(np.array([row[1] for row in rows]))
+    found = limb_sums(3, owner, codes, diffs)
+    if found is None:  # not finite, or too far apart
+        sizes = np.abs([row[1] for row in rows])
+        assert not np.isfinite(sizes).all() or sizes.max() > 1e30 * sizes[sizes > 0].min()
+        return
+    first, sums = found
+    which, place, amount = limbs_of_floats(codes)
+    expected = Counter()
+    for o, p, a in zip(owner[which].tolist(), place.tolist(), (amount * diffs[which]).tolist(), strict=True):
+        expected[o, p] += a
+    assert {(o, first + p): n for (p, o), n in np.ndenumerate(sums) if n} == {k: n for k, n in expected.items() if n}
+
+
+def test_so_many_floats_that_their_limbs_could_overflow_are_not_added_up_so():
+    codes = float_codes(np.array([1.0, 2.0]))
+    assert limb_sums(1, np.zeros(2, np.int64), codes, np.array([2**30, 1])) is None
+    assert limb_sums(1, np.zeros(2, np.int64), codes, np.array([2**29, 1])) is not None
+
+
+SCHEMA = {"k": "string", "i": "int64", "x": "float64", "t": "timestamp", "d": "decimal(20,2)"}
+ROWS = st.tuples(
+    st.sampled_from(["", "a", "b", None]),
+    st.none() | st.integers(-3, 3) | st.sampled_from([2**62, -(2**62)]),
+    st.none() | st.floats(-9, 9) | st.sampled_from([float("nan"), float("inf"), 1e300, 1e-300]),
+    st.none() | st.datetimes(dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2)),
+    st.none() | st.integers(-999, 999).map(lambda n: decimal.Decimal(n).scaleb(-2)),
+)
+
+
+@given(st.lists(ROWS, max_size=20), st.booleans())
+@examples(100)
+def test_long_columns_have_the_codes_of_their_values(rows, chunked):
+    schema = Schema.of(SCHEMA)
+    arrays = [pa.array(c, f.dtype.arrow) for c, f in zip(zip(*rows, strict=True), schema, strict=False)]
+    if not rows:
+        return
+    table = pa.table(dict(zip(schema.names, arrays, strict=True)))
+    if chunked:
+        table = pa.concat_tables([table.slice(0, len(rows) // 2), table.slice(len(rows) // 2)])
+    one, other = Interner(), Interner()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "_LONG", 2)
+        patch.setattr(codec, "_MANY", 0)
+        long = encode(schema, table, one)
+        decoded = codec.decode(schema, long, one).to_pylist()
+    short = encode(schema, table, other)
+    assert repr(codec.decode_rows(schema, long, one)) == repr(codec.decode_rows(schema, short, other))
+    assert repr(decoded) == repr(codec.decode(schema, short, other).to_pylist())
+
+
+@given(st.lists(st.text(max_size=1), max_size=12), st.sets(st.integers(0, 5)))
+@examples(100)
+def test_objects_are_numbered_at_once_as_one_by_one(values, released):
+    at_once, one_by_one = Interner(), Interner()
+    for interner in (at_once, one_by_one):
+        for value in "abcdef":
+            interner.number(value)
+        interner.release(np.array(sorted(released), np.int64))
+    found = at_once.numbers(values).tolist()
+    assert [at_once.object(n) for n in found] == values
+    assert found == [at_once.number(v) for v in values]
+    assert at_once.live == len({*values, *(v for i, v in enumerate("abcdef") if i not in released)})
+    for value in values:
+        one_by_one.number(value)
+    assert len(at_once) == len(one_by_one)
+
+
+CHANGES = st.lists(st.tuples(ROWS.map(lambda r: r[:4]), st.integers(0, 2), st.sampled_from([1, 1, 2])), max_size=9)
+
+
+@given(CHANGES, st.sampled_from([1, 3, 2048]), st.booleans(), st.sampled_from([1, 50]))
+@examples(60)
+def test_reduces_of_large_batches_are_those_of_the_reference(changes, indexed_from, single, most_differ):
+    flow = tm.Dataflow("large")
+    x = flow.input("x", {name: t for name, t in SCHEMA.items() if name != "d"})
+    groups = x.group_by("k")
+    columns = {"n": tm.count(), "i": tm.count("i"), "s": tm.sum("x"), "a": tm.avg("x"), "v": tm.variance("x")}
+    columns |= {"least": tm.min("t"), "last": tm.max("t"), "word": tm.min("k"), "mean": tm.avg("i")}
+    flow.output("y", groups.agg(**columns))
+    flow.output("top", groups.top_k(2, order_by=[tm.desc("x"), "i"]))
+    flow.output("all", x.agg(n=tm.count(), s=tm.sum("x"), m=tm.max("x")))
+    # The same rows go later on, so that groups with deletions are there, too.
+    given_changes = [(row, 0 if single else t, n) for row, t, n in changes]
+    gone = [(row, t + 3, -n) for row, t, n in given_changes[::2]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorting, "FEW", 1)
+        patch.setattr(sorting, "PART", 3)
+        patch.setattr(accumulators, "MANY", 0)
+        patch.setattr(group_rows, "MANY", 0)
+        patch.setattr(group_rows, "INDEXED_FROM", indexed_from)
+        patch.setattr(spine, "TAIL", 1)
+        patch.setattr(spine, "MOST_DIFFER", most_differ)
+        patch.setattr(codec, "_LONG", 2)
+        patch.setattr(codec, "_MANY", 0)
+        check_equivalent(flow, {"x": [*given_changes, *gone]})
+
+
+KEYED = st.lists(
+    st.tuples(
+        st.tuples(st.none() | st.integers(0, 3), st.integers(0, 2)), st.integers(0, 2), st.sampled_from([-1, 1, 2])
+    ),
+    max_size=9,
+)
+
+
+@given(KEYED, KEYED)
+@examples(80)
+def test_joins_of_large_batches_are_those_of_the_reference(left, right):
+    flow = tm.Dataflow("joined")
+    one, other = flow.input("one", {"k": "int64", "x": "int64"}), flow.input("other", {"k": "int64", "y": "int64"})
+    flow.output("pairs", one.join(other, on="k"))
+    flow.output("same", one.join(one.rename(x="z"), on="k").select("k", "z", "x"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorting, "FEW", 1)
+        patch.setattr(join, "MANY", 0)
+        check_equivalent(flow, {"one": left, "other": right})
