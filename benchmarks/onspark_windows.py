@@ -19,14 +19,8 @@ from typing import Any
 
 import tidemill as tm
 from benchmarks.machine import machine
+from benchmarks.onspark import SETTINGS
 
-SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "4",
-    "spark.driver.memory": "6g",
-    "spark.log.level": "OFF",
-}
 MANY, ONE = (5_000_000, 1000), (100_000, 1)
 """Rows and partitions."""
 
