@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 from collections import Counter
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from running import examples
 
 import tidemill as tm
 from tidemill.expressions.schema import Schema
+from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.kernels import codec, sorting, updates
 from tidemill.renderer.embedded.kernels.codec import Interner, encode, float_codes
 from tidemill.renderer.embedded.kernels.exact_sums import limb_sums, limbs_of_floats
@@ -200,3 +202,24 @@ def test_joins_of_large_batches_are_those_of_the_reference(left, right):
         patch.setattr(sorting, "FEW", 1)
         patch.setattr(join, "MANY", 0)
         check_equivalent(flow, {"one": left, "other": right})
+
+
+def test_what_only_sums_read_is_not_said_to_be_consolidated():
+    """Whoever takes it from a port, as steps on executors do, then knows that it may repeat."""
+    flow = tm.Dataflow("sums")
+    flow.output("n", flow.input("summed", {"k": "int64"}).group_by("k").agg(n=tm.count()))
+    shown = flow.input("shown", {"k": "int64"})
+    flow.output("m", shown.group_by("k").agg(n=tm.count()))
+    flow.output("rows", shown)
+    with flow.start() as run:
+        compiled = cast("EmbeddedExecutor", run._stepper.executor).compiled
+        inputs = {node.name: operator for node, operator in compiled.inputs.items()}
+        summed, both = inputs["summed"], inputs["shown"]
+        assert (summed.may_repeat, summed.consolidated) == (True, False)
+        assert (both.may_repeat, both.consolidated) == (False, True)
+        (reader, _), *_ = summed.consumers
+        assert not any(port.consolidated for port in reader.ports)
+        run.insert("summed", [(1,), (1,), (2,)] * 10_000)
+        run.delete("summed", [(2,)] * 10_000)
+        run.advance()
+        assert list(run.snapshot("n")) == [(1, 20_000)]

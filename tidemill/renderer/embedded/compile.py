@@ -139,6 +139,10 @@ class Compiled:
             operator.consumers += [(self.operators[reader], port) for reader, port in self.graph.consumers(node)]
             if isinstance(node, Feedback):
                 operator.consumers.append((self.operators[node.variable], 0))
+        for source_operator in self.inputs.values():
+            source_operator.may_repeat = _may_repeat(source_operator)
+            source_operator.consolidated = not source_operator.may_repeat
+        for node, operator in self.operators.items():
             if isinstance(node, _PASSING):  # a Variable has its Feedback alone, which consolidates
                 operator.consolidated = all(self.operators[source].consolidated for source in node.inputs)
             for port, source in zip(operator.ports, node.inputs, strict=False):
@@ -147,8 +151,6 @@ class Compiled:
                 for source in node.inputs:
                     if isinstance(outside(source), Arrange):
                         self.arrangement(source).readers.append(operator)
-        for source_operator in self.inputs.values():
-            source_operator.may_repeat = _may_repeat(source_operator)
 
 
 def _may_repeat(operator: Operator) -> bool:

@@ -65,7 +65,8 @@ def ascending(keys: _Ints) -> tuple[_Ints, _Ints]:
         _put(word[part], keys[part], least, bits, room)
     order = sort_words(word, place_bits)
     if bits <= room:
-        return order, word.view(np.int64) + least
+        word += np.uint64(least % 2**_WORD)
+        return order, word.view(np.int64)
     found = keys.take(order)
     falls = found[1:] < found[:-1]
     if falls.any():  # numbers that differ late
