@@ -118,3 +118,41 @@ def test_a_negative_count_that_is_refused_names_the_functions_before_it(on):
         )
         with pytest.raises(NegativeCountError, match=message):
             run.advance()
+
+
+class Doubtful:
+    """A user's function that can be asked about itself, as tidemill's own can, but otherwise."""
+
+    def __init__(self):
+        self.numbers = itertools.count()
+
+    def describe(self, language):
+        raise AssertionError(language)
+
+    def __call__(self, row):
+        return (next(self.numbers),)
+
+
+def test_a_users_function_that_describes_itself_is_no_function_of_ours():
+    """Found by a reviewer: it was taken for a table function, and not looked at twice."""
+    with mapped(Doubtful()).start() as run:
+        run.insert("x", [(1,), (2,)])
+        run.advance()
+        run.delete("x", [(1,)])
+        with pytest.warns(RuntimeWarning, match="something else each time"):
+            run.advance()
+
+
+def test_what_users_functions_say_of_themselves_is_not_asked_for_in_texts():
+    class AtMost:
+        def describe(self, language):
+            raise AssertionError(language)
+
+        def __call__(self, row, count):
+            return min(count, 2)
+
+    flow = mapped(Doubtful())
+    flow.output("few", flow.input("y", {"k": "int64"}).threshold(AtMost()))
+    text = flow.explain()
+    assert "Doubtful" in text
+    assert "Threshold" in text

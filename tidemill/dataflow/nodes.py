@@ -16,6 +16,8 @@ from tidemill.dataflow.scopes import Scope
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import to_sql
+from tidemill.expressions.table_functions import TableCall
+from tidemill.expressions.windows.bound import RowCheck
 from tidemill.site import Site
 
 __all__ = [
@@ -157,14 +159,14 @@ class FlatMap(Node):
     @property
     def title(self) -> str:
         """What users call it, who write map_rows and flat_map."""
-        if hasattr(self.function, "describe"):  # one of ours
+        if isinstance(self.function, TableCall):
             return f"{self.kind} {self.name!r}"
         called = "map_rows" if self.single else "flat_map"
         return called if self.name == self.kind.lower() else f"{called} {self.name!r}"
 
     def describe(self) -> str:
-        if hasattr(self.function, "describe"):
-            return str(self.function.describe())
+        if isinstance(self.function, TableCall):
+            return self.function.describe()
         return getattr(self.function, "__qualname__", type(self.function).__name__)
 
 
@@ -223,8 +225,8 @@ class Threshold(Node):
     def describe(self) -> str:
         if self.function is None:
             return "distinct"
-        if hasattr(self.function, "describe"):  # one of ours
-            return str(self.function.describe())
+        if isinstance(self.function, RowCheck):
+            return self.function.describe()
         return getattr(self.function, "__qualname__", "function")
 
 

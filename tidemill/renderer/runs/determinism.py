@@ -29,6 +29,7 @@ from tidemill.dataflow.nodes import (
     Threshold,
 )
 from tidemill.expressions.aggregates import UserReduce
+from tidemill.expressions.table_functions import TableCall
 from tidemill.expressions.windows.bound import RowCheck
 
 __all__ = ["functions_before", "suspects", "warn_of_ghosts", "warn_of_two_results"]
@@ -71,7 +72,7 @@ def _suspects(node: Node, before: Sequence[tuple[FlatMap, ...] | None]) -> tuple
 
 def _is_of_user(node: Node) -> TypeGuard[FlatMap]:
     """Return whether a node has a function of the user's; others are tidemill's own."""
-    return isinstance(node, FlatMap) and not hasattr(node.function, "describe")
+    return isinstance(node, FlatMap) and not isinstance(node.function, TableCall)
 
 
 def functions_before(node: Node) -> list[FlatMap]:

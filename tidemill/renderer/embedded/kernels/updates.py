@@ -431,7 +431,7 @@ def stacked(arrays: list[UpdateArray]) -> UpdateArray:
 
 
 def same(codes: Codes, others: Codes) -> Bools:
-    """Return which columns of two equally shaped matrices are equal."""
+    """Return which columns of two matrices are equal; of one with a single column, this to all of the other's."""
     equal: Bools = (codes == others).all(axis=0)
     return equal
 
