@@ -39,6 +39,7 @@ FEW: Final = 16
 """Up to so many rows, encoding value by value beats the fixed costs of Arrow."""
 _FEW_SORTED: Final = 64
 _FEW_RANKED: Final = 256
+"""Up to so many rows, or codes, Python sorts sooner than Arrow ranks values."""
 _LONG: Final = 1 << 16
 """Columns of more values are encoded a part at a time, so that what is worked out of one stays in the caches."""
 _MANY: Final = 1 << 12

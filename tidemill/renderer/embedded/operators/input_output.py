@@ -53,7 +53,7 @@ class InputOperator(Operator):
     def _updates(self, queued: Queued) -> UpdateArray:
         k, users, n = len(self.schema), self.schedule.users, len(queued.batch)
         if n == 1 and isinstance(queued.batch, list) and isinstance(queued.times, tuple):
-            # What services put in: a row, in Python.
+            # One row of Python values, as services put in.
             return np.array([[*encode_row(queued.batch[0], self._encoders), *queued.times, queued.diffs]], np.int64).T
         updates = encode(self.schema, queued.batch, self._interner, more_rows=users + 1)
         updates[k : k + users] = np.array(queued.times, np.int64).reshape(-1, users).T
