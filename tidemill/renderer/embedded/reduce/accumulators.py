@@ -23,7 +23,7 @@ from tidemill.renderer.embedded.kernels.exact_sums import (
     limbs_of_floats,
     limbs_of_squares,
 )
-from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray, consolidated, indices
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray, consolidated, indices, largest
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.schedule import Schedule
@@ -153,7 +153,7 @@ class Accumulator:
 
     def check_counts(self, new: UpdateArray) -> None:
         """Refuse counts whose products with values, and sums of these, could be beyond 64 bits."""
-        if new[-1].max() > COUNT_LIMIT or new[-1].min() < -COUNT_LIMIT:
+        if largest(new[-1]) > COUNT_LIMIT:
             raise failures.too_many(self.node)
 
     def _summed(self, keys: Codes, owner: Ints, kept: UpdateArray) -> tuple[Ints, UpdateArray]:
