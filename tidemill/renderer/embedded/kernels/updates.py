@@ -282,12 +282,19 @@ def _few_consolidated(updates: UpdateArray) -> UpdateArray:
 def added_up(weights: UpdateArray, starts: Ints) -> UpdateArray:
     """Return the sums of each group of adjacent weights; ``CountOverflowError`` where one is beyond 64 bits."""
     sums: UpdateArray = np.add.reduceat(weights, starts, axis=1)
-    if max(int(weights.max()), -int(weights.min())) * weights.shape[1] >= _MOST:  # else no sum can be beyond
+    if largest(weights) * weights.shape[1] >= _MOST:  # else no sum can be beyond
         # Integers wrap around by 2**64, floats do not: far more apart than rounding can take them.
         roughly = np.add.reduceat(weights.astype(np.float64), starts, axis=1)
         if (np.abs(roughly - sums) > _MOST / 2).any() or (sums == -_MOST).any():
             raise failures.count_overflow()
     return sums
+
+
+def largest(numbers: UpdateArray) -> int:
+    """Return the size of the largest of some numbers, positive or negative."""
+    if numbers.size <= sorting.PART:
+        return int(np.abs(numbers).max())
+    return max(int(numbers.max()), -int(numbers.min()))  # without an array of their sizes
 
 
 def consolidated_by(

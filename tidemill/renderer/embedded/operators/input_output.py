@@ -62,11 +62,13 @@ class InputOperator(Operator):
 
     def take_step_updates(self) -> UpdateArray | None:
         """Return the updates of the current step; whoever takes them has them emitted."""
-        port = self.ports[0]
-        updates = port.take() if self.may_repeat and port.size > _LARGE else port.take_consolidated()
-        if updates is not None:
-            self.records_in += updates.shape[1]
-        return updates
+        updates = self.ports[0].take() if self.may_repeat else self.ports[0].take_consolidated()
+        if updates is None:
+            return None
+        if self.may_repeat and updates.shape[1] <= _LARGE:
+            updates = consolidated(updates)
+        self.records_in += updates.shape[1]
+        return updates if updates.shape[1] else None
 
     def run(self) -> None:
         updates = self.take_step_updates()
