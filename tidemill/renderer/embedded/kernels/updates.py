@@ -82,11 +82,11 @@ def ones(count: int) -> Ints:
     return _ONES[:count] if count <= _SHORT else np.ones(count, np.int64)
 
 
-def largest(values: Ints) -> int:
+def largest(numbers: UpdateArray) -> int:
     """Return the largest absolute value; 0 of none."""
-    if len(values) <= _FEW:
-        return max(map(abs, values.tolist()), default=0)
-    return max(int(values.max()), -int(values.min()))
+    if numbers.size <= _FEW:
+        return max(map(abs, numbers.ravel().tolist()), default=0)
+    return max(int(numbers.max()), -int(numbers.min()))
 
 
 def add_at(sums: Ints, places: Ints, values: Ints) -> None:
@@ -288,13 +288,6 @@ def added_up(weights: UpdateArray, starts: Ints) -> UpdateArray:
         if (np.abs(roughly - sums) > _MOST / 2).any() or (sums == -_MOST).any():
             raise failures.count_overflow()
     return sums
-
-
-def largest(numbers: UpdateArray) -> int:
-    """Return the size of the largest of some numbers, positive or negative."""
-    if numbers.size <= sorting.PART:
-        return int(np.abs(numbers).max())
-    return max(int(numbers.max()), -int(numbers.min()))  # without an array of their sizes
 
 
 def consolidated_by(
