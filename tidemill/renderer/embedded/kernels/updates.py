@@ -85,7 +85,7 @@ def ones(count: int) -> Ints:
 def largest(numbers: UpdateArray) -> int:
     """Return the largest absolute value; 0 of none."""
     if numbers.size <= _FEW:
-        return max(map(abs, numbers.ravel().tolist()), default=0)
+        return max(map(abs, (numbers if numbers.ndim == 1 else numbers.ravel()).tolist()), default=0)
     return max(int(numbers.max()), -int(numbers.min()))
 
 
