@@ -1,8 +1,8 @@
 """Sessions of clicks, by a loop over LAG: a click goes on with the session of the click before it, or begins one.
 
 It goes on within 30 minutes of that click and two hours of that session's start, which depends in turn on the clicks
-before: no window alone can say it. Each round of the loop settles one more click of every user. A late click changes
-the sessions behind it, and nothing else.
+before: no window alone can say it. Each round of the loop settles one more click of every user. Clicks at one time
+count once. A late click changes the sessions behind it, and nothing else.
 """
 
 import datetime as dt
@@ -22,7 +22,7 @@ def build() -> tm.Dataflow:
         c = c.with_columns(last=tm.lag("t").over(BEFORE), start_before=tm.lag("start").over(BEFORE))
         return c.select("user", "t", start=f"case when {GOES_ON} then start_before else t end")
 
-    settled = clicks.with_columns(start="t").iterate(settle)
+    settled = clicks.distinct().with_columns(start="t").iterate(settle)
     flow.output("sessions", settled.group_by("user", "start").agg(end=tm.max("t"), clicks=tm.count()))
     return flow
 

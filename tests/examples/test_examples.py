@@ -262,7 +262,7 @@ def test_sessions(found):
 def sessions(clicks):
     """Sessions, click by click in order."""
     found, last, start = defaultdict(list), {}, {}
-    for user, t in sorted(clicks):
+    for user, t in sorted(set(clicks)):
         goes_on = user in last and t - last[user] <= 30 * MINUTE and t - start[user] <= 120 * MINUTE
         start[user], last[user] = (start[user] if goes_on else t), t
         found[user, start[user]].append(t)

@@ -34,10 +34,15 @@ def then_filtered(step: Step) -> Step:
     return lambda c, i: c.filter("x > 0") if i == LENGTH - 1 else step(c, i)
 
 
+def numbered(c: tm.Collection) -> tm.Collection:
+    return c.select(n=tm.row_number().over(tm.Window.order_by("x")))
+
+
 CHAINS: dict[str, tuple[Step, int]] = {
     "filters": (lambda c, i: c.filter(tm.col("x") != -i - 1), 3),
     "filters that may fail": (lambda c, _: c.filter("x + 1 > 0"), 3),
     "computed columns": (lambda c, _: c.with_columns(x=tm.col("x") + 1), 3 + LENGTH),
+    "filters over a window": (lambda c, i: numbered(c) if i == 0 else c.filter("n <= 3"), 1),
     "a filter after consolidations": (then_filtered(lambda c, _: c.consolidate()), 3),
     "a filter after distincts": (then_filtered(lambda c, _: c.distinct()), 3),
     "a filter after maps": (then_filtered(lambda c, _: c.select(x="x")), 3),

@@ -28,6 +28,8 @@ def limit_ranks(graph: Graph) -> Graph:
     current one, or its peers, and where nobody else reads them. The filter may come after others, after columns that
     are computed from ranks, and after joins of these rows with others, as with the values of whole partitions.
     """
+    if not any(isinstance(node, Windowed) for node in graph.nodes):
+        return graph
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
         if isinstance(node, Filter):
@@ -42,7 +44,8 @@ def limit_ranks(graph: Graph) -> Graph:
 def _limited(copy: Copy, source: Node, predicate: Bound) -> Node | None:
     """Return the source with a limit to its windows; None where there is none."""
     asked, way = [most for c in conditions(predicate) for most in _at_most(c)], list[Node]()
-    while asked and copy.readers(source) <= 1 and isinstance(source, (Arrange, Filter, Join, Map)):
+    between = (Arrange, Filter, Join, Map)
+    while asked and len(way) < _FARTHEST and isinstance(source, between) and copy.readers(source) <= 1:
         asked = [before for most in asked for before in _asked_before(source, most)]
         way.append(source)
         source = source.inputs[0]
@@ -75,6 +78,8 @@ _UPPER: Final = {"le": 0, "eq": 0, "lt": -1}
 _LOWER: Final = {"ge": 0, "eq": 0, "gt": 1}
 _MOST: Final = 2**63 - 1
 """The greatest rank there is: a condition that lets all through is no limit, and engines count in 64 bits."""
+_FARTHEST: Final = 100
+"""How many operators between a filter and a window are looked through, so that long chains are not walked from each."""
 _DEEPEST: Final = 100
 """How many calls inside one another are looked into."""
 _Linear: TypeAlias = tuple[int, int | None, int]

@@ -197,7 +197,7 @@ def numbered(codes: Codes) -> tuple[Ints, Ints]:
     """Return one column of each group of equal ones, and for each column the number of its group.
 
     >>> numbered(np.array([[7, 5, 7]]))
-    (array([1, 0]), array([1, 0, 1]))
+    (array([0, 1]), array([0, 1, 0]))
     """
     n = codes.shape[1]
     if n > sorting.FEW and len(codes):
