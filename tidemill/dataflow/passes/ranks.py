@@ -30,10 +30,12 @@ def limit_ranks(graph: Graph) -> Graph:
     """
     if not any(isinstance(node, Windowed) for node in graph.nodes):
         return graph
+    steps = _STEPS * len(graph.nodes)
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
+        nonlocal steps
         if isinstance(node, Filter):
-            below = _limited(copy, inputs[0], node.predicate)
+            steps, below = _limited(copy, inputs[0], node.predicate, steps)
             if below is not None:
                 return copy.put(node, inputs=(below,))
         return copy.put(node, inputs=inputs)
@@ -41,21 +43,22 @@ def limit_ranks(graph: Graph) -> Graph:
     return rebuild(graph, rewrite)
 
 
-def _limited(copy: Copy, source: Node, predicate: Bound) -> Node | None:
-    """Return the source with a limit to its windows; None where there is none."""
+def _limited(copy: Copy, source: Node, predicate: Bound, steps: int) -> tuple[int, Node | None]:
+    """Return how many steps are left of those there were, and the source with a limit to its windows, if there is one."""
     asked, way = [most for c in conditions(predicate) for most in _at_most(c)], list[Node]()
     between = (Arrange, Filter, Join, Map)
-    while asked and len(way) < _FARTHEST and isinstance(source, between) and copy.readers(source) <= 1:
+    while asked and len(way) < steps and isinstance(source, between) and copy.readers(source) <= 1:
         asked = [before for most in asked for before in _asked_before(source, most)]
         way.append(source)
         source = source.inputs[0]
+    steps -= len(way)
     if copy.readers(source) > 1 or not isinstance(source, Windowed):
-        return None
+        return steps, None
     made = _first(copy, source, asked)
     for node in reversed(way if made is not None else []):
         assert made is not None
         made = copy.put(node, inputs=(made, *node.inputs[1:]))
-    return made
+    return steps, made
 
 
 def _first(copy: Copy, source: Windowed, asked: Sequence[_Most]) -> Node | None:
@@ -78,8 +81,8 @@ _UPPER: Final = {"le": 0, "eq": 0, "lt": -1}
 _LOWER: Final = {"ge": 0, "eq": 0, "gt": 1}
 _MOST: Final = 2**63 - 1
 """The greatest rank there is: a condition that lets all through is no limit, and engines count in 64 bits."""
-_FARTHEST: Final = 100
-"""How many operators between a filter and a window are looked through, so that long chains are not walked from each."""
+_STEPS: Final = 50
+"""How many operators below filters are looked through, for each of the graph: a long chain is not walked from each."""
 _DEEPEST: Final = 100
 """How many calls inside one another are looked into."""
 _Linear: TypeAlias = tuple[int, int | None, int]
