@@ -44,7 +44,7 @@ def limit_ranks(graph: Graph) -> Graph:
 
 
 def _limited(copy: Copy, source: Node, predicate: Bound, steps: int) -> tuple[int, Node | None]:
-    """Return how many steps are left of those there were, and the source with a limit to its windows, if there is one."""
+    """Return how many of the steps are left, and the source with a limit to its windows; None where there is none."""
     asked, way = [most for c in conditions(predicate) for most in _at_most(c)], list[Node]()
     between = (Arrange, Filter, Join, Map)
     while asked and len(way) < steps and isinstance(source, between) and copy.readers(source) <= 1:
