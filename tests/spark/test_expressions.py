@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
+from running import many_examples
 
 import tidemill as tm
 from tidemill.errors import ExpressionError
@@ -169,7 +170,7 @@ def test_errors_are_errors(spark, trees):
         failing.setdefault((kind, tree.dtype), (text, tree, bad[0])) if bad else None
     assert len(failing) > 20
     quiet = []
-    for text, tree, row in failing.values():
+    for text, tree, row in list(failing.values())[:: 1 if many_examples() else 3]:  # each is a job
         frame = frame_of_rows(spark, SCHEMA, [row]).toDF(*(f"c{i}" for i in range(len(SCHEMA))))
         try:
             quiet.append((text, row, frame.select(F.expr(native_sql(tree))).collect()))

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
+from running import many_examples
 from spark_differences import TYPES, VALUES
 
 import tidemill as tm
@@ -280,7 +281,7 @@ def test_errors_are_errors(utc: Any, trees: dict[str, Any]) -> None:
                 failing.setdefault((getattr(tree, "function", ""), tree.dtype), (text, tree, row))
     assert len(failing) > 30
     quiet = []
-    for text, tree, row in failing.values():
+    for text, tree, row in list(failing.values())[:: 1 if many_examples() else 3]:  # each is a job
         frame = frame_of_rows(utc, SCHEMA, [row]).toDF(*SCHEMA.names)
         value = f"CAST({sparks(tree)} AS STRING)"
         try:

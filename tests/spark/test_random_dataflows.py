@@ -6,7 +6,7 @@ import pytest
 from agreement import Agreement, Agreement2D, agree
 from equivalences import DATAFLOWS, all_operators, some_updates
 from hypothesis import HealthCheck, Phase, given, note, settings
-from running import examples
+from running import examples, many_examples
 
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time
 from tidemill.testing.livespark import SparkLive
@@ -37,7 +37,7 @@ def test_random_dataflows(spark, kind, count):
     agreement()
 
 
-@pytest.mark.parametrize(("coordinates", "batching"), [(1, time_by_time), (2, shuffled(1))])
+@pytest.mark.parametrize(("coordinates", "batching"), [(1, time_by_time), (2, shuffled(1))][not many_examples() :])
 def test_all_operators(spark, coordinates, batching):
     """With more updates than random dataflows come with, so that much meets beyond the frontier; rendered they are elsewhere."""
     flow = all_operators(coordinates, loops=coordinates == 2)
