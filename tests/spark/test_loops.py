@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from running import KV, new_flow, parity, some, traces, two_hops
+from running import KV, many_examples, new_flow, parity, traces, two_hops
 
 import tidemill as tm
 
@@ -63,7 +63,7 @@ def updates(coordinates, latest, seed, count):
 TIMES = {"one time": (1, 1), "epochs": (1, 3), "two coordinates": (2, 2)}
 
 
-@pytest.mark.parametrize("times", some(TIMES))
+@pytest.mark.parametrize("times", TIMES if many_examples() else ["two coordinates"])
 def test_loops(spark, times):
     coordinates, latest = TIMES[times]
     given = {n: updates(coordinates, latest, i, 9) for i, n in enumerate("ab")}
