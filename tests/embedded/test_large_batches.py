@@ -175,7 +175,7 @@ def test_reduces_of_large_batches_are_those_of_the_reference(changes, indexed_fr
         patch.setattr(sorting, "PART", 3)
         patch.setattr(accumulators, "MANY", 0)
         patch.setattr(group_rows, "MANY", 0)
-        patch.setattr(group_rows, "INDEXED_FROM", indexed_from)
+        patch.setattr(group_rows, "LARGE_FROM", indexed_from)
         patch.setattr(spine, "TAIL", 1)
         patch.setattr(spine, "MOST_DIFFER", most_differ)
         patch.setattr(codec, "_LONG", 2)

@@ -6,7 +6,7 @@ from running import examples, new_flow, start
 
 import tidemill as tm
 from tidemill.renderer.embedded.reduce import group_rows
-from tidemill.renderer.embedded.trace import sorted_rows
+from tidemill.renderer.embedded.trace import ordered_groups, spine
 
 SCHEMA = {
     "k": "int64", "f": "float64", "i": "int64", "d": "decimal(6,2)", "D": "decimal(30,2)", "b": "bool",
@@ -15,10 +15,13 @@ SCHEMA = {
 TIMES = {1: "epoch", 2: ("event", "correction")}
 
 
-@pytest.fixture(params=[0, 3, 2048])
+@pytest.fixture(params=[-1, 3, 2048])
 def large(request, monkeypatch):
-    monkeypatch.setattr(group_rows, "INDEXED_FROM", request.param)
-    monkeypatch.setattr(sorted_rows, "CHUNK", 2)
+    """Groups of a few rows count as large, and go through all that large ones would."""
+    monkeypatch.setattr(group_rows, "LARGE_FROM", request.param)
+    for limit in ("SLACK", "SKIP_FROM", "SCAN"):
+        monkeypatch.setattr(ordered_groups, limit, 0)
+    monkeypatch.setattr(spine, "TAIL", 2)
 
 
 def aggregates():

@@ -13,7 +13,7 @@ import tidemill as tm
 from tidemill.boundary.values import NAN
 from tidemill.expressions.functions.xxhash import xxhash64_of
 from tidemill.renderer.embedded.reduce import group_rows
-from tidemill.renderer.embedded.trace import sorted_rows
+from tidemill.renderer.embedded.trace import ordered_groups, spine
 
 SCHEMA = {"k": "int64", "t": "int64", "x": "string", "f": "float64", "b": "bool"}
 ROWS = [
@@ -104,10 +104,13 @@ def test_types():
     )
 
 
-@pytest.fixture(params=[0, 3, 2048])
+@pytest.fixture(params=[-1, 3, 2048])
 def large(request, monkeypatch):
-    monkeypatch.setattr(group_rows, "INDEXED_FROM", request.param)
-    monkeypatch.setattr(sorted_rows, "CHUNK", 2)
+    """Groups of a few rows count as large, and go through all that large ones would."""
+    monkeypatch.setattr(group_rows, "LARGE_FROM", request.param)
+    for limit in ("SLACK", "SKIP_FROM", "SCAN"):
+        monkeypatch.setattr(ordered_groups, limit, 0)
+    monkeypatch.setattr(spine, "TAIL", 2)
 
 
 @pytest.mark.parametrize("non_negative", [True, False])
@@ -224,10 +227,10 @@ NEGATIVE = {
 }
 
 
-@pytest.mark.parametrize("limit", [0, 2048])
+@pytest.mark.parametrize("limit", [-1, 2048])
 @pytest.mark.parametrize("name", NEGATIVE)
 def test_a_negative_count_is_an_error_and_the_step_is_not_taken(engine, name, limit, monkeypatch):
-    monkeypatch.setattr(group_rows, "INDEXED_FROM", limit)
+    monkeypatch.setattr(group_rows, "LARGE_FROM", limit)
     aggregate, row = NEGATIVE[name]
     flow = new_flow()
     x = flow.input("x", {"k": "int64", "v": "int64"})
@@ -264,7 +267,7 @@ def test_rows_that_take_no_part_may_have_negative_counts(engine):
 
 @pytest.mark.parametrize("limit", [0, 2048])
 def test_a_list_longer_than_arrow_can_hold(engine, limit, monkeypatch):
-    monkeypatch.setattr(group_rows, "INDEXED_FROM", limit)
+    monkeypatch.setattr(group_rows, "LARGE_FROM", limit)
     flow = new_flow()
     flow.output("out", flow.input("x", {"k": "int64", "v": "int64"}).group_by("k").agg(l=tm.list("v")))
     with start(flow, engine) as run:

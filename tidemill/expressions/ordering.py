@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -14,11 +14,7 @@ from tidemill.expressions.schema import Schema
 from tidemill.expressions.sort_keys import sort_keys
 from tidemill.expressions.sql_text import as_expr, to_sql
 
-__all__ = ["TIE", "OrderColumn", "OrderKey", "TopK", "bind_order", "hash_of_row", "own_columns"]
-
-
-TIE: Final = "hash"
-"""The column of rows made wide enough to be sorted that breaks ties; after it come the columns of the row itself."""
+__all__ = ["OrderColumn", "OrderKey", "TopK", "bind_order", "hash_of_row"]
 
 
 @attrs.frozen
@@ -61,20 +57,18 @@ def _how(descending: bool, nulls_first: bool) -> str:
 class TopK:
     """What a Reduce computes for each group: its first rows in an order, as many as make ``count`` copies.
 
-    The rows begin with the key. The order tells any two rows apart.
+    The rows begin with the key, and may have columns that are there to be sorted by. Ties are broken by `hash_of_row`
+    over the row itself, then by its columns.
     """
 
     count: int
     order: tuple[OrderColumn, ...]
+    row: tuple[int, ...]
+    """Which columns are those of the row itself."""
 
     def describe(self) -> str:
         """Return the number and the order."""
         return f"first {self.count} by {', '.join(o.describe() for o in self.order)}"
-
-
-def own_columns(wide: Schema) -> slice:
-    """Return where in rows made wide enough for `TopK` the columns of the row itself are."""
-    return slice(wide.names.index(TIE) + 1, None)
 
 
 def hash_of_row(schema: Schema) -> Expr:

@@ -37,7 +37,7 @@ from tidemill.renderer.embedded.array_file import sync_folder
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, stacked
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
-from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.embedded.trace.spine import Spine, View
 from tidemill.renderer.embedded.trace.transaction import Transaction
 
 __all__ = ["SpillFolder", "SpilledSpine"]
@@ -228,6 +228,7 @@ class SpilledSpine:
         self.layout = Layout(of.keys, of.types, of.users, of.coordinates, of.weights)
         self._store = store
         self._name = name
+        self._order = of.order
         self._since = spine.since
         self._pages: dict[str, Pages] = {}
         self._transaction = Transaction()
@@ -257,6 +258,10 @@ class SpilledSpine:
     def find(self, keys: Codes) -> tuple[Ints, UpdateArray]:
         self._load(keys)
         return self._read.find(keys)
+
+    def loaded(self, keys: Codes) -> View:
+        self._load(keys)
+        return self._read.view
 
     def count(self, keys: Codes) -> Ints:
         self._load(keys)
@@ -323,7 +328,7 @@ class SpilledSpine:
 
     def _empty(self) -> Spine:
         of = self.layout
-        layout = UpdateLayout(of.keys, of.types, of.coordinates, of.users, of.weights)
+        layout = UpdateLayout(of.keys, of.types, of.coordinates, of.users, of.weights, self._order)
         return Spine(layout, self._since, self._transaction)
 
     def _load(self, keys: Codes) -> None:

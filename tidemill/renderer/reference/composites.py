@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
+import attrs
+
 from tidemill.boundary.values import canonical
 from tidemill.dataflow import composites
 from tidemill.dataflow.composites import (
@@ -17,10 +19,9 @@ from tidemill.dataflow.composites import (
     SetOperation,
     Windowed,
 )
-from tidemill.expressions.binding import bind
-from tidemill.expressions.ordering import OrderColumn, TopK, hash_of_row
+from tidemill.expressions.ordering import OrderColumn, TopK
+from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.windows.bound import CallError
-from tidemill.renderer.reference.expressions import evaluate
 from tidemill.renderer.reference.rules import IsFinal, Updates, by_contents, check_counts, evaluated
 from tidemill.renderer.reference.topk import first_rows
 from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, triples
@@ -140,13 +141,14 @@ def _top_k(node: composites.TopK, final: IsFinal, source: Trace) -> Updates:
 def _first(node: composites.TopK, key: Row, rows: Contents) -> Contents:
     """Return the first rows: sorted by what is asked for, their hash, and themselves."""
     check_counts(node, key, rows)
-    schema = node.schema
-    tie, asked = bind(hash_of_row(schema), schema), tuple(by.expression for by in node.order)
-    wide = {(*_values(node, asked, row), evaluate(tie, row), *row): count for row, count in rows.items()}
-    order = [OrderColumn(i, by.descending, by.nulls_first) for i, by in enumerate(node.order)]
-    order += [OrderColumn(len(asked) + i) for i in range(1 + len(schema))]
-    found = first_rows(TopK(node.count, tuple(order)), wide)
-    return {row[len(asked) + 1 :]: count for row, count in found.items()}
+    width = len(node.schema)
+    asked = tuple(by.expression for by in node.order)
+    wide = {(*row, *_values(node, asked, row)): count for row, count in rows.items()}
+    fields = [Field(f"order {i}", expression.dtype, True) for i, expression in enumerate(asked)]
+    schema = Schema((*(attrs.evolve(f, name=f"row {f.name}") for f in node.schema), *fields))
+    order = tuple(OrderColumn(width + i, by.descending, by.nulls_first) for i, by in enumerate(node.order))
+    found = first_rows(TopK(node.count, order, tuple(range(width))), schema, wide)
+    return {row[:width]: count for row, count in found.items()}
 
 
 @by_contents(Windowed)

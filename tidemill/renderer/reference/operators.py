@@ -159,7 +159,7 @@ _LOGICS: Final = Registry[Callable[[nodes.Reduce, Any, Row, Contents], Contents]
 @_LOGICS(TopK)
 def _first(node: nodes.Reduce, logic: TopK, key: Row, rows: Contents) -> Contents:
     check_counts(node, key, rows)
-    return first_rows(logic, rows)
+    return first_rows(logic, node.inputs[0].schema, rows)
 
 
 @_LOGICS(Windows)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from tidemill.expressions.ordering import TopK
+from tidemill.expressions.binding import bind
+from tidemill.expressions.ordering import OrderColumn, TopK, hash_of_row
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.reference.expressions import evaluate
 from tidemill.renderer.reference.ordering import in_order
 from tidemill.renderer.reference.traces import Contents
 
 __all__ = ["first_rows"]
 
 
-def first_rows(logic: TopK, rows: Contents) -> Contents:
+def first_rows(logic: TopK, schema: Schema, rows: Contents) -> Contents:
     """Return the first rows in the order, copy by copy, as many as there is room for."""
+    own = Schema(tuple(schema.fields[i] for i in logic.row))
+    tie = bind(hash_of_row(own), own)
+    by_tie = {}
+    for row in rows:
+        itself = tuple(row[i] for i in logic.row)
+        by_tie[evaluate(tie, itself), *itself] = row
+    ties = in_order(by_tie, [OrderColumn(i) for i in range(1 + len(own))])
     room = logic.count
     found: Contents = {}
-    for row in in_order(rows, logic.order):
+    for row in in_order([by_tie[tied] for tied in ties], logic.order):  # sorting leaves what is equal as it was
         found[row] = min(rows[row], room)
         room -= found[row]
         if not room:

@@ -14,7 +14,7 @@ from tidemill.errors import (
     StepError,
     TidemillError,
 )
-from tidemill.expressions.ordering import TopK, own_columns
+from tidemill.expressions.ordering import TopK
 from tidemill.expressions.windows.bound import CallError, Windows
 from tidemill.renderer.runs.determinism import functions_before
 
@@ -56,11 +56,8 @@ def no_window_value(node: Node, windows: Windows, row: Row, error: CallError) ->
 
 def negative_count(node: Node, key: Row, row: Row, count: int) -> NegativeCountError:
     """Return the error of a group that holds a row less than no times, where that has no meaning."""
-    if isinstance(node, Reduce) and isinstance(
-        node.logic, TopK
-    ):  # rows made wide to be sorted, perhaps without the key
-        wide = node.inputs[0].schema
-        row = row[own_columns(wide).start - len(wide) :]
+    if isinstance(node, Reduce) and isinstance(node.logic, TopK):  # rows made wide to be sorted
+        row = tuple(row[i] for i in node.logic.row)
     msg = (
         f"{node.where}, key {key}: row {row} has the count {count}, and a negative count has no meaning here: "
         "insert the row before it is deleted, or look for what takes it away twice"

@@ -207,6 +207,10 @@ def refine(order: _Ints, new: _Bools, codes_at: Callable[[_Ints], _Ints]) -> Non
     runs = new.cumsum().take(members)
     rows = order.take(members)
     codes = codes_at(rows)
+    differs = codes[1:] != codes[:-1]
+    differs &= runs[1:] == runs[:-1]
+    if not differs.any():  # equal by this column as well
+        return
     inside = np.lexsort((codes, runs))
     order[members] = rows.take(inside)
     codes = codes.take(inside)

@@ -28,6 +28,7 @@ from tidemill.renderer.embedded.operators.interesting_times import InterestingTi
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.schedule import Schedule
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
+from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
 
@@ -96,14 +97,14 @@ class Shape(NamedTuple):
 class Accumulator:
     """A spine of what is accumulated for each key."""
 
-    def __init__(self, shape: Shape, more: Sequence[DType | None], weights: int) -> None:
+    def __init__(self, shape: Shape, more: Sequence[DType | None], weights: int, order: RowOrder | None = None) -> None:
         self.node = shape.node
         self.width = shape.width
         self.codes = shape.width + len(more)
         self.users = shape.schedule.users
         self.weights = weights
         keys, types = tuple(range(shape.width)), (*shape.key_types, *more)
-        layout = UpdateLayout(keys, types, shape.coordinates, self.users, weights)
+        layout = UpdateLayout(keys, types, shape.coordinates, self.users, weights, order)
         self.spine = Spine(layout, shape.since, shape.schedule.transaction)
 
     def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:

@@ -2,61 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 
 from tidemill.errors import StepError
-from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows, UpdateArray, compressed, consolidated
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, Rows, UpdateArray, compressed, consolidated
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import MANY, Accumulator, Groups, Shape
-from tidemill.renderer.embedded.trace.order_index import OrderIndex
-from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
-from tidemill.renderer.embedded.trace.spine import View
+from tidemill.renderer.embedded.trace.ordered_groups import OrderedGroups
+from tidemill.renderer.embedded.trace.row_order import RowOrder
 
 __all__ = ["GroupRows"]
 
 TRUE: Final = 1
 """The code of true."""
-INDEXED_FROM: Final = 2048
-"""Updates of a group from which on an index of it in order beats looking through it."""
+LARGE_FROM: Final = 2048
+"""Updates of a group from which on reading its first rows in order beats looking through all."""
 
 
 class GroupRows(Accumulator):
     """The rows of groups.
 
-    Where an order is given, times are of one coordinate and no loop is around, a group that has grown large is from
-    then on indexed in order as well, and a change to it costs a search. The others are looked through, many at once,
-    which is cheaper as long as they are small.
+    Where an order is given, times are of one coordinate and no loop is around, the rows lie in that order, and of large
+    groups only what is asked for is read. The others are looked through, many at once, which is cheaper as long as they
+    are small. The order is of the key's codes and these columns.
     """
 
     def __init__(
         self,
         columns: Sequence[int],
-        order: list[SortColumn] | None,
+        order: RowOrder | None,
         input_width: int,
         shape: Shape,
-        interner: Interner,
         *,
         condition: int | None = None,
         named: Sequence[int] | None = None,
     ) -> None:
-        super().__init__(shape, [shape.node.inputs[0].schema.fields[c].dtype for c in columns], 1)
+        ordered = order is not None and order.is_plain and shape.schedule.users == 1 and shape.coordinates == 1
+        types = [shape.node.inputs[0].schema.fields[c].dtype for c in columns]
+        super().__init__(shape, types, 1, order if ordered else None)
         self.columns = list(columns)
         self._input = input_width
         self._condition = condition
         """A column that is true in those rows that take part; None where all do."""
-        self._named = [self.columns.index(c) for c in (self.columns if named is None else named)]
-        """Which of the columns an error names a row by."""
-        self._can_index = order is not None and shape.schedule.users == 1 and shape.coordinates == 1
-        self.index = OrderIndex(shape.width, RowOrder(order or [], interner), shape.schedule.transaction)
-        """The large groups in order, up to the latest interesting time."""
-        self._new: Rows = []
-        """The new updates of indexed groups."""
-        self._is_indexed = np.empty(0, np.bool_)
+        self._named = list(self.columns if named is None else named)
+        """The columns that an error names a row by."""
+        self._groups = (
+            OrderedGroups(self.spine, order, shape.schedule.transaction) if ordered and order is not None else None
+        )
+        self._is_large = np.empty(0, np.bool_)
+        """Which of the keys of this round have groups that are read in order."""
+        self._deleted = np.empty((self.spine.layout.rows, 0), np.int64)
+        """The new updates of these groups that take rows away."""
 
     def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
         rows = [*range(self.width), *self.columns, *range(self._input, len(new))]
@@ -77,32 +77,26 @@ class GroupRows(Accumulator):
         return owner, rows
 
     def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> Stored:
-        """Return the updates of the groups that are not indexed; the others' new ones are kept for `advance_index`."""
-        self._is_indexed = np.zeros(keys.shape[1], np.bool_)
-        if not self._can_index:
+        """Return the updates of the groups that are not large."""
+        self._is_large = np.zeros(keys.shape[1], np.bool_)
+        if self._groups is None:
             return super().gather(keys, owner, new)
         owner, rows = self._taking_part(owner, new)
-        before, batch = self.spine.view, None
         if len(owner):
             self.check_counts(new)
             if isinstance(rows, list):
-                before, batch = self.spine.append_rows(rows)
+                self.spine.append_rows(rows)
             else:
-                before = self.spine.append(consolidated(rows))
-        self._is_indexed |= self.index.has(keys)
-        grown = (self.spine.count(keys) > INDEXED_FROM) & ~self._is_indexed
-        if grown.any():
-            self._add_to_index(keys.compress(grown, axis=1), before)
-            self._is_indexed |= grown
-        if not self._is_indexed.any():
-            self._new = rows[:0]
+                self.spine.append(consolidated(rows))
+            self._groups.added(rows)
+        self._is_large = self.spine.count(keys) > LARGE_FROM
+        if not self._is_large.any():
             return Stored(*self.spine.find(keys), self.codes)
-        if batch is not None and self._is_indexed.all():  # the same, but sorted by key, which spares the caches
-            self._new = list(batch.updates)
-            return Stored(np.empty(0, np.int64), batch.updates[:, :0], self.codes)
-        indexed = self._is_indexed.take(owner)
-        self._new = rows if indexed.all() else compressed(rows, indexed)
-        small = (~self._is_indexed).nonzero()[0]
+        deleted = compressed(rows, self._is_large.take(owner) & (rows[-1] < 0))
+        self._deleted = np.stack(deleted) if isinstance(deleted, list) else deleted
+        small = (~self._is_large).nonzero()[0]
+        if not len(small):
+            return Stored(small, np.empty((self.spine.layout.rows, 0), np.int64), self.codes)
         found, updates = self.spine.find(keys.take(small, axis=1))
         return Stored(small.take(found), updates, self.codes)
 
@@ -136,37 +130,46 @@ class GroupRows(Accumulator):
             return consolidated(rows)
         return np.concatenate((rows.compress(~changed, axis=1), consolidated(rows.compress(changed, axis=1))), axis=1)
 
-    def advance_index(self, group: Groups, interesting: InterestingTimes) -> Iterator[Ints]:
-        """Bring the index to each time in turn, and give the interesting times of its groups that are at it."""
-        indexed = self._is_indexed.take(interesting.keys)
-        if not indexed.any():
+    def first(
+        self,
+        group: Groups,
+        interesting: InterestingTimes,
+        count: int,
+        *,
+        last: bool = False,
+        wanted: Callable[[Codes], Bools] | None = None,
+    ) -> tuple[Ints, UpdateArray]:
+        """Return the first rows of large groups, or the last: interesting times in order; codes and count of each row.
+
+        See `OrderedGroups.first`.
+        """
+        at = self._is_large.take(interesting.keys).nonzero()[0]
+        if self._groups is None or not len(at):
+            return at[:0], np.empty((self.codes + 1, 0), np.int64)
+        self._check_deleted(group, interesting, at)
+        until = np.broadcast_to(interesting.times_at(at)[0], len(at))
+        owner, rows = self._groups.first(group.codes(at), until, count, last=last, wanted=wanted)
+        return at.take(owner), rows
+
+    def _check_deleted(self, group: Groups, interesting: InterestingTimes, large: Ints) -> None:
+        """Refuse a row of a large group with a negative count: only what took some away can have led there."""
+        deleted, self._deleted = self._deleted, self._deleted[:, :0]
+        if self._groups is None or not deleted.shape[1]:
             return
-        times, new = interesting.times[0], self._new
-        self._new = []  # rows of arrays that are others', and may be large
-        for time in np.unique(times[indexed]).tolist():
-            change = compressed(new, new[self.codes] == time)
-            if isinstance(change, list):
-                negative = self.index.apply([*change[: self.codes], change[-1]])
-            else:
-                negative = self.index.apply(np.concatenate((change[: self.codes], change[-1:])))
-            here = (indexed & (times == time)).nonzero()[0]
-            if negative.shape[1]:
-                self._refuse(group, negative[:, 0].tolist(), here)
-            yield here
-
-    def _add_to_index(self, keys: Codes, before: View) -> None:
-        """Index these groups, as they were before the new updates."""
-        _, updates = self.spine.find(keys, before)
-        self.index.add(keys, np.concatenate((updates[: self.codes], updates[-1:])))
-
-    def _refuse(self, group: Groups, row: list[int], here: Ints) -> None:
-        keys = group.codes(here)
-        at = int(here[(keys == np.array(row[: self.width], np.int64)[:, None]).all(axis=0)][0])
-        raise self._negative(group, at, row[self.width : -1], row[-1])
+        counts = self._groups.counts(deleted[: self.codes], deleted[self.codes])
+        negative = (counts < 0).nonzero()[0]
+        if len(negative):
+            first = int(negative[deleted[self.codes].take(negative).argmin()])
+            *row, time, _ = deleted[:, first].tolist()
+            here = (group.codes(large) == deleted[: self.width, first : first + 1]).all(axis=0)
+            here &= interesting.times_at(large)[0] == time
+            raise self._negative(group, int(large[here.argmax()]), row[self.width :], int(counts[first]))
 
     def _negative(self, group: Groups, at: int, row: list[int], count: int) -> StepError:
-        return group.negative(at, [self.columns[i] for i in self._named], [row[i] for i in self._named], count)
+        codes = dict(enumerate(group.codes(at).tolist())) | dict(zip(self.columns, row, strict=True))
+        return group.negative(at, self._named, [codes[c] for c in self._named], count)
 
     def drop_derived(self) -> None:
-        """Index no group: the spine was given other updates."""
-        self.index.clear()
+        """Forget what is known of groups: the spine was given other updates."""
+        if self._groups is not None:
+            self._groups.clear()

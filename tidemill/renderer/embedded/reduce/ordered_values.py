@@ -16,7 +16,7 @@ from tidemill.renderer.embedded.operators.interesting_times import InterestingTi
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape
 from tidemill.renderer.embedded.reduce.group_rows import GroupRows
-from tidemill.renderer.embedded.trace.row_order import SortColumn, sort_order
+from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 
 __all__ = ["OrderedValues"]
 
@@ -32,23 +32,23 @@ class OrderedValues(GroupRows):
         self._rows_of = {c: i for i, c in enumerate(columns)}
         """Where in a row of ours each column of the input is, after the key or the interesting time."""
         by = [(self._rows_of[o.column], schema.fields[o.column].dtype, o) for o in first.order]
-        large = [SortColumn(i, t, o.descending, o.nulls_first) for i, t, o in by]
-        super().__init__(
-            columns, large, len(schema), shape, interner, condition=first.condition, named=first.tells_apart
+        order, self._order = (
+            RowOrder([SortColumn(start + i, t, o.descending, o.nulls_first) for i, t, o in by], interner)
+            for start in (shape.width, 1)
         )
-        self._order = [SortColumn(1 + i, t, o.descending, o.nulls_first) for i, t, o in by]
+        super().__init__(columns, order, len(schema), shape, condition=first.condition, named=first.tells_apart)
         self._interner = interner
 
     def values(self, group: Groups, interesting: InterestingTimes, seen: Stored) -> dict[BoundAggregate, Ints]:
         """Return the codes of each aggregate at each interesting time."""
         accumulated = self.accumulated(group, interesting, seen)
-        order = sort_order(accumulated, self._order, self._interner, first=(accumulated[0],))
-        accumulated = accumulated.take(order, axis=1)
+        accumulated = accumulated.take(self._order.sorted(accumulated, accumulated[0]).order, axis=1)
         bounds = accumulated[0].searchsorted(np.arange(len(interesting) + 1))
         found = {a: self._of_small(a, accumulated, bounds, group) for a in self._aggregates}
-        for here in self.advance_index(group, interesting):
-            for at in here.tolist():
-                self._read_index(found, group, at)
+        for ends in ("first", "last", "list"):
+            asked = [a for a in self._aggregates if a.function == ends]
+            if asked:
+                self._of_large(asked, found, group, interesting)
         return found
 
     def _of_small(self, aggregate: BoundAggregate, rows: UpdateArray, bounds: Ints, group: Groups) -> Ints:
@@ -74,16 +74,23 @@ class OrderedValues(GroupRows):
         found = [self._interner.number(tuple(values[a:b])) for a, b in pairwise(ends.tolist())]
         return np.array(found, np.int64)
 
-    def _read_index(self, found: dict[BoundAggregate, Ints], group: Groups, at: int) -> None:
-        """Put in the values of an indexed group at an interesting time, to which the index was brought."""
-        in_order = self.index[tuple(group.codes(at).tolist())]
-        for a, result in found.items():
+    def _of_large(
+        self,
+        aggregates: Sequence[BoundAggregate],
+        found: dict[BoundAggregate, Ints],
+        group: Groups,
+        interesting: InterestingTimes,
+    ) -> None:
+        """Put in the codes of aggregates that read the same end of large groups."""
+        function = aggregates[0].function
+        count = MOST_VALUES + 1 if function == "list" else 1
+        at, rows = self.first(group, interesting, count, last=function == "last")
+        for a in aggregates:
             assert a.column is not None
-            place = self._rows_of[a.column]
-            if a.function == "list":
-                rows = in_order.between(0, MOST_VALUES + 1)
-                bounds = np.array([0, rows.shape[1]])
-                result[at] = self._lists(a, rows[place], rows[-1], bounds, group, np.array([at]))[0]
+            codes = rows[self.width + self._rows_of[a.column]]
+            if function == "list":
+                here, starts = np.unique(at, return_index=True)
+                bounds = np.append(starts, len(at))
+                found[a][here] = self._lists(a, codes, rows[-1], bounds, group, here)
             else:
-                end = in_order.first() if a.function == "first" else in_order.last()
-                result[at] = NULL if end is None else end[place]
+                found[a][at] = codes

@@ -14,7 +14,7 @@ from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape, Since
 from tidemill.renderer.embedded.reduce.group_rows import GroupRows
 from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, DesiredOutput
 from tidemill.renderer.embedded.schedule import Schedule
-from tidemill.renderer.embedded.trace.row_order import SortColumn, sort_order
+from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.spine import Spine
 
 __all__ = ["TopKLogic"]
@@ -32,13 +32,13 @@ class TopKLogic:
         self._interner = interner
         self._count = min(node.logic.count, np.iinfo(np.int64).max)  # counts are of 64 bits
         schema = node.inputs[0].schema
-        self._order = [
-            SortColumn(o.column, schema.fields[o.column].dtype, o.descending, o.nulls_first) for o in node.logic.order
-        ]
+        types = schema.dtypes
+        by = [SortColumn(o.column, types[o.column], o.descending, o.nulls_first) for o in node.logic.order]
+        self._order = RowOrder(by, interner, [SortColumn(c, types[c]) for c in node.logic.row])
         width = len(node.keys)
         shape = Shape(width, node.scope.coordinates, schedule, since, node)
-        inside = [c._replace(row=c.row - width) for c in self._order if c.row >= width]
-        self._rows = GroupRows(range(width, len(schema)), inside, len(schema), shape, interner)
+        every = range(len(schema))
+        self._rows = GroupRows(every[width:], self._order, len(schema), shape, named=every)
 
     def spines(self) -> dict[str, Spine]:
         return {"rows": self._rows.spine}
@@ -54,19 +54,14 @@ class TopKLogic:
         accumulated = self._rows.accumulated(group, interesting, seen[0])
         at = accumulated[0]
         rows = np.concatenate((group.codes(at), accumulated[1:]))
-        order = sort_order(rows, self._order, self._interner, first=(at,))
+        order = self._order.sorted(rows, at).order
         at, rows = self._first(at.take(order), rows.take(order, axis=1))
-        ats, found = [at], [rows]
-        for here in self._rows.advance_index(group, interesting):
-            for a in here.tolist():
-                key = group.codes(a)
-                head = self._rows.index[tuple(key.tolist())].between(0, self._count)
-                ats.append(np.full(head.shape[1], a))
-                found.append(np.concatenate((key[:, None].repeat(head.shape[1], axis=1), head)))
-        at, rows = np.concatenate(ats), np.concatenate(found, axis=1)
-        order = at.argsort(kind="stable")
-        rows = rows.take(order, axis=1)
-        return DesiredOutput(at.take(order), rows[:-1], rows[-1])
+        large, first = self._rows.first(group, interesting, self._count)
+        if len(large):
+            at, rows = np.concatenate((at, large)), np.concatenate((rows, first), axis=1)
+            order = at.argsort(kind="stable")
+            at, rows = at.take(order), rows.take(order, axis=1)
+        return DesiredOutput(at, rows[:-1], rows[-1])
 
     def _first(self, at: Ints, rows: UpdateArray) -> tuple[Ints, UpdateArray]:
         """Return of rows in order, the first of each interesting time, with as many copies as there is room for."""

@@ -8,13 +8,12 @@ import numpy as np
 
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import Interner, order_ranks
-from tidemill.renderer.embedded.kernels.updates import NULL, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape
 from tidemill.renderer.embedded.reduce.group_rows import GroupRows
-from tidemill.renderer.embedded.trace.row_order import SortColumn
-from tidemill.renderer.embedded.trace.sorted_rows import SortedRows
+from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 
 __all__ = ["ValueCounts"]
 
@@ -25,7 +24,7 @@ class ValueCounts(GroupRows):
     """The values of a column with their counts."""
 
     def __init__(self, column: int, dtype: DType, input_width: int, shape: Shape, interner: Interner) -> None:
-        super().__init__([column], [SortColumn(0, dtype)], input_width, shape, interner)
+        super().__init__([column], RowOrder([SortColumn(shape.width, dtype)], interner), input_width, shape)
         self._dtype = dtype
         self._interner = interner
 
@@ -47,17 +46,10 @@ class ValueCounts(GroupRows):
             of_rank = np.full(int(ranks.max(initial=0)) + 1, NULL)
             of_rank[ranks] = codes
             low, high = (np.where(r == NULL, NULL, of_rank.take(np.maximum(r, 0))) for r in (low, high))
-        for here in self.advance_index(group, interesting):
-            for a in here.tolist():
-                low[a], high[a] = _ends(self.index[tuple(group.codes(a).tolist())])
+        for ends, is_last in ((low, False), (high, True)):
+            at, rows = self.first(group, interesting, 1, last=is_last, wanted=self._is_known)
+            ends[at] = rows[self.width]
         return low, high
 
-
-def _ends(rows: SortedRows) -> tuple[int, int]:
-    """Return the codes of the least and the greatest value; NULL sorts first, and is neither."""
-    first, last = rows.first(), rows.last()
-    if first is None or last is None or last[0] == NULL:
-        return NULL, NULL
-    if first[0] == NULL:
-        return int(rows.select(np.array([first[-1]]))[0, 0]), last[0]
-    return first[0], last[0]
+    def _is_known(self, rows: Codes) -> Bools:
+        return rows[self.width] != NULL

@@ -37,7 +37,7 @@ class WindowsLogic:
         self._kept = windows.kept(width)
         named = self._kept[width:]
         columns = range(width, len(schema))
-        self._rows = GroupRows(columns, None, len(schema), shape, around.interner, named=named)
+        self._rows = GroupRows(columns, None, len(schema), shape, named=named)
 
     def spines(self) -> dict[str, Spine]:
         return {"rows": self._rows.spine}

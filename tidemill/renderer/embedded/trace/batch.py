@@ -1,4 +1,8 @@
-"""Batches: immutable arrays of updates sorted by the hash of their keys, and how such updates are laid out."""
+"""Batches: immutable arrays of updates sorted by the hash of their keys, and how such updates are laid out.
+
+With an order, updates of one hash are sorted by that: then the first ones of a group are found without a look at the
+others.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,8 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.sorting import PART, ascending
 from tidemill.renderer.embedded.kernels.times import advance_times
-from tidemill.renderer.embedded.kernels.updates import Ints, Rows, UpdateArray, consolidated_by, hashed
+from tidemill.renderer.embedded.kernels.updates import Ints, Rows, UpdateArray, added_up, consolidated_by, hashed
+from tidemill.renderer.embedded.trace.row_order import RowOrder
 
 __all__ = ["Batch", "UpdateLayout"]
 
@@ -50,6 +55,8 @@ class UpdateLayout:
     users: int
     """How many of the coordinates, the first ones, are of user time: those are compacted."""
     weights: int = 1
+    order: RowOrder | None = None
+    """What updates of one hash are sorted by; None for none."""
 
     @cached_property
     def rows(self) -> int:
@@ -69,7 +76,9 @@ class UpdateLayout:
         return [row for row in range(len(self.types) + self.coordinates) if row not in self.keys]
 
     def sorted_batch(self, updates: Rows) -> Batch:
-        """Return updates, given as a matrix or as its rows, as a batch; those of one hash as they came."""
+        """Return updates, given as a matrix or as its rows, as a batch; those of one hash in order, or as they came."""
+        if self.order is not None:
+            return self._in_order(self.order, updates)
         if isinstance(updates, np.ndarray):
             order, hashes = ascending(hashed(updates[self.key_rows]))
             if len(order) <= PART:
@@ -94,10 +103,34 @@ class UpdateLayout:
             updates = [*updates[: times.start], *advanced, *updates[times.stop :]]
         else:
             advance_times(updates[times], since)
+        if self.order is not None:
+            return self._in_order(self.order, updates)
         runs = hashes is not None
         if hashes is None:
             hashes = hashed(updates[self.key_rows]) if isinstance(updates, np.ndarray) else self._hashes(updates)
         return Batch(*consolidated_by(hashes, updates, self._other_rows, self.weights, runs=runs))
+
+    def _in_order(self, order: RowOrder, updates: Rows) -> Batch:
+        """Return updates as a batch in an order, consolidated: equal ones are side by side."""
+        rows = list(updates)
+        hashes = self._hashes(rows)
+        if not len(hashes):
+            return Batch(hashes, np.empty((len(rows), 0), np.int64))
+        top = len(rows) - self.weights
+        first = order.columns[0].row
+        places, new, _ = order.sorted(rows, hashes, [row for at, row in enumerate(rows[:top]) if at != first])
+        weights = np.stack([row.take(places) for row in rows[top:]])
+        if not new.all():
+            starts = new.nonzero()[0]
+            weights, places = added_up(weights, starts), places.take(starts)
+        kept = weights.any(axis=0)
+        if not kept.all():
+            weights, places = weights.compress(kept, axis=1), places.compress(kept)
+        array = np.empty((len(rows), len(places)), np.int64)
+        for row, ordered in zip(rows[:top], array, strict=False):
+            row.take(places, out=ordered, mode="clip")
+        array[top:] = weights
+        return Batch(hashes.take(places), array)
 
     def _hashes(self, rows: list[Ints]) -> Ints:
         """Return the hashes of the keys of updates given row by row."""

@@ -70,6 +70,9 @@ class Spilled(Protocol):
     def find(self, keys: Codes) -> tuple[Ints, UpdateArray]:
         """Return all updates with one of these keys, as a spine does."""
 
+    def loaded(self, keys: Codes) -> View:
+        """Return what is in memory once all updates with one of these keys are."""
+
     def count(self, keys: Codes) -> Ints:
         """Return about how many updates each key has."""
 
@@ -121,20 +124,19 @@ class Spine:
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
-    def append_rows(self, rows: list[Ints]) -> tuple[View, Batch | None]:
-        """Add many updates, given as the rows of an array; return the view before, and the batch that they make.
+    def append_rows(self, rows: list[Ints]) -> None:
+        """Add many updates, given as the rows of an array.
 
         Equal ones are added up where there seem to be many: where hardly any are equal, finding these costs more than
-        they do, and merging finds them. There is no batch of its own where they are too few.
+        they do, and merging finds them.
         """
         if len(rows[0]) <= TAIL:
-            return self.append(consolidated(np.stack(rows), self.layout.weights)), None
-        before = self.view
-        self._transaction.join(self, before)
+            self.append(consolidated(np.stack(rows), self.layout.weights))
+            return
+        self._transaction.join(self, self.view)
         differ = _seem_different(rows[: -self.layout.weights])
         batch = self.layout.sorted_batch(rows) if differ else self.layout.compacted(rows, self.since())
         self._push(batch, keep_tail=True)
-        return before, batch
 
     def append(self, updates: UpdateArray) -> View:
         """Add updates; return the view before."""
@@ -218,6 +220,10 @@ class Spine:
         self.view = view._replace(batches=batches, merges=merges)
 
     # -- reading ----------------------------------------------------------------------------------------------------
+
+    def views(self, keys: Codes) -> list[View]:
+        """Return what is in memory, with all updates that have one of these keys: some may have been spilled."""
+        return [self.view] if self.spilled is None else [self.view, self.spilled.loaded(keys)]
 
     def find(self, keys: Codes, view: View | None = None) -> tuple[Ints, UpdateArray]:
         """Return all updates with one of these keys, as the number of the key and the update, in no special order.

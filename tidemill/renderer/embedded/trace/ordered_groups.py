@@ -1,0 +1,350 @@
+"""Reading groups in order, without a look at all of their rows: the first or last ones, and how often some are there.
+
+A spine whose layout has an order holds each group as a few sorted runs, one a batch, and what is in the tail. The first
+rows of a group are among the first ones of its runs: as many are read of each as are asked for, and more only where
+rows have cancelled. Where many have, as when the first row goes again and again, it is remembered from where on there
+is anything.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, Rows, UpdateArray, expand, hashed, stacked
+from tidemill.renderer.embedded.trace.row_order import RowOrder
+from tidemill.renderer.embedded.trace.spine import Spine, View
+from tidemill.renderer.embedded.trace.transaction import Transaction
+
+__all__ = ["OrderedGroups"]
+
+SLACK: Final = 4
+"""So many rows more than are asked for are read of each run at first."""
+GROWTH: Final = 4
+"""So many times as many are read then."""
+SKIP_FROM: Final = 32
+"""With more rows that have cancelled before the first one, it is remembered where that is."""
+SCAN: Final = 16
+"""Up to so many rows alike in the first column, for each that is sought, are compared with it one by one."""
+_MOST: Final = 1 << 40
+_NEVER: Final = np.iinfo(np.int64).max
+
+_Key = tuple[int, ...]
+
+
+class _Run(NamedTuple):
+    """For some of the keys, the updates of a batch that have their hashes: which keys, from where, and up to where."""
+
+    array: UpdateArray
+    owner: Ints
+    low: Ints
+    high: Ints
+
+
+class _Read(NamedTuple):
+    """What was read of groups: updates, whose, and which of them are the last ones read of runs that go on."""
+
+    keys: Codes
+    until: Ints
+    owner: Ints
+    rows: UpdateArray
+    is_end: Bools
+
+
+class OrderedGroups:
+    """The groups of a spine with an order and times of one coordinate, at times not before those asked for before."""
+
+    def __init__(self, spine: Spine, order: RowOrder, transaction: Transaction) -> None:
+        self._spine = spine
+        self._order = order
+        self._first_row = order.columns[0].row
+        layout = spine.layout
+        self._width = len(layout.keys)
+        self._codes = len(layout.types)
+        self._transaction = transaction
+        self._ends: dict[tuple[_Key, bool], int] = {}
+        """For keys, and the first rows or the last: up to where, by the first column, all rows have cancelled."""
+        self._found_ends: dict[tuple[_Key, bool], int] = {}
+        """Those that the current step has found, if it comes to be."""
+
+    # -- the first rows -----------------------------------------------------------------------------------------------
+
+    def first(
+        self,
+        keys: Codes,
+        until: Ints,
+        count: int,
+        *,
+        last: bool = False,
+        wanted: Callable[[Codes], Bools] | None = None,
+    ) -> tuple[Ints, UpdateArray]:
+        """Return the first rows of groups at a time each, or the last ones: the number of the key, codes and count.
+
+        As many as make ``count`` copies, where there are, in order of the keys and then as asked for. Only rows that
+        are ``wanted`` count, of which others must not be many.
+        """
+        count = min(count, _MOST)
+        runs = self._runs(keys, last=last)
+        owner, rows = self._in_tails(keys)
+        owners, found = [np.empty(0, np.int64)], [np.empty((self._codes + 1, 0), np.int64)]
+        take = count + SLACK
+        while True:
+            more, ends, runs = _taken(runs, take, last=last)
+            is_end = np.concatenate((np.zeros(len(owner), np.bool_), ends))
+            owner = np.concatenate((owner, *(o for o, _ in more)))
+            rows = stacked([rows, *(r for _, r in more)])
+            done, first_owner, first_rows = self._first_of(
+                _Read(keys, until, owner, rows, is_end), count, last=last, wanted=wanted
+            )
+            owners.append(first_owner)
+            found.append(first_rows)
+            if done.all():
+                break
+            going_on = ~done
+            kept = going_on.take(owner)
+            owner, rows = owner.compress(kept), rows.compress(kept, axis=1)
+            runs = [_only(run, going_on) for run in runs]
+            take *= GROWTH
+        owner, rows = np.concatenate(owners), np.concatenate(found, axis=1)
+        if len(owners) > 2:  # noqa: PLR2004 - more than one round
+            order = owner.argsort(kind="stable")
+            owner, rows = owner.take(order), rows.take(order, axis=1)
+        return owner, rows
+
+    def _first_of(
+        self, read: _Read, count: int, *, last: bool, wanted: Callable[[Codes], Bools] | None
+    ) -> tuple[Bools, Ints, UpdateArray]:
+        """Return which keys have all that was asked for, or all there is; and the first rows of these."""
+        n = read.keys.shape[1]
+        if not len(read.owner):
+            return np.ones(n, np.bool_), read.owner, np.empty((self._codes + 1, 0), np.int64)
+        visible = read.rows[self._codes] <= read.until.take(read.owner)
+        if self._width > 1:  # else the key is its own hash
+            visible &= (read.rows[: self._width] == read.keys.take(read.owner, axis=1)).all(axis=0)
+        codes = list(read.rows[: self._codes])
+        order, new, _ = self._order.sorted(codes, read.owner, codes[: self._width])
+        if last:
+            order, new = order[::-1], np.concatenate((new[1:], [True]))[::-1]
+        starts = new.nonzero()[0]
+        owner = read.owner.take(order).take(starts)
+        counts = np.add.reduceat(np.where(visible, read.rows[-1], 0).take(order), starts)
+        limit = np.full(n, _NEVER)
+        """Rows of a key are complete before the first that is the last one read of a run which goes on."""
+        place = (new.cumsum() - 1).compress(read.is_end.take(order))
+        np.minimum.at(limit, owner.take(place), place)
+        there = np.where(np.arange(len(starts)) < limit.take(owner), np.maximum(counts, 0), 0)
+        rows = read.rows[: self._codes].take(order.take(starts), axis=1)
+        if wanted is not None:
+            there[~wanted(rows)] = 0
+        ends = there.cumsum()
+        has, before = _within(owner, ends, there, n)
+        done = (has >= count) | (limit == _NEVER)
+        kept = ((there > 0) & (before < count) & done.take(owner)).nonzero()[0]
+        self._remember(read, owner, rows, kept, visible=bool(visible.all()), last=last)
+        number = owner.take(kept)
+        found = np.empty((self._codes + 1, len(kept)), np.int64)
+        found[:-1] = rows.take(kept, axis=1)
+        found[-1] = np.minimum(there.take(kept), count - before.take(kept))
+        if last:  # keys came the last first
+            by_key = number.argsort(kind="stable")
+            number, found = number.take(by_key), found.take(by_key, axis=1)
+        return done, number, found
+
+    def _runs(self, keys: Codes, *, last: bool) -> list[_Run]:
+        """Return the runs of all batches, less those ends of which all rows have cancelled."""
+        runs = self._whole_runs(keys)
+        if not self._ends:
+            return runs
+        known = [self._ends.get((key, last)) for key in map(tuple, keys.T.tolist())]
+        if all(end is None for end in known):
+            return runs
+        default = _NEVER if last else -_NEVER - 1
+        numbers = np.array([default if end is None else end for end in known], np.int64)
+        cut: list[_Run] = []
+        for run in runs:
+            at = self._bisected(run, numbers.take(run.owner), right=last)
+            low, high = (run.low, at) if last else (at, run.high)
+            some = low < high
+            cut.append(_Run(run.array, *(a.compress(some) for a in (run.owner, low, high))))
+        return cut
+
+    def _whole_runs(self, keys: Codes) -> list[_Run]:
+        hashes = hashed(keys)
+        runs: list[_Run] = []
+        for view in self._spine.views(keys):
+            for in_batch, array in view.batches:
+                low, high = in_batch.searchsorted(hashes), in_batch.searchsorted(hashes, "right")
+                owner = (low < high).nonzero()[0]
+                if len(owner):
+                    runs.append(_Run(array, owner, low.take(owner), high.take(owner)))
+        return runs
+
+    def _in_tails(self, keys: Codes) -> tuple[Ints, UpdateArray]:
+        """Return the updates in tails that have one of these keys, which may repeat, and the key's number."""
+        owners, found = [np.empty(0, np.int64)], [np.empty((self._spine.layout.rows, 0), np.int64)]
+        for view in self._spine.views(keys):
+            tail = _tail(view)
+            if tail.shape[1]:
+                in_tail = (tail[: self._width, None] == keys[:, :, None]).all(axis=0) if self._width else np.ones(
+                    (keys.shape[1], tail.shape[1]), np.bool_
+                )  # fmt: skip
+                owner, at = in_tail.nonzero()
+                owners.append(owner)
+                found.append(tail.take(at, axis=1))
+        return np.concatenate(owners), stacked(found)
+
+    # -- where all rows have cancelled --------------------------------------------------------------------------------
+
+    def _remember(self, read: _Read, owner: Ints, rows: Codes, kept: Ints, *, visible: bool, last: bool) -> None:
+        """Note up to where all rows have cancelled, of keys of which many have."""
+        if len(owner) < SKIP_FROM or not visible:  # rows may be there later that are not there now
+            return
+        starts = np.concatenate(([0], (owner[1:] != owner[:-1]).nonzero()[0] + 1))
+        firsts = kept.take(np.minimum(kept.searchsorted(starts), len(kept) - 1)) if len(kept) else starts
+        for start, first in zip(starts.tolist(), firsts.tolist(), strict=True):
+            if first - start >= SKIP_FROM and owner[first] == owner[start]:
+                key = tuple(read.keys[:, owner[start]].tolist())
+                number = int(self._order.number(rows[self._first_row, first : first + 1])[0])
+                self._transaction.join(self, None)
+                self._found_ends[key, last] = number
+
+    def added(self, updates: Rows) -> None:
+        """Take note of updates that were appended to the spine: there is something where they are."""
+        if not self._ends and not self._found_ends:
+            return
+        numbers = self._order.number(updates[self._first_row]).tolist()
+        keys = np.stack(updates[: self._width]).T.tolist() if self._width else [[]] * len(numbers)
+        for key, number in zip(map(tuple, keys), numbers, strict=True):
+            for ends in (self._ends, self._found_ends):
+                for last in (False, True):
+                    end = ends.get((key, last))
+                    if end is not None:
+                        ends[key, last] = max(end, number) if last else min(end, number)
+
+    def commit(self) -> None:
+        self._ends |= self._found_ends
+        self._found_ends = {}
+
+    def rollback(self, state: None) -> None:
+        del state
+        self._found_ends = {}
+
+    def clear(self) -> None:
+        """Remember nothing: the spine was given other contents."""
+        self._ends, self._found_ends = {}, {}
+        self._transaction.leave(self)
+
+    # -- single rows --------------------------------------------------------------------------------------------------
+
+    def counts(self, rows: Codes, until: Ints) -> Ints:
+        """Return how often each of some rows, given by all of their codes, is there at a time."""
+        found = np.zeros(rows.shape[1], np.int64)
+        keys = rows[: self._width]
+        for run in self._whole_runs(keys):
+            self._count_in(run, rows, until, found)
+        for view in self._spine.views(keys):
+            tail = _tail(view)
+            if tail.shape[1]:
+                owner, at = _equal_rows(rows, tail[: self._codes])
+                self._add(found, until, owner, tail.take(at, axis=1))
+        return found
+
+    def _count_in(self, run: _Run, rows: Codes, until: Ints, found: Ints) -> None:
+        sought = self._order.number(rows[self._first_row]).take(run.owner)
+        low = self._bisected(run, sought, right=False)
+        high = self._bisected(run, sought, right=True)
+        if int((high - low).sum()) > SCAN * max(len(sought), SCAN):
+            low, high = self._narrowed(run.array, rows.take(run.owner, axis=1), low, high)
+        which, at = expand(low, high - low)
+        owner = run.owner.take(which)
+        updates = run.array.take(at, axis=1)
+        same = (updates[: self._codes] == rows.take(owner, axis=1)).all(axis=0)
+        self._add(found, until, owner.compress(same), updates.compress(same, axis=1))
+
+    def _add(self, found: Ints, until: Ints, owner: Ints, updates: UpdateArray) -> None:
+        diffs = np.where(updates[self._codes] <= until.take(owner), updates[-1], 0)
+        np.add.at(found, owner, diffs)
+
+    def _narrowed(self, array: UpdateArray, rows: Codes, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        """Return narrower ranges of a sorted array for rows that have many alike in the first column."""
+        low, high = low.copy(), high.copy()
+        for i in (high - low > SCAN).nonzero()[0].tolist():
+            key = self._order.key(rows[:, i].tolist())
+            start, stop = int(low[i]), int(high[i])
+            low[i] = _bisected_by_key(self._order, array, key, start, stop, right=False)
+            high[i] = _bisected_by_key(self._order, array, key, start, stop, right=True)
+        return low, high
+
+    def _bisected(self, run: _Run, numbers: Ints, *, right: bool) -> Ints:
+        """Return for each number its place in its key's run, by the first column; ``right`` of those equal to it."""
+        codes = run.array[self._first_row]
+        low, high = run.low.copy(), run.high.copy()
+        for _ in range(int((high - low).max(initial=0)).bit_length()):
+            middle = (low + high) >> 1
+            there = self._order.number(codes.take(middle, mode="clip"))
+            above = (there <= numbers) if right else (there < numbers)
+            above &= low < high
+            low = np.where(above, middle + 1, low)
+            high = np.where(above, high, middle)
+        return low
+
+
+def _tail(view: View) -> UpdateArray:
+    return view.tail.array[:, : view.tail_size]
+
+
+def _taken(runs: list[_Run], count: int, *, last: bool) -> tuple[list[tuple[Ints, UpdateArray]], Bools, list[_Run]]:
+    """Return the next updates of each run, which of them are the last read of a run that goes on, and what is left."""
+    taken: list[tuple[Ints, UpdateArray]] = []
+    ends, left = [np.empty(0, np.bool_)], []
+    for run in runs:
+        size = np.minimum(run.high - run.low, count)
+        goes_on = size < run.high - run.low
+        start = run.high - size if last else run.low
+        which, at = expand(start, size)
+        is_end = np.zeros(len(at), np.bool_)
+        after = size.cumsum()
+        is_end[(after - size if last else after - 1)[goes_on]] = True
+        taken.append((run.owner.take(which), run.array.take(at, axis=1)))
+        ends.append(is_end)
+        low, high = (run.low, run.high - size) if last else (run.low + size, run.high)
+        left.append(_Run(run.array, *(a.compress(goes_on) for a in (run.owner, low, high))))
+    return taken, np.concatenate(ends), [run for run in left if len(run.owner)]
+
+
+def _only(run: _Run, keys: Bools) -> _Run:
+    """Return of a run what is of marked keys."""
+    some = keys.take(run.owner)
+    return _Run(run.array, *(a.compress(some) for a in (run.owner, run.low, run.high)))
+
+
+def _within(owner: Ints, ends: Ints, counts: Ints, n: int) -> tuple[Ints, Ints]:
+    """Return the sum of each owner's counts, which lie side by side, and for each count the sum of those before it."""
+    sums = np.zeros(n, np.int64)
+    np.add.at(sums, owner, counts)
+    first = np.ones(len(owner), np.bool_)
+    first[1:] = owner[1:] != owner[:-1]
+    before = ends - counts
+    return sums, before - before.compress(first).take(first.cumsum() - 1)
+
+
+def _equal_rows(rows: Codes, others: Codes) -> tuple[Ints, Ints]:
+    """Return all pairs of a row and another that are equal."""
+    hashes = hashed(rows)
+    order = hashes.argsort()
+    hashes, sought = hashes.take(order), hashed(others)
+    low = hashes.searchsorted(sought)
+    at, which = expand(low, hashes.searchsorted(sought, "right") - low)
+    which = order.take(which)
+    same = (rows.take(which, axis=1) == others.take(at, axis=1)).all(axis=0)
+    return which.compress(same), at.compress(same)
+
+
+def _bisected_by_key(
+    order: RowOrder, array: UpdateArray, key: tuple[object, ...], low: int, high: int, *, right: bool
+) -> int:
+    bisect = bisect_right if right else bisect_left
+    return low + bisect(range(low, high), key, key=lambda i: order.key(array[:, i].tolist()))
