@@ -165,7 +165,7 @@ class Region:
 class Port:
     """The updates queued for an operator: for its turn, for a later round, or pending for a later step."""
 
-    __slots__ = ("_later", "_now", "codes", "consolidated", "index", "operator", "pending")
+    __slots__ = ("_later", "_now", "_released", "codes", "consolidated", "index", "operator", "pending")
 
     def __init__(self, operator: Operator, codes: int, weights: int = 1) -> None:
         self.operator = operator
@@ -178,7 +178,9 @@ class Port:
         self.pending = PendingUpdates(codes, operator.schedule.users, weights)
         """Updates for later steps."""
         self.index: Spine | None = None
-        """The same by key, where the operator looks them up."""
+        """The same by key, where the operator looks them up: until it takes them, be that in a later round."""
+        self._released: dict[Round, list[UpdateArray]] = {}
+        """Of what waits for later rounds, that which is still in the index."""
 
     def put(self, updates: UpdateArray, at: Round | None) -> None:
         """Take updates that are all at one iteration of each loop, or (None) at any."""
@@ -200,8 +202,8 @@ class Port:
         else:
             self._put_later(updates, at)
 
-    def _sort_out(self, updates: UpdateArray) -> None:
-        """Put updates of various iterations where they belong."""
+    def _sort_out(self, updates: UpdateArray, *, released: bool = False) -> None:
+        """Put updates of various iterations where they belong; those ``released`` are still in the index."""
         region = self.operator.region
         first = self.codes + self.operator.schedule.users
         order, starts = grouped(updates[first : first + region.depth])
@@ -212,10 +214,14 @@ class Port:
         for at, start, end in zip(map(tuple, rounds), starts.tolist(), ends, strict=True):
             part = updates[:, start:end]
             if at == region.now:
+                if released:
+                    self._leave_index(part)
                 self._now.append(part)
                 region.wake(self.operator)
-            else:
-                self._put_later(part, at)
+                continue
+            if released:
+                self._released.setdefault(at, []).append(part)
+            self._put_later(part, at)
 
     def _put_later(self, updates: UpdateArray, at: Round) -> None:
         if at not in self._later:
@@ -226,6 +232,8 @@ class Port:
     def begin_round(self, at: Round) -> None:
         """Move what waited for this round to where its operator takes it."""
         self._now += self._later.pop(at)
+        for updates in self._released.pop(at, ()):
+            self._leave_index(updates)
         self.operator.region.wake(self.operator)
 
     @property
@@ -297,18 +305,18 @@ class Port:
             due = consolidated(due)
             if not due.shape[1]:
                 return
-        if self.index is not None:
-            gone = due.copy()
-            np.negative(due[-1], out=gone[-1])
-            self.index.append(gone)
-        self._enter_step(due)
-
-    def _enter_step(self, updates: UpdateArray) -> None:
         if self.operator.region.depth:
-            self._sort_out(updates)
-        else:
-            self._now.append(updates)
-            self.operator.region.wake(self.operator)
+            self._sort_out(due, released=self.index is not None)
+            return
+        self._leave_index(due)
+        self._now.append(due)
+        self.operator.region.wake(self.operator)
+
+    def _leave_index(self, updates: UpdateArray) -> None:
+        if self.index is not None:
+            gone = updates.copy()
+            np.negative(updates[-1], out=gone[-1])
+            self.index.append(gone)
 
     def commit(self) -> None:
         """Nothing is left to do."""
@@ -322,6 +330,7 @@ class Port:
     def clear(self) -> None:
         self._now = []
         self._later = {}
+        self._released = {}
 
 
 class Operator:

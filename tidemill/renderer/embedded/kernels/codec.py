@@ -26,6 +26,7 @@ from tidemill.boundary.rows import Batch
 from tidemill.boundary.values import NAN
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
+from tidemill.renderer.embedded.kernels.leading_numbers import leading_number
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, numbered
 
 __all__ = [
@@ -62,6 +63,8 @@ class Interner:
         """The numbers of objects that were released."""
         self._array = np.empty(0, object)
         self._filled = 0
+        self._leading = np.empty(0, np.int64)
+        """The `leading_number` of each object, as far as anybody asked."""
 
     def number(self, value: Any) -> int:
         """Return the number of an object, a new one if it was never seen."""
@@ -91,6 +94,8 @@ class Interner:
         self._objects[number] = value
         if number < self._filled:
             self._array[number] = value
+        if number < len(self._leading):
+            self._leading[number] = leading_number(value)
         return number
 
     def add(self, value: Any) -> None:
@@ -112,6 +117,15 @@ class Interner:
             self._array[self._filled : size] = self._objects[self._filled :]
             self._filled = size
         return self._array.take(numbers)
+
+    def leading(self, numbers: Ints) -> Ints:
+        """Return the `leading_number` of what the numbers stand for; of NULL, some number."""
+        if len(self._leading) < len(self._objects):
+            new = map(leading_number, self._objects[len(self._leading) :])
+            self._leading = np.concatenate((self._leading, np.fromiter(new, np.int64)))
+        if not len(self._leading):
+            return np.zeros(len(numbers), np.int64)
+        return self._leading.take(numbers, mode="clip")
 
     def values(self) -> list[Any]:
         """Return all objects, in the order of their numbers."""
@@ -149,6 +163,7 @@ class Interner:
         self._free = [n for n in (*self._free, *unused.tolist()) if n < len(objects)]
         self._array = np.empty(0, object)
         self._filled = 0
+        self._leading = self._leading[:0]
 
     def forget(self) -> None:
         """Begin anew with no objects."""
@@ -157,6 +172,7 @@ class Interner:
         self._free.clear()
         self._array = np.empty(0, object)
         self._filled = 0
+        self._leading = self._leading[:0]
 
     def object(self, number: int) -> Any:
         return self._objects[number]

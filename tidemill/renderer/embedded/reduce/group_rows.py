@@ -41,7 +41,7 @@ class GroupRows(Accumulator):
         condition: int | None = None,
         named: Sequence[int] | None = None,
     ) -> None:
-        ordered = order is not None and order.is_plain and shape.schedule.users == 1 and shape.coordinates == 1
+        ordered = order is not None and shape.schedule.users == 1 and shape.coordinates == 1
         types = [shape.node.inputs[0].schema.fields[c].dtype for c in columns]
         super().__init__(shape, types, 1, order if ordered else None)
         self.columns = list(columns)

@@ -117,8 +117,7 @@ class UpdateLayout:
         if not len(hashes):
             return Batch(hashes, np.empty((len(rows), 0), np.int64))
         top = len(rows) - self.weights
-        first = order.columns[0].row
-        places, new, _ = order.sorted(rows, hashes, [row for at, row in enumerate(rows[:top]) if at != first])
+        places, new, _ = order.sorted(rows, hashes, [row for at, row in enumerate(rows[:top]) if at != order.first_row])
         weights = np.stack([row.take(places) for row in rows[top:]])
         if not new.all():
             starts = new.nonzero()[0]

@@ -60,7 +60,7 @@ class OrderedGroups:
     def __init__(self, spine: Spine, order: RowOrder, transaction: Transaction) -> None:
         self._spine = spine
         self._order = order
-        self._first_row = order.columns[0].row
+        self._first_row = order.first_row or 0
         layout = spine.layout
         self._width = len(layout.keys)
         self._codes = len(layout.types)
@@ -137,13 +137,14 @@ class OrderedGroups:
         np.minimum.at(limit, owner.take(place), place)
         there = np.where(np.arange(len(starts)) < limit.take(owner), np.maximum(counts, 0), 0)
         rows = read.rows[: self._codes].take(order.take(starts), axis=1)
+        if visible.all():  # else rows may be there later that are not there now
+            self._remember(read, owner, rows, (there > 0).nonzero()[0], last=last)
         if wanted is not None:
             there[~wanted(rows)] = 0
         ends = there.cumsum()
         has, before = _within(owner, ends, there, n)
         done = (has >= count) | (limit == _NEVER)
         kept = ((there > 0) & (before < count) & done.take(owner)).nonzero()[0]
-        self._remember(read, owner, rows, kept, visible=bool(visible.all()), last=last)
         number = owner.take(kept)
         found = np.empty((self._codes + 1, len(kept)), np.int64)
         found[:-1] = rows.take(kept, axis=1)
@@ -198,12 +199,12 @@ class OrderedGroups:
 
     # -- where all rows have cancelled --------------------------------------------------------------------------------
 
-    def _remember(self, read: _Read, owner: Ints, rows: Codes, kept: Ints, *, visible: bool, last: bool) -> None:
-        """Note up to where all rows have cancelled, of keys of which many have."""
-        if len(owner) < SKIP_FROM or not visible:  # rows may be there later that are not there now
+    def _remember(self, read: _Read, owner: Ints, rows: Codes, there: Ints, *, last: bool) -> None:
+        """Note up to where all rows have cancelled, of keys of which many have; ``there`` are rows that have not."""
+        if len(owner) < SKIP_FROM or not len(there):
             return
         starts = np.concatenate(([0], (owner[1:] != owner[:-1]).nonzero()[0] + 1))
-        firsts = kept.take(np.minimum(kept.searchsorted(starts), len(kept) - 1)) if len(kept) else starts
+        firsts = there.take(np.minimum(there.searchsorted(starts), len(there) - 1))
         for start, first in zip(starts.tolist(), firsts.tolist(), strict=True):
             if first - start >= SKIP_FROM and owner[first] == owner[start]:
                 key = tuple(read.keys[:, owner[start]].tolist())

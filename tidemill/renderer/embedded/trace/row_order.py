@@ -54,9 +54,9 @@ class RowOrder:
         self._interner = interner
 
     @property
-    def is_plain(self) -> bool:
-        """Whether codes of the first column say how its values are ordered."""
-        return bool(self.columns) and not is_interned(self.columns[0].dtype)
+    def first_row(self) -> int | None:
+        """The row of codes that is sorted by first; None where that is a hash."""
+        return self.columns[0].row if self.columns else None
 
     def sorted(self, rows: Rows, group: Ints, rest: Sequence[Ints] = ()) -> Sorted:
         """Return the order of rows by the number of each one's group, then by this order, and then by the rest."""
@@ -65,7 +65,10 @@ class RowOrder:
             order, ascended = ascending(group)
             leading = [np.empty(len(group), np.int64)]
             leading[0][order] = np.concatenate(([0], (ascended[1:] != ascended[:-1]).cumsum()))
-        while later and len(leading) <= LEADING and not is_interned(later[0].dtype):
+        while later and len(leading) <= LEADING:
+            if is_interned(later[0].dtype):  # of those alike in their beginnings, the values decide
+                leading.append(self._leading(rows[later[0].row], later[0]))
+                break
             leading.append(_numbers(rows[later[0].row], later[0], self._interner))
             later.pop(0)
         found = sort_by(leading)
@@ -90,13 +93,22 @@ class RowOrder:
         return tuple(columns)
 
     def number(self, codes: Ints) -> Ints:
-        """Return numbers that never fall where codes of the first column rise in this order, the same for each code."""
-        first = self.columns[0]
-        numbers = ~codes if first.descending else codes
-        if first.nulls_first == first.descending:
+        """Return numbers that never fall where values of the first column rise in this order, each code always its own.
+
+        Zeros where there is no such column.
+        """
+        return self._leading(codes, self.columns[0]) if self.columns else np.zeros(len(codes), np.int64)
+
+    def _leading(self, codes: Ints, column: SortColumn) -> Ints:
+        """Return numbers that never fall where values rise in a column's order."""
+        interned = is_interned(column.dtype)
+        numbers = self._interner.leading(codes) if interned else codes
+        if column.descending:
+            numbers = ~numbers
+        if interned or column.nulls_first == column.descending:
             null = codes == NULL
             if np.count_nonzero(null):
-                numbers = np.where(null, NULL if first.nulls_first else _GREATEST, numbers)
+                numbers = np.where(null, NULL if column.nulls_first else _GREATEST, numbers)
         return numbers
 
     def _hashes_at(self, rows: Rows, at: Ints) -> Ints:

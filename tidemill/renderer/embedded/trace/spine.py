@@ -134,7 +134,7 @@ class Spine:
             self.append(consolidated(np.stack(rows), self.layout.weights))
             return
         self._transaction.join(self, self.view)
-        differ = _seem_different(rows[: -self.layout.weights])
+        differ = self.layout.order is None and _seem_different(rows[: -self.layout.weights])
         batch = self.layout.sorted_batch(rows) if differ else self.layout.compacted(rows, self.since())
         self._push(batch, keep_tail=True)
 

@@ -1,0 +1,158 @@
+"""Groups read in order from a spine, against sorted lists of copies: the first rows, the last ones, counts of rows."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidemill.dataflow.lattice import Antichain
+from tidemill.expressions.types import INT64, STRING
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.updates import NULL
+from tidemill.renderer.embedded.trace import ordered_groups
+from tidemill.renderer.embedded.trace import spine as spine_module
+from tidemill.renderer.embedded.trace.batch import UpdateLayout
+from tidemill.renderer.embedded.trace.ordered_groups import OrderedGroups
+from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
+from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.embedded.trace.transaction import Transaction
+
+KEYS = range(3)
+INTEGERS = [NULL, -5, 0, 3, 9]
+WORDS = [None, "", "b", "a", "characters", "characteristic"]  # of which two begin alike
+change = st.tuples(st.sampled_from(KEYS), st.sampled_from(INTEGERS), st.integers(0, 5), st.integers(-1, 2))
+script = st.lists(
+    st.tuples(st.sampled_from(["apply", "apply", "commit", "rollback", "exert"]), st.lists(change, max_size=9)),
+    max_size=12,
+)
+
+
+class Model:
+    """Rows with counts; in order, as a list with each copy in it."""
+
+    def __init__(self, interner, columns):
+        self.words = [NULL if w is None else interner.number(w) for w in WORDS]
+        self._alphabet = sorted(w for w in WORDS if w is not None)
+        self._interner = interner
+        self._columns = columns
+        self.counts = Counter()
+
+    def apply(self, changes):
+        for *row, n in changes:
+            self.counts[tuple(row)] += n
+
+    def rank(self, row):
+        """What sorts as a row does."""
+        return [self._one(row[c.row], c) for c in self._columns]
+
+    def _one(self, code, column):
+        if code == NULL:
+            return (0 if column.nulls_first else 2, 0)
+        value = self._alphabet.index(self._interner.object(code)) if column.dtype == STRING else code
+        return (1, -value if column.descending else value)
+
+    def copies(self, key):
+        rows = sorted((row for row, n in self.counts.items() if n > 0 and row[0] == key), key=self.rank)
+        return [row for row in rows for _ in range(self.counts[row])]
+
+
+@pytest.mark.parametrize("text_first", [False, True])
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("nulls_first", [False, True])
+@pytest.mark.parametrize("limits", [(0, 0, 0, 2), (1, 2, 1, 4), (4, 32, 16, 512)])
+def test_against_sorted_lists(monkeypatch, text_first, descending, nulls_first, limits):  # noqa: PLR0917
+    for name, limit in zip(("SLACK", "SKIP_FROM", "SCAN"), limits, strict=False):
+        monkeypatch.setattr(ordered_groups, name, limit)
+    monkeypatch.setattr(spine_module, "TAIL", limits[-1])
+
+    @settings(max_examples=40)
+    @given(script)
+    def check(actions):
+        interner, transaction = Interner(), Transaction()
+        columns = [SortColumn(i, t, descending, nulls_first) for i, t in ((1, INT64), (2, STRING))]
+        columns = columns[::-1] if text_first else columns
+        model, order = Model(interner, columns), RowOrder(columns, interner)
+        now = 0
+        spine = Spine(UpdateLayout((0,), (INT64, INT64, STRING), 1, 1, 1, order), lambda: Antichain([now]), transaction)
+        groups = OrderedGroups(spine, order, transaction)
+        committed = Counter()
+        for action, changes in actions:
+            if action == "apply":
+                changed = [(k, v, model.words[w], n) for k, v, w, n in changes]
+                updates = np.array([(*row[:3], now, row[3]) for row in changed], np.int64).reshape(-1, 5).T
+                spine.append(updates)
+                groups.added(updates)
+                model.apply(changed)
+            elif action == "rollback":
+                transaction.rollback()
+                model.counts = committed.copy()
+            else:
+                transaction.commit()
+                committed = model.counts.copy()
+                now += 1
+                if action == "exert":
+                    spine.exert()
+            compare(groups, model, now)
+
+    check()
+
+
+def compare(groups, model, now):
+    """Ask for all there is to be asked."""
+    keys, until = np.array([[*KEYS, 0]]), np.full(len(KEYS) + 1, now)
+    for count in (1, 2, 7):
+        for last in (False, True):
+            owner, rows = groups.first(keys, until, count, last=last)
+            assert owner.tolist() == sorted(owner.tolist())
+            for i, key in enumerate(keys[0].tolist()):
+                copies = model.copies(key)[::-1] if last else model.copies(key)
+                found = rows[:, owner == i].T.tolist()
+                assert [tuple(row) for *row, n in found for _ in range(n)] == copies[:count]
+    known = groups.first(keys, until, 1, wanted=lambda rows: rows[1] != NULL)[1]
+    expected = [next((row for row in model.copies(key) if row[1] != NULL), None) for key in (*KEYS, 0)]
+    assert [tuple(row) for *row, _ in known.T.tolist()] == [row for row in expected if row is not None]
+    every = [(key, integer, word) for key in KEYS for integer in INTEGERS for word in model.words]
+    counts = groups.counts(np.array(every).T, np.full(len(every), now))
+    assert counts.tolist() == [model.counts[row] for row in every]
+
+
+def test_rows_are_there_from_their_times_on():
+    order = RowOrder([SortColumn(0, INT64)], Interner())
+    spine = Spine(UpdateLayout((), (INT64,), 1, 1, 1, order), lambda: Antichain([0]), Transaction())
+    groups = OrderedGroups(spine, order, Transaction())
+    for time in range(3):
+        rows = 600 * (3 - time) - np.arange(600)  # later rows come before
+        spine.append(np.stack((rows, np.full(600, time), np.ones(600, np.int64))))
+    keys, until = np.empty((0, 3), np.int64), np.arange(3)
+    owner, rows = groups.first(keys, until, 2)
+    assert owner.tolist() == [0, 0, 1, 1, 2, 2]
+    assert rows[0].tolist() == [1201, 1202, 601, 602, 1, 2]
+    assert groups.counts(np.array([[1201, 601, 601]]), np.array([0, 0, 1])).tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_what_is_read_does_not_grow_with_what_has_cancelled(monkeypatch, last):
+    """A row that goes is first each time: what has gone before is passed over once."""
+    order, transaction, now = RowOrder([SortColumn(0, INT64)], Interner()), Transaction(), 0
+    spine = Spine(UpdateLayout((), (INT64,), 1, 1, 1, order), lambda: Antichain([now]), transaction)
+    groups = OrderedGroups(spine, order, transaction)
+    size = 20_000
+    spine.append(np.stack((np.arange(size), np.zeros(size, np.int64), np.ones(size, np.int64))))
+    read = []
+    sort = RowOrder.sorted
+    monkeypatch.setattr(RowOrder, "sorted", lambda s, rows, *given: read.append(len(rows[0])) or sort(s, rows, *given))
+    most = []
+    for now in range(1, 2001):
+        read.clear()
+        _, rows = groups.first(np.empty((0, 1), np.int64), np.array([now]), 1, last=last)
+        most.append(sum(read))
+        row = int(rows[0, 0])
+        assert row == (size - now if last else now - 1)
+        gone = np.array([[row], [now], [-1]])
+        spine.append(gone)
+        groups.added(gone)
+        transaction.commit()
+    assert max(most) < 1500  # the tail is looked through each time
+    assert np.mean(most[-500:]) < 1.5 * np.mean(most[500:1000])
