@@ -185,7 +185,7 @@ def test_what_is_pending_for_a_later_round_meets_a_join_once(engine):
     flow = new_flow()
     a, b = flow.input("a", KV), flow.input("b", KV)
     with flow.letrec(return_at=2) as rec:
-        p, q = rec.declare("p", KV), rec.declare("q", KV)
+        _, q = rec.declare("p", KV), rec.declare("q", KV)
         rec.define("p", a.semijoin(q, on={"v": "k"}).concat(a))
         rec.define("q", q.agg(x=tm.count()).select(k="1", v="x * 2 % 5").concat(b))
     flow.output("p", rec["p"])

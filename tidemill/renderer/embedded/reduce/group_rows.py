@@ -8,7 +8,16 @@ from typing import Final
 import numpy as np
 
 from tidemill.errors import StepError
-from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, Rows, UpdateArray, compressed, consolidated
+from tidemill.renderer.embedded.kernels.updates import (
+    Bools,
+    Codes,
+    Ints,
+    Rows,
+    UpdateArray,
+    compressed,
+    consolidated,
+    first_numbers,
+)
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import MANY, Accumulator, Groups, Shape
@@ -53,8 +62,8 @@ class GroupRows(Accumulator):
         self._groups = (
             OrderedGroups(self.spine, order, shape.schedule.transaction) if ordered and order is not None else None
         )
-        self._is_large = np.empty(0, np.bool_)
-        """Which of the keys of this round have groups that are read in order."""
+        self._is_large: Bools | None = None
+        """Which of the keys of this round have groups that are read in order; None where none has."""
         self._deleted = np.empty((self.spine.layout.rows, 0), np.int64)
         """The new updates of these groups that take rows away."""
 
@@ -78,7 +87,7 @@ class GroupRows(Accumulator):
 
     def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> Stored:
         """Return the updates of the groups that are not large."""
-        self._is_large = np.zeros(keys.shape[1], np.bool_)
+        self._is_large = None
         if self._groups is None:
             return super().gather(keys, owner, new)
         owner, rows = self._taking_part(owner, new)
@@ -89,12 +98,13 @@ class GroupRows(Accumulator):
             else:
                 self.spine.append(consolidated(rows))
             self._groups.added(rows)
-        self._is_large = self.spine.count(keys) > LARGE_FROM
-        if not self._is_large.any():
+        large = self.spine.count(keys) > LARGE_FROM
+        if not large.any():
             return Stored(*self.spine.find(keys), self.codes)
-        deleted = compressed(rows, self._is_large.take(owner) & (rows[-1] < 0))
+        self._is_large = large
+        deleted = compressed(rows, large.take(owner) & (rows[-1] < 0))
         self._deleted = np.stack(deleted) if isinstance(deleted, list) else deleted
-        small = (~self._is_large).nonzero()[0]
+        small = (~large).nonzero()[0]
         if not len(small):
             return Stored(small, np.empty((self.spine.layout.rows, 0), np.int64), self.codes)
         found, updates = self.spine.find(keys.take(small, axis=1))
@@ -143,9 +153,9 @@ class GroupRows(Accumulator):
 
         See `OrderedGroups.first`.
         """
+        if self._groups is None or self._is_large is None:
+            return first_numbers(0), np.empty((self.codes + 1, 0), np.int64)
         at = self._is_large.take(interesting.keys).nonzero()[0]
-        if self._groups is None or not len(at):
-            return at[:0], np.empty((self.codes + 1, 0), np.int64)
         self._check_deleted(group, interesting, at)
         until = np.broadcast_to(interesting.times_at(at)[0], len(at))
         owner, rows = self._groups.first(group.codes(at), until, count, last=last, wanted=wanted)

@@ -85,6 +85,8 @@ class OrderedValues(GroupRows):
         function = aggregates[0].function
         count = MOST_VALUES + 1 if function == "list" else 1
         at, rows = self.first(group, interesting, count, last=function == "last")
+        if not len(at):
+            return
         for a in aggregates:
             assert a.column is not None
             codes = rows[self.width + self._rows_of[a.column]]

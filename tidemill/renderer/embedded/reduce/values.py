@@ -48,7 +48,8 @@ class ValueCounts(GroupRows):
             low, high = (np.where(r == NULL, NULL, of_rank.take(np.maximum(r, 0))) for r in (low, high))
         for ends, is_last in ((low, False), (high, True)):
             at, rows = self.first(group, interesting, 1, last=is_last, wanted=self._is_known)
-            ends[at] = rows[self.width]
+            if len(at):
+                ends[at] = rows[self.width]
         return low, high
 
     def _is_known(self, rows: Codes) -> Bools:

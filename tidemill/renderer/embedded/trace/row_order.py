@@ -19,8 +19,8 @@ from tidemill.renderer.embedded.kernels.codec import (
     order_ranks,
 )
 from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
-from tidemill.renderer.embedded.kernels.sorting import Sorted, ascending, refine, sort_by
-from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, Rows, numbered
+from tidemill.renderer.embedded.kernels.sorting import FEW, Sorted, ascending, refine, sort_by
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, Rows, first_numbers, numbered
 from tidemill.renderer.embedded.kernels.values import sort_values
 
 __all__ = ["RowOrder", "SortColumn"]
@@ -60,8 +60,11 @@ class RowOrder:
 
     def sorted(self, rows: Rows, group: Ints, rest: Sequence[Ints] = ()) -> Sorted:
         """Return the order of rows by the number of each one's group, then by this order, and then by the rest."""
+        n = len(group)
+        if n < 2:  # noqa: PLR2004 - nothing to order
+            return Sorted(first_numbers(n), first_numbers(n) == 0, first_numbers(n) == 0)
         leading, later = [group], list(self.columns)
-        if later and _is_wide(group):
+        if later and n > FEW and _is_wide(group):
             order, ascended = ascending(group)
             leading = [np.empty(len(group), np.int64)]
             leading[0][order] = np.concatenate(([0], (ascended[1:] != ascended[:-1]).cumsum()))
@@ -133,7 +136,7 @@ class RowOrder:
 
 
 def _is_wide(numbers: Ints) -> bool:
-    return len(numbers) > 0 and (int(numbers.max()) - int(numbers.min())).bit_length() > _WIDE
+    return (int(numbers.max()) - int(numbers.min())).bit_length() > _WIDE
 
 
 def _numbers_at(codes: Ints, column: SortColumn, interner: Interner, at: Ints) -> Ints:
