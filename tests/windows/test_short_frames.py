@@ -65,7 +65,8 @@ def test_which_frames_are_short(frame, sizes, is_short):
 def test_a_window_call_uses_them_and_gives_the_same(monkeypatch):
     """With floats that are far apart, NULL and NaN, and whole numbers too large for a word."""
     rng = np.random.default_rng(2)
-    rows = [(i % 3, i, float(x) if i % 7 else None, int(x) * 10**17) for i, x in enumerate(rng.normal(0, 90, 300))]
+    dice = enumerate(rng.normal(0, 90, 300))
+    rows: list[Any] = [(i % 3, i, float(x) if i % 7 else None, int(x) * 10**17) for i, x in dice]
     rows += [(3, i, x, None) for i, x in enumerate([1e300, -1e-300, float("nan"), float("inf"), 5e-324] * 20)]
 
     def found():
