@@ -5,14 +5,17 @@ import math
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from running import start
+from hypothesis import given
+from hypothesis import strategies as st
+from running import examples, start
 
 import tidemill as tm
 from tidemill.algorithms import BlockShape, combine, interval_sum, offset_search, order_sums, prefix_sum
 from tidemill.algorithms.prefix_sums.combiners import Choice, Count, WholeSum
-from tidemill.algorithms.prefix_sums.quotients import Quotient
+from tidemill.algorithms.prefix_sums.quotients import LastValues, Quotient
 from tidemill.errors import ExpressionError, SchemaError, UserFunctionError
 from tidemill.expressions.types import BOOL, FLOAT64, INT64
 
@@ -193,3 +196,37 @@ def test_states_of_values_by_column_are_those_of_each(combiner, values):
     assert [c.type for c in columns] == [t.arrow for t in combiner.types]
     found = list(zip(*(c.to_pylist() for c in columns), strict=True))
     assert found == [combiner.state(v) for v in values]
+
+
+@examples(60)
+@given(
+    st.lists(st.lists(st.one_of(st.none(), st.lists(st.none() | st.integers(0, 9), min_size=1, max_size=4)))),
+    st.integers(1, 5),
+    st.integers(0, 2),
+)
+def test_the_last_values_by_column_are_those_of_each(lists, kept, left_out):
+    """Lists of states, of which the first is what comes before the rest."""
+    combiner = LastValues(WholeSum(), INT64, kept, min(left_out, kept - 1))
+    states = [[(None if state is None else tuple(state),) for state in some] for some in lists]
+    before = [some[0] if some else (None,) for some in states]
+    inside = [some[1:] for some in states]
+    offsets = np.cumsum([0, *map(len, inside)])
+
+    def column(values):
+        return pa.array([None if v is None else list(v) for (v,) in values], combiner.types[0].arrow)
+
+    def given_back(column):
+        return [(None if v is None else tuple(v),) for v in column.to_pylist()]
+
+    own, earlier = column([state for some in inside for state in some]), column(before)
+    (folded,) = combiner.fold([own], offsets[:-1], offsets[1:])
+    assert folded.type == own.type
+    assert given_back(folded) == [combiner.whole(some) for some in inside]
+    (scanned,) = combiner.scan([own], offsets, [earlier])
+    so_far = [[b, *some[:i]] for b, some in zip(before, inside, strict=True) for i in range(len(some))]
+    assert given_back(scanned) == list(map(combiner.whole, so_far))
+    for inclusive in (False, True):
+        ends = [[b, *some[: i + inclusive]] for b, some in zip(before, inside, strict=True) for i in range(len(some))]
+        made = combiner.scan_rows([own], offsets, [earlier], inclusive=inclusive)
+        found = list(zip(*(c.to_pylist() for c in made), strict=True))
+        assert found == [combiner.row_state(combiner.whole(some)) for some in ends]

@@ -43,16 +43,17 @@ def contents(folder):
 
 @pytest.fixture
 def state(tmp_path):
-    """A folder with a checkpoint that refers to files, and three steps."""
+    """A folder with a checkpoint that refers to files, and three steps, each by a run of its own."""
     folder = tmp_path / "state"
-    with joined().start(tm.Embedded(folder, in_memory=10**6)) as run:
-        for step in range(6):
-            run.insert("left", [(step % 5, f"v{step % 3}")])
-            run.insert("right", [(step % 5, step), (step % 4, -step)])
-            run.advance()
-            if step == 2:
-                run.spill()
-                run.checkpoint()
+    for steps in ((0, 1, 2, 3), (4,), (5,)):
+        with joined().start(tm.Embedded(folder, in_memory=10**6)) as run:
+            for step in steps:
+                run.insert("left", [(step % 5, f"v{step % 3}")])
+                run.insert("right", [(step % 5, step), (step % 4, -step)])
+                run.advance()
+                if step == 2:
+                    run.spill()
+                    run.checkpoint()
     return folder
 
 
@@ -78,7 +79,7 @@ def test_whatever_bit_of_whatever_file_is_flipped(state, tmp_path):
     expected = outcome(state, tmp_path / "copy", lambda _: None)
     assert isinstance(expected, list)
     rng, refused = random.Random(7), dict.fromkeys(files(state), 0)
-    assert len(refused) > 10
+    assert len(refused) > 6
     for name in refused:
         size = (state / name).stat().st_size
         offsets = range(size) if size < 40 else rng.sample(range(size), 20) + [0, size - 6, size - 1]
@@ -92,7 +93,7 @@ def test_whatever_bit_of_whatever_file_is_flipped(state, tmp_path):
             found = outcome(state, tmp_path / "copy", flip)
             assert found == expected or (isinstance(found, str) and str(name) in found), (name, at, found)
             refused[name] += isinstance(found, str)
-    needed = [name for name in refused if str(name).startswith(("manifest", "step", "checkpoint", "cold"))]
+    needed = [name for name in refused if str(name).startswith(("log", "checkpoint", "cold"))]
     assert all(refused[name] >= 20 for name in needed)
     assert len(needed) == len(refused) - 2  # whose the folder is, and which commit was the last
 
@@ -103,7 +104,7 @@ def kind(name):
 
 @pytest.mark.parametrize("how", ["copied", "swapped"])
 def test_a_file_in_another_ones_place(state, tmp_path, how):
-    """Found by copying files: a manifest in another's place brought back changes twice."""
+    """Found by copying files: one commit in another's place brought back changes twice."""
     expected = outcome(state, tmp_path / "copy", lambda _: None)
     cold = [name for name in files(state) if name.parts[0] == "cold"]
     alike = [sorted(some) for _, some in itertools.groupby(files(state), kind)] + [cold]
@@ -132,7 +133,7 @@ def test_a_file_that_is_missing(state, tmp_path):
             assert f"{name} is missing" in found
 
 
-def test_manifests_that_are_all_missing(state, tmp_path):
+def test_logs_that_are_all_missing(state, tmp_path):
     def without(*kinds):
         def remove(copy):
             for name in files(copy):
@@ -141,15 +142,15 @@ def test_manifests_that_are_all_missing(state, tmp_path):
 
         return remove
 
-    found = outcome(state, tmp_path / "copy", without("manifest"))
-    assert "manifest-0000000007.json is missing, which was the last commit" in found
-    found = outcome(state, tmp_path / "copy", without("manifest", "last"))
-    assert "no manifest that says what of it counts" in found
+    found = outcome(state, tmp_path / "copy", without("log"))
+    assert "log-0000000004 is missing: commit 7 is not there, which was the last one" in found
+    found = outcome(state, tmp_path / "copy", without("log", "last"))
+    assert "no log that says what of it counts" in found
 
 
 def test_the_last_steps_are_given_up_when_that_is_asked_for(state, tmp_path):
     def give_up(copy):
-        (copy / "manifest-0000000007.json").unlink()
+        (copy / "log-0000000004").unlink()
         (copy / "last").unlink()
 
     found = outcome(state, tmp_path / "copy", give_up)
@@ -160,18 +161,20 @@ def test_the_last_steps_are_given_up_when_that_is_asked_for(state, tmp_path):
 def test_files_of_another_state_of_the_same_flow(state, tmp_path):
     """Of the same numbers, whole, and of no use here."""
     other = tmp_path / "other"
-    with joined().start(tm.Embedded(other, in_memory=10**6)) as run:
-        for step in range(6):
-            run.insert("left", [(step, "other")])
-            run.advance()
-            if step == 2:
-                run.checkpoint()
-    manifests = [name for name in files(state) if kind(name) == "manifest"]
-    assert manifests == [name for name in files(other) if kind(name) == "manifest"]
-    for name in manifests:
+    for steps in (4, 1, 1):
+        with joined().start(tm.Embedded(other, in_memory=10**6)) as run:
+            for step in range(steps):
+                run.insert("left", [(step, "other")])
+                run.advance()
+                if step == 2:
+                    run.checkpoint()
+    logs = [name for name in files(state) if kind(name) == "log"]
+    assert logs == [name for name in files(other) if kind(name) == "log"]
+    assert len(logs) == 3
+    for name in logs:
         found = outcome(state, tmp_path / "copy", lambda copy, name=name: shutil.copy(other / name, copy / name))
         assert isinstance(found, str)
-        assert "is not the manifest that was committed there" in found or "is missing" in found
+        assert "is not the one that was committed there" in found
 
 
 def test_a_large_change_that_waits_in_files(tmp_path):

@@ -18,7 +18,7 @@ from tidemill.algorithms.prefix_sums.combiners import Combiner, Count, State, St
 from tidemill.algorithms.prefix_sums.each_value import each_value
 from tidemill.algorithms.prefix_sums.packing import SPECIAL, exact, float_of
 from tidemill.algorithms.prefix_sums.python_combiners import ExactSum, InPython
-from tidemill.boundary.list_columns import list_parts
+from tidemill.boundary.list_columns import list_array, list_parts
 from tidemill.boundary.values import NAN, canonical_float
 from tidemill.expressions.schema import Field
 from tidemill.expressions.table_functions import Column, Ints, ListColumn
@@ -220,12 +220,15 @@ class LastValues(_OfValues):
         return (tuple(chain.from_iterable(some))[-self.kept :] or None,)
 
     def fold(self, states: States, starts: Ints, ends: Ints) -> Sequence[Column]:
-        column = _arrow(states[0])
-        if not column.null_count:  # no list is empty, so that no more of them can count than values are kept
-            starts = np.maximum(starts, ends - self.kept)
-        lengths = np.maximum(ends - starts, 0)
-        ends = lengths.cumsum()
-        return super().fold([column.take(pa.array(ranges(starts, lengths)))], ends - lengths, ends)
+        values, lengths = list_parts(_arrow(states[0]))
+        before = np.concatenate((np.zeros(1, np.int64), lengths.cumsum()))
+        return [self._lists(values, before.take(starts), before.take(np.maximum(starts, ends)))]
+
+    def _lists(self, values: pa.Array, starts: Ints, ends: Ints) -> pa.Array:
+        """Return the last values from each start to before each end, as a state."""
+        starts = np.maximum(starts, ends - self.kept)
+        lengths = ends - starts
+        return list_array(values.take(pa.array(ranges(starts, lengths))), lengths, lengths == 0)
 
     def taken(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         return values[: max(len(values) - self.left_out, 0)]
@@ -238,9 +241,20 @@ class LastValues(_OfValues):
     def row_state(self, state: State) -> State:
         return self.made.whole(map(self.made.state, self.taken(state[0] or ()))) if self.made.by_column else state
 
+    def scan(self, states: States, offsets: Ints, before: States) -> Sequence[Column]:
+        return [self._lists(*self._before_rows(states, offsets, before, inclusive=False))]
+
     def scan_rows(self, states: States, offsets: Ints, before: States, *, inclusive: bool) -> Sequence[Column]:
+        values, starts, ends = self._before_rows(states, offsets, before, inclusive=inclusive)
         if not self.made.by_column:
-            return super().scan_rows(states, offsets, before, inclusive=inclusive)
+            return [self._lists(values, starts, ends)]
+        starts = np.maximum(starts, ends - self.kept)
+        return self.made.fold(self.made.states_of(values), starts, np.maximum(ends - self.left_out, starts))
+
+    def _before_rows(
+        self, states: States, offsets: Ints, before: States, *, inclusive: bool
+    ) -> tuple[pa.Array, Ints, Ints]:
+        """Return all values, and for each row where those before it begin and end, its own too if inclusive."""
         own, lengths = list_parts(_arrow(states[0]))
         earlier, given = list_parts(_arrow(before[0]))
         # List by list: the values before it, and then its own. In each row's place end the values up to it.
@@ -250,9 +264,7 @@ class LastValues(_OfValues):
         values = pa.concat_arrays([earlier, own]).take(pa.array(order))
         ends = lengths.cumsum() + given.cumsum().take(of_list)
         first = np.concatenate((np.zeros(1, np.int64), lengths.cumsum())).take(offsets[:-1]) + given.cumsum() - given
-        ends = ends if inclusive else ends - lengths
-        starts = np.maximum(ends - self.kept, first.take(of_list))
-        return self.made.fold(self.made.states_of(values), starts, np.maximum(ends - self.left_out, starts))
+        return values, first.take(of_list), ends if inclusive else ends - lengths
 
 
 def _arrow(column: Column) -> pa.Array:

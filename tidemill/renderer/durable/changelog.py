@@ -1,7 +1,7 @@
 """Updates of outputs as Parquet files, one for each step and output that has any, each written exactly once.
 
 A step's files are written before it is committed, under names that readers pass over, and moved to where they are seen
-once it is. Their names follow from the step. Where the process dies in between, the manifest tells the next one what to
+once it is. Their names follow from the step. Where the process dies in between, the commit tells the next one what to
 move.
 """
 
@@ -99,7 +99,7 @@ class Changelogs:
         """Files that are committed, and are not where they are seen."""
 
     def restore(self, listing: Mapping[str, Sequence[str]], shown: Moves) -> None:
-        """Go on with what a manifest names, and publish what was committed with it."""
+        """Go on with what a commit names, and publish what was committed with it."""
         _publish(shown)
         self.follow(listing)
         for changelog in self._changelogs.values():
@@ -107,7 +107,7 @@ class Changelogs:
             changelog.sweep()
 
     def follow(self, listing: Mapping[str, Sequence[str]]) -> None:
-        """Write what a manifest names from now on, and nothing else."""
+        """Write what a commit names from now on, and nothing else."""
         self._changelogs = {path: self._changelog(path, outputs) for path, outputs in listing.items() if outputs}
         followed = {name for c in self._changelogs.values() for name in c.outputs}
         for output, operator in self._executor.compiled.outputs.items():
@@ -126,7 +126,7 @@ class Changelogs:
         self.follow({**self.listing(), key: outputs})
 
     def listing(self) -> dict[str, list[str]]:
-        """Return what a manifest names."""
+        """Return what a commit names."""
         return {path: list(c.outputs) for path, c in self._changelogs.items()}
 
     def write(self, step: int) -> Moves:

@@ -1,57 +1,59 @@
-"""Which commit of a folder was the last, beside the manifests: so that one that is gone is missed, be it the last."""
+"""Which commit of a log was the last, beside it: so that one that is gone is missed, be it the last one."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import weakref
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tidemill.errors import StateError
-from tidemill.renderer.durable.manifest import Manifest, replaced
+from tidemill.renderer.durable.log_reading import Entry, gone, replaced
 
 __all__ = ["LastCommit"]
 
 _NAME: Final = "last"
+_LONGEST: Final = 200
 
 
 class LastCommit:
-    """A line with the number and the checksum of the last manifest, written once that is on the disk.
+    """A line with the number, the file and the digest of the last commit, written once that is on the disk.
 
-    It may be older than the manifests, as after a crash in between; or be nothing, when it was cut off by one.
+    It may be older than the log, as after a crash in between; or be nothing, when it was cut off by one: nobody waits
+    for it to reach the disk.
     """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _NAME
-        self._number, self._digest = self._read()
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+        self.close = weakref.finalize(self, os.close, self._descriptor)
+        """Let go of the file; more than once does no harm."""
+        self._number, self._file, self._digest = self._read()
 
-    def require(self, number: int | None) -> None:
-        """Raise `StateError` where the last manifest that is there, with this number, is not the last there was."""
-        if self._number is not None and (number is None or number < self._number):
-            msg = (
-                f"{self._manifest} is missing, which was the last commit: the folder was changed from outside; restore "
-                f"it from a copy, or remove {self._path} to go on without it"
-            )
-            raise StateError(msg)
+    def require(self, entries: Sequence[Entry]) -> None:
+        """Raise `StateError` where what is there is not, or does not reach, what was committed last."""
+        if self._number is None:
+            return
+        last = entries[-1].commit.number if entries else -1
+        if last < self._number:
+            instead = f", or remove {self._path} to go on without what is gone"
+            raise gone(self._path.with_name(self._file), self._number, "was the last one", instead)
+        for entry in entries:
+            if entry.commit.number == self._number and entry.digest.hex() != self._digest:
+                raise replaced(entry.path, self._number)
 
-    def require_same(self, manifest: Manifest) -> None:
-        """Raise `StateError` where the last manifest is not the one that was put there."""
-        if self._number == manifest.number and self._digest != manifest.digest:
-            raise replaced(self._manifest)
-
-    @property
-    def _manifest(self) -> Path:
-        return self._path.with_name(f"manifest-{self._number:010}.json")
-
-    def write(self, manifest: Manifest) -> None:
+    def write(self, entry: Entry) -> None:
         """Say that this is the last one. Where that fails, it is what it was, or nothing."""
-        said = f"{manifest.number:010} {manifest.digest}"
+        said = f"{entry.commit.number:010} {entry.path.name} {entry.digest.hex()}"
         with contextlib.suppress(OSError):
-            self._path.write_text(f"{said} {zlib.crc32(said.encode()):08x}\n", encoding="ascii")
+            os.pwrite(self._descriptor, f"{said} {zlib.crc32(said.encode()):08x}\n".encode(), 0)
 
-    def _read(self) -> tuple[int | None, str]:
+    def _read(self) -> tuple[int | None, str, str]:
         with contextlib.suppress(OSError, ValueError):
-            number, digest, checksum = self._path.read_text(encoding="ascii").split()
-            if int(checksum, 16) == zlib.crc32(f"{number} {digest}".encode()):
-                return int(number), digest
-        return None, ""
+            said, _, checksum = os.pread(self._descriptor, _LONGEST, 0).decode("ascii").rpartition(" ")
+            number, file, digest = said.split()
+            if int(checksum, 16) == zlib.crc32(said.encode()):
+                return int(number), file, digest
+        return None, "", ""

@@ -54,7 +54,7 @@ class StepRecorder:
         self._checkpoint_every = checkpoint_every
         self._rows_since_base = replayed_rows
         self._journal = Journal()
-        self._changelogs = Changelogs(executor, log.last.id)
+        self._changelogs = Changelogs(executor, log.base.id)
         self._changelogs.restore(log.last.changelogs, log.last.shown)
 
     # -- what is queued -----------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class StepRecorder:
     def checkpoint_if_due(self) -> None:
         if self._journal.rows:
             return
-        steps, rows = self._log.last.step - self._log.base.step, self._rows_since_base
+        steps, rows = self._log.steps_since_base, self._rows_since_base
         if steps < self._checkpoint_every and (rows <= _ROWS or rows <= self._executor.metrics().state_rows):
             return
         try:

@@ -54,8 +54,8 @@ class SpillFolder:
 
     A file is there as long as it is in a batch (`names`), the last commit refers to it (`base`), or somebody else needs
     it and has it pinned: results that were not read yet, large changes that wait, and what the log refers to. All else
-    goes in `sweep`. A commit lists the files that it refers to as it is written (`listed`), and only when its manifest
-    is in place these are the new base: so at every moment there is all that the last manifest refers to.
+    goes in `sweep`. A checkpoint lists the files that it refers to as it is written (`listed`), and only once it is
+    committed these are the new base: so at every moment there is all that the last one refers to.
     """
 
     def __init__(self, folder: Path, users: int, interner: Interner, *, durable: bool) -> None:
@@ -84,6 +84,8 @@ class SpillFolder:
         self._numbers = itertools.count()
         self._whole: set[str] = set()
         """Files of runs before this one that were found to be whole."""
+        self._has_new = False
+        """Whether files were made of which the folder may not say on the disk that they are there."""
 
     def beneath(self, name: str, spine: Spine) -> SpilledSpine:
         """Return what is below a spine."""
@@ -161,8 +163,10 @@ class SpillFolder:
                 self.doubtful.update(names)
                 raise
             del self._flushing[0]
-        if self.folder.exists():
+        if self._has_new:
+            self._has_new = False
             sync_folder(self.folder)
+            sync_folder(self.folder.parent)
 
     @property
     def names(self) -> set[str]:
@@ -209,6 +213,7 @@ class SpillFolder:
     def new_path(self, name: str) -> Path:
         """Return a path for a file of a spine that no other file has."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._has_new = True
         return self.folder / f"{name.replace('/', '-')}-{next(self._numbers):06}{self._ending}"
 
 

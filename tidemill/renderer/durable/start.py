@@ -84,7 +84,7 @@ def open_state(
         start = perf_counter()
         rows = _recover(log, state)
         if log.last.number:
-            said = log.folder, log.last.step, log.last.step - log.base.step, rows, perf_counter() - start
+            said = log.folder, log.last.step, log.steps_since_base, rows, perf_counter() - start
             _LOG.info("%s: goes on after step %s; %s steps of %s updates were repeated, in %.3f s", *said)
         else:
             _LOG.info("%s: a new state is begun", log.folder)
@@ -118,7 +118,7 @@ def _recover(log: StepLog, state: State) -> int:
         saved.restore(state.executor.compiled, state.frontiers)
         spill_store.restore(saved.header.get("cold", {}))
         state.large_changes.restore(saved.header.get("large", ()), inputs)
-    if log.last.number == log.base.number:  # else steps to come refer to files that nothing else does
+    if log.is_checkpointed:  # else steps to come refer to files that nothing else does
         spill_store.may_sweep = True
         spill_store.sweep()
     rows = 0

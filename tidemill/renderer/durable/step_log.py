@@ -1,17 +1,16 @@
-"""A folder of state: a checkpoint and the record of each step since, each put there by one manifest.
+"""A folder of state: a checkpoint, and a log of each step since, in which a step is one frame.
 
-Nothing counts before its manifest is there. A manifest is put in place at once and whole, under a name that must not
-exist yet: of two processes that both believe to be the owner, one is told that it is not. What no manifest names was
-left by a process that died, and is swept up by the next.
+Nothing counts before its frame is on the disk, for which there is one call of fsync. No two processes write to one
+file: each that commits makes one of its own, under a name that must not exist yet; so of two that both believe to be
+the owner, one is told that it is not. A frame that is not whole at the end of a file was being written by a process
+that died. What no frame names was left by such a process, too, and is swept up by the next.
 
-The file ``last`` says which commit was the last: a manifest that is gone is missed, be it the last one.
+The file ``last`` says which commit was the last: one that is gone is missed, be it the last.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,20 +19,23 @@ from typing import Any, Final
 
 import attrs
 
-from tidemill.dataflow.fingerprint import describe, difference, fingerprint
+from tidemill.dataflow.fingerprint import describe, difference
 from tidemill.dataflow.graph import Graph
 from tidemill.errors import StateError
+from tidemill.renderer.durable import frames
+from tidemill.renderer.durable.commits import Base, Commit
 from tidemill.renderer.durable.last_commit import LastCommit
 from tidemill.renderer.durable.lock import Lock
-from tidemill.renderer.durable.manifest import Manifest, replaced
-from tidemill.renderer.embedded import array_file as container
+from tidemill.renderer.durable.log_reading import Entry, Log, segment_number, segment_path
+from tidemill.renderer.durable.segment import Segment
 from tidemill.renderer.embedded.state import Saved, read
 
 __all__ = ["StepLog"]
 
-_MANIFEST: Final = re.compile(r"manifest-(\d{10})\.json")
-_COMMITTED: Final = re.compile(r"(step|checkpoint)-\d{10}-\w+")
-_OURS: Final = re.compile(r"manifest-\d{10}\.json|(step|checkpoint)-\d{10}-\w+|\..*\.tmp")
+_CHECKPOINT: Final = re.compile(r"checkpoint-\d{10}-\w+")
+_UNFINISHED: Final = re.compile(r"\.checkpoint-.*\.tmp")
+_BEFORE: Final = re.compile(r"manifest-\d{10}\.json")
+"""What commits were in up to version 2 of the format."""
 
 
 class StepLog:
@@ -46,75 +48,58 @@ class StepLog:
         self._owner = uuid.uuid4().hex[:8]
         self.lost: str | None = None
         """Why this process is not the owner any more, or not sure whether the last commit is there."""
+        self._segment: Segment | None = None
+        """The file that this process writes to; None before it commits."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = Lock(folder)
+            self._said = LastCommit(folder)
         except OSError as error:
             msg = f"{folder} cannot be used for state ({error}): expected a folder in which this process may write"
             raise StateError(msg) from error
-        self._said = LastCommit(folder)
-        self._commits: list[Manifest] = []
-        """The base, and what was committed since."""
         try:
-            self._read_manifests()
+            _require_this_version(folder)
+            self._found = Log.read(folder)
+            self._said.require(self._found.entries)
+            self._entries = self._found.entries
+            """The base, and what was committed since."""
+            self._segments = self._found.segments
+            """The number of the last file of the log."""
+            if self._entries:
+                self.passes = self.base.passes
+            else:
+                _require_nothing(folder)
         except BaseException:
             self.close()
             raise
 
-    def _read_manifests(self) -> None:
-        numbers = self._numbers()
-        self._said.require(max(numbers, default=None))
-        if not numbers:
-            left = [path for path in self.folder.iterdir() if _COMMITTED.fullmatch(path.name)]
-            if left:
-                msg = f"{left[0]} is there, and no manifest that says what of it counts: restore those from a copy"
-                raise StateError(msg)
-            return
-        last = Manifest.read(self._path(max(numbers)), max(numbers))
-        found = [last] if last.is_base else [self._manifest(n) for n in range(last.base, last.number)] + [last]
-        for before, after in itertools.pairwise(found):
-            if after.previous != before.digest or not before.number >= after.base == found[0].number:
-                raise replaced(self._path(before.number))
-        if not found[0].is_base:
-            raise replaced(self._path(found[0].number))
-        self._said.require_same(last)
-        self._commits = found
-        self.passes = self.base.passes
-
     @property
-    def last(self) -> Manifest:
+    def last(self) -> Commit:
         """The last commit."""
-        return self._commits[-1]
+        return self._entries[-1].commit
 
     @property
-    def base(self) -> Manifest:
-        """The checkpoint that the commits after it build upon."""
-        return self._commits[0]
+    def base(self) -> Base:
+        """What the commits since the last checkpoint build upon."""
+        found = self._entries[0].commit.base
+        assert found is not None
+        return found
 
-    def _manifest(self, number: int) -> Manifest:
-        return Manifest.read(self._path(number), number)
+    @property
+    def steps_since_base(self) -> int:
+        """How many steps there are in the log."""
+        return self.last.step - self._entries[0].commit.step
+
+    @property
+    def is_checkpointed(self) -> bool:
+        """Whether there is nothing in the log since the last checkpoint."""
+        return len(self._entries) == 1
 
     def begin(self, graph: Graph, keep: int, passes: tuple[str, ...]) -> None:
         """Begin with nothing, or go on from what is there, if it is of this graph after these passes."""
         if self.passes is None:
-            description = tuple(describe(graph))
-            nothing = Manifest(
-                id=uuid.uuid4().hex,
-                number=0,
-                step=0,
-                base=0,
-                file=None,
-                checksum=None,
-                previous=None,
-                keep=keep,
-                passes=passes,
-                fingerprint=fingerprint(graph),
-                graph=description,
-                sources={},
-                changelogs={},
-                shown=(),
-            )
-            self._commits = [nothing]
+            base = Base(uuid.uuid4().hex, keep, passes, tuple(describe(graph)), file=None, checksum=None)
+            nothing = Commit(number=0, step=0, sources={}, changelogs={}, shown=(), base=base)
             self._writing("nothing was begun", lambda: self._put(nothing))
             return
         if passes != self.passes:
@@ -130,9 +115,9 @@ class StepLog:
                 "made with, or give this one another folder"
             )
             raise StateError(msg)
-        if self.last.keep != keep:
+        if self.base.keep != keep:
             msg = (
-                f"{self.folder} holds the state of a run with keep={self.last.keep}: start it so, not with keep={keep}"
+                f"{self.folder} holds the state of a run with keep={self.base.keep}: start it so, not with keep={keep}"
             )
             raise StateError(msg)
         self.sweep()
@@ -141,13 +126,20 @@ class StepLog:
 
     def checkpoint_content(self) -> Saved | None:
         """Return what the base saved; None where there is nothing."""
-        return None if self.base.file is None else read(self._existing(self.base.file), self.base.checksum)
+        if self.base.file is None:
+            return None
+        path = self.folder / self.base.file
+        if not path.exists():
+            msg = f"{path} is missing, which was committed: the folder was changed from outside; restore it from a copy"
+            raise StateError(msg)
+        return read(path, self.base.checksum)
 
     def records(self) -> Iterator[tuple[int, dict[str, Any], dict[str, Any]]]:
         """Give the number, header and arrays of each step since the base."""
-        for manifest in self._commits[1:]:
-            if manifest.file is not None:
-                yield manifest.step, *container.read(self._existing(manifest.file), manifest.checksum)
+        for entry in self._entries[1:]:
+            frame = entry.frame()
+            if frame.text["record"] is not None:
+                yield entry.commit.step, frame.text["record"], frame.arrays
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -158,22 +150,16 @@ class StepLog:
         frontiers: Mapping[str, Any],
         **rest: Any,
     ) -> None:
-        """Make a step permanent, or raise `StateError` and leave things as they were. ``rest`` is of its manifest."""
-        number, step = self.last.number + 1, self.last.step + 1
-        name = self._name("step", number)
-        header = {"step": step, "frontiers": frontiers, "events": list(events)}
-        manifest = attrs.evolve(self.last, number=number, step=step, file=name, graph=(), **rest)
-
-        def write() -> None:
-            self._put(attrs.evolve(manifest, checksum=container.write(self.folder / name, header, arrays)))
-
-        self._writing(f"step {step} was not taken and is queued still", write)
+        """Make a step permanent, or raise `StateError` and leave things as they were. ``rest`` is of its `Commit`."""
+        step = self.last.step + 1
+        record = {"frontiers": frontiers, "events": list(events)}
+        commit = self._next(step=step, **rest)
+        self._writing(f"step {step} was not taken and is queued still", lambda: self._put(commit, record, arrays))
 
     def note(self, failed: str, **rest: Any) -> None:
-        """Make permanent what is no step: ``rest`` is of the manifest. ``failed`` says what is not done otherwise."""
-        number = self.last.number + 1
-        manifest = attrs.evolve(self.last, number=number, file=None, checksum=None, graph=(), **rest)
-        self._writing(failed, lambda: self._put(manifest))
+        """Make permanent what is no step: ``rest`` is of the `Commit`. ``failed`` says what is not done otherwise."""
+        commit = self._next(**rest)
+        self._writing(failed, lambda: self._put(commit))
 
     def commit_state(self, save: Callable[[Path], str], **rest: Any) -> None:
         """Make a step permanent by having the state after it saved to a file."""
@@ -184,53 +170,77 @@ class StepLog:
         """Have the state saved to a file, from which on there are no steps."""
         self._save(save, "the checkpoint was not made, all steps are there")
 
+    def _next(self, **rest: Any) -> Commit:
+        return attrs.evolve(self.last, number=self.last.number + 1, base=None, **rest)
+
     def _save(self, save: Callable[[Path], str], failed: str, **rest: Any) -> None:
-        number = self.last.number + 1
-        name = self._name("checkpoint", number)
-        manifest = attrs.evolve(self.last, number=number, base=number, file=name, graph=self.base.graph, **rest)
+        commit = self._next(**rest)
+        name = f"checkpoint-{commit.number:010}-{self._owner}"
 
         def write() -> None:
-            self._put(attrs.evolve(manifest, checksum=save(self.folder / name)))
+            base = attrs.evolve(self.base, file=name, checksum=save(self.folder / name))
+            self._put(attrs.evolve(commit, base=base))
 
         self._writing(failed, write)
-        self._commits = [self.last]
         self.sweep()
 
     def sweep(self) -> None:
-        """Remove what no manifest needs: what a process that died left behind, and what is before the base."""
-        needed = {self._path(m.number).name for m in self._commits} | {m.file for m in self._commits}
+        """Remove what no commit needs: what a process that died left behind, and what is before the base."""
+        first = segment_number(self._entries[0].path.name)
+        assert first is not None
         with contextlib.suppress(OSError):  # there will be another opportunity
             for path in self.folder.iterdir():
-                if _OURS.fullmatch(path.name) and path.name not in needed:
+                number = segment_number(path.name)
+                is_checkpoint = _CHECKPOINT.fullmatch(path.name) and path.name != self.base.file
+                if is_checkpoint or _UNFINISHED.fullmatch(path.name) or (number is not None and number < first):
                     path.unlink()
 
     def close(self) -> None:
         """Let go of the folder."""
+        for held in (self._segment, getattr(self, "_said", None)):
+            if held is not None:
+                held.close()
         if hasattr(self, "_lock"):
             self._lock.release()
 
-    def _put(self, manifest: Manifest) -> None:
-        """Put a manifest in place, which must not be there."""
-        manifest = attrs.evolve(manifest, previous=self.last.digest if manifest.number else None)
-        path = self._path(manifest.number)
-        beside = self.folder / f".{path.name}.{self._owner}.tmp"
+    def _put(
+        self, commit: Commit, record: Mapping[str, Any] | None = None, arrays: Mapping[str, Any] | None = None
+    ) -> None:
+        """Have a commit on the disk, behind the others; a base in a file of its own."""
+        previous, follows = frames.NOTHING, None
+        if self._entries:
+            previous, follows = self._entries[-1].digest, self._entries[-1].path.name
+        text = {**commit.text(), "record": record, "follows": follows}
+        frame, digest = frames.encode(commit.number, previous, text, arrays or {})
+        segment = self._segment
+        if segment is None or (commit.base is not None and segment.end):
+            segment = self._new_segment()
+        start, before = segment.end, self._entries
+        entry = Entry(commit, digest, segment.path, start)
+        self.lost = "its last commit was being written, and may be there or not"
         try:
-            with beside.open("w", encoding="utf-8") as file:
-                file.write(manifest.text())
-                file.flush()
-                os.fsync(file.fileno())
-            try:
-                os.link(beside, path)
-                self._commits = [*self._commits, manifest] if manifest.number else [manifest]
-            except BaseException:
-                if path.exists() and path.samefile(beside):  # it was done, whatever was raised
-                    self.lost = "its last commit was put in place, and that was not told"
-                raise
-            container.sync_folder(self.folder)
-            self._said.write(manifest)
-        finally:
-            with contextlib.suppress(OSError):
-                beside.unlink()
+            segment.append(frame)
+            if segment_path(self.folder, self._segments + 1).exists():
+                raise FileExistsError  # noqa: TRY301 - another process's, which may not have seen what was written
+            self._entries = [entry] if commit.base is not None else [*before, entry]
+        except BaseException:
+            if self._entries is before:
+                segment.cut(start)
+            self.lost = None
+            raise
+        self.lost = None
+        self._said.write(entry)
+
+    def _new_segment(self) -> Segment:
+        """Make the next file of the log, and write to that from now on."""
+        segment = Segment(segment_path(self.folder, self._segments + 1))
+        if self._segment is None and self._found.has_grown(self.folder):
+            segment.remove()
+            raise FileExistsError
+        if self._segment is not None:
+            self._segment.close()
+        self._segment, self._segments = segment, self._segments + 1
+        return segment
 
     def _writing(self, what: str, write: Callable[[], None]) -> None:
         if self.lost is not None:
@@ -239,30 +249,28 @@ class StepLog:
         try:
             write()
         except FileExistsError as error:
-            self.lost = (
-                f"another process committed to it after step {self.last.step}, this run is not its owner any more"
-            )
+            after = f" after step {self.last.step}" if self._entries else ""
+            self.lost = f"another process committed to it{after}, this run is not its owner any more"
             msg = f"{self.folder}: {self.lost}; {what}"
             raise StateError(msg) from error
         except OSError as error:
             msg = f"{self.folder} could not be written ({error}): {what}; make room or mend what is wrong, and go on"
             raise StateError(msg) from error
 
-    # -- names ------------------------------------------------------------------------------------------------------
 
-    def _numbers(self) -> list[int]:
-        found = (_MANIFEST.fullmatch(path.name) for path in self.folder.iterdir())
-        return [int(match[1]) for match in found if match is not None]
-
-    def _path(self, number: int) -> Path:
-        return self.folder / f"manifest-{number:010}.json"
-
-    def _name(self, kind: str, number: int) -> str:
-        return f"{kind}-{number:010}-{self._owner}"
-
-    def _existing(self, name: str) -> Path:
-        path = self.folder / name
-        if not path.exists():
-            msg = f"{path} is missing, which was committed: the folder was changed from outside; restore it from a copy"
+def _require_this_version(folder: Path) -> None:
+    for path in folder.iterdir():
+        if _BEFORE.fullmatch(path.name):
+            msg = (
+                f"{path} is of version 2 of the format or before, expected {frames.VERSION}: go on with the tidemill "
+                "that made it, or give this run another folder"
+            )
             raise StateError(msg)
-        return path
+
+
+def _require_nothing(folder: Path) -> None:
+    """Raise `StateError` where there is a checkpoint, in a folder without a log."""
+    for path in folder.iterdir():
+        if _CHECKPOINT.fullmatch(path.name):
+            msg = f"{path} is there, and no log that says what of it counts: restore that from a copy"
+            raise StateError(msg)

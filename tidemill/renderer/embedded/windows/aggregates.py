@@ -16,11 +16,12 @@ from tidemill.renderer.embedded.kernels.exact_quotients import halves_up, quotie
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 from tidemill.renderer.embedded.windows.distinct import DistinctSums
 from tidemill.renderer.embedded.windows.extremes import greatest
-from tidemill.renderer.embedded.windows.frames import frame_parts
+from tidemill.renderer.embedded.windows.frames import frame_parts, has_its_row
 from tidemill.renderer.embedded.windows.lists import lists
 from tidemill.renderer.embedded.windows.partitions import Partitions, RefusedError
 from tidemill.renderer.embedded.windows.sums import (
     FrameSums,
+    ShortFrameSums,
     Summation,
     decimal_codes,
     exact_floats,
@@ -46,16 +47,24 @@ def _count(rows: Partitions, call: AggregateCall) -> Ints:
     return lengths[0] if len(lengths) == 1 else np.sum(lengths, axis=0)
 
 
+def _some(rows: Partitions, call: AggregateCall) -> Bools | None:
+    """Return where there is a value in the frame; None where that is everywhere."""
+    if has_its_row(call.frame) and rows.known(_column(call)) is None:
+        return None
+    some: Bools = _count(rows, call) > 0
+    return None if some.all() else some
+
+
 def _summation(rows: Partitions, call: AggregateCall) -> Summation:
     if call.distinct:
         assert call.aggregate.column is not None
         return DistinctSums(rows, call.aggregate.column, call.frame)
-    return FrameSums(frame_parts(rows, call.frame))
+    return ShortFrameSums.of_frame(rows, call.frame) or FrameSums(frame_parts(rows, call.frame))
 
 
 def _sum(rows: Partitions, call: AggregateCall) -> Ints:
     column, output = _column(call), call.output
-    summed, some = _summation(rows, call), _count(rows, call) > 0
+    summed, some = _summation(rows, call), _some(rows, call)
     if output.name == "float64":
         return _where(some, float_codes(_floats(rows, column, summed)))
     total = summed.of(whole_numbers(rows, column))
@@ -67,7 +76,7 @@ def _sum(rows: Partitions, call: AggregateCall) -> Ints:
 def _avg(rows: Partitions, call: AggregateCall) -> Ints:
     column, output = _column(call), call.output
     summed, counts = _summation(rows, call), _count(rows, call)
-    some, counts = counts > 0, np.maximum(counts, 1)
+    some, counts = _some(rows, call), np.maximum(counts, 1)
     if rows.types[column].name == "float64":
         with np.errstate(invalid="ignore"):
             return _where(some, float_codes(_floats(rows, column, summed) / counts))
@@ -124,8 +133,9 @@ def _finite(rows: Partitions, column: int) -> tuple[Any, Bools | None]:
     return np.where(finite if known is None else finite & known, values, 0.0), special
 
 
-def _decimals(rows: Partitions, total: Any, some: Bools, output: DType) -> Ints:
-    total = np.where(some, total, 0)
+def _decimals(rows: Partitions, total: Any, some: Bools | None, output: DType) -> Ints:
+    if some is not None:
+        total = np.where(some, total, 0)
     return _where(some, decimal_codes(_checked(total, 10**output.precision - 1), output, rows.interner))
 
 
@@ -139,9 +149,9 @@ def _checked(numbers: Any, limit: int) -> Any:
     return numbers
 
 
-def _where(some: Bools, codes: Ints) -> Ints:
+def _where(some: Bools | None, codes: Ints) -> Ints:
     """Return codes, NULL where there are none."""
-    return codes if some.all() else np.where(some, codes, NULL)
+    return codes if some is None else np.where(some, codes, NULL)
 
 
 def _extreme(rows: Partitions, call: AggregateCall) -> Ints:

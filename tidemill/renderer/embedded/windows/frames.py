@@ -19,6 +19,12 @@ def frame_bounds(rows: Partitions, frame: Frame) -> Part:
     return start, end if _ordered(frame) else np.maximum(start, end)
 
 
+def has_its_row(frame: Frame) -> bool:
+    """Return whether every row is in its own frame, for all that can be told without a look at the rows."""
+    by_value = frame.mode == "range" and (frame.start or frame.end)
+    return frame.exclusion == "no others" and not by_value and _ordered(frame)
+
+
 def _ordered(frame: Frame) -> bool:
     """Return whether a frame's start is never after its end, for all that can be known of it."""
     at = (0 if b is None else b for b in (frame.start, frame.end))

@@ -1,0 +1,150 @@
+"""What a log holds: the frames of its files, in the order in which they follow each other, from the last base on.
+
+Each process that commits has a file of its own, with a number in its name that must not be there yet; and so has each
+base. What is not whole at the end of a file was being written when its process died: it does not count, and is never
+looked at again. What is not whole before others was damaged.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import attrs
+
+from tidemill.errors import StateError
+from tidemill.renderer.durable import frames
+from tidemill.renderer.durable.commits import Commit
+
+__all__ = ["Entry", "Log", "gone", "replaced", "segment_number", "segment_path"]
+
+_SEGMENT: Final = re.compile(r"log-(\d{10})")
+
+
+@attrs.frozen(eq=False)
+class Entry:
+    """A commit, and where its frame is."""
+
+    commit: Commit
+    digest: bytes
+    path: Path
+    start: int
+
+    def frame(self) -> frames.Frame:
+        """Return the whole frame, with its arrays; `StateError` where it is not what it was."""
+        with self.path.open("rb") as file:
+            found = frames.read(file, self.start)
+        if found is None or found.digest != self.digest:
+            raise _damaged(self.path, self.start)
+        return found
+
+
+@attrs.frozen(eq=False)
+class Log:
+    """What was found in a folder."""
+
+    entries: list[Entry]
+    """The base, and what was committed since; nothing in a folder without a log."""
+    segments: int
+    """The number of the last file, 0 where there is none."""
+    tail: int
+    """Bytes of whole frames in that."""
+
+    @classmethod
+    def read(cls, folder: Path) -> Log:
+        """Return what is in a folder; `StateError` where something of it is damaged or gone."""
+        entries: list[Entry] = []
+        numbers = sorted(n for path in folder.iterdir() if (n := segment_number(path.name)) is not None)
+        tail = 0
+        for number in numbers:
+            path = segment_path(folder, number)
+            found = _read(path)
+            tail = found[-1][0] + found[-1][1].size if found else 0
+            for i, (start, frame) in enumerate(found):
+                entry = Entry(Commit.of(frame), frame.digest, path, start)
+                if entry.commit.base is not None:
+                    entries = [entry]
+                    continue
+                if i == 0:  # what was written there later is of a process that was not the owner any more
+                    entries = [e for e in entries if e.commit.number < frame.number]
+                _require_following(entries, entry, frame)
+                entries.append(entry)
+        return cls(entries, max(numbers, default=0), tail)
+
+    def has_grown(self, folder: Path) -> bool:
+        """Return whether there are commits by now that were not there then."""
+        if not self.segments:
+            return False
+        with segment_path(folder, self.segments).open("rb") as file:
+            return frames.read(file, self.tail) is not None
+
+
+def segment_path(folder: Path, number: int) -> Path:
+    """Return where a file of the log is."""
+    return folder / f"log-{number:010}"
+
+
+def segment_number(name: str) -> int | None:
+    """Return which file of the log has this name; None where none has."""
+    match = _SEGMENT.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
+def gone(path: Path, number: int, needed: str, else_do: str = "") -> StateError:
+    """Return what to say of a commit that is not there, where it has to be, for what it is needed."""
+    what = "was cut off or changed" if path.exists() else "is missing"
+    return StateError(
+        f"{path} {what}: commit {number} is not there, which {needed}; restore the folder from a copy{else_do}"
+    )
+
+
+def replaced(path: Path, number: int) -> StateError:
+    """Return what to say of a commit that is whole, and not the one that was put there."""
+    return StateError(
+        f"{path}: commit {number} is not the one that was committed there: another was put in its place; restore the "
+        "folder from a copy"
+    )
+
+
+def _read(path: Path) -> list[tuple[int, frames.Frame]]:
+    """Return the frames of a file, without their arrays, and where each begins."""
+    found: list[tuple[int, frames.Frame]] = []
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            at = 0
+            while at < size and (frame := _frame(path, file, at)) is not None:
+                found.append((at, attrs.evolve(frame, arrays={})))
+                at += frame.size
+            if at < size and frames.is_followed(file, at):
+                raise _damaged(path, at)
+    except OSError as error:
+        msg = f"{path} could not be read ({error}): mend what is wrong, or restore the folder from a copy"
+        raise StateError(msg) from error
+    return found
+
+
+def _frame(path: Path, file: BinaryIO, at: int) -> frames.Frame | None:
+    try:
+        return frames.read(file, at)
+    except frames.OtherVersionError as error:
+        msg = (
+            f"{path} has version {error} of the format, expected {frames.VERSION}: go on with the tidemill that made "
+            "it, or give this run another folder"
+        )
+        raise StateError(msg) from None
+
+
+def _require_following(before: list[Entry], entry: Entry, frame: frames.Frame) -> None:
+    if not before or before[-1].commit.number + 1 < frame.number:
+        raise gone(entry.path.with_name(frame.text["follows"]), frame.number - 1, f"{entry.path.name} builds upon")
+    if before[-1].digest != frame.previous or before[-1].commit.number + 1 != frame.number:
+        raise replaced(before[-1].path, before[-1].commit.number)
+
+
+def _damaged(path: Path, at: int) -> StateError:
+    return StateError(
+        f"{path} is not a whole log: from byte {at} on it was changed, and there are commits after that; restore the "
+        "folder from a copy"
+    )
