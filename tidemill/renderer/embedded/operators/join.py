@@ -15,8 +15,10 @@ from tidemill.renderer.embedded.kernels.updates import (
     Ints,
     UpdateArray,
     expand,
+    hashed,
     largest,
     numbered,
+    same,
     stacked,
 )
 from tidemill.renderer.embedded.made import Made
@@ -32,6 +34,8 @@ __all__ = ["JoinOperator"]
 
 MANY: Final = 1 << 12
 """Of more updates the keys are looked up once each."""
+_FEWER: Final = 4
+"""Where there are so many times fewer updates than keys, the updates are looked up among the keys."""
 
 
 class JoinOperator(Operator):
@@ -167,7 +171,11 @@ def _pairs_of_many(keys: Codes, spine: Spine, view: View | None) -> tuple[Ints |
 
     None stands for all keys in their order, each once.
     """
-    one, number = numbered(keys)
+    hashes, there = hashed(keys), spine.view if view is None else view
+    in_order = bool((hashes[1:] >= hashes[:-1]).all())  # as arrangements pass them on
+    if in_order and spine.spilled is None and there.size * _FEWER < len(hashes):
+        return _pairs_of_few(keys, hashes, there, spine)
+    one, number = _runs(keys) if in_order else numbered(keys)
     owner, others = spine.find(keys.take(one, axis=1), view)
     counts = np.bincount(owner, minlength=len(one))
     by_owner, _ = ascending(owner)
@@ -176,6 +184,27 @@ def _pairs_of_many(keys: Codes, spine: Spine, view: View | None) -> tuple[Ints |
         return None, by_owner.take(starts.take(number)), others
     mine, at = expand(starts.take(number), wanted)
     return mine, by_owner.take(at), others
+
+
+def _pairs_of_few(keys: Codes, hashes: Ints, view: View, spine: Spine) -> tuple[Ints, Ints, UpdateArray]:
+    """Return what `_pairs_of_many` does, where there are few updates: these are looked up among the keys' hashes."""
+    updates = stacked([*(b.updates for b in view.batches), view.tail.updates[:, : view.tail_size]])
+    sought = np.concatenate([*(b.hashes for b in view.batches), view.tail.hashes[: view.tail_size]])
+    starts = hashes.searchsorted(sought)
+    theirs, mine = expand(starts, hashes.searchsorted(sought, "right") - starts)
+    if len(keys) != 1:
+        true = same(keys.take(mine, axis=1), updates[spine.layout.key_rows].take(theirs, axis=1))
+        if not true.all():  # another key with the same hash
+            mine, theirs = mine.compress(true), theirs.compress(true)
+    return mine, theirs, updates
+
+
+def _runs(keys: Codes) -> tuple[Ints, Ints]:
+    """Return the first of each run of equal keys, and for each key the number of its run."""
+    new = np.empty(keys.shape[1], np.bool_)
+    new[:1] = True
+    np.any(keys[:, 1:] != keys[:, :-1], axis=0, out=new[1:])
+    return new.nonzero()[0], new.cumsum() - 1
 
 
 def _take(updates: UpdateArray, rows: Ints, at: Ints | None, result: UpdateArray) -> None:
