@@ -53,7 +53,7 @@ class ArrangeOperator(Operator):
         if updates.shape[1] > _SORTED:
             self.before, batch = self.spine.append_rows(list(updates))
             assert batch is not None  # they are more than a tail has
-            updates = batch.updates
+            updates = batch.array
         else:
             self.before = self.spine.append(updates)
         self.spine.check_counts(updates)

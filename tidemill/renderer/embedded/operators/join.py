@@ -36,6 +36,7 @@ MANY: Final = 1 << 12
 """Of more updates the keys are looked up once each."""
 _FEWER: Final = 4
 """Where there are so many times fewer updates than keys, the updates are looked up among the keys."""
+_NONE: Final[Ints] = np.empty(0, np.int64)
 
 
 class JoinOperator(Operator):
@@ -51,6 +52,7 @@ class JoinOperator(Operator):
         self._nulls_equal = node.nulls_equal
         self._codes = tuple(len(s.schema) for s in sides)
         self._keys = tuple(np.array(s.keys, np.int64) for s in sides)
+        self._key_rows = tuple(s.spine.layout.key_rows for s in sides)
         self._nullable = [any(s.schema.fields[i].nullable for i in s.keys) for s in sides]
         left = self._codes[0]
         self._picked = (
@@ -112,12 +114,14 @@ class JoinOperator(Operator):
         self, new: UpdateArray, side: int, spine: Spine, view: View | None, found: list[UpdateArray]
     ) -> None:
         """Add what new updates of one side make with the other side's."""
-        keys = new.take(self._keys[side], axis=0)
+        many = new.shape[1] > MANY
+        hashes = self._known_hashes(new, side) if many else None
+        keys = new[self._key_rows[side]] if many else new.take(self._keys[side], axis=0)
         if self._nullable[side] and not self._nulls_equal and np.count_nonzero(keys == NULL):
             valid = (keys != NULL).all(axis=0)
-            new, keys = new.compress(valid, axis=1), keys.compress(valid, axis=1)
-        if new.shape[1] > MANY:
-            mine, theirs, others = _pairs_of_many(keys, spine, view)
+            new, keys, hashes = new.compress(valid, axis=1), keys.compress(valid, axis=1), None
+        if many:
+            mine, theirs, others = _pairs_of_many(keys, hashes, spine, view)
         else:
             mine, others = spine.find(keys, view)
             theirs = None
@@ -134,6 +138,11 @@ class JoinOperator(Operator):
         _take(others, self._picked[1 - side], theirs, updates[other_place])
         self._put_times_and_counts(updates[width:], new[self._codes[side] :], mine, others, theirs, side)
         found.append(updates)
+
+    def _known_hashes(self, new: UpdateArray, side: int) -> Ints | None:
+        """Return the hashes of the keys of new updates, if these are what was added to the arrangement just now."""
+        latest = self._sides[side].spine.view.batches[-1:]
+        return latest[0].hashes if latest and latest[0].array is new else None
 
     def _put_times_and_counts(  # noqa: PLR0917 - both sides' updates, and which of them make the pairs
         self,
@@ -166,13 +175,20 @@ class JoinOperator(Operator):
         return now if np.count_nonzero(here) == here.size else None
 
 
-def _pairs_of_many(keys: Codes, spine: Spine, view: View | None) -> tuple[Ints | None, Ints | None, UpdateArray]:
+def _pairs_of_many(
+    keys: Codes, hashes: Ints | None, spine: Spine, view: View | None
+) -> tuple[Ints | None, Ints | None, UpdateArray]:
     """Return, of many keys, pairs of a key and an update in the spine; and these updates. Each key is looked up once.
 
-    None stands for all keys in their order, each once.
+    None stands for all keys in their order, each once. If the hashes of the keys are given, they are in order.
     """
-    hashes, there = hashed(keys), spine.view if view is None else view
-    in_order = bool((hashes[1:] >= hashes[:-1]).all())  # as arrangements pass them on
+    there = spine.view if view is None else view
+    if spine.spilled is None and not there.size:
+        return _NONE, _NONE, there.tail.array[:, :0]
+    in_order = hashes is not None
+    if hashes is None:
+        hashes = hashed(keys)
+        in_order = bool((hashes[1:] >= hashes[:-1]).all())
     if in_order and spine.spilled is None and there.size * _FEWER < len(hashes):
         return _pairs_of_few(keys, hashes, there, spine)
     one, number = _runs(keys) if in_order else numbered(keys)
