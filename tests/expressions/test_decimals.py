@@ -39,11 +39,20 @@ def columns(draw):
     ]
 
 
-def _found(evaluated):
+def _outcome(evaluated):
+    """Return the values, or the number of the row that has none."""
     try:
         return evaluated()
     except ExpressionError as error:
         return error.row_index
+
+
+def _evaluated(bound, i, row):
+    try:
+        return evaluate(bound, row)
+    except ExpressionError as error:
+        error.row_index = i
+        raise
 
 
 @given(columns(), st.sampled_from(["a + b", "a - b", "a * b", "a * 1.05", "b - 3"]))
@@ -54,15 +63,8 @@ def test_results_in_few_digits_are_those_of_the_reference(given, text):
     bound = bind(expr(text), schema)
     arrays = [pa.array(c, f.dtype.arrow) for c, f in zip(zip(*rows, strict=True), schema, strict=True)]
     scalar = compile_scalar(bound)
-    found = _found(lambda: scalar(arrays.__getitem__, len(rows)).to_pylist())
-    wanted = []
-    for i, row in enumerate(rows):
-        try:
-            wanted.append(evaluate(bound, row))
-        except ExpressionError:
-            wanted = i
-            break
-    assert found == wanted
+    found = _outcome(lambda: scalar(arrays.__getitem__, len(rows)).to_pylist())
+    assert found == _outcome(lambda: [_evaluated(bound, i, row) for i, row in enumerate(rows)])
 
 
 @pytest.mark.parametrize("value", ["1.5", "-0.01", "0.00", None])
