@@ -53,9 +53,7 @@ class Tpch(Workload):
     def tables(self) -> Tables:
         names = dict.fromkeys(("orders", *self.inputs))  # orders say which line items come and go together
         with tempfile.TemporaryDirectory() as folder:
-            options = ["--scale-factor", str(self.scale), "--tables", ",".join(names), "--output-dir", folder]
-            subprocess.run([GENERATOR, "parquet", *options], check=True, capture_output=True)
-            read = {name: _read(Path(folder) / f"{name}.parquet") for name in names}
+            read = generated(Path(folder), self.scale, *names)
         found = {name: read[name].select(columns) for name, columns in self.inputs.items()}
         keys = np.asarray(read["orders"]["o_orderkey"])
         self._orders = np.random.default_rng(SEED).permutation(keys)
@@ -253,12 +251,17 @@ class Large(Tpch):
         return chosen.group_by().top_k(100, order_by=[tm.desc("o_totalprice"), "o_orderdate"])
 
 
-def _read(file: Path) -> pa.Table:
-    """Return a table, its strings of the type that every reader knows."""
-    table = pq.read_table(file)
+def generated(folder: Path, scale: float, *names: str) -> dict[str, pa.Table]:
+    """Return tables at a scale: at 1 there are 1,500,000 orders and four times as many line items."""
+    options = ["--scale-factor", str(scale), "--tables", ",".join(names), "--output-dir", str(folder)]
+    subprocess.run([GENERATOR, "parquet", *options], check=True, capture_output=True)
+    return {name: _plain(pq.read_table(folder / f"{name}.parquet")) for name in names}
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return a table whose strings are of the type that every reader knows, without what Parquet says of columns."""
     types = [pa.string() if f.type == pa.string_view() else f.type for f in table.schema]
-    schema = pa.schema([pa.field(f.name, t, f.nullable) for f, t in zip(table.schema, types, strict=True)])
-    return table.cast(schema)
+    return table.cast(pa.schema([pa.field(f.name, t, f.nullable) for f, t in zip(table.schema, types, strict=True)]))
 
 
 def _among(values: Any, ordered: Any) -> Any:
