@@ -35,8 +35,8 @@ class Workload(abc.ABC):
     """The questions by output, where there are several."""
     threads: ClassVar[int] = 2
     """How many DuckDB may use."""
-    unique: ClassVar[str | None] = None
-    """A column of which no two rows of a changing table have the same value, by which DuckDB finds rows to delete."""
+    unique: ClassVar[Mapping[str, str]] = {}
+    """Columns of tables by which DuckDB finds rows to delete: all rows with a value go that one of them has."""
     key: ClassVar[str | None] = None
     """The key of the table, where rows that come replace those of their key."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+sys.path.append(str(Path(__file__).parents[1]))  # last: for benchmarks, not for what is installed
 
 import profiles  # noqa: E402, F401 - Hypothesis' profiles
 

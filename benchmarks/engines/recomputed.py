@@ -43,8 +43,8 @@ class Recomputed:
 
     def _deletion(self, change: Change) -> tuple[str, Any]:
         names = self.columns[change.table]
-        if isinstance(change.rows, pa.Table) and self.workload.unique is not None:
-            only = self.workload.unique
+        if isinstance(change.rows, pa.Table) and change.table in self.workload.unique:
+            only = self.workload.unique[change.table]
             return f"DELETE FROM {change.table} WHERE {only} IN (SELECT {only} FROM rows)", change.rows
         if isinstance(change.rows, pa.Table):
             # Equal rows are numbered, so that as many of them go as are to go.
@@ -52,7 +52,7 @@ class Recomputed:
             numbered = f"{keys}, row_number() OVER (PARTITION BY {keys}) AS copy"
             self.connection.register("gone", change.rows)
             ids = self.connection.sql(
-                f"SELECT id FROM (SELECT rowid AS id, {numbered} FROM {change.table}) "
+                f"SELECT id FROM (SELECT rowid AS id, {numbered} FROM {change.table} SEMI JOIN gone USING ({keys})) "
                 f"JOIN (SELECT {numbered} FROM gone) USING ({keys}, copy)"
             ).to_arrow_table()
             self.connection.unregister("gone")

@@ -7,12 +7,15 @@ from benchmarks.workloads.debian import Debian
 from benchmarks.workloads.joined import Joined
 from benchmarks.workloads.least import Least, LeastTen
 from benchmarks.workloads.reachability import Reachability
-from benchmarks.workloads.sales import Accounts, ByCategory, ByUser, Dearest, Everything, Sales
+from benchmarks.workloads.sales import Accounts, ByCategory, ByUser, Dearest, Everything
+from benchmarks.workloads.tpch import Large, Local, Pricing, Profit, Unshipped
 
 WORKLOADS: dict[str, type[Workload]] = {
     w.name: w for w in (Counts, Joined, Reachability, Closure, Debian, Least, LeastTen)
 }
 """One row an epoch."""
-TABLES: dict[str, type[Sales]] = {w.name: w for w in (ByCategory, ByUser, Dearest, Everything, Accounts)}
+TABLES: dict[str, type[Workload]] = {
+    w.name: w for w in (ByCategory, ByUser, Dearest, Everything, Pricing, Unshipped, Local, Profit, Large, Accounts)
+}
 """Loads of large tables, and a thousand rows an epoch."""
 ALL: dict[str, type[Workload]] = {**WORKLOADS, **TABLES}

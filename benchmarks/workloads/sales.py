@@ -20,7 +20,7 @@ class Sales(Workload):
 
     columns: ClassVar[dict[str, str]]
     threads = 1
-    unique = "amount"
+    unique: ClassVar = {"sales": "amount"}
     SPARE = 100_000
     """Sales that may come in later."""
 
@@ -145,7 +145,7 @@ class Accounts(Sales):
     title = "upserts: 1,000,000 keys, count and float sum by region"
     query = "SELECT region, count(*) AS n, sum(balance) AS total FROM accounts GROUP BY region"
     key = "id"
-    unique = "id"
+    unique: ClassVar = {"accounts": "id"}
 
     @property
     def rows(self) -> int:

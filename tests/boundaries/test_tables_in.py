@@ -236,7 +236,36 @@ def test_pandas_numbers_come_in_without_a_copy():
     assert addresses(checked_batch(NUMBERS, frame, "x")) == want
 
 
-def test_chunks_are_joined_and_other_types_cast_once():
+def test_large_chunks_come_in_without_a_copy():
+    many = pa.table({"i": np.arange(100_000), "f": np.arange(100_000) / 2})
+    halves = pa.concat_tables([many.slice(0, 60_000), many.slice(60_000)])
+    found = checked_table(NUMBERS, halves, "x").column("i")
+    assert [len(chunk) for chunk in found.chunks] == [60_000, 40_000]
+    assert found.chunk(0).buffers()[1].address == many["i"].chunk(0).buffers()[1].address
+    assert checked_table(NUMBERS, halves.slice(0, 0), "x").num_rows == 0
+    assert sorted(read_back(NUMBERS, halves)) == list(zip(range(100_000), np.arange(100_000) / 2, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "row 70000: column i: int64 not null is NULL"),
+        (-(2**63), "row 70000: column i: int64 not null: -9223372036854775808 is"),
+    ],
+)
+def test_the_row_is_named_in_whatever_chunk_it_is(value, message):
+    chunks = pa.chunked_array([pa.array(range(60_000)), pa.array([*range(10_000), value, *range(30_000)], pa.int64())])
+    with pytest.raises(RowError, match=re.escape(message)):
+        checked_table(Schema.of({"i": "int64 not null"}), pa.table({"i": chunks}), "x")
+
+
+def test_the_row_of_a_lists_value_is_named_in_whatever_chunk_it_is():
+    lists = [pa.array([[1], [2, 3]] * 15_000), pa.array([[4]] * 20_000 + [[5, -(2**63)]])]
+    with pytest.raises(RowError, match=r"row 50000: column l: list<int64>: -9223372036854775808 is"):
+        checked_table(Schema.of({"l": "list<int64>"}), pa.table({"l": pa.chunked_array(lists)}), "x")
+
+
+def test_small_chunks_are_joined_and_other_types_cast_once():
     halves = pa.concat_tables([PLAIN.slice(0, 500), PLAIN.slice(500)])
     assert checked_table(NUMBERS, halves, "x").column("i").num_chunks == 1
     small = checked_table(NUMBERS, PLAIN.set_column(0, "i", PLAIN["i"].cast(pa.int16())), "x")

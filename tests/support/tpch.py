@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sysconfig
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-GENERATOR = Path(sysconfig.get_path("scripts")) / "tpchgen-cli"
+from benchmarks.workloads.tpch import generated as tables
 
-
-def tables(folder: Path, scale: float, *names: str) -> dict[str, pa.Table]:
-    """Return tables at a scale: at 1 there are 1,500,000 orders and four times as many line items."""
-    names_given = ["--tables", ",".join(names), "--output-dir", str(folder)]
-    subprocess.run([GENERATOR, "parquet", "--scale-factor", str(scale), *names_given], check=True, capture_output=True)
-    return {name: _plain(pq.read_table(folder / f"{name}.parquet")) for name in names}
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    """Return a table whose strings are of the type that every reader knows, without what Parquet says of columns."""
-    types = [pa.string() if f.type == pa.string_view() else f.type for f in table.schema]
-    return table.cast(pa.schema([pa.field(f.name, t, f.nullable) for f, t in zip(table.schema, types, strict=True)]))
+__all__ = ["by_duckdb", "orders_in_parts", "rows_of", "tables"]
 
 
 def orders_in_parts(tables: dict[str, pa.Table], parts: int) -> list[dict[str, pa.Table]]:

@@ -1,8 +1,9 @@
 """Tables from outside: whatever speaks Arrow, checked against a schema and cast where nothing is lost.
 
-What is copied: a column of just the schema's type in one chunk is taken as it is, whoever owns its memory (Arrow,
-Polars, DuckDB, pandas where nothing is missing). Others are cast and several chunks joined, once each. The embedded
-engine then writes each column once, into the matrix it works on; from there on the giver may change its memory.
+What is copied: a column of just the schema's type in one chunk, or in some large ones, is taken as it is, whoever owns
+its memory (Arrow, Polars, DuckDB, pandas where nothing is missing). Others are cast and many small chunks joined, once
+each. The embedded engine then writes each column once, into the matrix it works on; from there on the giver may change
+its memory.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ _RANGES: Final[dict[str, tuple[int, ...]]] = {
     "timestamp": tuple((d - _EPOCH) // _MICROSECOND for d in (dt.datetime.min, dt.datetime.max)),  # noqa: DTZ901
 }
 """Arrow's types hold more than ours: the years 1 to 9999 are those that Python and Spark know."""
+_LARGE_CHUNK: Final = 1 << 14
+"""Chunks that hold fewer values, on average, are joined: that costs less then than going through each of them."""
 _ROUNDED: Final = frozenset(("date", "timestamp"))
 """Types to which Arrow converts pandas' Timestamps among objects at a loss, without a word."""
 
@@ -169,7 +172,7 @@ def _pandas_column(schema: Schema, name: str, series: Any, where: str) -> pa.Arr
     return pa.array(values, field.dtype.arrow)
 
 
-def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.Array:
+def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
     column = _without_nan(column, field.dtype)
     if column.null_count == len(column):  # nothing in it that could be of a wrong type
         column = pa.chunked_array([pa.nulls(len(column), field.dtype.arrow)])
@@ -178,19 +181,24 @@ def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.Arr
         msg = f"{where}: column {field.name!r} has Arrow type {column.type}, expected {field.dtype.arrow}; {hint}"
         raise RowError(msg).about(column=field.name)
     try:
-        array = _one(_converted(column, field.dtype))
+        found = _converted(column, field.dtype)
+        if not found.num_chunks or len(found) < _LARGE_CHUNK * (found.num_chunks - 1):
+            found = pa.chunked_array([_one(found)])
     except pa.ArrowException as error:
         row = first_failing(column, lambda c: _converted(c, field.dtype))
         why = str(error).rpartition("Invalid: ")[2]
         msg = f"{where}{'' if row is None else f', row {row}'}: column {field}: {why}"
         raise RowError(msg).about(row_index=row, column=field.name) from None
-    if array.null_count and not field.nullable:
-        row = array.is_null().to_numpy(zero_copy_only=False).argmax()
+    if found.null_count and not field.nullable:
+        row = found.is_null().to_numpy().argmax()
         nan = " (and what pandas calls missing is one: NaN too)" if field.dtype.name == "float64" else ""
         msg = f"{where}, row {row}: column {field} is NULL: nulls are not allowed here{nan}"
         raise RowError(msg).about(row_index=int(row), column=field.name)
-    _check_range(field, field.dtype, array, where)
-    return array
+    first = 0
+    for chunk in found.chunks:
+        _check_range(field, field.dtype, chunk, where, first)
+        first += len(chunk)
+    return found
 
 
 def _without_nan(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
@@ -209,12 +217,17 @@ def _hint_for(given: pa.DataType, wanted: DType) -> str:
     return "convert it to naive UTC first" if is_zoned else "cast it first"
 
 
-def _check_range(field: Field, dtype: DType, array: pa.Array, where: str, rows: Any = None) -> None:
-    """Refuse values that are none of ours; of a list's values ``rows`` says in which row each is."""
+def _check_range(  # noqa: PLR0917 - what is checked, and which of all rows it is
+    field: Field, dtype: DType, array: pa.Array, where: str, first: int, rows: Any = None
+) -> None:
+    """Refuse values that are none of ours, of which the first is in row ``first``.
+
+    Of a list's values ``rows`` says in which row each is, from there on.
+    """
     if dtype.element is not None:
         values, lengths = list_parts(array)
         of_list = np.arange(len(array)).repeat(lengths)
-        _check_range(field, dtype.element, values, where, of_list if rows is None else rows[of_list])
+        _check_range(field, dtype.element, values, where, first, of_list if rows is None else rows[of_list])
     limits = _RANGES.get(dtype.name)
     if limits is None or len(array) == array.null_count:
         return
@@ -228,7 +241,7 @@ def _check_range(field: Field, dtype: DType, array: pa.Array, where: str, rows: 
     at = bad.to_numpy(zero_copy_only=False).argmax()
     why = "the pattern stands for NULL" if dtype.name == "int64" else "the years are 1 to 9999"
     text = numbers[at].as_py() if dtype.name == "int64" else array[at : at + 1].cast(pa.string())[0]
-    row = at if rows is None else rows[at]
+    row = first + (at if rows is None else rows[at])
     msg = f"{where}, row {row}: column {field}: {text} is not a valid {dtype} here: overflow ({why})"
     raise RowError(msg).about(row_index=int(row), column=field.name)
 

@@ -29,13 +29,13 @@ from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators import (  # noqa: F401 - they fill the table
     feedback,
-    join,
     table_function,
     upsert_input,
 )
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.input_output import InputOperator, OutputOperator
-from tidemill.renderer.embedded.operators.linear import ProjectWire
+from tidemill.renderer.embedded.operators.join import JoinOperator
+from tidemill.renderer.embedded.operators.linear import FilterOperator, MapOperator, ProjectWire
 from tidemill.renderer.embedded.operators.threshold import UniqueCheck
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Frontier, Operator, Region, Schedule
@@ -139,6 +139,11 @@ class Compiled:
             operator.consumers += [(self.operators[reader], port) for reader, port in self.graph.consumers(node)]
             if isinstance(node, Feedback):
                 operator.consumers.append((self.operators[node.variable], 0))
+        for node, operator in self.operators.items():
+            if isinstance(operator, ArrangeOperator):
+                operator.may_repeat = all(isinstance(reader, JoinOperator) for reader, _ in operator.consumers)
+                operator.few_are_consolidated = isinstance(node.inputs[0], Input)
+                operator.consolidated = not operator.may_repeat
         for source_operator in self.inputs.values():
             source_operator.may_repeat = _may_repeat(source_operator)
             source_operator.consolidated = not source_operator.may_repeat
@@ -156,14 +161,15 @@ class Compiled:
 def _may_repeat(operator: Operator) -> bool:
     """Return whether all that read an operator take updates as they come, consolidated or not."""
     readers = [reader for reader, _ in operator.consumers]
-    return bool(readers) and all(
-        not reader.logic.consolidates if isinstance(reader, ReduceOperator) else _passes_to_such(reader)
-        for reader in readers
-    )
+    return bool(readers) and all(map(_takes_repeated, readers))
 
 
-def _passes_to_such(operator: Operator) -> bool:
-    return isinstance(operator, ProjectWire) and _may_repeat(operator)
+def _takes_repeated(operator: Operator) -> bool:
+    if isinstance(operator, ReduceOperator):
+        return not operator.logic.consolidates
+    if isinstance(operator, ArrangeOperator):
+        return operator.may_repeat
+    return isinstance(operator, (ProjectWire, MapOperator, FilterOperator)) and _may_repeat(operator)
 
 
 _PASSING: Final = (Concat, Enter, Leave, Negate, Variable)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import decimal
 import functools
 import math
-import operator
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -16,8 +13,8 @@ import pyarrow.compute as pc
 from tidemill.expressions.bound import BoundCall, BoundLiteral
 from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.types import DATE, FLOAT64, INT64, TIMESTAMP, DType
-from tidemill.renderer.embedded.expressions.casts import round_decimal
 from tidemill.renderer.embedded.expressions.dates import move_rule
+from tidemill.renderer.embedded.expressions.decimals import by_row, decimal_rule
 from tidemill.renderer.embedded.expressions.kernels import (
     FALSE,
     NO_BOOL,
@@ -177,7 +174,7 @@ def _arithmetic(compute: Apply) -> Rule:
         if bound.dtype in (DATE, TIMESTAMP):
             return _moving(bound)
         if bound.dtype.is_decimal:
-            return checked(bound, _decimal_rule(bound, compute))
+            return checked(bound, decimal_rule(bound, compute))
         if bound.dtype == FLOAT64:
             return compute
         return checked(bound, _not_reserved(bound, compute))
@@ -212,76 +209,9 @@ def _not_reserved(bound: BoundCall, compute: Apply) -> Apply:
     return apply
 
 
-def _decimal_rule(bound: BoundCall, compute: Apply) -> Apply:
-    """Arrow has Spark's rules up to 38 digits; beyond, compute with twice as many and round."""
-    a, b = (arg.dtype for arg in bound.args)
-    to = bound.dtype.arrow
-    probe = (pa.array([], pa.decimal256(t.precision, t.scale)) for t in (a, b))
-    try:
-        exact = compute(*probe).type
-    except pa.ArrowInvalid:
-        return _by_row(bound)  # 77 digits: more than Arrow has
-    if exact.precision <= to.precision:
-        return compute
-    wide = [pa.decimal256(t.precision, t.scale) for t in (a, b)]
-    round_to = kernel("round", pc.RoundOptions(to.scale, "half_towards_infinity"))
-
-    def apply(x: Any, y: Any) -> Any:
-        return round_to(compute(x.cast(wide[0]), y.cast(wide[1]))).cast(to)
-
-    return apply
-
-
-def _by_row(bound: BoundCall) -> Apply:
-    """Python's decimals, row by row: for what Arrow has not, or only with other results."""
-    operate, to = _DECIMAL[bound.function], bound.dtype
-
-    def exact(x: decimal.Decimal | None, y: decimal.Decimal | None) -> Any:
-        if x is None or y is None:
-            return None
-        result = operate(x, y)
-        return round_decimal(result, to) if to.is_decimal else int(result)
-
-    def apply(*values: Any) -> Any:
-        columns = [v.to_pylist() for v in spread(values)]
-        with decimal.localcontext(prec=200):
-            return pa.array(map(exact, *columns), to.arrow)
-
-    return apply
-
-
-def _quotient(x: decimal.Decimal, y: decimal.Decimal) -> decimal.Decimal:
-    """Return a quotient as Spark makes it: to 39 places first."""
-    return _not_zero(x, y).__truediv__(y).quantize(_PLACES, decimal.ROUND_HALF_UP)
-
-
-def _not_zero(x: decimal.Decimal, y: decimal.Decimal) -> decimal.Decimal:
-    if y == 0:
-        raise ZeroDivisionError
-    return x
-
-
-def _positive(x: decimal.Decimal, y: decimal.Decimal) -> decimal.Decimal:
-    rest = _not_zero(x, y) % y
-    return (rest + y) % y if rest < 0 else rest
-
-
-_PLACES: Final = decimal.Decimal(1).scaleb(-39)
-_DECIMAL: Final[dict[str, Callable[[decimal.Decimal, decimal.Decimal], decimal.Decimal]]] = {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "divide": _quotient,
-    "int_divide": lambda x, y: _not_zero(x, y) // y,
-    "floor_divide": lambda x, y: decimal.Decimal(math.floor(_not_zero(x, y) / y)),
-    "modulo": lambda x, y: _not_zero(x, y) % y,
-    "pmod": _positive,
-}
-
-
 def _divide_rule(bound: BoundCall) -> Apply:
     if bound.args[0].dtype.is_decimal:
-        rule = _by_row(bound)
+        rule = by_row(bound)
         return checked(bound, _not_reserved(bound, rule) if bound.dtype == INT64 else rule)
     return checked(bound, _divide)
 
@@ -301,7 +231,7 @@ def _floor_divide(bound: BoundCall) -> Apply:
 
 def _modulo(bound: BoundCall) -> Apply:
     if bound.dtype.is_decimal:
-        return checked(bound, _by_row(bound))
+        return checked(bound, by_row(bound))
     positive = bound.function == "pmod"
     if bound.dtype == FLOAT64:
         return checked(bound, lambda a, b: _float_modulo(a, b, positive=positive))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Arrange
 from tidemill.renderer.embedded.makers import operator_of
@@ -9,12 +11,21 @@ from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 
-__all__ = ["ArrangeOperator"]
+__all__ = ["LARGE", "ArrangeOperator"]
+
+LARGE: Final = 1 << 14
+"""Of more updates it is worth something not to consolidate them, where nobody minds."""
+_SORTED: Final = 1 << 12
+"""More updates are passed on in the order of their keys' hashes."""
 
 
 @operator_of(Arrange)
 class ArrangeOperator(Operator):
-    """Arrange. Consolidates a round's updates, adds them to its spine and passes them on."""
+    """Arrange. Consolidates a round's updates, adds them to its spine and passes them on.
+
+    Where only joins read it, many updates are added as they come, unless they seem to repeat: joins are bilinear, and
+    merging adds up what is equal. Many are passed on as they lie in the spine, in the order of their keys' hashes.
+    """
 
     consolidated = True
 
@@ -28,13 +39,25 @@ class ArrangeOperator(Operator):
         self.before = self.spine.view
         """The view of the spine before the latest updates."""
         self.readers: list[Operator] = []
+        self.may_repeat = False
+        """Whether nobody minds many updates that are not consolidated."""
+        self.few_are_consolidated = False
+        """Whether few updates come consolidated, if many may not."""
 
     def run(self) -> None:
-        updates = self.ports[0].take_consolidated()
-        if updates is not None:
+        port = self.ports[0]
+        as_they_are = self.may_repeat and (self.few_are_consolidated or port.size > LARGE)
+        updates = port.take() if as_they_are else port.take_consolidated()
+        if updates is None:
+            return
+        if updates.shape[1] > _SORTED:
+            self.before, batch = self.spine.append_rows(list(updates))
+            assert batch is not None  # they are more than a tail has
+            updates = batch.array
+        else:
             self.before = self.spine.append(updates)
-            self.spine.check_counts(updates)
-            self.emit(updates, self.region.now)
+        self.spine.check_counts(updates)
+        self.emit(updates, self.region.now)
 
     def since(self) -> Antichain:
         """Return the meet of the frontiers of all readers, so that none asks about times before it."""

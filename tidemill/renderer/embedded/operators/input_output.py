@@ -12,6 +12,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner, encode, encode_ro
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated, stacked
 from tidemill.renderer.embedded.makers import operator_of
+from tidemill.renderer.embedded.operators.arrange import LARGE
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
@@ -20,7 +21,6 @@ from tidemill.renderer.runs.queued import Queued
 __all__ = ["InputOperator", "OutputOperator"]
 
 
-_LARGE: Final = 1 << 14
 _UNREAD: Final = 1_000_000
 _STEPS: Final = 100
 """Who reads changes reads them after a step, or after some."""
@@ -65,7 +65,7 @@ class InputOperator(Operator):
         updates = self.ports[0].take() if self.may_repeat else self.ports[0].take_consolidated()
         if updates is None:
             return None
-        if self.may_repeat and updates.shape[1] <= _LARGE:
+        if self.may_repeat and updates.shape[1] <= LARGE:
             updates = consolidated(updates)
         self.records_in += updates.shape[1]
         return updates if updates.shape[1] else None

@@ -15,8 +15,10 @@ from tidemill.renderer.embedded.kernels.updates import (
     Ints,
     UpdateArray,
     expand,
+    hashed,
     largest,
     numbered,
+    same,
     stacked,
 )
 from tidemill.renderer.embedded.made import Made
@@ -32,6 +34,9 @@ __all__ = ["JoinOperator"]
 
 MANY: Final = 1 << 12
 """Of more updates the keys are looked up once each."""
+_FEWER: Final = 4
+"""Where there are so many times fewer updates than keys, the updates are looked up among the keys."""
+_NONE: Final[Ints] = np.empty(0, np.int64)
 
 
 class JoinOperator(Operator):
@@ -47,6 +52,7 @@ class JoinOperator(Operator):
         self._nulls_equal = node.nulls_equal
         self._codes = tuple(len(s.schema) for s in sides)
         self._keys = tuple(np.array(s.keys, np.int64) for s in sides)
+        self._key_rows = tuple(s.spine.layout.key_rows for s in sides)
         self._nullable = [any(s.schema.fields[i].nullable for i in s.keys) for s in sides]
         left = self._codes[0]
         self._picked = (
@@ -108,12 +114,14 @@ class JoinOperator(Operator):
         self, new: UpdateArray, side: int, spine: Spine, view: View | None, found: list[UpdateArray]
     ) -> None:
         """Add what new updates of one side make with the other side's."""
-        keys = new.take(self._keys[side], axis=0)
+        many = new.shape[1] > MANY
+        hashes = self._known_hashes(new, side) if many else None
+        keys = new[self._key_rows[side]] if many else new.take(self._keys[side], axis=0)
         if self._nullable[side] and not self._nulls_equal and np.count_nonzero(keys == NULL):
             valid = (keys != NULL).all(axis=0)
-            new, keys = new.compress(valid, axis=1), keys.compress(valid, axis=1)
-        if new.shape[1] > MANY:
-            mine, theirs, others = _pairs_of_many(keys, spine, view)
+            new, keys, hashes = new.compress(valid, axis=1), keys.compress(valid, axis=1), None
+        if many:
+            mine, theirs, others = _pairs_of_many(keys, hashes, spine, view)
         else:
             mine, others = spine.find(keys, view)
             theirs = None
@@ -130,6 +138,11 @@ class JoinOperator(Operator):
         _take(others, self._picked[1 - side], theirs, updates[other_place])
         self._put_times_and_counts(updates[width:], new[self._codes[side] :], mine, others, theirs, side)
         found.append(updates)
+
+    def _known_hashes(self, new: UpdateArray, side: int) -> Ints | None:
+        """Return the hashes of the keys of new updates, if these are what was added to the arrangement just now."""
+        latest = self._sides[side].spine.view.batches[-1:]
+        return latest[0].hashes if latest and latest[0].array is new else None
 
     def _put_times_and_counts(  # noqa: PLR0917 - both sides' updates, and which of them make the pairs
         self,
@@ -162,12 +175,23 @@ class JoinOperator(Operator):
         return now if np.count_nonzero(here) == here.size else None
 
 
-def _pairs_of_many(keys: Codes, spine: Spine, view: View | None) -> tuple[Ints | None, Ints | None, UpdateArray]:
+def _pairs_of_many(
+    keys: Codes, hashes: Ints | None, spine: Spine, view: View | None
+) -> tuple[Ints | None, Ints | None, UpdateArray]:
     """Return, of many keys, pairs of a key and an update in the spine; and these updates. Each key is looked up once.
 
-    None stands for all keys in their order, each once.
+    None stands for all keys in their order, each once. If the hashes of the keys are given, they are in order.
     """
-    one, number = numbered(keys)
+    there = spine.view if view is None else view
+    if spine.spilled is None and not there.size:
+        return _NONE, _NONE, there.tail.array[:, :0]
+    in_order = hashes is not None
+    if hashes is None:
+        hashes = hashed(keys)
+        in_order = bool((hashes[1:] >= hashes[:-1]).all())
+    if in_order and spine.spilled is None and there.size * _FEWER < len(hashes):
+        return _pairs_of_few(keys, hashes, there, spine)
+    one, number = _runs(keys) if in_order else numbered(keys)
     owner, others = spine.find(keys.take(one, axis=1), view)
     counts = np.bincount(owner, minlength=len(one))
     by_owner, _ = ascending(owner)
@@ -176,6 +200,27 @@ def _pairs_of_many(keys: Codes, spine: Spine, view: View | None) -> tuple[Ints |
         return None, by_owner.take(starts.take(number)), others
     mine, at = expand(starts.take(number), wanted)
     return mine, by_owner.take(at), others
+
+
+def _pairs_of_few(keys: Codes, hashes: Ints, view: View, spine: Spine) -> tuple[Ints, Ints, UpdateArray]:
+    """Return what `_pairs_of_many` does, where there are few updates: these are looked up among the keys' hashes."""
+    updates = stacked([*(b.updates for b in view.batches), view.tail.updates[:, : view.tail_size]])
+    sought = np.concatenate([*(b.hashes for b in view.batches), view.tail.hashes[: view.tail_size]])
+    starts = hashes.searchsorted(sought)
+    theirs, mine = expand(starts, hashes.searchsorted(sought, "right") - starts)
+    if len(keys) != 1:
+        true = same(keys.take(mine, axis=1), updates[spine.layout.key_rows].take(theirs, axis=1))
+        if not true.all():  # another key with the same hash
+            mine, theirs = mine.compress(true), theirs.compress(true)
+    return mine, theirs, updates
+
+
+def _runs(keys: Codes) -> tuple[Ints, Ints]:
+    """Return the first of each run of equal keys, and for each key the number of its run."""
+    new = np.empty(keys.shape[1], np.bool_)
+    new[:1] = True
+    np.any(keys[:, 1:] != keys[:, :-1], axis=0, out=new[1:])
+    return new.nonzero()[0], new.cumsum() - 1
 
 
 def _take(updates: UpdateArray, rows: Ints, at: Ints | None, result: UpdateArray) -> None:
