@@ -80,11 +80,15 @@ class UpdateLayout:
         if self.order is not None:
             return self._in_order(self.order, updates)
         if isinstance(updates, np.ndarray):
-            order, hashes = ascending(hashed(updates[self.key_rows]))
-            if len(order) <= PART:
+            hashes = hashed(updates[self.key_rows])
+            if len(hashes) <= PART:
+                order, hashes = ascending(hashes)
                 return Batch(hashes, updates.take(order, axis=1))
         else:
-            order, hashes = ascending(self._hashes(updates))
+            hashes = self._hashes(updates)
+        if (hashes[1:] >= hashes[:-1]).all():  # as they often come, by a key that rises
+            return Batch(hashes.copy(), np.stack([*updates]))
+        order, hashes = ascending(hashes)
         array = np.empty((len(updates), len(order)), np.int64)
         for row, ordered in zip(updates, array, strict=True):
             row.take(order, out=ordered, mode="clip")  # with "raise" it would go through a buffer

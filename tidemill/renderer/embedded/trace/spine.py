@@ -124,19 +124,20 @@ class Spine:
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
-    def append_rows(self, rows: list[Ints]) -> None:
-        """Add many updates, given as the rows of an array.
+    def append_rows(self, rows: list[Ints]) -> tuple[View, Batch | None]:
+        """Add many updates, given as the rows of an array; return the view before, and the batch that they make.
 
         Equal ones are added up where there seem to be many: where hardly any are equal, finding these costs more than
-        they do, and merging finds them.
+        they do, and merging finds them. There is no batch of its own where they are too few.
         """
         if len(rows[0]) <= TAIL:
-            self.append(consolidated(np.stack(rows), self.layout.weights))
-            return
-        self._transaction.join(self, self.view)
+            return self.append(consolidated(np.stack(rows), self.layout.weights)), None
+        before = self.view
+        self._transaction.join(self, before)
         differ = self.layout.order is None and _seem_different(rows[: -self.layout.weights])
         batch = self.layout.sorted_batch(rows) if differ else self.layout.compacted(rows, self.since())
         self._push(batch, keep_tail=True)
+        return before, batch
 
     def append(self, updates: UpdateArray) -> View:
         """Add updates; return the view before."""
