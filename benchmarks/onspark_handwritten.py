@@ -1,8 +1,9 @@
 """Renderings beside queries written by hand: ``python -m benchmarks.onspark_handwritten [--scale 0.1] [--json FILE]``.
 
-Each case is a dataflow of one output, rendered and read whole, and what somebody would write for Spark instead: from the
-same Parquet files (5 million rows; reachability: 200,000 nodes and 1,000,000 edges), in one process and session,
-``local[2]``. First each once, for Java to warm up, then in turn; medians. Answers are compared, floats but for roundings.
+Each case is a dataflow of one output, rendered and read whole, and what somebody would write for Spark instead: from
+the same Parquet files (5 million rows; reachability: 200,000 nodes and 1,000,000 edges), in one process and session,
+``local[2]``. First each once, for Java to warm up, then in turn; medians. Answers are compared, floats but for
+roundings.
 """
 
 from __future__ import annotations
