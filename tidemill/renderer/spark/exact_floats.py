@@ -4,20 +4,21 @@ A float is cut into limbs: multiples of 2**20, 2**-16, 2**-52, 2**-88 and 2**-12
 taking that away again rounds it to a multiple of 2**k, in double arithmetic as Java has it; what is left is exact, and
 is cut at the next power. All but the first limb are at most 2**35 in size, so hundreds of millions of them add up in
 64 bits; where they do not, that is an error in ANSI mode. Of a group's sums, carried over, the leading 62 bits and one
-more that says whether there is anything below make one integer, and Java's conversion to a double rounds that correctly.
+more that says whether there is anything below make one integer; Java's conversion to a double rounds that correctly.
 
 Floats that have bits elsewhere, NaN and the infinities raise `OUTSIDE`: the step is then taken again with the kernels'
 sums, which have no limits.
+
+All is SQL text, since a Column is many calls to Java; and one projection after the other, so that Catalyst computes
+once what several limbs depend on.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+from pyspark.sql import DataFrame
 
 __all__ = ["LIMBS", "OUTSIDE", "limb", "with_limbs", "with_rounded_sums"]
 
@@ -41,116 +42,110 @@ def limb(column: int, place: int) -> str:
 
 
 def with_limbs(data: DataFrame, columns: Iterable[int]) -> DataFrame:
-    """Return updates with the limbs of these columns of floats beside them; of NULL all are 0.
-
-    Step by step, each a projection of its own, so that Catalyst computes what several limbs depend on once.
-    """
-    columns = list(columns)
-    outside = F.raise_error(F.lit(OUTSIDE))
-    rests = {}
-    for c in columns:
-        value = F.coalesce(F.col(f"c{c}"), F.lit(0.0))
-        rests[c] = F.when(F.abs(value) < _LIMIT, value).otherwise(outside.cast("double"))
-    data = _beside(data, {_rest(c): value for c, value in rests.items()})
+    """Return updates with the limbs of these columns of floats beside them; of NULL all are 0."""
+    steps = _Steps(data)
+    rests = {c: f"rest{c}" for c in columns}
+    steps.then(
+        {
+            rest: f"IF(abs(coalesce(c{c}, 0D)) < {_LIMIT!r}D, coalesce(c{c}, 0D), {_raise('double')})"
+            for c, rest in rests.items()
+        }
+    )
     for place, unit in enumerate(_UNITS):
         far = 1.5 * 2.0 ** (unit + _MANTISSA)
-        data = _beside(data, {_cut(c): F.col(_rest(c)) + F.lit(far) - F.lit(far) for c in columns})
-        cut = {limb(c, place): (F.col(_cut(c)) * F.lit(2.0**-unit)).cast("bigint") for c in columns}
-        data = _beside(data, {**cut, **{_rest(c): F.col(_rest(c)) - F.col(_cut(c)) for c in columns}})
-    last = {
-        c: F.when(F.col(_rest(c)) == 0.0, F.col(limb(c, LIMBS - 1))).otherwise(outside.cast("bigint")) for c in columns
-    }
-    return _beside(data, {limb(c, LIMBS - 1): value for c, value in last.items()})
+        steps.then({f"cut{c}": f"{rest} + {far!r}D - {far!r}D" for c, rest in rests.items()})
+        cut = {limb(c, place): f"CAST(cut{c} * {2.0**-unit!r}D AS bigint)" for c in rests}
+        steps.then({**cut, **{rest: f"{rest} - cut{c}" for c, rest in rests.items()}})
+    last = {limb(c, LIMBS - 1): rest for c, rest in rests.items()}
+    steps.then({name: f"IF({rest} = 0D, {name}, {_raise('bigint')})" for name, rest in last.items()})
+    return steps.data
 
 
-def with_rounded_sums(data: DataFrame, sums: dict[int, str]) -> DataFrame:
+def with_rounded_sums(data: DataFrame, sums: Mapping[int, str]) -> DataFrame:
     """Return lines with one float for the sums of a column's limbs, correctly rounded, by its name in ``sums``."""
-    data = _beside(data, {f"negative{c}": _carried(_limbs(c))[0] < 0 for c in sums})
-    size = {limb(c, i): F.when(F.col(f"negative{c}"), -s).otherwise(s) for c in sums for i, s in enumerate(_limbs(c))}
-    data = _beside(data, size)
-    data = _beside(data, {limb(c, i): d for c in sums for i, d in enumerate(_digits(_limbs(c)))})
-    data = _beside(data, {name: value for c in sums for name, value in _leading_limbs(c).items()})
-    data = _beside(data, {name: value for c in sums for name, value in _joined_limbs(c).items()})
-    data = _beside(data, {f"room{c}": _room(c) for c in sums})
-    return _beside(data, {name: _rounded(c) for c, name in sums.items()})
+    steps = _Steps(data)
+    limbs = {c: [limb(c, i) for i in range(LIMBS)] for c in sums}
+    steps.then({f"negative{c}": f"{_carried(of)[0]} < 0" for c, of in limbs.items()})
+    steps.then({name: f"IF(negative{c}, -{name}, {name})" for c, of in limbs.items() for name in of})
+    steps.then({name: digit for of in limbs.values() for name, digit in zip(of, _digits(of), strict=True)})
+    steps.then({name: value for c, of in limbs.items() for name, value in _leading_limbs(c, of).items()})
+    steps.then({name: value for c in sums for name, value in _joined_limbs(c).items()})
+    steps.then({f"room{c}": _room(f"whole{c}") for c in sums})
+    steps.then({f"taken{c}": f"shiftright(next{c}, {_WIDTH} - room{c})" for c in sums})
+    steps.then({name: _rounded(c) for c, name in sums.items()})
+    return steps.data
 
 
-def _beside(data: DataFrame, made: dict[str, Column]) -> DataFrame:
-    kept = [name for name in data.columns if name not in made]
-    return data.select(*kept, *(value.alias(name) for name, value in made.items()))
+class _Steps:
+    """Projections of a table one after the other, each of which adds columns or computes them anew."""
+
+    def __init__(self, data: DataFrame) -> None:
+        self.data = data
+        self._names = dict.fromkeys(data.columns)
+
+    def then(self, made: Mapping[str, str]) -> None:
+        kept = [name for name in self._names if name not in made]
+        self.data = self.data.selectExpr(*kept, *(f"{text} AS {name}" for name, text in made.items()))
+        self._names |= dict.fromkeys(made)
 
 
-def _rest(column: int) -> str:
-    return f"rest{column}"
+def _raise(dtype: str) -> str:
+    return f"CAST(raise_error('{OUTSIDE}') AS {dtype})"
 
 
-def _cut(column: int) -> str:
-    return f"cut{column}"
-
-
-def _limbs(column: int) -> list[Column]:
-    return [F.col(limb(column, i)) for i in range(LIMBS)]
-
-
-def _carried(limbs: list[Column]) -> list[Column]:
+def _carried(limbs: list[str]) -> list[str]:
     """Return limbs, the highest first, each with what the lower ones carry."""
     found = [limbs[-1]]
-    for value in reversed(limbs[:-1]):
-        found.append(value + F.shiftright(found[-1], _WIDTH))
+    for name in reversed(limbs[:-1]):
+        found.append(f"({name} + shiftright({found[-1]}, {_WIDTH}))")
     return found[::-1]
 
 
-def _digits(limbs: list[Column]) -> list[Column]:
+def _digits(limbs: list[str]) -> list[str]:
     """Return the digits of a sum that is not negative: all but the first have 36 bits."""
     first, *others = _carried(limbs)
-    return [first, *(value.bitwiseAND(F.lit(_MASK)) for value in others)]
+    return [first, *(f"{value} & {_MASK}L" for value in others)]
 
 
-def _leading_limbs(column: int) -> dict[str, Column]:
+def _leading_limbs(column: int, limbs: list[str]) -> dict[str, str]:
     """Return the first digit that is not 0, the two after it, whether there is anything below, and their unit."""
-    zero = F.lit(0).cast("bigint")
-    digits = [*_limbs(column), zero, zero]
-    first, second, third, below, unit = zero, zero, zero, F.lit(False), F.lit(0)
-    for i in reversed(range(LIMBS)):
-        here = digits[i] != 0
-        rest = functools.reduce(Column.__or__, [d != 0 for d in digits[i + 3 : LIMBS]], F.lit(False))
-        first = F.when(here, digits[i]).otherwise(first)
-        second = F.when(here, digits[i + 1]).otherwise(second)
-        third = F.when(here, digits[i + 2]).otherwise(third)
-        below = F.when(here, rest).otherwise(below)
-        unit = F.when(here, F.lit(_UNITS[i])).otherwise(unit)
-    named = zip(("first", "second", "third", "below", "unit"), (first, second, third, below, unit), strict=True)
-    return {f"{name}{column}": value for name, value in named}
+    digits = [*limbs, "0L", "0L"]
+    wanted: dict[str, list[str]] = {
+        "first": digits,
+        "second": digits[1:],
+        "third": digits[2:],
+        "below": [" OR ".join(["false", *(f"{d} <> 0" for d in limbs[i + 3 :])]) for i in range(LIMBS)],
+        "unit": [str(unit) for unit in _UNITS],
+    }
+    none = {"below": "false", "unit": "0"}
+    found = {}
+    for name, values in wanted.items():
+        cases = " ".join(f"WHEN {limbs[i]} <> 0 THEN {values[i]}" for i in range(LIMBS))
+        found[f"{name}{column}"] = f"CASE {cases} ELSE {none.get(name, '0L')} END"
+    return found
 
 
-def _joined_limbs(column: int) -> dict[str, Column]:
+def _joined_limbs(column: int) -> dict[str, str]:
     """Return two digits as one number, or the first alone where that is long enough, and the digit after it."""
-    first, second, third = (F.col(f"{name}{column}") for name in ("first", "second", "third"))
-    short = first < 1 << (_LEADING - _WIDTH)
-    below = F.col(f"below{column}")
+    first, second, third, below, unit = (f"{name}{column}" for name in ("first", "second", "third", "below", "unit"))
+    short = f"{first} < {1 << (_LEADING - _WIDTH)}L"
     return {
-        f"whole{column}": F.when(short, F.shiftleft(first, _WIDTH).bitwiseOR(second)).otherwise(first),
-        f"next{column}": F.when(short, third).otherwise(second),
-        f"below{column}": F.when(short, below).otherwise(below | (third != 0)),
-        f"unit{column}": F.col(f"unit{column}") - F.when(short, F.lit(_WIDTH)).otherwise(F.lit(0)),
+        f"whole{column}": f"IF({short}, shiftleft({first}, {_WIDTH}) | {second}, {first})",
+        f"next{column}": f"IF({short}, {third}, {second})",
+        below: f"{below} OR NOT ({short}) AND {third} <> 0",
+        unit: f"IF({short}, {unit} - {_WIDTH}, {unit})",
     }
 
 
-def _room(column: int) -> Column:
+def _room(whole: str) -> str:
     """Return how many bits of the next digit there is room for; a logarithm's error is no matter, there is one more."""
-    whole = F.col(f"whole{column}")
-    bits = F.when(whole > 0, F.floor(F.log2(whole.cast("double")))).otherwise(F.lit(_LEADING))
-    return F.greatest(F.lit(0), F.least(F.lit(_WIDTH), F.lit(_LEADING - 1) - bits)).cast("int")
+    bits = f"IF({whole} > 0, CAST(floor(log2(CAST({whole} AS double))) AS int), {_LEADING})"
+    return f"greatest(0, least({_WIDTH}, {_LEADING - 1} - {bits}))"
 
 
-def _rounded(column: int) -> Column:
-    whole, following, room = (F.col(f"{name}{column}") for name in ("whole", "next", "room"))
-    out = F.lit(_WIDTH) - room
-    taken = F.call_function("shiftright", following, out)
-    dropped = following - F.call_function("shiftleft", taken, out)
-    sticky = F.when((dropped != 0) | F.col(f"below{column}"), F.lit(1).cast("bigint")).otherwise(
-        F.lit(0).cast("bigint")
-    )
-    leading = F.call_function("shiftleft", whole, room).bitwiseOR(taken).bitwiseOR(sticky)
-    size = leading.cast("double") * F.pow(F.lit(2.0), (F.col(f"unit{column}") - room).cast("double"))
-    return F.when(F.col(f"negative{column}"), -size).otherwise(size)
+def _rounded(column: int) -> str:
+    room, following, taken = f"room{column}", f"next{column}", f"taken{column}"
+    dropped = f"({following} <> shiftleft({taken}, {_WIDTH} - {room}) OR below{column})"
+    leading = f"(shiftleft(whole{column}, {room}) | {taken} | IF({dropped}, 1L, 0L))"
+    size = f"CAST({leading} AS double) * power(2D, unit{column} - {room})"
+    return f"IF(negative{column}, -({size}), {size})"
