@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.nodes import Input, Output
+from tidemill.dataflow.nodes import (
+    Arrange,
+    Concat,
+    Consolidate,
+    Filter,
+    FlatMap,
+    Input,
+    Map,
+    Negate,
+    Output,
+    Reduce,
+    Threshold,
+)
 from tidemill.errors import UnknownNameError, did_you_mean
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
-from tidemill.renderer.spark.dataframes import Names, checked_inputs, typed_updates
+from tidemill.renderer.spark.dataframes import Names, checked_inputs, guarded_inputs, typed_updates
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, names
 from tidemill.renderer.spark.retries import retried, translated_errors
 from tidemill.renderer.spark.session import check_session
 from tidemill.renderer.spark.step import Step
-from tidemill.renderer.spark.strategy import Strategy
+from tidemill.renderer.spark.strategy import CAREFUL, Strategy
 from tidemill.renderer.spark.types import struct
 from tidemill.renderer.spark.unique import check_unique
 
@@ -43,9 +55,33 @@ def render(
         named.check(node.schema, node.where, sensitive=sensitive)
     with translated_errors(graph):
         typed = {node: typed_updates(node, frames[name], named) for name, node in graph.inputs.items()}
-        inputs = checked_inputs(typed, named)
-    outputs = retried(graph, lambda strategy: _step(spark, graph, inputs, strategy))
+    given = _Given(graph, typed, named, at_once=not any(set(named.times) & set(frames[n].columns) for n in frames))
+    outputs = retried(graph, lambda strategy: _step(spark, graph, given.to(strategy), strategy))
     return {node.name: _named(spark, node, frame, named) for node, frame in outputs.items()}
+
+
+_IN_ONE_PASS: Final = (Input, Map, Filter, FlatMap, Negate, Concat, Arrange, Consolidate, Reduce, Threshold, Output)
+
+
+class _Given:
+    """The updates of inputs: checked as they are read where nobody has to know their number, else by a job before."""
+
+    def __init__(self, graph: Graph, typed: Mapping[Input, DataFrame], named: Names, *, at_once: bool) -> None:
+        """Prepare for them; ``at_once`` says that all are at time 0."""
+        self._typed = typed
+        self._named = named
+        self._read_once = at_once and all(
+            isinstance(n, _IN_ONE_PASS) and not (isinstance(n, Input) and n.unique) for n in graph.nodes
+        )
+        self._checked: dict[Input, Frame | None] | None = None
+
+    def to(self, strategy: Strategy) -> dict[Input, Frame | None]:
+        """Return them for a step."""
+        if self._read_once and strategy is not CAREFUL:
+            return guarded_inputs(self._typed, self._named)
+        if self._checked is None:
+            self._checked = checked_inputs(self._typed, self._named)
+        return self._checked
 
 
 def _step(
