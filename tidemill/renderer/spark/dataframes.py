@@ -29,7 +29,7 @@ __all__ = [
     "typed_updates", "updates_of",
 ]  # fmt: skip
 
-INVALID: Final = "tidemill: a value that the input's schema does not allow"
+INVALID: Final = "tidemill: a value that the schema does not allow"
 _CASE: Final = "spark.sql.caseSensitive"
 
 
@@ -168,7 +168,9 @@ def guarded_inputs(nodes: Mapping[Input, DataFrame], named: Names) -> dict[Input
         for name, bad, _ in _violations(node, coordinates):
             kind = data.schema[name].dataType
             if name not in times(coordinates):
-                guards[name] = F.when(bad, F.raise_error(F.lit(INVALID)).cast(kind)).otherwise(guards[name])
+                what = "the diff" if name == DIFF else f"column {node.schema.fields[int(name[1:])]}"
+                error = F.raise_error(F.lit(f"{INVALID}: {node.where}, {what}"))
+                guards[name] = F.when(bad, error.cast(kind)).otherwise(guards[name])
         guarded = data.select(*(column.alias(name) for name, column in guards.items()))
         found[node] = Frame(guarded, len(node.schema), coordinates, (0,) * coordinates, cheap=True)
     return found

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.boundary.rows import checked_rows, python_values
 from tidemill.boundary.values import INT64_LIMIT
@@ -35,7 +36,7 @@ def mapped_at_once(node: FlatMap, given: list[pa.Array], count: int) -> list[pa.
     except Exception:  # noqa: BLE001 - whatever it is, it is raised again for its row
         return None
     width = len(node.schema)
-    if not width or any(type(row) is not tuple or len(row) != width for row in made):
+    if not width or set(map(type, made)) != {tuple} or set(map(len, made)) != {width}:
         return _checked(node, made)
     columns = [_column(field, values) for field, values in zip(node.schema, zip(*made, strict=True), strict=True)]
     return _checked(node, made) if any(c is None for c in columns) else [c for c in columns if c is not None]
@@ -70,7 +71,7 @@ def _column(field: Field, values: tuple[Any, ...]) -> pa.Array | None:
     except (pa.ArrowException, OverflowError, UnicodeError):
         return None
     if field.dtype.name == "int64" and column.null_count < len(column):
-        return None if min(v for v in values if v is not None) < -INT64_LIMIT else column
+        return None if pc.min(column).as_py() < -INT64_LIMIT else column
     if field.dtype.name == "float64":
         numbers = column.to_numpy(zero_copy_only=False)
         zeros = np.where(np.isnan(numbers), np.nan, numbers + 0.0)
