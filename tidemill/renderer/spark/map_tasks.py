@@ -55,7 +55,8 @@ def _values(column: pa.Array) -> list[Any]:
     if column.null_count == 0 and (pa.types.is_int64(column.type) or pa.types.is_float64(column.type)):
         values = column.to_numpy()
         if pa.types.is_int64(column.type) or not np.isnan(values).any():
-            return (values + 0).tolist()  # 0.0 for -0.0
+            listed: list[Any] = (values + 0).tolist()  # 0.0 for -0.0
+            return listed
     return python_values(column)
 
 

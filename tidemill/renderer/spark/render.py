@@ -95,7 +95,7 @@ def _step(
     graph: Graph,
     inputs: dict[Input, Frame | None],
     strategy: Strategy,
-    as_they_come: Mapping[Node, bool],
+    as_they_come: Mapping[Output, bool],
 ) -> dict[Output, Frame | None]:
     """Return the outputs' updates: consolidated and worked out, but for those that are given as they come.
 
