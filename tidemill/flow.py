@@ -192,11 +192,16 @@ def render(
     with a column is an error. What is returned has them all, by the name of the output: consolidated updates, worked
     out.
 
-    So frames without times are plain batch computing: all rows at time 0, each there once.
+    So frames without times are plain batch computing: all rows at time 0, each there once. Where no frame has times or
+    diffs, an output that is only selected, filtered, mapped and concatenated is not consolidated: it has an update for
+    each row, equal ones too. Nor is it worked out, unless something may fail on the way or a column may not be NULL: it
+    is what Spark's own select is, computed when it is read; what is no valid int64 or date here is an error of Spark's
+    then.
 
-    Cost: each input is read once to be checked, and once or more to be computed with; joins, distinct and sums outside
-    of loops are plain Spark, what else needs the logic of times runs in Python on the executors, which need tidemill
-    installed; a loop is some Spark jobs a round, whatever the number of epochs.
+    Cost: inputs with times, and those of joins and loops, are read once to be checked, and once or more to be computed
+    with; others are checked as they are read. Joins, distinct and sums outside of loops are plain Spark, what else
+    needs the logic of times runs in Python on the executors, which need tidemill installed; a loop is some Spark jobs a
+    round, whatever the number of epochs.
 
     Where executors are lost on the way, and with them what was worked out, it begins anew, up to three times. What is
     returned lies on the executors, as after Spark's ``localCheckpoint``: what is to outlive these has to be written.

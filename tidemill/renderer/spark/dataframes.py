@@ -25,10 +25,11 @@ from tidemill.renderer.spark.frames import DIFF, Frame, columns, names, times
 from tidemill.renderer.spark.types import spark_type, sql_type, struct
 
 __all__ = [
-    "Names", "checked_inputs", "constant", "frame_of_rows", "is_invalid", "rows_of", "table_of", "typed_updates",
-    "updates_of",
+    "Names", "checked_inputs", "constant", "frame_of_rows", "guarded_inputs", "is_invalid", "rows_of", "table_of",
+    "typed_updates", "updates_of",
 ]  # fmt: skip
 
+INVALID: Final = "tidemill: a value that the schema does not allow"
 _CASE: Final = "spark.sql.caseSensitive"
 
 
@@ -142,7 +143,7 @@ def checked_inputs(nodes: Mapping[Input, DataFrame], named: Names) -> dict[Input
 
 
 def _summary(number: int, node: Input, data: DataFrame, coordinates: int) -> DataFrame:
-    wrong = [F.count(F.when(bad, 1)).alias("_") for bad, _ in _violations(node, coordinates)]
+    wrong = [F.count(F.when(bad, 1)).alias("_") for _, bad, _ in _violations(node, coordinates)]
     ends = [f(name).alias("_") for name in times(coordinates) for f in (F.min, F.max)]
     line = data.agg(F.count(F.lit(1)).alias("rows"), F.array(*wrong).alias("wrong"), F.array(*ends).alias("ends"))
     return line.select(F.lit(number).alias("input"), "rows", "wrong", "ends")
@@ -150,29 +151,51 @@ def _summary(number: int, node: Input, data: DataFrame, coordinates: int) -> Dat
 
 def is_invalid(node: Input, coordinates: int) -> Column:
     """Return whether an update is one that `checked_inputs` refuses."""
-    whole = functools.reduce(Column.__or__, [bad for bad, _ in _violations(node, coordinates)])
+    whole = functools.reduce(Column.__or__, [bad for _, bad, _ in _violations(node, coordinates)])
     return F.coalesce(whole, F.lit(False))
 
 
-def _violations(node: Input, coordinates: int) -> list[tuple[Column, str]]:
-    """Return what may be wrong with an update: conditions, and messages for them."""
+def guarded_inputs(nodes: Mapping[Input, DataFrame], named: Names) -> dict[Input, Frame | None]:
+    """Return the updates of inputs without columns of times, not checked yet: reading a value that is wrong raises.
+
+    Spark's error is `INVALID` then, and `checked_inputs` finds out what is wrong. No job, so nothing is known of them
+    but that they are at time 0.
+    """
+    coordinates = len(named.times)
+    found: dict[Input, Frame | None] = {}
+    for node, data in nodes.items():
+        guards = {name: F.col(name) for name in data.columns}
+        for name, bad, _ in _violations(node, coordinates):
+            kind = data.schema[name].dataType
+            if name not in times(coordinates):
+                what = "the diff" if name == DIFF else f"column {node.schema.fields[int(name[1:])]}"
+                error = F.raise_error(F.lit(f"{INVALID}: {node.where}, {what}"))
+                guards[name] = F.when(bad, error.cast(kind)).otherwise(guards[name])
+        guarded = data.select(*(column.alias(name) for name, column in guards.items()))
+        found[node] = Frame(guarded, len(node.schema), coordinates, (0,) * coordinates, cheap=True)
+    return found
+
+
+def _violations(node: Input, coordinates: int) -> list[tuple[str, Column, str]]:
+    """Return what may be wrong with an update: columns, conditions, and messages for them."""
     found = []
     for name, field in zip(columns(len(node.schema)), node.schema, strict=True):
         if not field.nullable:
-            found.append((F.col(name).isNull(), f"column {field} is NULL: nulls are not allowed here"))
+            found.append((name, F.col(name).isNull(), f"column {field} is NULL: nulls are not allowed here"))
         if (limits := _RANGES.get(field.dtype.name)) is not None:
             low, high = (F.lit(v).cast(spark_type(field.dtype)) for v in limits)
             found.append(
                 (
+                    name,
                     ~F.col(name).between(low, high),
                     f"column {field} holds what is not a valid {field.dtype} here: overflow",
                 )
             )
     for name in times(coordinates):
         bad = F.col(name).isNull() | ~F.col(name).between(0, MAX_COORDINATE - 1)
-        found.append((bad, "a time is NULL or out of range: expected non-negative integers"))
+        found.append((name, bad, "a time is NULL or out of range: expected non-negative integers"))
     bad = F.col(DIFF).isNull() | ~F.col(DIFF).between(-COUNT_LIMIT, COUNT_LIMIT)
-    found.append((bad, "a diff is NULL or beyond 2**31"))
+    found.append((DIFF, bad, "a diff is NULL or beyond 2**31"))
     return found
 
 
@@ -185,7 +208,7 @@ _RANGES: Final[dict[str, tuple[Any, Any]]] = {
 
 def _checked(node: Input, data: DataFrame, seen: Any, named: Names) -> Frame | None:
     bad = _violations(node, len(named.times))
-    for count, (condition, what) in zip(seen["wrong"], bad, strict=True):
+    for count, (_, condition, what) in zip(seen["wrong"], bad, strict=True):
         if count:
             row = data.filter(condition).limit(1).select(*(F.col(n).cast("string") for n in data.columns)).collect()[0]
             update = dict(zip([*node.schema.names, *named.times, named.diff], row, strict=True))

@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from tidemill import errors
 from tidemill.errors import ExpressionError, StepError, UserFunctionError
+from tidemill.renderer.spark.exact_floats import OUTSIDE
 from tidemill.site import Site
 
 __all__ = [
-    "TOO_MANY", "TaskError", "decoded_error", "has_lost_blocks", "is_overflow", "is_worth_care",
-    "missing_in_python", "overflowed_node", "with_encoded_errors",
+    "TOO_MANY", "TaskError", "decoded_error", "has_lost_blocks", "is_of_floats", "is_overflow",
+    "is_worth_care", "missing_in_python", "overflowed_node", "with_encoded_errors",
 ]  # fmt: skip
 
 TOO_MANY: Final = "tidemill: a count beyond 2**31 at node "
@@ -79,6 +80,11 @@ def overflowed_node(error: BaseException) -> int | None:
 def is_overflow(error: BaseException) -> bool:
     """Return whether Spark added up to more than 64 bits hold."""
     return "[ARITHMETIC_OVERFLOW]" in str(error)
+
+
+def is_of_floats(error: BaseException) -> bool:
+    """Return whether floats were too far apart, or not finite, for Catalyst to add them up."""
+    return OUTSIDE in str(error)
 
 
 def missing_in_python(error: BaseException) -> str | None:

@@ -14,12 +14,14 @@ import functools
 from collections.abc import Sequence
 from typing import Final
 
+import attrs
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.nodes import Node, Reduce
 from tidemill.expressions.aggregates import Aggregates, BoundAggregate
 from tidemill.expressions.types import DType
+from tidemill.renderer.spark import exact_floats
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, is_small, times
 from tidemill.renderer.spark.join import checked_count
 from tidemill.renderer.spark.keyed import as_lines, touched
@@ -106,13 +108,15 @@ def _code(value: Column, dtype: DType) -> Column:
     return value.cast("int").cast("bigint") if dtype.name == "bool" else value.cast("bigint")
 
 
-def is_native(node: Reduce, frame: Frame) -> bool:
-    """Return whether Catalyst aggregates exactly as the kernels do, at these times."""
+def is_native(node: Reduce, frame: Frame, *, floats: bool) -> bool:
+    """Return whether Catalyst aggregates exactly as the kernels do, at these times; and adds up floats, if it may."""
     logic = node.logic
-    if frame.coordinates != 1 or not isinstance(logic, Aggregates) or node.scalar:
+    if frame.coordinates != 1 or not isinstance(logic, Aggregates):
+        return False
+    if _floats(logic) and not floats:
         return False
     extremes = {a.column for a in logic.columns if a.function in ("min", "max")}
-    if extremes and (frame.time is None or len(extremes) > 1):
+    if extremes and (frame.time is None or len(extremes) > 1 or node.scalar):
         return False
     return all(a.column in extremes or _adds_up(a) for a in logic.columns)
 
@@ -120,9 +124,15 @@ def is_native(node: Reduce, frame: Frame) -> bool:
 def _adds_up(a: BoundAggregate) -> bool:
     if a.function == "count":
         return True
-    if a.function not in _TOTALS or a.input is None or a.input.name == "float64":
+    if a.function not in _TOTALS or a.input is None:
         return False
     return not a.input.is_decimal or (a.function == "sum" and a.input.precision <= _DIGITS)
+
+
+def _floats(logic: Aggregates) -> dict[int, str]:
+    """Return the columns of floats that are added up, and the names of their sums."""
+    added = (a for a in logic.columns if a.column is not None and a.function in ("sum", "avg"))
+    return {a.column: f"s{a.column}" for a in added if a.input is not None and a.input.name == "float64"}  # type: ignore[misc]
 
 
 def aggregated(node: Reduce, frame: Frame) -> Frame:
@@ -130,6 +140,11 @@ def aggregated(node: Reduce, frame: Frame) -> Frame:
     logic = node.logic
     assert isinstance(logic, Aggregates)
     keys = [f"c{k}" for k in node.keys]
+    floats = _floats(logic)
+    if floats:
+        frame = frame.of(exact_floats.with_limbs(frame.data, floats))
+    if node.scalar and frame.time != (0,):
+        frame = attrs.evolve(frame, time=None)  # there is a row at time 0 as well
     totals = _totals(node, logic)
     extremes = next((a.column for a in logic.columns if a.function in ("min", "max")), None)
     if extremes is not None:
@@ -137,12 +152,16 @@ def aggregated(node: Reduce, frame: Frame) -> Frame:
     else:
         sums = [F.sum(value).alias(name) for name, value in totals.items()]
         grouped = _summed(frame, keys, sums)
+        if node.scalar:
+            grouped = _with_the_empty_group(grouped, list(totals))
         if frame.time is None:
             grouped = _running(grouped, keys, list(totals))
+    if floats:
+        grouped = exact_floats.with_rounded_sums(grouped, floats)
     values = [_value(a).alias(f"a{i}") for i, a in enumerate(logic.columns)]
-    wide = grouped.select(*keys, "t0", (F.col("n") != 0).alias("there"), *values) if frame.time is None else (
-        _at(grouped.filter(F.col("n") != 0), frame).select(*keys, "t0", F.lit(True).alias("there"), *values)
-    )  # fmt: skip
+    there = F.lit(True) if node.scalar else F.col("n") != 0
+    grouped = _at(grouped.filter(there), frame) if frame.time is not None else grouped
+    wide = grouped.select(*keys, "t0", there.alias("there"), *values)
     return _changes(node, frame, wide, keys, [f"a{i}" for i in range(len(values))])
 
 
@@ -176,7 +195,10 @@ def _totals(node: Reduce, logic: Aggregates) -> dict[str, Column]:
     for a in logic.columns:
         if a.column is not None and a.function not in ("min", "max"):
             totals[f"n{a.column}"] = _counts(a.column, diff)
-        if a.column is not None and a.input is not None and a.function not in ("min", "max", "count"):
+        if a.column in _floats(logic):
+            for name in (exact_floats.limb(a.column, i) for i in range(exact_floats.LIMBS)):
+                totals[name] = F.col(name) * diff
+        elif a.column is not None and a.input is not None and a.function not in ("min", "max", "count"):
             totals[f"s{a.column}"] = _times(a.column, a.input, diff)
     return totals
 
@@ -201,14 +223,17 @@ def _value(a: BoundAggregate) -> Column:
     if a.function in ("min", "max"):
         return F.col(f"{a.function}{a.column}")
     count, total = F.col(f"n{a.column}"), F.col(f"s{a.column}")
-    if a.function == "sum":
+    floats = a.input is not None and a.input.name == "float64"
+    if a.function == "sum" and floats:
+        value = total
+    elif a.function == "sum":
         if a.output.is_decimal:
             value = total.cast(spark_type(a.output))
         else:
             value = total - F.lit(1).cast("bigint") + F.lit(1).cast("bigint")  # -2**63 is an overflow
     elif a.function == "avg":
         exact = F.when(F.abs(total) <= _EXACT, total).otherwise(F.raise_error(F.lit("tidemill: beyond 53 bits")))
-        value = exact.cast("double") / count.cast("double") + F.lit(0.0)
+        value = (total if floats else exact).cast("double") / count.cast("double") + F.lit(0.0)
     else:
         value = total > 0 if a.function == "bool_or" else count - total <= 0
     return F.when(count != 0, value)
@@ -229,6 +254,17 @@ def _extremes(node: Reduce, frame: Frame, keys: list[str], column: int, totals: 
 def _summed(frame: Frame, keys: list[str], sums: list[Column]) -> DataFrame:
     """Return sums for each group; and each time, where there are several."""
     return frame.data.groupBy(*keys, *([] if frame.time is not None else ["t0"])).agg(*sums)
+
+
+def _with_the_empty_group(summed: DataFrame, sums: list[str]) -> DataFrame:
+    """Return the sums of the one group without keys: of no rows, if there are none, and at the least time as well."""
+    if "t0" not in summed.columns:
+        return summed.select(
+            *(F.coalesce(name, F.lit(0).cast(summed.schema[name].dataType)).alias(name) for name in sums)
+        )
+    zeros = [F.lit(0).cast(summed.schema[name].dataType).alias(name) for name in ("t0", *sums)]
+    least = summed.sparkSession.range(1).select(*zeros)
+    return summed.union(least).groupBy("t0").agg(*(F.sum(name).alias(name) for name in sums))
 
 
 def _running(summed: DataFrame, keys: list[str], sums: list[str]) -> DataFrame:

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+import networkx as nx
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.nodes import Input, Output
+from tidemill.dataflow.nodes import (
+    Arrange,
+    Concat,
+    Consolidate,
+    Filter,
+    FlatMap,
+    Input,
+    Map,
+    Negate,
+    Node,
+    Output,
+    Reduce,
+    Threshold,
+)
 from tidemill.errors import UnknownNameError, did_you_mean
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
-from tidemill.renderer.spark.dataframes import Names, checked_inputs, typed_updates
-from tidemill.renderer.spark.frames import Frame, consolidated, materialised, names
+from tidemill.renderer.spark.dataframes import Names, checked_inputs, guarded_inputs, typed_updates
+from tidemill.renderer.spark.frames import Frame, materialised, names
 from tidemill.renderer.spark.retries import retried, translated_errors
+from tidemill.renderer.spark.scalars import cannot_fail
 from tidemill.renderer.spark.session import check_session
 from tidemill.renderer.spark.step import Step
-from tidemill.renderer.spark.strategy import Strategy
+from tidemill.renderer.spark.strategy import CAREFUL, Strategy
 from tidemill.renderer.spark.types import struct
 from tidemill.renderer.spark.unique import check_unique
 
@@ -43,24 +58,89 @@ def render(
         named.check(node.schema, node.where, sensitive=sensitive)
     with translated_errors(graph):
         typed = {node: typed_updates(node, frames[name], named) for name, node in graph.inputs.items()}
-        inputs = checked_inputs(typed, named)
-    outputs = retried(graph, lambda strategy: _step(spark, graph, inputs, strategy))
+    said = {name for frame in frames.values() for name in frame.columns}
+    given = _Given(graph, typed, named, at_once=said.isdisjoint(named.times))
+    rows = said.isdisjoint([*named.times, named.diff])
+    as_they_come = {o: _is_sure(graph, o, typed) for o in graph.outputs.values() if rows and _is_linear(graph, o)}
+    outputs = retried(graph, lambda strategy: _step(spark, graph, given.to(strategy), strategy, as_they_come))
     return {node.name: _named(spark, node, frame, named) for node, frame in outputs.items()}
 
 
+_IN_ONE_PASS: Final = (Input, Map, Filter, FlatMap, Negate, Concat, Arrange, Consolidate, Reduce, Threshold, Output)
+
+
+class _Given:
+    """The updates of inputs: checked as they are read where nobody has to know their number, else by a job before."""
+
+    def __init__(self, graph: Graph, typed: Mapping[Input, DataFrame], named: Names, *, at_once: bool) -> None:
+        """Prepare for them; ``at_once`` says that all are at time 0."""
+        self._typed = typed
+        self._named = named
+        self._read_once = at_once and all(
+            isinstance(n, _IN_ONE_PASS) and not (isinstance(n, Input) and n.unique) for n in graph.nodes
+        )
+        self._checked: dict[Input, Frame | None] | None = None
+
+    def to(self, strategy: Strategy) -> dict[Input, Frame | None]:
+        """Return them for a step."""
+        if self._read_once and strategy is not CAREFUL:
+            return guarded_inputs(self._typed, self._named)
+        if self._checked is None:
+            self._checked = checked_inputs(self._typed, self._named)
+        return self._checked
+
+
 def _step(
-    spark: SparkSession, graph: Graph, inputs: dict[Input, Frame | None], strategy: Strategy
+    spark: SparkSession,
+    graph: Graph,
+    inputs: dict[Input, Frame | None],
+    strategy: Strategy,
+    as_they_come: Mapping[Output, bool],
 ) -> dict[Output, Frame | None]:
+    """Return the outputs' updates: consolidated and worked out, but for those that are given as they come.
+
+    These say whether they are sure to have no errors: then there is nothing to be worked out.
+    """
     for node, frame in inputs.items():
         if node.unique and frame is not None:
             check_unique(node, frame)
     step = Step(spark, graph, inputs, strategy)
+    step.as_they_come = as_they_come
     step.run()
     found = {}
     for output in graph.outputs.values():
         change = step.deltas[output]
-        found[output] = materialised(consolidated(change)) if change is not None else None
+        lazy = as_they_come.get(output, False) and strategy is not CAREFUL
+        found[output] = change if change is None or lazy else materialised(change)
     return found
+
+
+def _sources(graph: Graph, output: Output) -> list[Node]:
+    """Return the nodes that an output is made of."""
+    return [graph.nodes[i] for i in nx.ancestors(graph.digraph, output.id)]
+
+
+def _is_linear(graph: Graph, output: Output) -> bool:
+    """Return whether an output's rows are each made of one row of an input, with its count."""
+    return all(isinstance(n, (Input, Map, Filter, FlatMap, Concat)) for n in _sources(graph, output))
+
+
+def _is_sure(graph: Graph, output: Output, data: Mapping[Input, DataFrame]) -> bool:
+    """Return whether an output of this kind has no errors, as far as the schemas tell."""
+    for node in _sources(graph, output):
+        if isinstance(node, FlatMap) or (isinstance(node, Input) and (node.unique or _may_lack_values(node, data))):
+            return False
+        expressions = node.columns if isinstance(node, Map) else [node.predicate] if isinstance(node, Filter) else []
+        if not all(map(cannot_fail, expressions)):
+            return False
+    return True
+
+
+def _may_lack_values(node: Input, data: Mapping[Input, DataFrame]) -> bool:
+    """Return whether a column that has to have values may have NULL, for all that Spark says."""
+    if node not in data:  # a constant, which is checked
+        return False
+    return any(s.nullable and not f.nullable for f, s in zip(node.schema, data[node].schema, strict=False))
 
 
 def _named(spark: SparkSession, node: Output, frame: Frame | None, named: Names) -> DataFrame:

@@ -14,12 +14,13 @@ from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.failures import (
     decoded_error,
     has_lost_blocks,
+    is_of_floats,
     is_overflow,
     is_worth_care,
     missing_in_python,
     overflowed_node,
 )
-from tidemill.renderer.spark.strategy import CAREFUL, FAST, Strategy
+from tidemill.renderer.spark.strategy import CAREFUL, FAST, KERNELS_FOR_FLOATS, Strategy
 
 __all__ = ["retried", "translated_errors"]
 
@@ -42,16 +43,20 @@ _LOST: Final = (
 
 
 def retried(graph: Graph, take: Callable[[Strategy], T]) -> T:
-    """Return the result of a step, computed fast; then with care where Spark raised what may be no error."""
+    """Return the result of a step, computed fast; then in other ways where Spark raised what may be no error."""
+    strategy = FAST
     with translated_errors(graph):
-        try:
-            return _in_spite_of_losses(take, FAST)
-        except TidemillError:
-            raise
-        except Exception as error:
-            if not is_worth_care(error):
+        while strategy is not CAREFUL:
+            try:
+                return _in_spite_of_losses(take, strategy)
+            except TidemillError:
                 raise
-            _LOG.info("%s: a step is tried again, with care: %s", graph.name, type(error).__name__)
+            except Exception as error:
+                if not is_worth_care(error):
+                    raise
+                strategy = KERNELS_FOR_FLOATS if is_of_floats(error) else CAREFUL
+                how = "with care" if strategy is CAREFUL else "floats added up by the kernels"
+                _LOG.info("%s: a step is tried again, %s: %s", graph.name, how, type(error).__name__)
         return _in_spite_of_losses(take, CAREFUL)
 
 

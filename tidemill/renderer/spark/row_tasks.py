@@ -20,6 +20,7 @@ from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
 from tidemill.renderer.runs.registry import Registry
+from tidemill.renderer.spark.map_tasks import mapped_at_once
 from tidemill.renderer.spark.table_tasks import made_by_table
 
 __all__ = ["detached", "row_task"]
@@ -104,6 +105,8 @@ def _flat_map(node: FlatMap, users: int) -> Callable[[pa.RecordBatch], pa.Record
         return apply_table
 
     def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if node.single and (columns := mapped_at_once(node, batch.columns[:width], batch.num_rows)) is not None:
+            return _batch(columns, batch.columns[width:], batch)
         found = []
         for at, row in enumerate(_rows(batch, width)):
             try:
@@ -113,8 +116,8 @@ def _flat_map(node: FlatMap, users: int) -> Callable[[pa.RecordBatch], pa.Record
                 raise
         owner = pa.array(np.arange(len(found)).repeat([len(rows) for rows in found]))
         made = [row for rows in found for row in rows]
-        columns = zip(*made, strict=True) if made else [()] * len(schema)
-        arrays = [pa.array(c, f.dtype.arrow) for c, f in zip(columns, schema, strict=True)]
+        values = zip(*made, strict=True) if made else [()] * len(schema)
+        arrays = [pa.array(c, f.dtype.arrow) for c, f in zip(values, schema, strict=True)]
         return _batch(arrays, [c.take(owner) for c in batch.columns[width:]], batch)
 
     return apply

@@ -18,7 +18,7 @@ from tidemill.expressions.types import FLOAT64, INT32, INT64, STRING
 from tidemill.renderer.spark.frames import columns
 from tidemill.renderer.spark.types import sql_type
 
-__all__ = ["NATIVE", "native_sql"]
+__all__ = ["NATIVE", "cannot_fail", "native_sql"]
 
 NATIVE: Final = frozenset(
     (
@@ -149,6 +149,30 @@ def native_sql(bound: Bound) -> str | None:
     if bound.dtype == FLOAT64:
         text = f"({text}) + 0D"  # 0.0 for -0.0
     return f"CAST({text} AS {sql_type(bound.dtype)})"
+
+
+_NEVER_FAIL: Final = frozenset(
+    (
+        "eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe", "in", "and", "or", "not", "is_null", "isnan", "case",
+        "coalesce", "least", "greatest", "length", "concat", "upper", "lower", "trim", "ltrim", "rtrim", "contains",
+        "starts_with", "ends_with", "year", "quarter", "month", "day",
+    )
+)  # fmt: skip
+_NEVER_FAIL_ON_FLOATS: Final = frozenset(("add", "subtract", "multiply", "negate", "abs"))
+
+
+def cannot_fail(bound: Bound) -> bool:
+    """Return whether Spark computes an expression, and without an error whatever the row; False where it is unknown."""
+    if native_sql(bound) is None:
+        return False
+    if not isinstance(bound, BoundCall):
+        return True
+    if bound.function == "cast":
+        given = bound.args[0].dtype
+        sure = given == bound.dtype or ((given.is_integer or given == FLOAT64) and bound.dtype == FLOAT64)
+    else:
+        sure = bound.function in _NEVER_FAIL or (bound.function in _NEVER_FAIL_ON_FLOATS and bound.dtype == FLOAT64)
+    return sure and all(map(cannot_fail, bound.args))
 
 
 def _is_native(bound: Bound) -> bool:

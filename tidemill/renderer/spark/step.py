@@ -7,7 +7,7 @@ nodes read. A whole history is one step, over [minimum, {}) and from empty state
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
@@ -64,6 +64,8 @@ class Step:
 
     keeps_state = False
     """Whether state is kept for steps after this one."""
+    as_they_come: Collection[Node] = ()
+    """Outputs whose updates are not consolidated."""
 
     def __init__(
         self, spark: SparkSession, graph: Graph, given: Mapping[Input, Frame | None], strategy: Strategy
@@ -318,7 +320,7 @@ class Step:
     @_rule(Consolidate, Output)
     def of_consolidated(self, node: Node, _now: Round) -> Frame | None:
         (frame,) = self._inputs(node)
-        return None if frame is None else consolidated(frame)
+        return frame if frame is None or node in self.as_they_come else consolidated(frame)
 
 
 COMPOSITES: Final = _RULES.composites

@@ -1,8 +1,9 @@
-"""The two ways to compute a step: fast first, and with care where Spark raised an error that may not be one.
+"""The ways to compute a step: fast first, and with care where Spark raised an error that may not be one.
 
 Catalyst computes what no row that counts depends on: an expression of a row that another update takes away, a sum whose
 parts overflow though the whole does not. So its errors are not the last word. The careful strategy leaves everything
-that may fail to the embedded engine's kernels, and gives these consolidated updates only.
+that may fail to the embedded engine's kernels, and gives these consolidated updates only. Between the two, where floats
+are too far apart for Catalyst to add them up, the kernels do that and nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tidemill.renderer.spark.frames import Frame, consolidated
 from tidemill.renderer.spark.keyed_tasks import Layout
 from tidemill.renderer.spark.scalars import native_sql
 
-__all__ = ["CAREFUL", "FAST", "Strategy"]
+__all__ = ["CAREFUL", "FAST", "KERNELS_FOR_FLOATS", "Strategy"]
 
 
 class Strategy(Protocol):
@@ -40,6 +41,9 @@ class Strategy(Protocol):
 class _Fast:
     """In Catalyst wherever it means the same, from updates as they come."""
 
+    def __init__(self, *, floats: bool) -> None:
+        self._floats = floats
+
     def sql(self, bound: Bound) -> str | None:
         return native_sql(bound)
 
@@ -47,7 +51,9 @@ class _Fast:
         return frame
 
     def is_native(self, node: Threshold | Reduce, frame: Frame) -> bool:
-        return native.is_native(node, frame) if isinstance(node, Reduce) else node.function is None
+        if isinstance(node, Reduce):
+            return native.is_native(node, frame, floats=self._floats)
+        return node.function is None
 
     def summed(self, node: Node, frame: Frame, layout: Layout) -> DataFrame | None:
         return native.summed(node, frame, layout)
@@ -69,5 +75,6 @@ class _Careful:
         return None
 
 
-FAST: Final[Strategy] = _Fast()
+FAST: Final[Strategy] = _Fast(floats=True)
+KERNELS_FOR_FLOATS: Final[Strategy] = _Fast(floats=False)
 CAREFUL: Final[Strategy] = _Careful()
