@@ -143,7 +143,7 @@ def checked_inputs(nodes: Mapping[Input, DataFrame], named: Names) -> dict[Input
 
 def _summary(number: int, node: Input, data: DataFrame, coordinates: int) -> DataFrame:
     wrong = [F.count(F.when(bad, 1)).alias("_") for bad, _ in _violations(node, coordinates)]
-    ends = [f(name).alias("_") for name in times(coordinates) for f in (F.min, F.max)]
+    ends = [f(name).alias("_") for name in [*times(coordinates), DIFF] for f in (F.min, F.max)]
     line = data.agg(F.count(F.lit(1)).alias("rows"), F.array(*wrong).alias("wrong"), F.array(*ends).alias("ends"))
     return line.select(F.lit(number).alias("input"), "rows", "wrong", "ends")
 
@@ -193,9 +193,9 @@ def _checked(node: Input, data: DataFrame, seen: Any, named: Names) -> Frame | N
             raise (TimeError if what.startswith("a time") else RowError)(msg)
     if not seen["rows"]:
         return None
-    ends = list(zip(seen["ends"][::2], seen["ends"][1::2], strict=True))
+    *ends, diffs = zip(seen["ends"][::2], seen["ends"][1::2], strict=True)
     time = tuple(low for low, _ in ends) if all(low == high for low, high in ends) else None
-    return Frame(data, len(node.schema), len(named.times), time, rows=seen["rows"], cheap=True)
+    return Frame(data, len(node.schema), len(named.times), time, rows=seen["rows"], cheap=True, diffs=diffs)
 
 
 def constant(spark: SparkSession, node: Input, coordinates: int) -> Frame | None:
@@ -205,7 +205,7 @@ def constant(spark: SparkSession, node: Input, coordinates: int) -> Frame | None
     data = frame_of_rows(spark, node.schema, list(node.rows))
     rest = [F.lit(0).cast("bigint").alias(name) for name in times(coordinates)]
     data = data.toDF(*columns(len(node.schema))).select("*", *rest, F.lit(1).cast("bigint").alias(DIFF))
-    return Frame(data, len(node.schema), coordinates, (0,) * coordinates, len(node.rows), cheap=True)
+    return Frame(data, len(node.schema), coordinates, (0,) * coordinates, len(node.rows), cheap=True, diffs=(1, 1))
 
 
 def frame_of_rows(spark: SparkSession, schema: Schema, rows: list[tuple[Any, ...]]) -> DataFrame:

@@ -28,7 +28,7 @@ from tidemill.renderer.spark.strategy import FAST
 __all__ = ["explain"]
 
 _ROWS: Final = 10_000_000
-_COUNTS: Final = {"rows": _ROWS, "output": _ROWS, "kept": _ROWS, "pending": 0}
+_COUNTS: Final = {"rows": _ROWS, "output": _ROWS, "kept": _ROWS, "pending": 0, "repeated": 0}
 
 _HEAD: Final = f"""\
 Spark's plan of each job, for {_ROWS:,} rows at several times wherever something comes in. Columns: c0, c1, ... are

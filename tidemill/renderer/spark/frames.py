@@ -51,6 +51,8 @@ class Frame:
     depth: int | None = None
     """How many projections they are away from a checkpoint; None where there is none below them."""
     consolidated: bool = False
+    diffs: tuple[int, int] | None = None
+    """The least diff and the greatest one, or what no diff is below and none above, where that is known."""
 
     def of(self, data: DataFrame, **known: Any) -> Frame:
         """Return other updates of the same width and time, of which nothing else is known but what is said."""

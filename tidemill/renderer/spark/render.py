@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.dataflow.graph import Graph
@@ -51,10 +52,12 @@ def render(
 def _step(
     spark: SparkSession, graph: Graph, inputs: dict[Input, Frame | None], strategy: Strategy
 ) -> dict[Output, Frame | None]:
+    known = dict(inputs)
     for node, frame in inputs.items():
         if node.unique and frame is not None:
             check_unique(node, frame)
-    step = Step(spark, graph, inputs, strategy)
+            known[node] = attrs.evolve(frame, consolidated=frame.consolidated or frame.diffs == (1, 1))
+    step = Step(spark, graph, known, strategy)
     step.run()
     found = {}
     for output in graph.outputs.values():
