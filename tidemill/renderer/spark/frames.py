@@ -99,15 +99,18 @@ def materialised(frame: Frame) -> Frame | None:
     return frame if frame.rows else None
 
 
-def checkpointed(data: DataFrame, *counts: Column) -> tuple[DataFrame, Mapping[str, int]]:
-    """Return lines computed and cut off from their lineage, and the values of aggregates over them: one job."""
+def checkpointed(data: DataFrame, *counts: Column, drop: str = "") -> tuple[DataFrame, Mapping[str, int]]:
+    """Return lines computed and cut off from their lineage, and the values of aggregates over them: one job.
+
+    A column may be there for the aggregates only, and is dropped.
+    """
     if (instead := _instead.get()) is not None:
-        return instead(data)
+        return instead(data.drop(drop))
     if is_connected(data):  # where an Observation is not told of checkpoints, but the execution has it on record
         watched = data.observe(_SEEN, *counts)
-        return watched.localCheckpoint(), dict(watched.executionInfo.flows)[_SEEN]
+        return watched.drop(drop).localCheckpoint(), dict(watched.executionInfo.flows)[_SEEN]
     seen = Observation()
-    data = data.observe(seen, *counts).localCheckpoint()
+    data = data.observe(seen, *counts).drop(drop).localCheckpoint()
     return data, seen.get
 
 

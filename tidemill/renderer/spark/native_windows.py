@@ -115,18 +115,14 @@ def windowed(node: Reduce, frame: Frame, *, is_shown: bool) -> Frame | None:
         data = data.select("*", *(F.expr(text).alias(name) for name, text in calls.items()))
     when = [F.lit(t).cast("bigint").alias(name) for t, name in zip(frame.time, times(frame.coordinates), strict=True)]
     out = [value.alias(name) for value, name in zip(values, columns(len(values)), strict=True)]
-    diff = F.lit(1).cast("bigint").alias(DIFF)
-    lines = data.select(*out, *when, diff, *([_REPEATED] if looks else []))
-    found = Frame(lines, len(out), frame.coordinates, frame.time, diffs=(1, 1), consolidated=differ)
-    return _looked_at(found) if looks else found
-
-
-def _looked_at(frame: Frame) -> Frame | None:
-    """Return rows computed and counted, and consolidated where some are there twice."""
+    rest = [*when, F.lit(1).cast("bigint").alias(DIFF)]
+    found = Frame(data.select(*out, *rest), len(out), frame.coordinates, frame.time, diffs=(1, 1), consolidated=differ)
+    if not looks:
+        return found
     counts = [F.count(F.lit(1)).alias("rows"), F.count_if(F.col(_REPEATED)).alias(_REPEATED)]
-    data, seen = checkpointed(frame.data, *counts)
+    lines, seen = checkpointed(data.select(*out, _REPEATED), *counts, drop=_REPEATED)
     known = {"rows": seen["rows"], "cheap": True, "depth": 1, "consolidated": not seen[_REPEATED]}
-    return consolidated(attrs.evolve(frame, data=data.drop(_REPEATED), **known)) if seen["rows"] else None
+    return consolidated(attrs.evolve(found, data=lines.select("*", *rest), **known)) if seen["rows"] else None
 
 
 def _copies(frame: Frame, keys: tuple[str, ...]) -> DataFrame:
