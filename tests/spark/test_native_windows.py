@@ -14,7 +14,7 @@ import tidemill as tm
 from tidemill.errors import ExpressionError, NegativeCountError
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.windows.binding import bind_windows
-from tidemill.renderer.spark import native_windows, step
+from tidemill.renderer.spark import native_windows
 from tidemill.renderer.spark.dataframes import updates_of
 from tidemill.testing import all_at_once, check_equivalent
 
@@ -108,7 +108,7 @@ def taken(monkeypatch):
         found.extend(call.function for call in node.logic.calls)
         return windowed(node, frame, is_shown=is_shown)
 
-    monkeypatch.setattr(step.native_windows, "windowed", noted)
+    monkeypatch.setattr(native_windows, "windowed", noted)
     return found
 
 
@@ -193,6 +193,15 @@ def test_rows_of_a_unique_input_are_not_looked_at(spark, taken, monkeypatch):
         (7, 2, 0, 1),
     ]
     assert taken == ["row_number"]
+
+
+@pytest.mark.parametrize("updates", [[((5,), 2), ((6,), 1)], [((5,), 1), ((6,), 1), ((5,), 1)]])
+@pytest.mark.parametrize(("call", "found"), [(tm.rank(), [(5, 1, 0, 2), (6, 3, 0, 1)]), (tm.row_number(), [(5, 1, 0, 1), (5, 2, 0, 1), (6, 3, 0, 1)])])  # fmt: skip
+def test_copies_of_equal_values_are_one_line(spark, taken, updates, call, found):
+    flow = new_flow()
+    flow.output("out", flow.input("x", {"k": "int64"}).with_columns(n=call.over(tm.Window.order_by("k"))))
+    assert sorted(map(tuple, render(spark, flow, updates).collect())) == found
+    assert taken == [call.function]
 
 
 def test_what_is_taken_back_at_once_is_not_there(spark, taken):

@@ -121,8 +121,8 @@ def windowed(node: Reduce, frame: Frame, *, is_shown: bool) -> Frame | None:
         return found
     counts = [F.count(F.lit(1)).alias("rows"), F.count_if(F.col(_REPEATED)).alias(_REPEATED)]
     lines, seen = checkpointed(data.select(*out, _REPEATED), *counts, drop=_REPEATED)
-    known = {"rows": seen["rows"], "cheap": True, "depth": 1, "consolidated": not seen[_REPEATED]}
-    return consolidated(attrs.evolve(found, data=lines.select("*", *rest), **known)) if seen["rows"] else None
+    found = attrs.evolve(found, data=lines.select("*", *rest), rows=seen["rows"], cheap=True, depth=1)
+    return consolidated(attrs.evolve(found, consolidated=not seen[_REPEATED])) if found.rows else None
 
 
 def _copies(frame: Frame, keys: tuple[str, ...]) -> DataFrame:
