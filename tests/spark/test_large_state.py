@@ -28,7 +28,7 @@ def test_groups_held_in_order_take_in_what_executors_added(spark, tmp_path):
         found = []
         with extremes().start(engine) as run:
             for change in (
-                lambda: run.insert("x", [(1, i) for i in range(1000, 1000 + group_rows.INDEXED_FROM + 100)]),
+                lambda: run.insert("x", [(1, i) for i in range(1000, 1000 + group_rows.LARGE_FROM + 100)]),
                 lambda: run.insert("x", whole),
                 lambda: run.insert("x", [(1, 700)]),
                 lambda: run.delete("x", [(1, 5499)]),

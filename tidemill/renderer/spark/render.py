@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+import attrs
 import networkx as nx
 from pyspark.sql import DataFrame, SparkSession
 
@@ -59,7 +60,8 @@ def render(
     with translated_errors(graph):
         typed = {node: typed_updates(node, frames[name], named) for name, node in graph.inputs.items()}
     said = {name for frame in frames.values() for name in frame.columns}
-    given = _Given(graph, typed, named, at_once=said.isdisjoint(named.times))
+    once = {node for name, node in graph.inputs.items() if named.diff not in frames[name].columns}
+    given = _Given(graph, typed, named, once, at_once=said.isdisjoint(named.times))
     rows = said.isdisjoint([*named.times, named.diff])
     as_they_come = {o: _is_sure(graph, o, typed) for o in graph.outputs.values() if rows and _is_linear(graph, o)}
     outputs = retried(graph, lambda strategy: _step(spark, graph, given.to(strategy), strategy, as_they_come))
@@ -72,10 +74,13 @@ _IN_ONE_PASS: Final = (Input, Map, Filter, FlatMap, Negate, Concat, Arrange, Con
 class _Given:
     """The updates of inputs: checked as they are read where nobody has to know their number, else by a job before."""
 
-    def __init__(self, graph: Graph, typed: Mapping[Input, DataFrame], named: Names, *, at_once: bool) -> None:
-        """Prepare for them; ``at_once`` says that all are at time 0."""
+    def __init__(
+        self, graph: Graph, typed: Mapping[Input, DataFrame], named: Names, once: Collection[Input], *, at_once: bool
+    ) -> None:
+        """Prepare for them; ``at_once`` says that all are at time 0, ``once`` of which each row is there once."""
         self._typed = typed
         self._named = named
+        self._once = once
         self._read_once = at_once and all(
             isinstance(n, _IN_ONE_PASS) and not (isinstance(n, Input) and n.unique) for n in graph.nodes
         )
@@ -84,7 +89,7 @@ class _Given:
     def to(self, strategy: Strategy) -> dict[Input, Frame | None]:
         """Return them for a step."""
         if self._read_once and strategy is not CAREFUL:
-            return guarded_inputs(self._typed, self._named)
+            return guarded_inputs(self._typed, self._named, self._once)
         if self._checked is None:
             self._checked = checked_inputs(self._typed, self._named)
         return self._checked
@@ -101,10 +106,12 @@ def _step(
 
     These say whether they are sure to have no errors: then there is nothing to be worked out.
     """
+    known = dict(inputs)
     for node, frame in inputs.items():
         if node.unique and frame is not None:
             check_unique(node, frame)
-    step = Step(spark, graph, inputs, strategy)
+            known[node] = attrs.evolve(frame, consolidated=frame.consolidated or frame.diffs == (1, 1))
+    step = Step(spark, graph, known, strategy)
     step.as_they_come = as_they_come
     step.run()
     found = {}

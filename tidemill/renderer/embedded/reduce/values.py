@@ -53,4 +53,5 @@ class ValueCounts(GroupRows):
         return low, high
 
     def _is_known(self, rows: Codes) -> Bools:
-        return rows[self.width] != NULL
+        known: Bools = rows[self.width] != NULL
+        return known

@@ -217,7 +217,7 @@ class OrderedGroups:
         if not self._ends and not self._found_ends:
             return
         numbers = self._order.number(updates[self._first_row]).tolist()
-        keys = np.stack(updates[: self._width]).T.tolist() if self._width else [[]] * len(numbers)
+        keys = np.stack(list(updates[: self._width])).T.tolist() if self._width else [[]] * len(numbers)
         for key, number in zip(map(tuple, keys), numbers, strict=True):
             for ends in (self._ends, self._found_ends):
                 for last in (False, True):

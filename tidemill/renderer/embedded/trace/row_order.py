@@ -120,7 +120,8 @@ class RowOrder:
         columns = [
             decode_column(row.take(one), c.dtype, self._interner) for row, c in zip(codes, self.row, strict=True)
         ]
-        return np.maximum(xxhash64_columns(columns), _LEAST_HASH).take(owner)
+        hashes: Ints = np.maximum(xxhash64_columns(columns), _LEAST_HASH)
+        return hashes.take(owner)
 
     def _hash(self, row: Sequence[int]) -> int:
         values = [None if row[c.row] == NULL else decoder(c.dtype, self._interner)(row[c.row]) for c in self.row]
