@@ -45,7 +45,7 @@ ON_SPARK: Final = {
     "FlatMap": "Python, on whole partitions",
     "Inspect": "Python, on whole partitions",
     "Join": "Spark's join",
-    "Reduce": "Spark's `groupBy` and windows for exact sums at ordered times, calls at one; the kernels otherwise",
+    "Reduce": "Spark's `groupBy` and windows for exact sums at ordered times; the kernels otherwise",
     "Retime": "Spark's arithmetic by fixed steps; Python by a function",
     "Threshold": "Spark's `groupBy` and windows for distinct at ordered times; the kernels otherwise",
 }

@@ -34,7 +34,7 @@ def routes():
 def sections(text):
     """The jobs' plans by the line above."""
     found = {}
-    for line in text[text.index("Spark's plan of each job") :].splitlines()[4:]:
+    for line in text[text.index("Spark's plan of each job") :].splitlines()[3:]:
         if line.startswith("#"):
             plans = found.setdefault(re.sub("^#[0-9]+ ", "", line), [])
             plans.append("")
@@ -70,28 +70,6 @@ def test_every_job_has_its_plan(spark, jobs):
     assert re.search(r"MapInArrow task\(.*\n(.*\n)*.*SortMergeJoin", doubled)
     spark.range(3).count()
     assert jobs() > 0
-
-
-def test_window_calls_have_the_plan_of_sparks_own_windows_too_where_there_is_one(spark, jobs):
-    w = tm.Window.partition_by("k").order_by("v")
-    flow = new_flow()
-    x = flow.input("x", KV)
-    flow.output("places", x.with_columns(before=tm.lag("v").over(w), place=tm.rank().over(w)))
-    flow.output("without", x.with_columns(spread=tm.stddev("v").over(w)))
-    text = flow.explain(spark=spark)
-    assert jobs() == 0
-    plans = sections(text)
-    assert list(plans) == [
-        "Reduce 'windowed', where all rows are at one time:",
-        "Output 'places':",
-        "Output 'without':",
-    ]
-    (at_one_time,) = plans["Reduce 'windowed', where all rows are at one time:"]
-    assert len(re.findall(r"(?m)\bWindow \[", at_one_time)) == 2
-    assert len(re.findall(r"\bSort \[", at_one_time)) == 1
-    assert len(re.findall(r"\bExchange ", at_one_time)) == 1
-    assert "MapInArrow run(" not in at_one_time
-    assert "MapInArrow run(" in plans["Output 'places':"][0]
 
 
 def test_the_plans_are_of_the_passes_that_are_named(spark):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -144,7 +144,7 @@ def checked_inputs(nodes: Mapping[Input, DataFrame], named: Names) -> dict[Input
 
 def _summary(number: int, node: Input, data: DataFrame, coordinates: int) -> DataFrame:
     wrong = [F.count(F.when(bad, 1)).alias("_") for _, bad, _ in _violations(node, coordinates)]
-    ends = [f(name).alias("_") for name in [*times(coordinates), DIFF] for f in (F.min, F.max)]
+    ends = [f(name).alias("_") for name in times(coordinates) for f in (F.min, F.max)]
     line = data.agg(F.count(F.lit(1)).alias("rows"), F.array(*wrong).alias("wrong"), F.array(*ends).alias("ends"))
     return line.select(F.lit(number).alias("input"), "rows", "wrong", "ends")
 
@@ -155,13 +155,11 @@ def is_invalid(node: Input, coordinates: int) -> Column:
     return F.coalesce(whole, F.lit(False))
 
 
-def guarded_inputs(
-    nodes: Mapping[Input, DataFrame], named: Names, once: Collection[Input]
-) -> dict[Input, Frame | None]:
+def guarded_inputs(nodes: Mapping[Input, DataFrame], named: Names) -> dict[Input, Frame | None]:
     """Return the updates of inputs without columns of times, not checked yet: reading a value that is wrong raises.
 
     Spark's error is `INVALID` then, and `checked_inputs` finds out what is wrong. No job, so nothing is known of them
-    but that they are at time 0, and of some, that each row is there ``once``.
+    but that they are at time 0.
     """
     coordinates = len(named.times)
     found: dict[Input, Frame | None] = {}
@@ -174,8 +172,7 @@ def guarded_inputs(
                 error = F.raise_error(F.lit(f"{INVALID}: {node.where}, {what}"))
                 guards[name] = F.when(bad, error.cast(kind)).otherwise(guards[name])
         guarded = data.select(*(column.alias(name) for name, column in guards.items()))
-        diffs = (1, 1) if node in once else None
-        found[node] = Frame(guarded, len(node.schema), coordinates, (0,) * coordinates, cheap=True, diffs=diffs)
+        found[node] = Frame(guarded, len(node.schema), coordinates, (0,) * coordinates, cheap=True)
     return found
 
 
@@ -219,9 +216,9 @@ def _checked(node: Input, data: DataFrame, seen: Any, named: Names) -> Frame | N
             raise (TimeError if what.startswith("a time") else RowError)(msg)
     if not seen["rows"]:
         return None
-    *ends, diffs = zip(seen["ends"][::2], seen["ends"][1::2], strict=True)
+    ends = list(zip(seen["ends"][::2], seen["ends"][1::2], strict=True))
     time = tuple(low for low, _ in ends) if all(low == high for low, high in ends) else None
-    return Frame(data, len(node.schema), len(named.times), time, rows=seen["rows"], cheap=True, diffs=diffs)
+    return Frame(data, len(node.schema), len(named.times), time, rows=seen["rows"], cheap=True)
 
 
 def constant(spark: SparkSession, node: Input, coordinates: int) -> Frame | None:
@@ -231,7 +228,7 @@ def constant(spark: SparkSession, node: Input, coordinates: int) -> Frame | None
     data = frame_of_rows(spark, node.schema, list(node.rows))
     rest = [F.lit(0).cast("bigint").alias(name) for name in times(coordinates)]
     data = data.toDF(*columns(len(node.schema))).select("*", *rest, F.lit(1).cast("bigint").alias(DIFF))
-    return Frame(data, len(node.schema), coordinates, (0,) * coordinates, len(node.rows), cheap=True, diffs=(1, 1))
+    return Frame(data, len(node.schema), coordinates, (0,) * coordinates, len(node.rows), cheap=True)
 
 
 def frame_of_rows(spark: SparkSession, schema: Schema, rows: list[tuple[Any, ...]]) -> DataFrame:

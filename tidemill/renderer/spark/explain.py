@@ -13,14 +13,12 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.nodes import Feedback, Input, Node, Reduce
-from tidemill.expressions.windows.bound import Windows
-from tidemill.renderer.spark import linear, native_windows
+from tidemill.dataflow.nodes import Feedback, Input, Node
+from tidemill.renderer.spark import linear
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, planning
 from tidemill.renderer.spark.session import check_session
 from tidemill.renderer.spark.state import Round
@@ -30,15 +28,12 @@ from tidemill.renderer.spark.strategy import FAST
 __all__ = ["explain"]
 
 _ROWS: Final = 10_000_000
-_COUNTS: Final = {"rows": _ROWS, "output": _ROWS, "kept": _ROWS, "pending": 0, "repeated": 0}
+_COUNTS: Final = {"rows": _ROWS, "output": _ROWS, "kept": _ROWS, "pending": 0}
 
 _HEAD: Final = f"""\
 Spark's plan of each job, for {_ROWS:,} rows at several times wherever something comes in. Columns: c0, c1, ... are
 those of a row, t0, ... of its time, d is its diff. MapInArrow is what comes in, as an input or from another job, by the
-number of the node; or Python in the executors: `task` on rows, `run` a kernel on whole groups. Window calls that Spark
-computes where all rows are at one time have that plan, too."""
-
-_AT_ONE_TIME: Final = ", where all rows are at one time"
+number of the node; or Python in the executors: `task` on rows, `run` a kernel on whole groups."""
 
 
 def explain(graph: Graph, spark: SparkSession) -> str:
@@ -65,30 +60,30 @@ class _Jobs:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._plans: dict[tuple[Node, Round, str], list[str]] = {}
-        self._at: tuple[Node, Round, str] | None = None
+        self._plans: dict[tuple[Node, Round], list[str]] = {}
+        self._at: tuple[Node, Round] | None = None
 
-    def at(self, node: Node, now: Round, when: str = "") -> None:
-        """Note the node and round of the jobs that follow, and when there are such jobs."""
-        self._at = node, now, when
+    def at(self, node: Node, now: Round) -> None:
+        """Note the node and round of the jobs that follow."""
+        self._at = node, now
 
     def noted(self, data: DataFrame) -> tuple[DataFrame, Mapping[str, int]]:
         """Note a job, and return a stand-in for its outcome."""
         assert self._at is not None
-        node, now, _ = self._at
+        node, now = self._at
         self._plans.setdefault(self._at, []).append(_plan(data))
         stands = "_".join([node.kind.lower(), str(node.id), *(["round", *map(str, now)] if now else [])])
         return _stand_in(self._spark, stands, data.schema), _COUNTS
 
     def lines(self) -> Iterator[str]:
         """Give the plans, each under its node."""
-        latest = {(node, when): now for node, now, when in self._plans}  # of a node's rounds the last
-        for (node, when), now in latest.items():
+        latest = {node: now for node, now in self._plans}  # noqa: C416 - of a node's rounds the last
+        for node, now in latest.items():
             name = "" if node.name == node.kind.lower() else f" {node.name!r}"
             which = "each later" if any(now) else "the first"
             loop = f", in {which} round of {node.scope.name!r}" if now else ""
-            for plan in self._plans[node, now, when]:
-                yield f"#{node.id} {node.kind}{name}{loop}{when}:"
+            for plan in self._plans[node, now]:
+                yield f"#{node.id} {node.kind}{name}{loop}:"
                 yield textwrap.indent(plan, "  ")
 
 
@@ -102,17 +97,6 @@ class _Planned(Step):
     def _delta(self, node: Node, now: Round) -> Frame | None:
         self._jobs.at(node, now)
         return super()._delta(node, now)
-
-    def of_reduce(self, node: Reduce, now: Round) -> Frame | None:
-        """Plan window calls also for rows at one time, each there once, where Spark then computes them."""
-        (frame,) = self._inputs(node)
-        if isinstance(node.logic, Windows) and frame is not None and not now:
-            alone = attrs.evolve(frame, time=(0,) * frame.coordinates, diffs=(1, 1))
-            if self._strategy.is_native(node, alone):
-                self._jobs.at(node, now, _AT_ONE_TIME)
-                native_windows.windowed(node, alone, is_shown=True)
-                self._jobs.at(node, now)
-        return super().of_reduce(node, now)
 
     def of_feedback(self, node: Feedback, now: Round) -> None:
         """Send a round's changes to the second one, from the first."""

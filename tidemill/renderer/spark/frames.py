@@ -51,8 +51,6 @@ class Frame:
     depth: int | None = None
     """How many projections they are away from a checkpoint; None where there is none below them."""
     consolidated: bool = False
-    diffs: tuple[int, int] | None = None
-    """The least diff and the greatest one, or what no diff is below and none above, where that is known."""
 
     def of(self, data: DataFrame, **known: Any) -> Frame:
         """Return other updates of the same width and time, of which nothing else is known but what is said."""
@@ -99,18 +97,15 @@ def materialised(frame: Frame) -> Frame | None:
     return frame if frame.rows else None
 
 
-def checkpointed(data: DataFrame, *counts: Column, drop: str = "") -> tuple[DataFrame, Mapping[str, int]]:
-    """Return lines computed and cut off from their lineage, and the values of aggregates over them: one job.
-
-    A column may be there for the aggregates only, and is dropped.
-    """
+def checkpointed(data: DataFrame, *counts: Column) -> tuple[DataFrame, Mapping[str, int]]:
+    """Return lines computed and cut off from their lineage, and the values of aggregates over them: one job."""
     if (instead := _instead.get()) is not None:
-        return instead(data.drop(drop))
+        return instead(data)
     if is_connected(data):  # where an Observation is not told of checkpoints, but the execution has it on record
         watched = data.observe(_SEEN, *counts)
-        return watched.drop(drop).localCheckpoint(), dict(watched.executionInfo.flows)[_SEEN]
+        return watched.localCheckpoint(), dict(watched.executionInfo.flows)[_SEEN]
     seen = Observation()
-    data = data.observe(seen, *counts).drop(drop).localCheckpoint()
+    data = data.observe(seen, *counts).localCheckpoint()
     return data, seen.get
 
 

@@ -44,8 +44,7 @@ def filtered(node: Filter, frame: Frame, strategy: Strategy) -> Frame:
     text = strategy.sql(node.predicate)
     if text is None:
         return in_python(node, frame, strategy)
-    known = {"cheap": frame.cheap, "consolidated": frame.consolidated, "diffs": frame.diffs}
-    return frame.of(frame.data.filter(F.expr(text)), **known)
+    return frame.of(frame.data.filter(F.expr(text)), cheap=frame.cheap, consolidated=frame.consolidated)
 
 
 @RULES(FlatMap, Inspect)
@@ -69,7 +68,7 @@ def _negate(_node: Negate, frame: Frame, _strategy: Strategy) -> Frame:
 def negated(frame: Frame) -> Frame:
     """Return the same rows with negated counts."""
     kept = [F.col(name) for name in names(frame.width, frame.coordinates)[:-1]]
-    return frame.projected(frame.data.select(*kept, (-F.col(DIFF)).alias(DIFF)), diffs=None)
+    return frame.projected(frame.data.select(*kept, (-F.col(DIFF)).alias(DIFF)))
 
 
 def entered(frame: Frame) -> Frame:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
 import networkx as nx
 from pyspark.sql import DataFrame, SparkSession
 
@@ -60,8 +59,7 @@ def render(
     with translated_errors(graph):
         typed = {node: typed_updates(node, frames[name], named) for name, node in graph.inputs.items()}
     said = {name for frame in frames.values() for name in frame.columns}
-    once = {node for name, node in graph.inputs.items() if named.diff not in frames[name].columns}
-    given = _Given(graph, typed, named, once, at_once=said.isdisjoint(named.times))
+    given = _Given(graph, typed, named, at_once=said.isdisjoint(named.times))
     rows = said.isdisjoint([*named.times, named.diff])
     as_they_come = {o: _is_sure(graph, o, typed) for o in graph.outputs.values() if rows and _is_linear(graph, o)}
     outputs = retried(graph, lambda strategy: _step(spark, graph, given.to(strategy), strategy, as_they_come))
@@ -74,13 +72,10 @@ _IN_ONE_PASS: Final = (Input, Map, Filter, FlatMap, Negate, Concat, Arrange, Con
 class _Given:
     """The updates of inputs: checked as they are read where nobody has to know their number, else by a job before."""
 
-    def __init__(
-        self, graph: Graph, typed: Mapping[Input, DataFrame], named: Names, once: Collection[Input], *, at_once: bool
-    ) -> None:
-        """Prepare for them; ``at_once`` says that all are at time 0, ``once`` of which each row is there once."""
+    def __init__(self, graph: Graph, typed: Mapping[Input, DataFrame], named: Names, *, at_once: bool) -> None:
+        """Prepare for them; ``at_once`` says that all are at time 0."""
         self._typed = typed
         self._named = named
-        self._once = once
         self._read_once = at_once and all(
             isinstance(n, _IN_ONE_PASS) and not (isinstance(n, Input) and n.unique) for n in graph.nodes
         )
@@ -89,7 +84,7 @@ class _Given:
     def to(self, strategy: Strategy) -> dict[Input, Frame | None]:
         """Return them for a step."""
         if self._read_once and strategy is not CAREFUL:
-            return guarded_inputs(self._typed, self._named, self._once)
+            return guarded_inputs(self._typed, self._named)
         if self._checked is None:
             self._checked = checked_inputs(self._typed, self._named)
         return self._checked
@@ -106,12 +101,10 @@ def _step(
 
     These say whether they are sure to have no errors: then there is nothing to be worked out.
     """
-    known = dict(inputs)
     for node, frame in inputs.items():
         if node.unique and frame is not None:
             check_unique(node, frame)
-            known[node] = attrs.evolve(frame, consolidated=frame.consolidated or frame.diffs == (1, 1))
-    step = Step(spark, graph, known, strategy)
+    step = Step(spark, graph, inputs, strategy)
     step.as_they_come = as_they_come
     step.run()
     found = {}

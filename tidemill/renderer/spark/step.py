@@ -32,10 +32,9 @@ from tidemill.dataflow.nodes import (
     Variable,
 )
 from tidemill.dataflow.scopes import Scope
-from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.registry import Registry
-from tidemill.renderer.spark import linear, native, native_windows
+from tidemill.renderer.spark import linear, native
 from tidemill.renderer.spark.dataframes import constant, rows_of
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, united
 from tidemill.renderer.spark.join import joined
@@ -281,8 +280,6 @@ class Step:
         if frame is None and (node, now) not in self._pending:
             return None
         if frame is not None and not (now or self.keeps_state) and self._strategy.is_native(node, frame):
-            if isinstance(node.logic, Windows):
-                return native_windows.windowed(node, frame, is_shown=self._usage.is_shown(node))
             return native.aggregated(node, frame)
         return self._keyed(node, frame, now)
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from tidemill.dataflow.nodes import Node, Reduce, Threshold
 from tidemill.expressions.bound import Bound, BoundColumn
-from tidemill.renderer.spark import native, native_windows
+from tidemill.renderer.spark import native
 from tidemill.renderer.spark.frames import Frame, consolidated
 from tidemill.renderer.spark.keyed_tasks import Layout
 from tidemill.renderer.spark.scalars import native_sql
@@ -52,7 +52,7 @@ class _Fast:
 
     def is_native(self, node: Threshold | Reduce, frame: Frame) -> bool:
         if isinstance(node, Reduce):
-            return native.is_native(node, frame, floats=self._floats) or native_windows.is_native(node, frame)
+            return native.is_native(node, frame, floats=self._floats)
         return node.function is None
 
     def summed(self, node: Node, frame: Frame, layout: Layout) -> DataFrame | None:

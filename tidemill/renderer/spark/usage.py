@@ -9,20 +9,8 @@ from typing import TypeVar
 import networkx as nx
 
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.nodes import (
-    Arrange,
-    Consolidate,
-    Filter,
-    Inspect,
-    Join,
-    Leave,
-    Map,
-    Node,
-    Output,
-    Variable,
-)
+from tidemill.dataflow.nodes import Join, Leave, Node, Output, Variable
 from tidemill.dataflow.scopes import Scope
-from tidemill.expressions.bound import BoundColumn
 
 __all__ = ["Usage", "affected", "outermost_loop"]
 
@@ -62,17 +50,6 @@ class Usage:
         return sum(1 for reader, _ in self._graph.consumers(node) if self.is_used(reader))
 
     @functools.cache  # noqa: B019
-    def is_shown(self, node: Node) -> bool:
-        """Return whether users see a node's updates, or some of them, with all columns: they do so consolidated."""
-        return any(
-            isinstance(reader, (Consolidate, Inspect, Output))
-            or (isinstance(reader, (Arrange, Filter)) and self.is_shown(reader))
-            or (isinstance(reader, Map) and _keeps_all(reader) and self.is_shown(reader))
-            for reader, _ in self._graph.consumers(node)
-            if self.is_used(reader)
-        )
-
-    @functools.cache  # noqa: B019
     def nodes_of(self, scope: Scope, kind: type[N]) -> list[N]:
         """Return the nodes of a kind in a scope that are used."""
         return [n for n in self._graph.nodes if n.scope is scope and isinstance(n, kind) and self.is_used(n)]
@@ -88,11 +65,6 @@ class Usage:
             if isinstance(node, Join) and node.scope.parent is not None and self.is_used(node):
                 left, right = (source.id in self._changing for source in node.inputs)
                 yield node, [*([0] if right else []), *([1] if left else [])]
-
-
-def _keeps_all(node: Map) -> bool:
-    """Return whether all columns that a Map is given are among those that it gives."""
-    return len({c.index for c in node.columns if isinstance(c, BoundColumn)}) == len(node.inputs[0].schema)
 
 
 def affected(graph: Graph, sources: Iterable[int]) -> list[Node]:
