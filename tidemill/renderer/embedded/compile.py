@@ -160,16 +160,21 @@ class Compiled:
 
 def _may_repeat(operator: Operator) -> bool:
     """Return whether all that read an operator take updates as they come, consolidated or not."""
-    readers = [reader for reader, _ in operator.consumers]
-    return bool(readers) and all(map(_takes_repeated, readers))
+    passing, seen = [operator], {operator}
+    while passing:
+        readers = {reader for reader, _ in passing.pop().consumers}
+        linear = {reader for reader in readers if isinstance(reader, (ProjectWire, MapOperator, FilterOperator))}
+        if not readers or not all(map(_takes_repeated, readers - linear)):
+            return False
+        passing += linear - seen
+        seen |= linear
+    return True
 
 
 def _takes_repeated(operator: Operator) -> bool:
     if isinstance(operator, ReduceOperator):
         return not operator.logic.consolidates
-    if isinstance(operator, ArrangeOperator):
-        return operator.may_repeat
-    return isinstance(operator, (ProjectWire, MapOperator, FilterOperator)) and _may_repeat(operator)
+    return isinstance(operator, ArrangeOperator) and operator.may_repeat
 
 
 _PASSING: Final = (Concat, Enter, Leave, Negate, Variable)

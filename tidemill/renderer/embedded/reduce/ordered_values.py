@@ -36,7 +36,10 @@ class OrderedValues(GroupRows):
             RowOrder([SortColumn(start + i, t, o.descending, o.nulls_first) for i, t, o in by], interner)
             for start in (shape.width, 1)
         )
-        super().__init__(columns, order, len(schema), shape, condition=first.condition, named=first.tells_apart)
+        ends = any(a.function != "list" for a in aggregates)  # a list is read whole, in order or not
+        super().__init__(
+            columns, order if ends else None, len(schema), shape, condition=first.condition, named=first.tells_apart
+        )
         self._interner = interner
 
     def values(self, group: Groups, interesting: InterestingTimes, seen: Stored) -> dict[BoundAggregate, Ints]:
