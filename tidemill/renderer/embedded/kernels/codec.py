@@ -64,7 +64,8 @@ class Interner:
         self._array = np.empty(0, object)
         self._filled = 0
         self._leading = np.empty(0, np.int64)
-        """The `leading_number` of each object, as far as anybody asked."""
+        """The `leading_number` of each object, as far as anybody asked, and room for more."""
+        self._led = 0
 
     def number(self, value: Any) -> int:
         """Return the number of an object, a new one if it was never seen."""
@@ -94,7 +95,7 @@ class Interner:
         self._objects[number] = value
         if number < self._filled:
             self._array[number] = value
-        if number < len(self._leading):
+        if number < self._led:
             self._leading[number] = leading_number(value)
         return number
 
@@ -120,11 +121,14 @@ class Interner:
 
     def leading(self, numbers: Ints) -> Ints:
         """Return the `leading_number` of what the numbers stand for; of NULL, some number."""
-        if len(self._leading) < len(self._objects):
-            new = map(leading_number, self._objects[len(self._leading) :])
-            self._leading = np.concatenate((self._leading, np.fromiter(new, np.int64)))
-        if not len(self._leading):
-            return np.zeros(len(numbers), np.int64)
+        size = len(self._objects)
+        if len(self._leading) <= size:
+            grown = np.zeros(2 * size + 1, np.int64)
+            grown[: self._led] = self._leading[: self._led]
+            self._leading = grown
+        if self._led < size:
+            self._leading[self._led : size] = list(map(leading_number, self._objects[self._led :]))
+            self._led = size
         return self._leading.take(numbers, mode="clip")
 
     def values(self) -> list[Any]:
@@ -162,8 +166,7 @@ class Interner:
             objects.pop()
         self._free = [n for n in (*self._free, *unused.tolist()) if n < len(objects)]
         self._array = np.empty(0, object)
-        self._filled = 0
-        self._leading = self._leading[:0]
+        self._filled = self._led = 0
 
     def forget(self) -> None:
         """Begin anew with no objects."""
@@ -171,8 +174,7 @@ class Interner:
         self._objects.clear()
         self._free.clear()
         self._array = np.empty(0, object)
-        self._filled = 0
-        self._leading = self._leading[:0]
+        self._filled = self._led = 0
 
     def object(self, number: int) -> Any:
         return self._objects[number]
