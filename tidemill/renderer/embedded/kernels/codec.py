@@ -131,6 +131,10 @@ class Interner:
             self._led = size
         return self._leading.take(numbers, mode="clip")
 
+    def leading_of(self, number: int) -> int:
+        """Return the `leading_number` of what one number stands for."""
+        return self._leading.item(number) if number < self._led else leading_number(self._objects[number])
+
     def values(self) -> list[Any]:
         """Return all objects, in the order of their numbers."""
         return self._objects

@@ -66,7 +66,9 @@ class AggregateLogic:
             c: SquareSums(c, t, len(schema), shape, interner) for c, t in in_order if SquareSums in kept[c]
         }
         self._values = {
-            c: ValueCounts(c, t, len(schema), shape, interner) for c, t in in_order if ValueCounts in kept[c]
+            c: ValueCounts(c, self._aggregates, len(schema), shape, interner)
+            for c, _ in in_order
+            if ValueCounts in kept[c]
         }
         alike = defaultdict(list)
         for a in self._aggregates:

@@ -29,6 +29,8 @@ SKIP_FROM: Final = 32
 """With more rows that have cancelled before the first one, it is remembered where that is."""
 SCAN: Final = 16
 """Up to so many rows alike in the first column, for each that is sought, are compared with it one by one."""
+FEW: Final = 8
+"""Up to so many places are bisected in Python, one by one."""
 _MOST: Final = 1 << 40
 _NEVER: Final = np.iinfo(np.int64).max
 
@@ -282,6 +284,14 @@ class OrderedGroups:
     def _bisected(self, run: _Run, numbers: Ints, *, right: bool) -> Ints:
         """Return for each number its place in its key's run, by the first column; ``right`` of those equal to it."""
         codes = run.array[self._first_row]
+        if len(numbers) <= FEW:
+            bisect, number_of = bisect_right if right else bisect_left, self._order.number_of
+            ranges = zip(run.low.tolist(), run.high.tolist(), numbers.tolist(), strict=True)
+            found = [
+                low + bisect(range(low, high), number, key=lambda i: number_of(codes.item(i)))
+                for low, high, number in ranges
+            ]
+            return np.array(found, np.int64)
         low, high = run.low.copy(), run.high.copy()
         for _ in range(int((high - low).max(initial=0)).bit_length()):
             middle = (low + high) >> 1
@@ -302,6 +312,18 @@ def _taken(runs: list[_Run], count: int, *, last: bool) -> tuple[list[tuple[Ints
     taken: list[tuple[Ints, UpdateArray]] = []
     ends, left = [np.empty(0, np.bool_)], []
     for run in runs:
+        if len(run.owner) == 1:
+            (low,), (high,) = run.low.tolist(), run.high.tolist()
+            size_of_one = min(high - low, count)
+            part = slice(high - size_of_one, high) if last else slice(low, low + size_of_one)
+            taken.append((run.owner.repeat(size_of_one), run.array[:, part]))
+            is_end = np.zeros(size_of_one, np.bool_)
+            ends.append(is_end)
+            if size_of_one < high - low:
+                is_end[0 if last else -1] = True
+                rest = (low, part.start) if last else (part.stop, high)
+                left.append(_Run(run.array, run.owner, *np.array(rest, np.int64)[:, None]))
+            continue
         size = np.minimum(run.high - run.low, count)
         goes_on = size < run.high - run.low
         start = run.high - size if last else run.low

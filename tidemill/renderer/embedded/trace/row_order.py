@@ -52,6 +52,7 @@ class RowOrder:
         self.columns = list(columns)
         self.row = list(row)
         self._interner = interner
+        self._first_is_interned = bool(columns) and is_interned(columns[0].dtype)
 
     @property
     def first_row(self) -> int | None:
@@ -79,7 +80,7 @@ class RowOrder:
             return found
         for column in later:
             refine(found.order, found.new, partial(_numbers_at, rows[column.row], column, self._interner))
-        if self.row:
+        if self.row and not self._only_equal_rows_are_tied(rows, found):
             refine(found.order, found.new, partial(self._hashes_at, rows))
             for column in self.row:
                 refine(found.order, found.new, partial(_numbers_at, rows[column.row], column, self._interner))
@@ -101,6 +102,22 @@ class RowOrder:
         Zeros where there is no such column.
         """
         return self._leading(codes, self.columns[0]) if self.columns else np.zeros(len(codes), np.int64)
+
+    def number_of(self, code: int) -> int:
+        """Return the number of one code, as `number` has it."""
+        if not self.columns:
+            return 0
+        first = self.columns[0]
+        if code == NULL and (self._first_is_interned or first.nulls_first == first.descending):
+            return NULL if first.nulls_first else _GREATEST
+        number = self._interner.leading_of(code) if self._first_is_interned else code
+        return ~number if first.descending else number
+
+    def _only_equal_rows_are_tied(self, rows: Rows, found: Sorted) -> bool:
+        """Return whether rows that are equal so far are the same row: then no hash is needed."""
+        tied = (~found.new).nonzero()[0]
+        one, other = found.order.take(tied), found.order.take(tied - 1)
+        return all(np.array_equal(rows[c.row].take(one), rows[c.row].take(other)) for c in self.row)
 
     def _leading(self, codes: Ints, column: SortColumn) -> Ints:
         """Return numbers that never fall where values rise in a column's order."""
