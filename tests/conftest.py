@@ -14,11 +14,15 @@ sys.path.append(str(Path(__file__).parents[1]))  # last: for benchmarks, not for
 import profiles  # noqa: E402, F401 - Hypothesis' profiles
 
 
+BESIDE = ("test_cluster.py", "test_connect.py", "test_demo_on_spark.py", "test_java.py")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Run the tests on Spark in one process, so that there is one session, and begin with them, since they take longest.
 
-    Beside it go those that start processes of their own for Spark, a file at a time: largest groups come first.
+    Beside it go those that start processes of their own for Spark, and the demo, which would keep the session busy for
+    long: a file at a time, largest groups come first.
 
     (A scheduler of our own, since groups of tests are not kept together by pytest-xdist 3.8 under pytest 9.2.)
     """
@@ -29,7 +33,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = nodeid.partition("::")[0]
             if not file.startswith("tests/spark/"):
                 return nodeid
-            return file if file.endswith(("test_cluster.py", "test_connect.py", "test_java.py")) else "spark"
+            return file if file.endswith(BESIDE) else "spark"
 
     return OneSpark(config, log)
 

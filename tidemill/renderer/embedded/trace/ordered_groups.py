@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -101,6 +101,8 @@ class OrderedGroups:
             done, first_owner, first_rows = self._first_of(
                 _Read(keys, until, owner, rows, is_end), count, last=last, wanted=wanted
             )
+            if done.all() and len(owners) == 1:
+                return first_owner, first_rows
             owners.append(first_owner)
             found.append(first_rows)
             if done.all():
@@ -285,8 +287,12 @@ class OrderedGroups:
         """Return for each number its place in its key's run, by the first column; ``right`` of those equal to it."""
         codes = run.array[self._first_row]
         if len(numbers) <= FEW:
-            bisect, number_of = bisect_right if right else bisect_left, self._order.number_of
             ranges = zip(run.low.tolist(), run.high.tolist(), numbers.tolist(), strict=True)
+            if self._order.numbers_are_codes:
+                side: Literal["left", "right"] = "right" if right else "left"
+                places = [low + int(codes[low:high].searchsorted(number, side)) for low, high, number in ranges]
+                return np.array(places, np.int64)
+            bisect, number_of = bisect_right if right else bisect_left, self._order.number_of
             found = [
                 low + bisect(range(low, high), number, key=lambda i: number_of(codes.item(i)))
                 for low, high, number in ranges

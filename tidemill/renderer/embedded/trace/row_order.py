@@ -53,6 +53,10 @@ class RowOrder:
         self.row = list(row)
         self._interner = interner
         self._first_is_interned = bool(columns) and is_interned(columns[0].dtype)
+        self.numbers_are_codes = (
+            bool(columns) and not self._first_is_interned and not columns[0].descending and columns[0].nulls_first
+        )
+        """Whether `number` is the code itself."""
 
     @property
     def first_row(self) -> int | None:
