@@ -13,7 +13,6 @@ sys.path.append(str(Path(__file__).parents[1]))  # last: for benchmarks, not for
 
 import profiles  # noqa: E402, F401 - Hypothesis' profiles
 
-
 BESIDE = ("test_cluster.py", "test_connect.py", "test_demo_on_spark.py", "test_java.py")
 
 
