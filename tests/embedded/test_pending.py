@@ -141,19 +141,6 @@ def apart(coordinates=1):
     return flow
 
 
-@pytest.mark.parametrize("coordinates", [1, 2, 3])
-def test_joins_of_inputs_that_are_apart(engines, coordinates):
-    found = updates(KV, coordinates, max_size=16, latest=4, non_negative=True)
-
-    @examples(40)
-    @given(found, found, st.integers(0, 1000))
-    def check(a, b, seed):
-        batchings = [time_by_time, *(shuffled(seed + i) for i in range(4))]
-        check_equivalent(apart(coordinates), {"a": a, "b": b}, engines=engines, batchings=batchings)
-
-    check()
-
-
 def one_binding_ahead(coordinates=1):
     """Two bindings of which one depends on one input alone, and is read outside: so it can be ahead of the other."""
     flow = new_flow(coordinates)
@@ -167,15 +154,16 @@ def one_binding_ahead(coordinates=1):
     return flow
 
 
+@pytest.mark.parametrize("build", [apart, one_binding_ahead])
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
-def test_joins_of_bindings_that_are_apart(engines, coordinates):
-    found = updates(KV, coordinates, max_size=10, latest=3, non_negative=True)
+def test_joins_of_inputs_that_are_apart(engines, coordinates, build):
+    found = updates(KV, coordinates, max_size=16, latest=4, non_negative=True)
 
-    @examples(30)
+    @examples(40)
     @given(found, found, st.integers(0, 1000))
     def check(a, b, seed):
         batchings = [time_by_time, *(shuffled(seed + i) for i in range(4))]
-        check_equivalent(one_binding_ahead(coordinates), {"a": a, "b": b}, engines=engines, batchings=batchings)
+        check_equivalent(build(coordinates), {"a": a, "b": b}, engines=engines, batchings=batchings)
 
     check()
 
