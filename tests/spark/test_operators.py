@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from running import KV, some, traces
+from running import KV, many_examples, traces
 
 import tidemill as tm
 
@@ -145,7 +145,7 @@ def updates(schema, coordinates, latest, seed, count):
     return found
 
 
-@pytest.mark.parametrize("times", some(TIMES))
+@pytest.mark.parametrize("times", TIMES if many_examples() else ["three coordinates"])
 def test_operators(spark, times):
     coordinates, latest = TIMES[times]
     given = {n: updates(s, coordinates, latest, i, 24) for i, (n, s) in enumerate([("a", KV), ("b", KV), ("w", WIDE)])}

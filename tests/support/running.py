@@ -26,12 +26,6 @@ def many_examples():
     return settings().max_examples >= settings.get_profile("ci").max_examples
 
 
-def some(cases):
-    """Return all cases where `many_examples` are drawn, else the first and the last."""
-    first, *_, last = cases
-    return list(cases) if many_examples() else [first, last]
-
-
 def examples(count, least=4):
     """Return settings for so many examples, `scaled`."""
     return settings(max_examples=scaled(count, least))
