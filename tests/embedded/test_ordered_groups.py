@@ -156,3 +156,27 @@ def test_what_is_read_does_not_grow_with_what_has_cancelled(monkeypatch, last):
         transaction.commit()
     assert max(most) < 1500  # the tail is looked through each time
     assert np.mean(most[-500:]) < 1.5 * np.mean(most[500:1000])
+
+
+def test_what_came_in_the_tail_and_went_in_a_batch_is_not_there():
+    """Found by CI: where all rows had cancelled, batches were passed over and the tail was not."""
+    order, transaction = RowOrder([SortColumn(0, INT64)], Interner()), Transaction()
+    spine = Spine(UpdateLayout((), (INT64,), 1, 1, 1, order), lambda: Antichain([0]), transaction)
+    groups = OrderedGroups(spine, order, transaction)
+
+    def add(rows, diff):
+        updates = np.stack((rows, np.zeros_like(rows), np.full_like(rows, diff)))
+        spine.append(updates)
+        groups.added(updates)
+
+    def first():
+        found = groups.first(np.empty((0, 1), np.int64), np.array([0]), 1)[1]
+        transaction.commit()
+        return found[0].tolist()
+
+    add(np.arange(100), 1)  # few: they lie in the tail
+    add(np.arange(100, 2000), 1)
+    assert first() == [0]
+    add(np.arange(1000), -1)  # many: a batch of their own
+    assert first() == [1000]
+    assert first() == [1000]

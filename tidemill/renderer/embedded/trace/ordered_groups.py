@@ -89,8 +89,13 @@ class OrderedGroups:
         are ``wanted`` count, of which others must not be many.
         """
         count = min(count, _MOST)
-        runs = self._runs(keys, last=last)
+        known = self._known_ends(keys, last=last)
+        runs = self._runs(keys, known, last=last)
         owner, rows = self._in_tails(keys)
+        if known is not None and len(owner):  # all or none of what has cancelled
+            numbers, limits = self._order.number(rows[self._first_row]), known.take(owner)
+            kept = numbers <= limits if last else numbers >= limits
+            owner, rows = owner.compress(kept), rows.compress(kept, axis=1)
         owners, found = [np.empty(0, np.int64)], [np.empty((self._codes + 1, 0), np.int64)]
         take = count + SLACK
         while True:
@@ -139,10 +144,11 @@ class OrderedGroups:
         """Rows of a key are complete before the first that is the last one read of a run which goes on."""
         place = (new.cumsum() - 1).compress(read.is_end.take(order))
         np.minimum.at(limit, owner.take(place), place)
-        there = np.where(np.arange(len(starts)) < limit.take(owner), np.maximum(counts, 0), 0)
+        counts = np.where(np.arange(len(starts)) < limit.take(owner), counts, 0)
         rows = read.rows[: self._codes].take(order.take(starts), axis=1)
         if visible.all():  # else rows may be there later that are not there now
-            self._remember(read, owner, rows, (there > 0).nonzero()[0], last=last)
+            self._remember(read, owner, rows, counts.nonzero()[0], last=last)
+        there = np.maximum(counts, 0)
         if wanted is not None:
             there[~wanted(rows)] = 0
         ends = there.cumsum()
@@ -158,16 +164,21 @@ class OrderedGroups:
             number, found = number.take(by_key), found.take(by_key, axis=1)
         return done, number, found
 
-    def _runs(self, keys: Codes, *, last: bool) -> list[_Run]:
-        """Return the runs of all batches, less those ends of which all rows have cancelled."""
-        runs = self._whole_runs(keys)
+    def _known_ends(self, keys: Codes, *, last: bool) -> Ints | None:
+        """Return for each key up to where all rows have cancelled, by the first column; None where none is known."""
         if not self._ends:
-            return runs
+            return None
         known = [self._ends.get((key, last)) for key in map(tuple, keys.T.tolist())]
         if all(end is None for end in known):
-            return runs
+            return None
         default = _NEVER if last else -_NEVER - 1
-        numbers = np.array([default if end is None else end for end in known], np.int64)
+        return np.array([default if end is None else end for end in known], np.int64)
+
+    def _runs(self, keys: Codes, numbers: Ints | None, *, last: bool) -> list[_Run]:
+        """Return the runs of all batches, less those ends of which all rows have cancelled."""
+        runs = self._whole_runs(keys)
+        if numbers is None:
+            return runs
         cut: list[_Run] = []
         for run in runs:
             at = self._bisected(run, numbers.take(run.owner), right=last)
