@@ -1,5 +1,6 @@
 """Parquet and CSV files as input; errors name file, row and column."""
 
+import decimal
 import gzip
 import re
 
@@ -161,3 +162,10 @@ def test_files_in_a_run(engine, write):
         run.advance()
         assert list(run.snapshot("x")) == [(1, "x"), (2, "y")]
         assert list(run.snapshot("y")) == [(1, "x")]
+
+
+def test_zeros_behind_the_places_of_a_decimal_are_no_loss(write):
+    """Arrow says of some numbers that leaving zeros out loses something (2^64 / 10 with 15 places)."""
+    path = write("price\n1844674407370955161.500000000000000\n")
+    prices = Schema.of({"price": "decimal(38,1)"})
+    assert read_back(prices, read_csv(path)) == [(decimal.Decimal("1844674407370955161.5"),)]

@@ -22,6 +22,7 @@ from tidemill.expressions.schema import Schema
 DAY = dt.date(2024, 2, 29)
 MOMENT = dt.datetime(2024, 2, 29, 12, 30)
 CENT = decimal.Decimal("0.01")
+HALF = decimal.Decimal("1844674407370955161.5")  # with 15 places, Arrow says of it that fewer lose something
 
 FITS = [
     ("int64", pa.array([1, None], pa.uint64()), [1, None]),
@@ -48,6 +49,7 @@ FITS = [
     ("date", pa.array([DAY, None], pa.date64()), [DAY, None]),
     *(("timestamp", pa.array([MOMENT, None], pa.timestamp(u)), [MOMENT, None]) for u in ("s", "ms", "us", "ns")),
     ("decimal(5,2)", pa.array([CENT, None], pa.decimal256(60, 4)), [CENT, None]),
+    ("decimal(38,1)", pa.array([HALF, None], pa.decimal256(50, 15)), [HALF, None]),
     ("decimal(5,2)", pa.array([3, None], pa.int64()), [decimal.Decimal("3.00"), None]),
     ("decimal(38,30)", pa.array([3], pa.uint8()), [decimal.Decimal("3." + "0" * 30)]),
 ]

@@ -253,4 +253,5 @@ def _decimals(text: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
     if longest is not None and longest > _WIDEST:
         msg = f"a number of {longest} characters"
         raise pa.ArrowInvalid(msg)
+    text = pc.replace_substring_regex(text, r"(\.\d*?)0+$", r"\1")  # Arrow takes some rows of zeros for a loss
     return text.cast(pa.decimal256(_WIDEST, dtype.scale)).cast(dtype.arrow)

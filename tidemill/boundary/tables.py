@@ -282,6 +282,10 @@ def _cast(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
         return pa.chunked_array(plain, wanted)
     if dtype.is_decimal and t.is_integer(column.type):
         column = column.cast(pa.decimal256(20 + dtype.scale, dtype.scale))  # the digits of any integer
+    if dtype.is_decimal and t.is_decimal256(column.type):
+        # Arrow divides 256 bits by more than 32 wrongly now and then, so nine places at a time.
+        for scale in range(column.type.scale - 9, dtype.scale, -9):
+            column = column.cast(pa.decimal256(column.type.precision, scale))
     return column.cast(wanted)
 
 

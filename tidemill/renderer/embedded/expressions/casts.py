@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from tidemill.expressions.functions.reading import value_of_text
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.types import BOOL, FLOAT64, INT64, STRING, TIMESTAMP, DType
+from tidemill.renderer.embedded.expressions.places import fewer_places, rounded
 
 __all__ = ["by_distinct", "cast_rule", "round_decimal"]
 
@@ -49,8 +50,7 @@ def cast_rule(source: DType, to: DType) -> CastRule:  # noqa: PLR0911 - one line
     if to.is_integer and source == FLOAT64:
         return lambda a: _not_reserved(_arrow_cast(to)(pc.trunc(a)), to)
     if to.is_integer and source.is_decimal:
-        wide = pa.decimal256(76, source.scale)  # Arrow's trunc wants a digit before the point, also for 0.5
-        return lambda a: _not_reserved(_arrow_cast(to)(pc.trunc(a.cast(wide))), to)
+        return lambda a: _not_reserved(_arrow_cast(to)(fewer_places(a, 0, "towards_zero")), to)
     if source.is_decimal:
         return lambda a: a.cast(pa.string()).cast(pa.float64())  # Arrow's direct cast does not round correctly
     return _arrow_cast(to, safe=source == INT64 and to.is_integer)
@@ -146,8 +146,7 @@ def _to_decimal(source: DType, to: DType) -> CastRule:
     if to.scale >= source.scale:
         wider = pa.decimal256(76, to.scale)
         return lambda a: a.cast(wider).cast(to.arrow)
-    roomy = pa.decimal256(76, source.scale)
-    return lambda a: pc.round(a.cast(roomy), to.scale, "half_towards_infinity").cast(to.arrow)
+    return lambda a: rounded(a, to.scale).cast(to.arrow)
 
 
 def round_decimal(value: decimal.Decimal, to: DType) -> decimal.Decimal:

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from tidemill.expressions.bound import BoundCall
 from tidemill.renderer.embedded.expressions.casts import round_decimal
-from tidemill.renderer.embedded.expressions.kernels import Apply, kernel, spread
+from tidemill.renderer.embedded.expressions.kernels import Apply, spread
+from tidemill.renderer.embedded.expressions.places import rounded
 
 __all__ = ["by_row", "decimal_rule"]
 
@@ -30,13 +31,12 @@ def decimal_rule(bound: BoundCall, compute: Apply) -> Apply:
     if exact.precision <= to.precision:
         return compute
     wide = [pa.decimal256(t.precision, t.scale) for t in (a, b)]
-    round_to = kernel("round", pc.RoundOptions(to.scale, "half_towards_infinity"))
 
     def apply(x: Any, y: Any) -> Any:
         found = _in_few_digits(compute, x, y)
         if found is None:
             found = compute(x.cast(wide[0]), y.cast(wide[1]))
-        return (found if found.type.scale == to.scale else round_to(found)).cast(to)
+        return rounded(found, to.scale).cast(to)
 
     return apply
 

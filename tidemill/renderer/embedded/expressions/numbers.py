@@ -15,6 +15,7 @@ from tidemill.expressions.bound import BoundCall
 from tidemill.expressions.types import FLOAT64
 from tidemill.renderer.embedded.expressions.casts import by_distinct, round_decimal
 from tidemill.renderer.embedded.expressions.kernels import Apply, Rule, checked, kernel, literal, numbers, plain, spread
+from tidemill.renderer.embedded.expressions.places import fewer_places, rounded
 
 __all__ = ["NUMBER_RULES"]
 
@@ -70,14 +71,13 @@ def _round_decimals(bound: BoundCall, value: pa.Array, places: int) -> pa.Array:
         return value.cast(to.arrow)
     unit = decimal.Decimal(1).scaleb(min(-places, 80))
 
-    def rounded(v: decimal.Decimal) -> decimal.Decimal:
+    def in_tens(v: decimal.Decimal) -> decimal.Decimal:
         with decimal.localcontext(prec=200):
             return round_decimal(v.quantize(unit, decimal.ROUND_HALF_UP), to)
 
     if places >= 0:
-        wide = value.cast(pa.decimal256(76, given.scale))
-        return pc.round(wide, places, "half_towards_infinity").cast(to.arrow)
-    return by_distinct(value, rounded, to.arrow)
+        return rounded(value, places).cast(to.arrow)
+    return by_distinct(value, in_tens, to.arrow)
 
 
 def _round_whole(value: int, places: int) -> int:
@@ -89,10 +89,10 @@ def _whole(bound: BoundCall) -> Apply:
     given, to = bound.args[0].dtype, bound.dtype
     if given.is_integer or given == to:
         return lambda value: value
-    towards = kernel(bound.function)
     if given.is_decimal:
-        wide = pa.decimal256(76, given.scale)
-        return checked(bound, lambda value: towards(value.cast(wide)).cast(to.arrow))
+        mode = "down" if bound.function == "floor" else "up"
+        return checked(bound, lambda value: fewer_places(value, 0, mode).cast(to.arrow))
+    towards = kernel(bound.function)
     return checked(bound, lambda value: _floats_to_whole(towards(value)))
 
 
