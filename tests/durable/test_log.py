@@ -177,6 +177,21 @@ def test_what_was_cut_off_stays_so_when_others_go_on(state):
     assert keys(state) == ["a", "b", "x", "y"]
 
 
+@pytest.mark.parametrize("left", [(1,), (2,), (3,), (1, 3), (2, 3)])
+def test_logs_before_a_checkpoint_may_be_swept_in_any_order(state, left):
+    """They are removed one by one, as the folder lists them: a process may die in between."""
+    for key in "de":
+        with counts().start(tm.Embedded(state)) as run:
+            step(run, key)
+    before = {number: (state / f"log-000000000{number}").read_bytes() for number in left}
+    with counts().start(tm.Embedded(state)) as run:
+        run.checkpoint()
+    for number, log in before.items():
+        (state / f"log-000000000{number}").write_bytes(log)
+    assert keys(state) == ["a", "b", "c", "d", "e"]
+    assert [p.name for p in state.glob("log-*")] == ["log-0000000004"]
+
+
 def test_arrays_of_all_shapes_come_back(tmp_path):
     import numpy as np
 
