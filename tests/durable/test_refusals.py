@@ -45,6 +45,17 @@ def is_whole(folder, total=6):
         assert list(run.snapshot("n")) == [("a", total)]
 
 
+def test_a_folder_that_cannot_be_used_is_let_go_of(state):
+    """Found by review: the lock was held for as long as anybody held the error."""
+    (state / "last").unlink()
+    (state / "last").mkdir()
+    with pytest.raises(StateError, match=r"cannot be used for state .*expected a folder in which this process") as kept:
+        counts().start(tm.Embedded(state))
+    (state / "last").rmdir()
+    is_whole(state)
+    assert kept.value
+
+
 def test_another_dataflow(state):
     with pytest.raises(StateError, match=r"another dataflow: saved: .*sum AS s.*now: .*max AS s.*another folder"):
         counts(tm.max).start(tm.Embedded(state))

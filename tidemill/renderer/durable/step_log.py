@@ -55,6 +55,7 @@ class StepLog:
             self._lock = Lock(folder)
             self._said = LastCommit(folder)
         except OSError as error:
+            self.close()
             msg = f"{folder} cannot be used for state ({error}): expected a folder in which this process may write"
             raise StateError(msg) from error
         try:
