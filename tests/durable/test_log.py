@@ -13,7 +13,8 @@ import tidemill as tm
 from tidemill.errors import StateError
 from tidemill.renderer.durable import log_reading
 from tidemill.renderer.durable.frames import encode, read
-from tidemill.renderer.durable.log_reading import Log
+from tidemill.renderer.durable.log_reading import Log, segment_path
+from tidemill.renderer.durable.segment import Segment
 
 
 def counts():
@@ -309,6 +310,29 @@ def test_who_read_a_log_is_told_when_its_owner_went_on(state, without_locks):
         step(run, "f")
         run.checkpoint()
     assert keys(state) == ["a", "b", "c", "d", "e", "f"]
+
+
+@pytest.mark.parametrize("has_committed", [True, False])
+def test_what_another_may_have_read_is_not_taken_back(state, without_locks, monkeypatch, has_committed):
+    """Found by review: the other went on from a commit that was then cut off, and nothing could be read any more."""
+    run, others, append = counts().start(tm.Embedded(state)), [], Segment.append
+
+    def stopped_after(self, frame):
+        append(self, frame)
+        monkeypatch.setattr(Segment, "append", append)
+        others.append(counts().start(tm.Embedded(state)))
+        if has_committed:
+            step(others[0], "e")
+        else:  # it has made its file, and is stopped before it looks who else wrote
+            segment_path(state, 3).touch()
+
+    step(run, "c2")
+    monkeypatch.setattr(Segment, "append", stopped_after)
+    run.insert("x", [("d",)])
+    with pytest.raises(StateError, match=r"another process committed to it after step 4.*may be there or not"):
+        run.advance()
+    others[0].close()
+    assert keys(state) == ["a", "b", "c", "c2", "d", *(["e"] if has_committed else [])]
 
 
 def test_what_comes_after_another_went_on_does_not_count(state, monkeypatch):

@@ -17,7 +17,7 @@ from tidemill.errors import StateError
 from tidemill.renderer.durable import frames
 from tidemill.renderer.durable.commits import Commit
 
-__all__ = ["Entry", "Log", "gone", "replaced", "segment_number", "segment_path"]
+__all__ = ["Entry", "Log", "gone", "may_build_upon", "replaced", "segment_number", "segment_path"]
 
 _SEGMENT: Final = re.compile(r"log-(\d{10})")
 
@@ -88,6 +88,18 @@ def segment_number(name: str) -> int | None:
     """Return which file of the log has this name; None where none has."""
     match = _SEGMENT.fullmatch(name)
     return None if match is None else int(match[1])
+
+
+def may_build_upon(another: Path, number: int) -> bool:
+    """Return whether who made another file, where there is one, may have read the commit of this number before it."""
+    try:
+        with another.open("rb") as file:
+            first = frames.read(file, 0)
+    except FileNotFoundError:
+        return False
+    except (OSError, frames.OtherVersionError):
+        return True
+    return first is None or first.number > number
 
 
 def gone(path: Path, number: int, needed: str, else_do: str = "") -> StateError:
