@@ -339,6 +339,20 @@ def test_a_commit_that_is_interrupted_and_cannot_be_taken_back_is_in_doubt(state
     is_whole(state)
 
 
+def test_a_step_that_cannot_be_taken_back_is_not_said_to_be_queued(state, monkeypatch):
+    """Found by review: "was not taken and is queued still; go on", of a step that was there, by a run that is closed."""
+    run = counts().start(tm.Embedded(state))
+    run.insert("x", [("a", 10)])
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing(os.fsync, 0))
+        patch.setattr(os, "ftruncate", failing(os.ftruncate, 0))
+        with pytest.raises(StateError, match=r"could not be written .*its last commit .* may be there or not$"):
+            run.advance()
+    with pytest.raises(ClosedRunError, match="may be there or not: start another"):
+        run.advance()
+    is_whole(state, 16)
+
+
 def test_what_a_killed_process_left_is_swept_up(state):
     left = ["log-0000000001", ".checkpoint-0000000006-deadbeef.123.tmp", "checkpoint-0000000004-deadbeef"]
     for name in left:

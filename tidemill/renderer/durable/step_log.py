@@ -259,7 +259,8 @@ class StepLog:
             msg = f"{self.folder}: {self.lost}; {unsure or what}"
             raise StateError(msg) from error
         except OSError as error:
-            msg = f"{self.folder} could not be written ({error}): {what}; make room or mend what is wrong, and go on"
+            outcome = self.lost or f"{what}; make room or mend what is wrong, and go on"
+            msg = f"{self.folder} could not be written ({error}): {outcome}"
             raise StateError(msg) from error
 
 
