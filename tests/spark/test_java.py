@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from elsewhere import tools_without_java
+from elsewhere import LEAST_WORK, QUICK_JAVA, tools_without_java
 
 from tidemill.errors import EngineError
 from tidemill.renderer.spark import java
@@ -91,20 +91,20 @@ def test_the_launcher_drops_one_argument_and_keeps_all_others(tmp_path):
 
 @posix
 def test_without_java_the_packaged_one_runs_a_dataflow(tmp_path):
-    code = """
+    code = f"""
 import tidemill as tm
-spark = tm.local_spark("local[1]", **{"spark.ui.enabled": "false", "spark.log.level": "OFF"})
+spark = tm.local_spark("local[1]", **{LEAST_WORK})
 flow = tm.Dataflow()
-flow.output("n", flow.input("x", {"k": "string"}).count("n"))
+flow.output("n", flow.input("x", {{"k": "string"}}).count("n"))
 df = spark.createDataFrame([("a",), ("a",), ("b",)], "k string")
-print(sorted(map(tuple, tm.render(flow, spark, {"x": df})["n"].collect())))
+print(sorted(map(tuple, tm.render(flow, spark, {{"x": df}})["n"].collect())))
 print(spark.range(3).mapInArrow(lambda batches: batches, "id long").count())
 spark.stop()
 """
     environment = {
         k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "PATH", "PYSPARK_PYTHON", "SPARK_HOME")
     }
-    environment["PATH"] = tools_without_java(tmp_path / "tools")
+    environment |= {**QUICK_JAVA, "PATH": tools_without_java(tmp_path / "tools")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     assert done.stdout.splitlines()[-2:] == ["[('a', 2, 0, 1), ('b', 1, 0, 1)]", "3"], done.stderr[-3000:]
 

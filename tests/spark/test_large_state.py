@@ -232,3 +232,20 @@ def test_changes_that_could_not_be_read_are_there_still(spark, monkeypatch):
                 run.changes("o")
         assert [(row, diff) for row, _, diff in run.changes("o")] == [((i,), 1) for i in range(4)]
         assert list(run.changes("o")) == []
+
+
+def test_what_columns_files_have_is_not_asked_of_spark(spark, tmp_path):
+    """To read an arrangement's files took a job that looked into one of them."""
+    flow = tm.Dataflow()
+    a, b = (flow.input(name, KV) for name in "ab")
+    flow.output("o", a.join(b, on="k"))
+    jobs = spark._jsc.sc().dagScheduler().numTotalJobs
+    rows = spark.range(6).selectExpr("id AS k", "id AS v")
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
+        run.insert("b", rows)
+        run.advance()
+        run.insert("a", rows)
+        before = jobs()
+        run.advance()
+        assert jobs() - before == 4  # two files are read
+        assert sorted(run.snapshot("o")) == [(i, i, i) for i in range(6)]

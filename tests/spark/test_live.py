@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from elsewhere import QUICK_JAVA
 from hypothesis import given
 from running import examples
 
@@ -74,7 +75,8 @@ def test_a_stream_whose_driver_is_killed(spark, tmp_path, capsys):
         folder.mkdir()
         arrive(folder, 5)
     command = [sys.executable, str(EXAMPLE), str(killed)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+    quick = {**os.environ, **QUICK_JAVA}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True, env=quick) as process:
         lines = [process.stdout.readline() for _ in range(2)]
         os.killpg(process.pid, signal.SIGKILL)
     assert lines == ["epoch 1\n", "epoch 2\n"]

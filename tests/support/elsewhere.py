@@ -30,8 +30,12 @@ if not many_examples():
     # To compile queries costs more than all else that Spark does for a few rows. Where tests draw many examples, they are
     # compiled, as users' queries are.
     LEAST_WORK |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Environment in which Java compiles what runs often quickly rather than well: nothing here runs for long."""
+QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"}
+"""Environment in which Java compiles what runs often quickly rather than well: nothing here runs for long.
+
+Room for what is compiled is what Java takes by itself where it compiles well; else it takes 48 MB, which Spark fills, and
+goes on throwing away what it has compiled and compiling it anew.
+"""
 SCHEMAS = {"x": {"k": "int64", "f": "float64"}}
 
 

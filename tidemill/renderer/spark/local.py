@@ -6,12 +6,20 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from pyspark.sql import SparkSession
 
 from tidemill.renderer.spark.java import java_home
 
-__all__ = ["active_session", "local_session"]
+__all__ = ["active_session", "local_session", "session_settings"]
+
+_DEFAULTS: Final = {
+    # Where PySpark notes for its errors which line made a column, each costs a dozen calls to Java more. Columns of a
+    # step are made by tidemill, whose errors say where the user's operator is.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+"""Settings of a session where its user says nothing of them."""
 
 
 def active_session() -> SparkSession | None:
@@ -31,10 +39,15 @@ def local_session(master: str, settings: Mapping[str, str]) -> SparkSession:
     if home is not None:
         environment["JAVA_HOME"] = home
     builder = SparkSession.builder.master(master).appName("tidemill")
-    for name, value in settings.items():
-        builder = builder.config(name.replace("_", ".") if "." not in name else name, value)
+    for name, value in session_settings(settings).items():
+        builder = builder.config(name, value)
     with _environment(environment):
         return builder.getOrCreate()
+
+
+def session_settings(given: Mapping[str, str]) -> dict[str, str]:
+    """Return a new session's settings by Spark's names: these, and the defaults for others."""
+    return _DEFAULTS | {name if "." in name else name.replace("_", "."): value for name, value in given.items()}
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+from pyspark.sql import types as T  # noqa: N812 - as above
 
 from tidemill.errors import EngineError, StateError
 from tidemill.expressions.types import DType
@@ -32,15 +33,21 @@ _UNWRITABLE: Final = re.compile(
 
 
 def read_files(spark: SparkSession, store: SpillFolder, layout: Layout, files: Sequence[SpillFile]) -> DataFrame:
-    """Return what files hold as a DataFrame. Executors check no bytes: that is done here, once for each file."""
+    """Return what files hold as a DataFrame. Executors check no bytes: that is done here, once for each file.
+
+    What columns they have is known: to ask them is a job of Spark's.
+    """
     store.require_whole(files)
     alike: dict[Any, list[SpillFile]] = {}
-    for file in files:  # those that are sorted have a column more
-        alike.setdefault((file.sorted, file.columns, file.constants), []).append(file)
+    for file in files:
+        alike.setdefault((file.columns, file.constants), []).append(file)
     found = []
     for some in alike.values():
-        data = spark.read.parquet(*(str(store.folder / f.name) for f in some))
-        found.append(data.select(*(_column(source, t).alias(name) for name, t, source in some[0].sources(layout))))
+        sources = some[0].sources(layout)
+        inside = {source: T.StructField(source, spark_type(t)) for _, t, source in sources if isinstance(source, str)}
+        reader = spark.read.schema(T.StructType(list(inside.values())))
+        data = reader.parquet(*(str(store.folder / f.name) for f in some))
+        found.append(data.select(*(_column(source, t).alias(name) for name, t, source in sources)))
     return functools.reduce(DataFrame.union, found)
 
 
