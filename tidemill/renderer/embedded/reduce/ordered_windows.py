@@ -13,6 +13,7 @@ import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Reduce
+from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.windows.bound import CallError, Windows
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
@@ -56,9 +57,10 @@ class OrderedWindowsOperator(Operator):
         self._spine = Spine(layout, self.since, self.schedule.transaction)
         self._reach = Reach.of(windows, self._types)
         """How far changes reach; None where they may reach to an end of the partition."""
+        # Where no call depends on the order of peers, rows are found again by all they have.
+        ties = windows.ties or tuple(OrderColumn(c) for c in self._kept[self._width :])
         columns = [
-            SortColumn(o.column, self._types[o.column], o.descending, o.nulls_first)
-            for o in (*windows.order, *windows.ties)
+            SortColumn(o.column, self._types[o.column], o.descending, o.nulls_first) for o in (*windows.order, *ties)
         ]
         self._order = RowOrder(columns, interner)
         self._partitions: dict[tuple[int, ...], OrderedPartition] = {}

@@ -20,6 +20,8 @@ __all__ = ["Edit", "OrderedPartition", "edited"]
 
 CHUNK: Final = 1024
 """Rows in a chunk after it was made; it is split beyond twice as many."""
+_FEW: Final = 8
+"""Chunks that need not be put together, however small."""
 
 
 class Edit(NamedTuple):
@@ -38,7 +40,7 @@ class Edit(NamedTuple):
 class _Chunk:
     """Some rows of the partition, one after another."""
 
-    __slots__ = ("codes", "leads", "new")
+    __slots__ = ("codes", "groups", "leads", "new")
 
     def __init__(self, codes: Codes, leads: Ints, new: Bools) -> None:
         self.codes = codes
@@ -46,6 +48,8 @@ class _Chunk:
         """The numbers of the rows' first ORDER BY column, which never fall."""
         self.new = new
         """Where a peer group begins."""
+        self.groups = int(np.count_nonzero(new))
+        """How many begin here."""
 
 
 class OrderedPartition:
@@ -57,12 +61,19 @@ class OrderedPartition:
     def __init__(self, codes: Codes, order: RowOrder, peers: int) -> None:
         self._order = order
         self._by = [c.row for c in order.columns[:peers]]
-        self._chunks: list[_Chunk] = []
         source = order.sorted(list(codes), np.zeros(codes.shape[1], np.int64)).order
-        codes = codes.take(source, axis=1)
-        new = self.begins_of(codes)
-        for start in range(0, codes.shape[1], CHUNK):
-            self._chunks.append(self._chunk(codes[:, start : start + CHUNK].copy(), new[start : start + CHUNK].copy()))
+        self._fill(codes.take(source, axis=1))
+
+    def _fill(self, codes: Codes) -> None:
+        self._chunks = self._split(codes, CHUNK)
+        self._sizes = [len(c.leads) for c in self._chunks]
+        self._begun = [c.groups for c in self._chunks]
+        self._first_leads = [int(c.leads[0]) for c in self._chunks]
+        self._forget_sums()
+
+    def _forget_sums(self) -> None:
+        for name in ("_ends", "_groups"):
+            self.__dict__.pop(name, None)
 
     def _chunk(self, codes: Codes, new: Bools) -> _Chunk:
         return _Chunk(codes, self._order.number(codes[self._by[0]]), new)
@@ -80,16 +91,12 @@ class OrderedPartition:
     @cached_property
     def _ends(self) -> Ints:
         """The place after the last row of each chunk."""
-        return np.array([len(c.leads) for c in self._chunks], np.int64).cumsum()
+        return np.array(self._sizes, np.int64).cumsum()
 
     @cached_property
     def _groups(self) -> Ints:
         """How many peer groups begin in each chunk and those before it."""
-        return np.array([np.count_nonzero(c.new) for c in self._chunks], np.int64).cumsum()
-
-    @cached_property
-    def _first_leads(self) -> list[int]:
-        return [int(c.leads[0]) for c in self._chunks]
+        return np.array(self._begun, np.int64).cumsum()
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if self._chunks else 0
@@ -218,21 +225,18 @@ class OrderedPartition:
                 here = min(left, len(self._chunks[chunk].leads) - at)
                 by_chunk.setdefault(chunk, []).append(Edit(at, edit.row, -here))
                 left, chunk, at = left - here, chunk + 1, 0
-        chunks: list[_Chunk] = []
-        done = 0
-        loose: list[int] = []
-        """The chunks whose first row may begin a peer group or not, by what is before it now."""
-        for chunk in sorted(by_chunk):
-            chunks += self._chunks[done:chunk]
-            made = self._split(edited(self._chunks[chunk].codes, by_chunk[chunk]))
-            loose += range(len(chunks), len(chunks) + len(made) + 1)
-            chunks += made
-            done = chunk + 1
-        self._chunks = chunks + self._chunks[done:]
-        for chunk in loose:
-            self._mark_first(chunk)
-        for name in ("_ends", "_groups", "_first_leads"):
-            self.__dict__.pop(name, None)
+        for chunk in sorted(by_chunk, reverse=True):
+            made = self._split(edited(self._chunks[chunk].codes, by_chunk[chunk]), 2 * CHUNK)
+            self._chunks[chunk : chunk + 1] = made
+            self._sizes[chunk : chunk + 1] = [len(c.leads) for c in made]
+            self._begun[chunk : chunk + 1] = [c.groups for c in made]
+            self._first_leads[chunk : chunk + 1] = [int(c.leads[0]) for c in made]
+            for at in range(chunk, chunk + len(made) + 1):  # what is before those in front is looked at after them
+                self._mark_first(at)
+                self._begun[at : at + 1] = [c.groups for c in self._chunks[at : at + 1]]
+        self._forget_sums()
+        if len(self._chunks) > 4 * len(self) // CHUNK + _FEW:  # most have become small
+            self._fill(self.cut(0, len(self)))
 
     def _mark_first(self, chunk: int) -> None:
         if chunk < len(self._chunks):
@@ -242,13 +246,15 @@ class OrderedPartition:
             if here.new[0] != first:
                 here.new = here.new.copy()
                 here.new[0] = first
+                here.groups += 1 if first else -1
 
-    def _split(self, codes: Codes) -> list[_Chunk]:
+    def _split(self, codes: Codes, most: int) -> list[_Chunk]:
+        """Return rows as one chunk, if they are no more than so many, or as some."""
         n = codes.shape[1]
         if not n:
             return []
         new = self.begins_of(codes)
-        if n <= 2 * CHUNK:
+        if n <= most:
             return [self._chunk(codes, new)]
         starts = range(0, n, CHUNK)
         return [self._chunk(codes[:, s : s + CHUNK].copy(), new[s : s + CHUNK].copy()) for s in starts]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import attrs
@@ -18,7 +19,14 @@ from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.intervals import MONTHS, Interval
 from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.types import DType
-from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, OffsetCall, RankingCall, ValueCall, Windows
+from tidemill.expressions.windows.bound import (
+    AggregateCall,
+    BoundWindowCall,
+    OffsetCall,
+    RankingCall,
+    ValueCall,
+    Windows,
+)
 from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Frame, Offset
 from tidemill.renderer.embedded.kernels.codec import float_codes, float_values, is_interned
 from tidemill.renderer.embedded.kernels.updates import NULL
@@ -136,7 +144,9 @@ class Affected:
         return sum(edit.copies for edit in self.edits)
 
 
-def affected(rows: OrderedPartition, edits: Sequence[Edit], reach: Reach, by: OrderColumn, dtype: DType) -> list[Affected]:
+def affected(
+    rows: OrderedPartition, edits: Sequence[Edit], reach: Reach, by: OrderColumn, dtype: DType
+) -> list[Affected]:
     """Return the rows that edits affect, in runs that have nothing to do with one another, in their order.
 
     ``by`` is the first of the ORDER BY columns, and of the type given.
@@ -263,6 +273,12 @@ def _minus(offset: Offset) -> Offset:
     return -offset
 
 
+@lru_cache
+def _whole_units(offset: Offset, dtype: DType, *, up: bool) -> int:
+    exact = units(offset, dtype)
+    return math.ceil(exact) if up else math.floor(exact)
+
+
 def _far_from(code: int, offset: Offset, dtype: DType, *, up: bool) -> int:
     """Return the code of a value so far from another, rather too far up, or down, than too near."""
     if dtype.name == "float64":
@@ -278,6 +294,5 @@ def _far_from(code: int, offset: Offset, dtype: DType, *, up: bool) -> int:
         days = offset.amount * _DAYS_IN_MONTH if (offset.amount > 0) == up else offset.amount * 28
         amount = (days + (_DAYS_IN_MONTH if up else -_DAYS_IN_MONTH)) * unit
     else:
-        exact = units(offset, dtype)
-        amount = math.ceil(exact) if up else math.floor(exact)
+        amount = _whole_units(offset, dtype, up=up)
     return min(max(code + amount, _LEAST), _GREATEST)
