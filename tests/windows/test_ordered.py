@@ -15,7 +15,7 @@ from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
-from tidemill.renderer.embedded.windows import ordered, ordered_partition
+from tidemill.renderer.embedded.windows import ordered, ordered_partition, recompute
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
@@ -55,11 +55,19 @@ def test_frames_with_bounds(data):
     check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)])
 
 
+def test_a_partition_whose_rows_have_all_gone():
+    """There are updates of it, which come to nothing."""
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", {"t": "int64"}).with_columns(n=tm.row_number().over(tm.Window.order_by("t"))))
+    found = [((1,), 0, 1), ((2,), 0, 1), ((1,), 1, -1), ((2,), 1, -1), ((1,), 2, 2)]
+    check_equivalent(flow, {"x": found}, batchings=[all_at_once])
+
+
 @pytest.fixture
 def in_order(monkeypatch):
     """How often changes were worked out in order, not by whole partitions."""
     made = []
-    changed_rows = ordered_windows.changed_rows
+    changed_rows = ordered.changed_rows
     monkeypatch.setattr(ordered_windows, "changed_rows", lambda *given: made.append(given) or changed_rows(*given))
     return made
 
@@ -108,14 +116,13 @@ def test_a_change_is_worked_out_in_order(in_order):
 
 def test_a_small_change_in_a_large_partition_looks_at_few_rows(in_order, monkeypatch):
     looked_at = []
-    call_values = ordered.call_values
+    call_values = recompute.call_values
     monkeypatch.setattr(
         ordered, "call_values", lambda rows, values: looked_at.append(len(rows)) or call_values(rows, values)
     )
     flow = tm.Dataflow()
     rows = flow.input("x", TXY)
-    calls = {"before": tm.lag("x", 2), "near": tm.sum("x").over(W.rows_between(-2, 1))}
-    flow.output("y", rows.with_columns(before=calls["before"].over(W), near=calls["near"]))
+    flow.output("y", rows.with_columns(before=tm.lag("x", 2).over(W), near=tm.sum("x").over(W.rows_between(-2, 1))))
     with flow.start() as run:
         run.insert("x", [(0, i, i) for i in range(3000)])
         run.advance()

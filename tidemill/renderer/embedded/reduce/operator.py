@@ -116,8 +116,8 @@ class ReduceOperator(KeyedOperator):
 @MAKERS(Reduce)
 def _reduce(node: Reduce, region: Region, made: Made) -> Operator:
     (source,) = node.inputs
-    in_order = made.keeps_order and isinstance(node.logic, Windows) and node.logic.in_order
-    if in_order and node.scope.coordinates == 1:
-        return OrderedWindowsOperator(node, node.logic, region, made.interner)
+    calls = node.logic
+    if isinstance(calls, Windows) and calls.in_order and made.keeps_order and node.scope.coordinates == 1:
+        return OrderedWindowsOperator(node, calls, region, made.interner)
     arranged = made.arrangement(source) if isinstance(outside(source), Arrange) else None
     return ReduceOperator(node, region, made.interner, arranged)

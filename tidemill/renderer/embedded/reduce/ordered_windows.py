@@ -106,23 +106,23 @@ class OrderedWindowsOperator(Operator):
 
     def _shared_out(self, keys: Codes, owner: Ints, new: UpdateArray) -> tuple[dict[int, OrderedPartition], Ints]:
         """Return which partitions are changed in their order, by the number of the key, and which computed whole."""
+        if self._reach is None:
+            return {}, np.arange(keys.shape[1])
         in_order: dict[int, OrderedPartition] = {}
-        whole: list[int] = []
-        counts = np.bincount(owner, np.abs(new[-1]), minlength=keys.shape[1]).tolist()
-        sizes = None if self._reach is None else self._spine.count(keys).tolist()
+        changed = np.bincount(owner, np.abs(new[-1]), minlength=keys.shape[1]).tolist()
+        stored = self._spine.count(keys).tolist()
         for number, key in enumerate(map(tuple, keys.T.tolist())):
             rows = self._partitions.get(key)
-            size = len(rows) if rows is not None else 0 if sizes is None else sizes[number]
-            if self._reach is None or size < (SMALL if rows is not None else LARGE) or counts[number] * MANY > size:
-                self._forget(key)  # what it is rolled back to is made anew
-                whole.append(number)
-                continue
-            if rows is None:
+            if rows is None and stored[number] >= max(LARGE, changed[number] * MANY):
                 rows = self._in_its_order(keys[:, number : number + 1])
-                self._partitions[key] = rows
-            self._changing.append(key)
-            in_order[number] = rows
-        return in_order, np.array(whole, np.int64)
+                if len(rows) < LARGE:  # what is stored may cancel out
+                    rows = None
+            if rows is not None and len(rows) >= max(SMALL, changed[number] * MANY):
+                self._partitions[key] = in_order[number] = rows
+                self._changing.append(key)
+            else:
+                self._forget(key)
+        return in_order, np.array([n for n in range(keys.shape[1]) if n not in in_order], np.int64)
 
     def _in_its_order(self, key: Codes) -> OrderedPartition:
         _, updates = self._spine.find(key)

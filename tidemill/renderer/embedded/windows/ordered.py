@@ -76,13 +76,13 @@ def changed_rows(
     codes = np.concatenate([cut.codes for cut in cuts], axis=1)
     lengths = np.array([cut.codes.shape[1] for cut in cuts], np.int64)
     values = np.empty((len(windows.calls), codes.shape[1]), np.int64)
-    call_values(_partitions(windows, types, codes, lengths, cuts, interner), values)
+    ordered, ahead = _places(windows, codes, lengths, cuts)
+    call_values(Partitions(windows, types, codes, interner, ordered, ahead=ahead), values)
     return _differences(codes, values, lengths, cuts, alike)
 
 
-def _partitions(
-    windows: Windows, types: Sequence[DType], codes: Codes, lengths: Ints, cuts: Sequence[_Cut], interner: Interner
-) -> Partitions:
+def _places(windows: Windows, codes: Codes, lengths: Ints, cuts: Sequence[_Cut]) -> tuple[OrderedRows, Ahead]:
+    """Return where each of the cuts, and peer groups in them, begin, and what was before them."""
     some = lengths > 0
     starts = lengths.cumsum() - lengths
     begins = np.zeros(codes.shape[1], np.bool_)
@@ -91,7 +91,7 @@ def _partitions(
         begins[1:] |= codes[o.column, 1:] != codes[o.column, :-1]
     ordered = OrderedRows(np.arange(codes.shape[1]), starts[some], begins.nonzero()[0])
     ahead = np.array([cut[3:] for cut in cuts], np.int64)[some].T
-    return Partitions(windows, types, codes, interner, ordered, Ahead(*ahead))
+    return ordered, Ahead(*ahead)
 
 
 def _differences(

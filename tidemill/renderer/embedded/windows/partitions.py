@@ -55,6 +55,7 @@ class Partitions:
         codes: Codes,
         interner: Interner,
         ordered: OrderedRows,
+        *,
         ahead: Ahead | None = None,
     ) -> None:
         self.windows = windows

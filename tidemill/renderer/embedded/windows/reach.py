@@ -152,7 +152,7 @@ def affected(
     ``by`` is the first of the ORDER BY columns, and of the type given.
     """
     finder = _Finder(rows, reach, by, dtype)
-    if reach.counts_all and sum(edit.copies for edit in edits):
+    if reach.counts_all and sum(edit.copies for edit in edits) != 0:
         return [Affected(0, len(rows), list(edits), 0, len(rows))]
     runs = [finder.around(edit) for edit in edits]
     runs = _merged(runs)
