@@ -12,9 +12,11 @@ from running import embedded, examples
 import tidemill as tm
 from tidemill.errors import StateError
 from tidemill.renderer.durable import spill_files as coldfiles
+from tidemill.renderer.durable import spilled as spilled_files
 from tidemill.renderer.durable.last_commit import LastCommit
 from tidemill.renderer.durable.spilled import SpillFolder
 from tidemill.renderer.embedded import interned
+from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.trace.spine import Spine
 
 
@@ -379,3 +381,17 @@ def test_closing_that_is_interrupted_lets_go_of_the_folder(tmp_path, monkeypatch
             run.close()
     with grouped().start(tm.Embedded(tmp_path)) as again:
         assert len(again.snapshot("s")) == 10
+
+
+def test_an_interrupt_does_not_leave_out_that_the_folder_reaches_the_disk(tmp_path, monkeypatch):
+    """Found by review: it was noted as done before it was, and the next commit did not wait for it."""
+    folder, asked = SpillFolder(tmp_path / "cold", 1, Interner(), durable=True), []
+    folder.new_path("x")
+    with monkeypatch.context() as patch:
+        patch.setattr(spilled_files, "sync_folder", interrupting)
+        with pytest.raises(KeyboardInterrupt):
+            folder.flushed()
+    monkeypatch.setattr(spilled_files, "sync_folder", asked.append)
+    folder.flushed()
+    folder.flushed()
+    assert asked == [tmp_path / "cold", tmp_path]

@@ -13,7 +13,8 @@ import tidemill as tm
 from tidemill.errors import StateError
 from tidemill.renderer.durable import log_reading
 from tidemill.renderer.durable.frames import encode, read
-from tidemill.renderer.durable.log_reading import Log
+from tidemill.renderer.durable.log_reading import Log, segment_path
+from tidemill.renderer.durable.segment import Segment
 
 
 def counts():
@@ -177,6 +178,21 @@ def test_what_was_cut_off_stays_so_when_others_go_on(state):
     assert keys(state) == ["a", "b", "x", "y"]
 
 
+@pytest.mark.parametrize("left", [(1,), (2,), (3,), (1, 3), (2, 3)])
+def test_logs_before_a_checkpoint_may_be_swept_in_any_order(state, left):
+    """They are removed one by one, as the folder lists them: a process may die in between."""
+    for key in "de":
+        with counts().start(tm.Embedded(state)) as run:
+            step(run, key)
+    before = {number: (state / f"log-000000000{number}").read_bytes() for number in left}
+    with counts().start(tm.Embedded(state)) as run:
+        run.checkpoint()
+    for number, log in before.items():
+        (state / f"log-000000000{number}").write_bytes(log)
+    assert keys(state) == ["a", "b", "c", "d", "e"]
+    assert [p.name for p in state.glob("log-*")] == ["log-0000000004"]
+
+
 def test_arrays_of_all_shapes_come_back(tmp_path):
     import numpy as np
 
@@ -294,6 +310,29 @@ def test_who_read_a_log_is_told_when_its_owner_went_on(state, without_locks):
         step(run, "f")
         run.checkpoint()
     assert keys(state) == ["a", "b", "c", "d", "e", "f"]
+
+
+@pytest.mark.parametrize("has_committed", [True, False])
+def test_what_another_may_have_read_is_not_taken_back(state, without_locks, monkeypatch, has_committed):
+    """Found by review: the other went on from a commit that was then cut off, and nothing could be read any more."""
+    run, others, append = counts().start(tm.Embedded(state)), [], Segment.append
+
+    def stopped_after(self, frame):
+        append(self, frame)
+        monkeypatch.setattr(Segment, "append", append)
+        others.append(counts().start(tm.Embedded(state)))
+        if has_committed:
+            step(others[0], "e")
+        else:  # it has made its file, and is stopped before it looks who else wrote
+            segment_path(state, 3).touch()
+
+    step(run, "c2")
+    monkeypatch.setattr(Segment, "append", stopped_after)
+    run.insert("x", [("d",)])
+    with pytest.raises(StateError, match=r"another process committed to it after step 4.*may be there or not"):
+        run.advance()
+    others[0].close()
+    assert keys(state) == ["a", "b", "c", "c2", "d", *(["e"] if has_committed else [])]
 
 
 def test_what_comes_after_another_went_on_does_not_count(state, monkeypatch):

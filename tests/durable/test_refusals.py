@@ -45,6 +45,17 @@ def is_whole(folder, total=6):
         assert list(run.snapshot("n")) == [("a", total)]
 
 
+def test_a_folder_that_cannot_be_used_is_let_go_of(state):
+    """Found by review: the lock was held for as long as anybody held the error."""
+    (state / "last").unlink()
+    (state / "last").mkdir()
+    with pytest.raises(StateError, match=r"cannot be used for state .*expected a folder in which this process") as kept:
+        counts().start(tm.Embedded(state))
+    (state / "last").rmdir()
+    is_whole(state)
+    assert kept.value
+
+
 def test_another_dataflow(state):
     with pytest.raises(StateError, match=r"another dataflow: saved: .*sum AS s.*now: .*max AS s.*another folder"):
         counts(tm.max).start(tm.Embedded(state))
@@ -326,6 +337,20 @@ def test_a_commit_that_is_interrupted_and_cannot_be_taken_back_is_in_doubt(state
         with pytest.raises(ClosedRunError, match="may be there or not: start another"):
             run.snapshot("n")
     is_whole(state)
+
+
+def test_a_step_that_cannot_be_taken_back_is_not_said_to_be_queued(state, monkeypatch):
+    """Found by review: "was not taken and is queued still; go on", of a step that was there, by a run that is closed."""
+    run = counts().start(tm.Embedded(state))
+    run.insert("x", [("a", 10)])
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing(os.fsync, 0))
+        patch.setattr(os, "ftruncate", failing(os.ftruncate, 0))
+        with pytest.raises(StateError, match=r"could not be written .*its last commit .* may be there or not$"):
+            run.advance()
+    with pytest.raises(ClosedRunError, match="may be there or not: start another"):
+        run.advance()
+    is_whole(state, 16)
 
 
 def test_what_a_killed_process_left_is_swept_up(state):

@@ -67,8 +67,13 @@ class TopK:
     """Which columns are those of the row itself."""
 
     def describe(self) -> str:
-        """Return the number and the order."""
-        return f"first {self.count} by {', '.join(o.describe() for o in self.order)}"
+        """Return the number and the order, where there is more to it than the key.
+
+        >>> TopK(2, (), (0,)).describe(), TopK(2, (OrderColumn(1),), (0, 1)).describe()
+        ('first 2', 'first 2 by #1')
+        """
+        by = ", ".join(o.describe() for o in self.order)
+        return f"first {self.count} by {by}" if by else f"first {self.count}"
 
 
 def hash_of_row(schema: Schema) -> Expr:

@@ -17,7 +17,7 @@ from tidemill.errors import StateError
 from tidemill.renderer.durable import frames
 from tidemill.renderer.durable.commits import Commit
 
-__all__ = ["Entry", "Log", "gone", "replaced", "segment_number", "segment_path"]
+__all__ = ["Entry", "Log", "gone", "may_build_upon", "replaced", "segment_number", "segment_path"]
 
 _SEGMENT: Final = re.compile(r"log-(\d{10})")
 
@@ -56,11 +56,8 @@ class Log:
         """Return what is in a folder; `StateError` where something of it is damaged or gone."""
         entries: list[Entry] = []
         numbers = sorted(n for path in folder.iterdir() if (n := segment_number(path.name)) is not None)
-        tail = 0
-        for number in numbers:
-            path = segment_path(folder, number)
-            found = _read(path)
-            tail = found[-1][0] + found[-1][1].size if found else 0
+        segments = _from_last_base([segment_path(folder, number) for number in numbers])
+        for path, found in segments:
             for i, (start, frame) in enumerate(found):
                 entry = Entry(Commit.of(frame), frame.digest, path, start)
                 if entry.commit.base is not None:
@@ -70,6 +67,8 @@ class Log:
                     entries = [e for e in entries if e.commit.number < frame.number]
                 _require_following(entries, entry, frame)
                 entries.append(entry)
+        last = segments[-1][1] if segments else []
+        tail = last[-1][0] + last[-1][1].size if last else 0
         return cls(entries, max(numbers, default=0), tail)
 
     def has_grown(self, folder: Path) -> bool:
@@ -91,6 +90,18 @@ def segment_number(name: str) -> int | None:
     return None if match is None else int(match[1])
 
 
+def may_build_upon(another: Path, number: int) -> bool:
+    """Return whether who made another file, where there is one, may have read the commit of this number before it."""
+    try:
+        with another.open("rb") as file:
+            first = frames.read(file, 0)
+    except FileNotFoundError:
+        return False
+    except (OSError, frames.OtherVersionError):
+        return True
+    return first is None or first.number > number
+
+
 def gone(path: Path, number: int, needed: str, else_do: str = "") -> StateError:
     """Return what to say of a commit that is not there, where it has to be, for what it is needed."""
     what = "was cut off or changed" if path.exists() else "is missing"
@@ -105,6 +116,16 @@ def replaced(path: Path, number: int) -> StateError:
         f"{path}: commit {number} is not the one that was committed there: another was put in its place; restore the "
         "folder from a copy"
     )
+
+
+def _from_last_base(paths: list[Path]) -> list[tuple[Path, list[tuple[int, frames.Frame]]]]:
+    """Return the frames of the files from the last on that begins with a base: some before it may be gone, not all."""
+    found = []
+    for path in reversed(paths):
+        found.append((path, _read(path)))
+        if found[-1][1] and found[-1][1][0][1].text["base"] is not None:
+            break
+    return found[::-1]
 
 
 def _read(path: Path) -> list[tuple[int, frames.Frame]]:

@@ -164,9 +164,9 @@ class SpillFolder:
                 raise
             del self._flushing[0]
         if self._has_new:
-            self._has_new = False
             sync_folder(self.folder)
             sync_folder(self.folder.parent)
+            self._has_new = False  # last: interrupted, it is done again
 
     @property
     def names(self) -> set[str]:

@@ -26,7 +26,7 @@ from tidemill.renderer.durable import frames
 from tidemill.renderer.durable.commits import Base, Commit
 from tidemill.renderer.durable.last_commit import LastCommit
 from tidemill.renderer.durable.lock import Lock
-from tidemill.renderer.durable.log_reading import Entry, Log, segment_number, segment_path
+from tidemill.renderer.durable.log_reading import Entry, Log, may_build_upon, segment_number, segment_path
 from tidemill.renderer.durable.segment import Segment
 from tidemill.renderer.embedded.state import Saved, read
 
@@ -55,6 +55,7 @@ class StepLog:
             self._lock = Lock(folder)
             self._said = LastCommit(folder)
         except OSError as error:
+            self.close()
             msg = f"{folder} cannot be used for state ({error}): expected a folder in which this process may write"
             raise StateError(msg) from error
         try:
@@ -218,13 +219,16 @@ class StepLog:
         start, before = segment.end, self._entries
         entry = Entry(commit, digest, segment.path, start)
         self.lost = "its last commit was being written, and may be there or not"
+        another = segment_path(self.folder, self._segments + 1)
         try:
             segment.append(frame)
-            if segment_path(self.folder, self._segments + 1).exists():
+            if another.exists():
                 raise FileExistsError  # noqa: TRY301 - another process's, which may not have seen what was written
             self._entries = [entry] if commit.base is not None else [*before, entry]
         except BaseException:
             if self._entries is before:
+                if may_build_upon(another, commit.number):
+                    raise
                 segment.cut(start)
             self.lost = None
             raise
@@ -250,11 +254,13 @@ class StepLog:
             write()
         except FileExistsError as error:
             after = f" after step {self.last.step}" if self._entries else ""
+            unsure = self.lost
             self.lost = f"another process committed to it{after}, this run is not its owner any more"
-            msg = f"{self.folder}: {self.lost}; {what}"
+            msg = f"{self.folder}: {self.lost}; {unsure or what}"
             raise StateError(msg) from error
         except OSError as error:
-            msg = f"{self.folder} could not be written ({error}): {what}; make room or mend what is wrong, and go on"
+            outcome = self.lost or f"{what}; make room or mend what is wrong, and go on"
+            msg = f"{self.folder} could not be written ({error}): {outcome}"
             raise StateError(msg) from error
 
 

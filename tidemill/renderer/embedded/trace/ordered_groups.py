@@ -229,16 +229,11 @@ class OrderedGroups:
 
     def added(self, updates: Rows) -> None:
         """Take note of updates that were appended to the spine: there is something where they are."""
-        if not self._ends and not self._found_ends:
-            return
-        numbers = self._order.number(updates[self._first_row]).tolist()
-        keys = np.stack(list(updates[: self._width])).T.tolist() if self._width else [[]] * len(numbers)
-        for key, number in zip(map(tuple, keys), numbers, strict=True):
-            for ends in (self._ends, self._found_ends):
-                for last in (False, True):
-                    end = ends.get((key, last))
-                    if end is not None:
-                        ends[key, last] = max(end, number) if last else min(end, number)
+        for ends in (self._ends, self._found_ends):
+            if ends:
+                numbers = self._order.number(updates[self._first_row])
+                keys = np.stack([*updates[: self._width]]) if self._width else np.empty((0, len(numbers)), np.int64)
+                (_put_off_each if len(numbers) <= len(ends) else _put_off)(ends, keys, numbers)
 
     def commit(self) -> None:
         self._ends |= self._found_ends
@@ -318,6 +313,26 @@ class OrderedGroups:
             low = np.where(above, middle + 1, low)
             high = np.where(above, high, middle)
         return low
+
+
+def _put_off_each(ends: dict[tuple[_Key, bool], int], keys: Codes, numbers: Ints) -> None:
+    """Have ends not beyond these numbers of their keys, of which there are few."""
+    for key, number in zip(map(tuple, keys.T.tolist()), numbers.tolist(), strict=True):
+        for last in (False, True):
+            end = ends.get((key, last))
+            if end is not None:
+                ends[key, last] = max(end, number) if last else min(end, number)
+
+
+def _put_off(ends: dict[tuple[_Key, bool], int], keys: Codes, numbers: Ints) -> None:
+    """Have ends not beyond these numbers of their keys, of which there are many."""
+    known = np.array([key for key, _ in ends], np.int64).reshape(len(ends), len(keys)).T
+    is_last, found = np.array([last for _, last in ends]), np.array([*ends.values()], np.int64)
+    owner, at = _equal_rows(known, keys)
+    numbers, of_last = numbers.take(at), is_last.take(owner)
+    np.maximum.at(found, owner.compress(of_last), numbers.compress(of_last))
+    np.minimum.at(found, owner.compress(~of_last), numbers.compress(~of_last))
+    ends.update(zip(ends, found.tolist(), strict=True))
 
 
 def _tail(view: View) -> UpdateArray:
