@@ -22,7 +22,7 @@ def hotspots(workload: Workload, epochs: int) -> str:
     """Return a text of two tables about the one-row epochs of a workload."""
     engine = Embedded(workload)
     tables = workload.tables()
-    changes = ([change] for change in workload.changes(tables))
+    changes = workload.steps(tables)
     engine.load(tables)
     engine.read()
     for change in islice(changes, 10):

@@ -33,7 +33,7 @@ def epochs(workload: Workload, name: str) -> dict[str, Any]:
     engine, base = engine_for(name, workload), peak_memory()
     tables = workload.tables()
     loading, reading = load(engine, tables)
-    times = timed(engine, ([c] for c in workload.changes(tables)), EPOCHS)
+    times = timed(engine, workload.steps(tables), EPOCHS)
     memory = peak_memory() - base
     result = {
         "version": engine.version,

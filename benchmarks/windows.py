@@ -74,7 +74,7 @@ CALLS: dict[str, tuple[Any, tm.Window]] = {
     "max RANGE of a thousandth of all": (tm.max("x"), BY_T.range_between(-(2**30), 0)),
     "row_number": (tm.row_number(), BY_T),
 }
-STRATEGIES = ("recompute", "prefix_sum")
+STRATEGIES = ("auto", "recompute", "prefix_sum")
 
 
 def _order(shape: BlockShape) -> dict[str, Any]:

@@ -56,6 +56,10 @@ class Workload(abc.ABC):
     def changes(self, tables: Tables) -> Iterator[Change]:
         """Yield changes of one row each, one an epoch, without end."""
 
+    def steps(self, tables: Tables) -> Iterator[list[Change]]:
+        """Yield the changes of each epoch."""
+        return ([change] for change in self.changes(tables))
+
     @abc.abstractmethod
     def tidemill(self, tm: Any) -> Any:
         """Return the question as a dataflow, with an input for each table and the output ``answer``."""

@@ -9,9 +9,24 @@ from benchmarks.workloads.least import Least, LeastTen
 from benchmarks.workloads.reachability import Reachability
 from benchmarks.workloads.sales import Accounts, ByCategory, ByUser, Dearest, Everything
 from benchmarks.workloads.tpch import Large, Local, Pricing, Profit, Unshipped
+from benchmarks.workloads.windows import Before, LastHour, LeastAround, Mean, Ranks
 
 WORKLOADS: dict[str, type[Workload]] = {
-    w.name: w for w in (Counts, Joined, Reachability, Closure, Debian, Least, LeastTen)
+    w.name: w
+    for w in (
+        Counts,
+        Joined,
+        Reachability,
+        Closure,
+        Debian,
+        Least,
+        LeastTen,
+        Before,
+        Mean,
+        LeastAround,
+        LastHour,
+        Ranks,
+    )
 }
 """One row an epoch."""
 TABLES: dict[str, type[Workload]] = {

@@ -166,14 +166,14 @@ def several(c, strategy="auto"):
 
 
 @st.composite
-def changing_rows(draw, schema):
+def changing_rows(draw, schema, most=6, latest=2):
     """Updates: rows that come at some time and, some of them, go again at a later one."""
     values = [st.none() | FEW[t] for t in schema.values()]
     found = []
-    for row in draw(st.lists(st.tuples(*values), max_size=6)):
+    for row in draw(st.lists(st.tuples(*values), max_size=most)):
         (checked,) = checked_rows(Schema.of(schema), [row], "rows")
-        time, count = draw(st.integers(0, 2)), draw(st.sampled_from([1, 1, 2]))
+        time, count = draw(st.integers(0, latest)), draw(st.sampled_from([1, 1, 2]))
         found.append((checked, time, count))
         if draw(st.booleans()):
-            found.append((checked, time + draw(st.integers(0, 2)), -1))
+            found.append((checked, time + draw(st.integers(0, latest)), -1))
     return found

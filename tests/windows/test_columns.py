@@ -139,8 +139,8 @@ def test_calls_of_one_partitioning_and_order_are_one_operator():
     c.builder.output("y", made)
     windowed = [n for n in c.builder.graph.nodes if isinstance(n, Windowed)]
     assert [n.describe() for n in windowed] == [
-        "lag(x, 1) AS b, avg(x) ROWS BETWEEN 4 PRECEDING AND CURRENT ROW AS c by t of each k, recompute (auto)",
-        "rank() AS d by t DESC of each k, recompute (auto)",
+        "lag(x, 1) AS b, avg(x) ROWS BETWEEN 4 PRECEDING AND CURRENT ROW AS c by t of each k, in order or recompute (auto)",
+        "rank() AS d by t DESC of each k, in order or recompute (auto)",
     ]
     assert [f"Windowed [{n.describe()}]" in c.builder.explain() for n in windowed] == [True, True]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import attrs
+
 from tidemill.algorithms.lowering.registry import lowering
 from tidemill.algorithms.lowering.window_sums.rendering import by_prefix_sums
 from tidemill.collections.collection import Collection
@@ -32,4 +34,5 @@ def _recomputed(node: Windowed, wide: Collection) -> Collection:
     rows = (wide.schema.fields[i] for i in bound.windows.kept(bound.keys))
     # Named so that no call can clash with a column.
     values = (Field(f"call {f.name}", f.dtype, f.nullable) for f in value_fields(bound.windows))
-    return wide.reduce_by(tuple(range(bound.keys)), bound.windows, Schema((*rows, *values)))
+    windows = attrs.evolve(bound.windows, in_order=bound.strategy != "recompute")
+    return wide.reduce_by(tuple(range(bound.keys)), windows, Schema((*rows, *values)))

@@ -49,7 +49,7 @@ class BoundWindows:
         """Return the calls with their columns' names, and over what they are."""
         partition = ", ".join(to_sql(bound) for _, bound in self.columns[: self.keys])
         shown = [to_sql(bound) for _, bound in self.columns]
-        how = {"auto": "recompute (auto)"}.get(self.strategy, f"{self.strategy} (as asked)")
+        how = {"auto": "in order or recompute (auto)"}.get(self.strategy, f"{self.strategy} (as asked)")
         return self.windows.describe(shown) + (f" of each {partition}" if partition else "") + f", {how}"
 
 

@@ -53,7 +53,9 @@ class WindowFunction(Expr):
         ``strategy`` says how it is kept up to date: ``"recompute"`` computes the partitions that a change touches anew,
         which is best up to some ten thousand rows in each; ``"prefix_sum"`` works with sums over blocks of the order,
         where a change costs the values that it changes and the logarithm of the partition, and no partition has to fit
-        in one task. ``"auto"`` takes "recompute"; the values are the same. A row with a negative count is an error.
+        in one task. ``"auto"`` takes "recompute" or, in one process and outside of loops, keeps large partitions in
+        their order and computes the rows around a change only: see docs/windows.md. The values are the same. A row with
+        a negative count is an error.
         """
         self._check()
         return window_call(self, self.function, window, strategy)

@@ -40,9 +40,9 @@ class EmbeddedExecutor:
 
     is_replayable = True
 
-    def __init__(self, graph: Graph, progress: Progress) -> None:
+    def __init__(self, graph: Graph, progress: Progress, *, keeps_order: bool = True) -> None:
         self.graph = graph
-        self.compiled = Compiled(graph, progress)
+        self.compiled = Compiled(graph, progress, keeps_order=keeps_order)
         self._sweeper = InternedSweeper(self.compiled)
         self._suspects = suspects(graph)
         self._delays = progress.delays

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidemill.dataflow.nodes import Arrange, Reduce, outside
+from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Codes, UpdateArray, consolidated, expand
 from tidemill.renderer.embedded.made import Made
@@ -14,6 +15,7 @@ from tidemill.renderer.embedded.operators.interesting_times import InterestingTi
 from tidemill.renderer.embedded.operators.keyed import PENDING, KeyedOperator, Stored
 from tidemill.renderer.embedded.reduce import aggregates, top_k, user_reduce, windows  # noqa: F401 - they fill the table
 from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, DesiredOutput, Logic
+from tidemill.renderer.embedded.reduce.ordered_windows import OrderedWindowsOperator
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
@@ -114,5 +116,8 @@ class ReduceOperator(KeyedOperator):
 @MAKERS(Reduce)
 def _reduce(node: Reduce, region: Region, made: Made) -> Operator:
     (source,) = node.inputs
+    calls = node.logic
+    if isinstance(calls, Windows) and calls.in_order and made.keeps_order and node.scope.coordinates == 1:
+        return OrderedWindowsOperator(node, calls, region, made.interner)
     arranged = made.arrangement(source) if isinstance(outside(source), Arrange) else None
     return ReduceOperator(node, region, made.interner, arranged)

@@ -18,17 +18,20 @@ def greatest(numbers: Ints, parts: Sequence[Part]) -> Ints:
     Any run is two of the table's, which may overlap. One level is held at a time.
     """
     result = np.full(len(numbers), NULL)
-    for start, end in parts:
-        lengths = end - start
-        level = np.frexp(lengths)[1] - 1  # of 0: -1
-        most = int(level.max(initial=-1))
-        table = numbers
-        for power in range(most + 1):
-            size = 1 << power
+    levels = [np.frexp(end - start)[1] - 1 for start, end in parts]  # of 0: -1
+    counts = [np.bincount(level + 1).tolist() for level in levels]
+    table, most = numbers, max(map(len, counts)) - 2
+    for power in range(most + 1):
+        size = 1 << power
+        for (start, end), level, count in zip(parts, levels, counts, strict=True):
+            if power + 1 >= len(count) or not count[power + 1]:
+                continue
+            if count[power + 1] == len(level):
+                np.maximum(result, np.maximum(table.take(start), table.take(end - size)), out=result)
+                continue
             here = (level == power).nonzero()[0]
-            last = table.take(end.take(here) - size)
-            found = np.maximum(table.take(start.take(here)), last)
+            found = np.maximum(table.take(start.take(here)), table.take(end.take(here) - size))
             result[here] = np.maximum(result.take(here), found)
-            if power < most:
-                table = np.maximum(table[:-size], table[size:])
+        if power < most:
+            table = np.maximum(table[:-size], table[size:])
     return result

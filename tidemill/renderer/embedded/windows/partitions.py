@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner, encoders
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 from tidemill.renderer.embedded.windows.ordering import OrderedRows
 
-__all__ = ["Part", "Partitions", "RefusedError", "prefix_counts", "run_lengths"]
+__all__ = ["Ahead", "Part", "Partitions", "RefusedError", "prefix_counts", "run_lengths"]
 
 Part: TypeAlias = tuple[Ints, Ints]
 """For each place a run of places: its start and its end, never before its start."""
@@ -31,16 +31,38 @@ class RefusedError(Exception):
         self.reason = reason
 
 
+class Ahead(NamedTuple):
+    """What there is of partitions of which only some adjacent rows are given."""
+
+    rows: Ints
+    """How many rows are before them."""
+    groups: Ints
+    """How many peer groups."""
+    sizes: Ints
+    """How many rows each partition has in all."""
+
+
 class Partitions:
-    """Rows sorted by partition and in it by the order, each copy a row. A place is where in them a row is."""
+    """Rows sorted by partition and in it by the order, each copy a row. A place is where in them a row is.
+
+    With ``ahead``, they are some adjacent rows of each partition only.
+    """
 
     def __init__(
-        self, windows: Windows, types: Sequence[DType], codes: Codes, interner: Interner, ordered: OrderedRows
+        self,
+        windows: Windows,
+        types: Sequence[DType],
+        codes: Codes,
+        interner: Interner,
+        ordered: OrderedRows,
+        *,
+        ahead: Ahead | None = None,
     ) -> None:
         self.windows = windows
         self.types = types
         self.interner = interner
         self.source, self.starts, self.peer_starts = ordered
+        self._ahead = ahead
         self._codes = codes
         self._columns: dict[int, Ints] = {}
         self._known: dict[int, Bools | None] = {}
@@ -106,6 +128,22 @@ class Partitions:
     def groups_before(self) -> Ints:
         """How many peer groups there are before each partition."""
         return self.peer_starts.searchsorted(self.starts)
+
+    @cached_property
+    def origin(self) -> Ints:
+        """Where each row's partition would begin, if all of its rows were here."""
+        return self.first if self._ahead is None else (self.starts - self._ahead.rows).repeat(self.sizes)
+
+    @cached_property
+    def first_group(self) -> Ints:
+        """The number of the first peer group of each row's partition."""
+        before = self.groups_before if self._ahead is None else self.groups_before - self._ahead.groups
+        return before.repeat(self.sizes)
+
+    @cached_property
+    def totals(self) -> Ints:
+        """How many rows each row's partition has."""
+        return (self.sizes if self._ahead is None else self._ahead.sizes).repeat(self.sizes)
 
     # -- columns -------------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 from tidemill.renderer.embedded.windows.partitions import Partitions, prefix_counts
 from tidemill.renderer.embedded.windows.sorting import positions
 
-__all__ = ["range_bound"]
+__all__ = ["range_bound", "units"]
 
 _GREATEST: Final = 2**63 - 1
 _CENTURIES: Final = 200_000
@@ -45,7 +45,7 @@ def range_bound(rows: Partitions, offset: Offset, *, end: bool) -> Ints:
         moved = _moved(codes, -offset if by.descending else offset, dtype, rows.interner, up=up)
         bounds = (-moved if by.descending else moved) - (not end)
     else:
-        exact = _units(offset, dtype)
+        exact = units(offset, dtype)
         bounds = _plus(values, math.floor(exact) if end else math.ceil(exact) - 1)
     found = positions(number, values, number, bounds)
     if known is None:
@@ -61,7 +61,7 @@ def _is_counted(offset: Offset, dtype: DType) -> bool:
     return not (months or dtype.name == "float64" or is_interned(dtype))
 
 
-def _units(offset: Offset, dtype: DType) -> Fraction:
+def units(offset: Offset, dtype: DType) -> Fraction:
     if isinstance(offset, Interval):
         return Fraction(microseconds(offset), DAY_MICROSECONDS if dtype.name == "date" else 1)
     exact: Fraction = Fraction(offset) * 10**dtype.scale

@@ -24,24 +24,23 @@ def ranking(rows: Partitions, call: RankingCall) -> Ints:
 
 
 def _row_number(rows: Partitions) -> Ints:
-    return rows.places - (rows.first - 1)
+    return rows.places - (rows.origin - 1)
 
 
 def _rank(rows: Partitions) -> Ints:
-    return rows.peer_first - (rows.first - 1)
+    return rows.peer_first - (rows.origin - 1)
 
 
 def _dense_rank(rows: Partitions) -> Ints:
-    return rows.group - (rows.groups_before - 1).repeat(rows.sizes)
+    return rows.group - (rows.first_group - 1)
 
 
 def _percent_rank(rows: Partitions) -> Ints:
-    others = np.maximum(rows.sizes - 1, 1).repeat(rows.sizes)
-    return float_codes((rows.peer_first - rows.first) / others)
+    return float_codes((rows.peer_first - rows.origin) / np.maximum(rows.totals - 1, 1))
 
 
 def _cume_dist(rows: Partitions) -> Ints:
-    return float_codes((rows.peer_end - rows.first) / (rows.end - rows.first))
+    return float_codes((rows.peer_end - rows.origin) / rows.totals)
 
 
 _RANKINGS: Final[dict[str, Callable[[Partitions], Ints]]] = {
@@ -52,8 +51,8 @@ _RANKINGS: Final[dict[str, Callable[[Partitions], Ints]]] = {
 
 def _ntile(rows: Partitions, buckets: Ints) -> Ints:
     known = at_least_one(buckets)
-    size, larger = np.divmod(rows.end - rows.first, np.where(known, buckets, 1))
-    place = rows.places - rows.first
+    size, larger = np.divmod(rows.totals, np.where(known, buckets, 1))
+    place = rows.places - rows.origin
     in_larger = larger * (size + 1)
     after = larger + (place - in_larger) // np.maximum(size, 1)
     return np.where(known, np.where(place < in_larger, place // (size + 1), after) + 1, NULL)

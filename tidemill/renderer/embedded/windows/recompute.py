@@ -18,7 +18,7 @@ from tidemill.renderer.embedded.windows.partitions import Partitions, RefusedErr
 from tidemill.renderer.embedded.windows.rankings import ranking
 from tidemill.renderer.embedded.windows.values import value_in_frame
 
-__all__ = ["GivenRows", "recompute"]
+__all__ = ["GivenRows", "call_values", "recompute"]
 
 
 def recompute(windows: Windows, types: Sequence[DType], given: GivenRows, interner: Interner) -> tuple[Ints, Codes]:
@@ -32,13 +32,18 @@ def recompute(windows: Windows, types: Sequence[DType], given: GivenRows, intern
     done = 0
     for chunk in chunks(ordered):
         rows = Partitions(windows, types, given.codes, interner, chunk)
-        for number, call in enumerate(windows.calls):
-            try:
-                values[number, done : done + len(rows)] = _CALLS[type(call)](rows, call)
-            except RefusedError as refused:
-                raise CallError(number, int(rows.source[refused.place]), refused.reason) from None
+        call_values(rows, values[:, done : done + len(rows)])
         done += len(rows)
     return ordered.source, values
+
+
+def call_values(rows: Partitions, values: Codes) -> None:
+    """Write the codes of each call's value at each place; `CallError` has the place among the rows given."""
+    for number, call in enumerate(rows.windows.calls):
+        try:
+            values[number] = _CALLS[type(call)](rows, call)
+        except RefusedError as refused:
+            raise CallError(number, int(rows.source[refused.place]), refused.reason) from None
 
 
 _CALLS: Final[dict[type, Callable[[Partitions, Any], Ints]]] = {

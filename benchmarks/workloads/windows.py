@@ -1,0 +1,114 @@
+"""W4 to W13: window calls over large partitions, a row an epoch; DuckDB computes the whole query anew."""
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.workload import SEED, Change, NotSupportedError, Row, Tables, Workload
+
+SCHEMA = {"p": "int64", "t": "timestamp", "x": "int64"}
+MICROSECONDS = "timestamp[us]"
+
+
+class Windowed(Workload):
+    """Delete a loaded row, insert one at another time, in turn. Times are distinct: engines agree on the order."""
+
+    rows: ClassVar[int]
+    partitions: ClassVar[int] = 1
+    over: ClassVar[str]
+    """The column with the call, as SQL text that tidemill and DuckDB read alike."""
+    apart: ClassVar[int] = 36_000_000
+    """Microseconds from one row of the table to the next."""
+
+    def __init_subclass__(cls) -> None:
+        cls.query = f"SELECT p, t, x, {cls.over} AS y FROM events"
+
+    @property
+    def count(self) -> int:
+        return round(self.rows * self.scale)
+
+    def tables(self) -> Tables:
+        dice, n = np.random.default_rng(SEED), self.count
+        times = pa.array(dice.permutation(n) * self.apart).cast(MICROSECONDS)
+        return {
+            "events": pa.table({"p": dice.integers(0, self.partitions, n), "t": times, "x": dice.integers(-99, 99, n)})
+        }
+
+    def changes(self, tables: Tables) -> Iterator[Change]:
+        dice = np.random.default_rng(SEED + 1)
+        for at in dice.permutation(self.count).tolist():
+            (row,) = tables["events"].slice(at, 1).to_pylist()
+            yield Change("events", [tuple(row.values())], -1)
+            yield Change("events", [self.moved(row, dice)], 1)
+
+    def moved(self, row: dict[str, Any], dice: np.random.Generator) -> Row:
+        """Return a row as it comes back: at a time between those of two others."""
+        at = int(dice.integers(self.count)) * self.apart + 1 + int(dice.integers(self.apart - 1))
+        return row["p"], np.datetime64(at, "us").item(), row["x"]
+
+    def tidemill(self, tm: Any) -> Any:
+        flow = tm.Dataflow(self.name)
+        flow.output("answer", self.answer(tm, flow.input("events", SCHEMA)))
+        return flow
+
+    def answer(self, tm: Any, events: Any) -> Any:
+        del tm
+        return events.with_columns(y=self.over)
+
+    def pathway(self, pw: Any, tables: Any) -> Any:  # noqa: ARG002
+        msg = "Pathway has pointers to the next and the last row, and no frames"
+        raise NotSupportedError(msg)
+
+
+class Before(Windowed):
+    """The row before, in each of ten partitions."""
+
+    name = "W4"
+    title = "lag of 200,000 rows in 10 partitions"
+    rows = 200_000
+    partitions = 10
+    over = "lag(x) OVER (PARTITION BY p ORDER BY t)"
+
+
+class Mean(Windowed):
+    name = "W7"
+    title = "avg ROWS 4 PRECEDING of 1,000,000 rows in one partition"
+    rows = 1_000_000
+    over = "avg(x) OVER (ORDER BY t ROWS BETWEEN 4 PRECEDING AND CURRENT ROW)"
+
+
+class LeastAround(Windowed):
+    """Ten rows are peers."""
+
+    name = "W8"
+    title = "min GROUPS 100 PRECEDING..100 FOLLOWING EXCLUDE TIES of 1,000,000 rows in one partition"
+    rows = 1_000_000
+    over = "min(x) OVER (ORDER BY date_trunc('day', t) GROUPS BETWEEN 100 PRECEDING AND 100 FOLLOWING EXCLUDE TIES)"
+    apart = 8_640_000_000
+
+
+class LastHour(Windowed):
+    name = "W9"
+    title = "sum RANGE 1 hour PRECEDING of 1,000,000 rows in one partition, 100 an hour"
+    rows = 1_000_000
+    over = "CAST(sum(x) OVER (ORDER BY t RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) AS BIGINT)"
+
+
+class Ranks(Windowed):
+    """A row moves by ten places."""
+
+    name = "W12"
+    title = "rank, dense_rank, ntile of 100,000 rows in one partition, a row moved by 10 places"
+    rows = 100_000
+    over = "rank() OVER (ORDER BY t) + dense_rank() OVER (ORDER BY t) * 1000000 + ntile(100) OVER (ORDER BY t) * 7"
+
+    def steps(self, tables: Tables) -> Iterator[list[Change]]:
+        changes = self.changes(tables)
+        return (list(pair) for pair in zip(changes, changes, strict=False))
+
+    def moved(self, row: dict[str, Any], dice: np.random.Generator) -> Row:
+        del dice
+        return row["p"], row["t"] + dt.timedelta(microseconds=10 * self.apart + 1), row["x"]

@@ -1,0 +1,252 @@
+"""Window calls over large partitions that are kept in their order: the reference engine's values, whatever changes."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from random_windows import SMALL, TXY, W, calls, changing_rows, schemas, several, windows
+from running import examples
+
+import tidemill as tm
+from tidemill.expressions.types import INT64
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.updates import NULL
+from tidemill.renderer.embedded.reduce import ordered_windows
+from tidemill.renderer.embedded.trace import spine
+from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
+from tidemill.renderer.embedded.windows import ordered, ordered_partition, recompute
+from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
+from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
+
+
+@pytest.fixture(autouse=True)
+def _small_is_large(monkeypatch):
+    """Partitions of three rows are kept in order, two rows a chunk, and all of them may change at once."""
+    monkeypatch.setattr(spine, "TAIL", 1)  # its rows are not counted when a partition's size is looked up
+    monkeypatch.setattr(ordered_windows, "LARGE", 3)
+    monkeypatch.setattr(ordered_windows, "SMALL", 2)
+    monkeypatch.setattr(ordered_windows, "MANY", 1)
+    monkeypatch.setattr(ordered_partition, "CHUNK", 2)
+
+
+@examples(100)
+@given(st.data())
+def test_any_calls(data):
+    schema = data.draw(schemas())
+    window, order_type = data.draw(windows(schema))
+    some = data.draw(st.lists(calls(schema, window, order_type), min_size=1, max_size=2))
+    flow = tm.Dataflow("windows")
+    flow.output("y", flow.input("x", schema).with_columns(**{f"c{i}": call for i, call in enumerate(some)}))
+    found = data.draw(changing_rows(schema, most=12, latest=4))
+    check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)])
+
+
+@examples(60)
+@given(st.data())
+def test_frames_with_bounds(data):
+    """Integers only, so that most calls are bounded, and partitions are of some size."""
+    some = data.draw(st.lists(calls(TXY | {"n": "int32"}, W, "int64"), min_size=1, max_size=2))
+    flow = tm.Dataflow("windows")
+    rows = flow.input("x", TXY | {"n": "int32"})
+    flow.output("y", rows.with_columns(**{f"c{i}": call for i, call in enumerate(some)}))
+    values = {"k": [1, 1, 2], "t": [None, *range(8)], "x": [None, 1, 2, 5], "n": [1, 2]}
+    found = data.draw(updates(TXY | {"n": "int32"}, 1, max_size=24, latest=5, non_negative=True, values=values))
+    check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)])
+
+
+def test_a_partition_whose_rows_have_all_gone():
+    """There are updates of it, which come to nothing."""
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", {"t": "int64"}).with_columns(n=tm.row_number().over(tm.Window.order_by("t"))))
+    found = [((1,), 0, 1), ((2,), 0, 1), ((1,), 1, -1), ((2,), 1, -1), ((1,), 2, 2)]
+    check_equivalent(flow, {"x": found}, batchings=[all_at_once])
+
+
+@pytest.fixture
+def in_order(monkeypatch):
+    """How often changes were worked out in order, not by whole partitions."""
+    made = []
+    changed_rows = ordered.changed_rows
+    monkeypatch.setattr(ordered_windows, "changed_rows", lambda *given: made.append(given) or changed_rows(*given))
+    return made
+
+
+@examples(10)
+@given(updates(TXY, 1, max_size=16, non_negative=False, values=SMALL))
+def test_several_windows_and_negative_counts(found):
+    flow = tm.Dataflow()
+    flow.output("y", several(flow.input("x", TXY)))
+    check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)])
+
+
+NEAR = {
+    "before": tm.lag("x").over(W),
+    "near": tm.sum("x").over(W.rows_between(-2, 1)),
+    "place": tm.rank().over(W),
+    "share": tm.ntile("n").over(W),
+}
+
+
+def near():
+    flow = tm.Dataflow("near")
+    flow.output("y", flow.input("x", {**TXY, "n": "int32"}).with_columns(**NEAR))
+    return flow
+
+
+def rows_of(run):
+    return sorted(run.snapshot("y"), key=repr)
+
+
+def filled(run, count=40):
+    run.insert("x", [(i % 2, i * 7 % 11, i, 3) for i in range(count)])
+    run.advance()
+
+
+def test_a_change_is_worked_out_in_order(in_order):
+    with near().start() as run, near().start(tm.Reference()) as reference:
+        for each in (run, reference):
+            filled(each)
+            each.insert("x", [(0, 5, 100, 3)])
+            each.advance()
+        assert len(in_order) == 1
+        assert rows_of(run) == rows_of(reference)
+        assert list(run.changes("y")) == list(reference.changes("y"))
+
+
+def test_a_small_change_in_a_large_partition_looks_at_few_rows(in_order, monkeypatch):
+    looked_at = []
+    call_values = recompute.call_values
+    monkeypatch.setattr(
+        ordered, "call_values", lambda rows, values: looked_at.append(len(rows)) or call_values(rows, values)
+    )
+    flow = tm.Dataflow()
+    rows = flow.input("x", TXY)
+    flow.output("y", rows.with_columns(before=tm.lag("x", 2).over(W), near=tm.sum("x").over(W.rows_between(-2, 1))))
+    with flow.start() as run:
+        run.insert("x", [(0, i, i) for i in range(3000)])
+        run.advance()
+        run.insert("x", [(0, 1500, 7)])
+        run.advance()
+        run.update("x", [((0, 10, 10), 2, -1), ((0, 2000, 0), 2, 1)])
+        run.advance()
+    assert len(in_order) == 2
+    assert looked_at == [2 * 6 + 1, 26]
+
+
+def test_a_refused_step_is_undone(in_order):
+    with near().start() as run, near().start() as other:
+        for each in (run, other):
+            filled(each)
+        run.insert("x", [(0, 3, 1, 3), (1, 4, 1, 0)])
+        with pytest.raises(tm.errors.ExpressionError, match="at least 1"):
+            run.advance()
+        run.delete("x", [(1, 4, 1, 0)])
+        run.advance()
+        other.insert("x", [(0, 3, 1, 3)])
+        other.advance()
+        for each in (run, other):
+            each.delete("x", [(0, 3, 1, 3)])
+            each.advance()
+        assert len(in_order) > 2
+        assert rows_of(run) == rows_of(other)
+
+
+def test_an_error_of_a_row_that_is_only_looked_at_is_none(in_order):
+    """The sum of a frame that is cut off where the rows looked at end does not fit, the frame's own sum does."""
+    flow = tm.Dataflow()
+    by_t = tm.Window.order_by("t")
+    calls = {"before": tm.lag("x", 2).over(by_t), "s": tm.sum("x").over(by_t.rows_between(-1, 1))}
+    flow.output("y", flow.input("x", {"t": "int64", "x": "int64"}).with_columns(**calls))
+    largest = 2**63 - 1
+    with flow.start() as run:
+        run.insert("x", list(enumerate([0, 0, 0, -largest, largest, largest, -largest, 0, 0, 0])))
+        run.advance()
+        run.delete("x", [(2, 0)])
+        run.advance()
+        assert [row[-1] for row in run.snapshot("y")] == [0, -largest, 0, largest, largest, 0, -largest, 0, 0]
+    assert in_order
+
+
+@pytest.mark.parametrize("spilled", [False, True])
+def test_a_restart_goes_on_where_it_was(tmp_path, spilled, in_order):
+    engine = tm.Embedded(tmp_path, checkpoint_every=2, **({"in_memory": 0} if spilled else {}))
+    with near().start(tm.Reference()) as reference:
+        filled(reference)
+        with near().start(engine) as run:
+            filled(run)
+        for i in range(4):
+            with near().start(engine) as run:
+                for each in (run, reference):
+                    each.update("x", [((i % 2, i, 50 + i, 2), i + 1, 1), ((i % 2, i * 7 % 11, i, 3), i + 1, -1)])
+                    each.advance()
+                assert rows_of(run) == rows_of(reference)
+    assert in_order
+
+
+def test_what_is_saved_and_loaded_goes_on(tmp_path, in_order):
+    flow = near()
+    with flow.start() as run:
+        filled(run)
+        run.insert("x", [(0, 3, 1, 3)])
+        run.advance()
+        run.save(tmp_path / "state")
+        with tm.load(tmp_path / "state", flow) as again:
+            for each in (run, again):
+                each.insert("x", [(0, 3, 0, 2)])
+                each.advance()
+            assert rows_of(run) == rows_of(again)
+    assert len(in_order) == 3
+
+
+class AnOrderedPartition(RuleBasedStateMachine):
+    """Beside a sorted list."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = [(1, 5), (2, 5)]
+        order = RowOrder([SortColumn(0, INT64), SortColumn(1, INT64, descending=True)], Interner())
+        self.order = order
+        self.partition = OrderedPartition(np.array(self.rows).T, order, 1)
+
+    @rule(
+        rows=st.lists(st.tuples(st.integers(0, 5), st.sampled_from([NULL, 1, 2])), min_size=1, max_size=6, unique=True),
+        data=st.data(),
+    )
+    def edit(self, rows, data):
+        edits, after = [], list(self.rows)
+        for row in sorted(rows, key=self.order.key):
+            there = self.rows.count(row)
+            copies = data.draw(st.integers(-there, 3).filter(bool))
+            if len(after) + copies < 1:
+                copies = 1
+            place = self.partition.place_of(row)
+            edits.append(Edit(place, np.array(row), copies))
+            after += [row] * copies
+            for _ in range(-copies):
+                after.remove(row)
+        more = self.partition.more_groups(0, len(self.rows), edits)
+        assert more == len({r[0] for r in after}) - len({r[0] for r in self.rows})
+        self.partition.apply(edits)
+        self.rows = sorted(after, key=self.order.key)
+
+    @invariant()
+    def is_the_same(self):
+        rows, partition = self.rows, self.partition
+        groups = sorted({t for t, _ in rows})
+        starts = [*([t for t, _ in rows].index(g) for g in groups), len(rows)]
+        assert list(map(tuple, partition.cut(0, len(rows)).T.tolist())) == rows
+        assert len(partition) == len(rows)
+        assert partition.groups == len(groups)
+        assert [partition.group_start(g) for g in range(-1, len(groups) + 2)] == [0, *starts, len(rows)]
+        for place, row in enumerate(rows):
+            assert partition.place_of(row) == rows.index(row)
+            assert partition.groups_before(place) == sum(s < place for s in starts)
+            assert partition.peers_start(place) == max(s for s in starts if s <= place)
+            assert partition.peers_end(place + 1) == min(s for s in starts if s > place)
+        for t in range(-1, 7):
+            assert partition.place_of_number(t) == sum(r[0] < t for r in rows)
+            assert partition.place_of_number(t, right=True) == sum(r[0] <= t for r in rows)
+
+
+TestAnOrderedPartition = AnOrderedPartition.TestCase

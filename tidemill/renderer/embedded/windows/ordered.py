@@ -1,0 +1,117 @@
+"""What changes in the values of window calls where some rows of large partitions change: only these rows' surroundings.
+
+The rows that may have other values, and those that their calls look at, are cut out before and after the change, and
+go through the kernel that computes whole partitions. Nothing of the output is kept: what it was is computed once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.expressions.types import DType
+from tidemill.expressions.windows.bound import Windows
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints
+from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition, edited
+from tidemill.renderer.embedded.windows.ordering import OrderedRows
+from tidemill.renderer.embedded.windows.partitions import Ahead, Partitions
+from tidemill.renderer.embedded.windows.reach import Reach, affected
+from tidemill.renderer.embedded.windows.recompute import call_values
+
+__all__ = ["Changed", "changed_rows"]
+
+
+class Changed(NamedTuple):
+    """Rows, with the calls' values: those that go, and then those that come."""
+
+    rows: Codes
+    values: Codes
+    gone: int
+    """How many go; these come first."""
+
+
+class _Cut(NamedTuple):
+    """Some rows of a partition, as it was or as it is."""
+
+    codes: Codes
+    skipped: int
+    """How many of them are there to be looked at only, before those whose values are wanted."""
+    wanted: int
+    rows_before: int
+    groups_before: int
+    total: int
+    """How many rows the partition has."""
+
+
+def changed_rows(
+    windows: Windows,
+    types: Sequence[DType],
+    reach: Reach,
+    partitions: Sequence[tuple[OrderedPartition, Sequence[Edit]]],
+    interner: Interner,
+) -> Changed:
+    """Return how the rows of partitions change, with the calls' values, when edits are made; they are not made yet.
+
+    Rows may be among those that go and those that come. `CallError` where a call has no value for a row, or for one
+    that is only looked at.
+    """
+    (by, *_) = windows.order
+    before: list[_Cut] = []
+    after: list[_Cut] = []
+    alike: list[tuple[int, int]] = []
+    for rows, edits in partitions:
+        size, more = len(rows), sum(edit.copies for edit in edits)
+        for run in affected(rows, edits, reach, by, types[by.column]):
+            old = rows.cut(run.first, run.end)
+            new = edited(old, run.edits, run.first)
+            skipped, wanted = run.low - run.first, run.high - run.low
+            groups = rows.groups_before(run.first) if reach.counts_groups else 0
+            before.append(_Cut(old, skipped, wanted, run.first, groups, size))
+            after.append(_Cut(new, skipped, wanted + run.shift, run.first, groups, size + more))
+            alike.append((run.edits[0].place - run.low, run.high - run.edits[-1].end))
+    cuts = before + after
+    codes = np.concatenate([cut.codes for cut in cuts], axis=1)
+    lengths = np.array([cut.codes.shape[1] for cut in cuts], np.int64)
+    values = np.empty((len(windows.calls), codes.shape[1]), np.int64)
+    ordered, ahead = _places(windows, codes, lengths, cuts)
+    call_values(Partitions(windows, types, codes, interner, ordered, ahead=ahead), values)
+    return _differences(codes, values, lengths, cuts, alike)
+
+
+def _places(windows: Windows, codes: Codes, lengths: Ints, cuts: Sequence[_Cut]) -> tuple[OrderedRows, Ahead]:
+    """Return where each of the cuts, and peer groups in them, begin, and what was before them."""
+    some = lengths > 0
+    starts = lengths.cumsum() - lengths
+    begins = np.zeros(codes.shape[1], np.bool_)
+    begins[starts[some]] = True
+    for o in windows.order:
+        begins[1:] |= codes[o.column, 1:] != codes[o.column, :-1]
+    ordered = OrderedRows(np.arange(codes.shape[1]), starts[some], begins.nonzero()[0])
+    ahead = np.array([cut[3:] for cut in cuts], np.int64)[some].T
+    return ordered, Ahead(*ahead)
+
+
+def _differences(
+    codes: Codes, values: Codes, lengths: Ints, cuts: Sequence[_Cut], alike: Sequence[tuple[int, int]]
+) -> Changed:
+    """Return the rows before and after, without those, before the first edit and after the last, that are as before."""
+    ends = lengths.cumsum().tolist()
+    half = len(cuts) // 2
+    gone: list[Ints] = []
+    come: list[Ints] = []
+    for i, (ahead, behind) in enumerate(alike):
+        old, new = (
+            ends[j] - len_ + cuts[j].skipped + np.arange(cuts[j].wanted)
+            for j, len_ in ((i, int(lengths[i])), (half + i, int(lengths[half + i])))
+        )
+        kept_old, kept_new = np.ones(len(old), np.bool_), np.ones(len(new), np.bool_)
+        for part in (slice(0, ahead), slice(-behind, None) if behind else slice(0, 0)):
+            differs = (values[:, old[part]] != values[:, new[part]]).any(axis=0)
+            kept_old[part] = kept_new[part] = differs
+        gone.append(old[kept_old])
+        come.append(new[kept_new])
+    at = np.concatenate(gone + come)
+    return Changed(codes.take(at, axis=1), values.take(at, axis=1), sum(map(len, gone)))

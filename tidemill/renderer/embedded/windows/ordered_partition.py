@@ -1,0 +1,288 @@
+"""One large partition in its order: chunks of rows, and a directory with the rows and peer groups of each.
+
+A place in it is found, a row or a peer group counted, and some rows put in or taken out, at the cost of a chunk or two
+and of the directory, which is short.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
+from tidemill.renderer.embedded.trace.row_order import RowOrder
+
+__all__ = ["Edit", "OrderedPartition", "edited"]
+
+CHUNK: Final = 1024
+"""Rows in a chunk after it was made; it is split beyond twice as many."""
+_FEW: Final = 8
+"""Chunks that need not be put together, however small."""
+
+
+class Edit(NamedTuple):
+    """Copies of a row to be put in before a place, or taken out from it on, where their number is negative."""
+
+    place: int
+    row: Ints
+    copies: int
+
+    @property
+    def end(self) -> int:
+        """The place after those taken out."""
+        return self.place - min(self.copies, 0)
+
+
+class _Chunk:
+    """Some rows of the partition, one after another."""
+
+    __slots__ = ("codes", "groups", "leads", "new")
+
+    def __init__(self, codes: Codes, leads: Ints, new: Bools) -> None:
+        self.codes = codes
+        self.leads = leads
+        """The numbers of the rows' first ORDER BY column, which never fall."""
+        self.new = new
+        """Where a peer group begins."""
+        self.groups = int(np.count_nonzero(new))
+        """How many begin here."""
+
+
+class OrderedPartition:
+    """The rows of a partition, each copy a row, in their order; see the module.
+
+    ``peers`` is how many of the order's columns, which come first, make rows peers.
+    """
+
+    def __init__(self, codes: Codes, order: RowOrder, peers: int) -> None:
+        self._order = order
+        self._by = [c.row for c in order.columns[:peers]]
+        source = order.sorted(list(codes), np.zeros(codes.shape[1], np.int64)).order
+        self._fill(codes.take(source, axis=1))
+
+    def _fill(self, codes: Codes) -> None:
+        self._chunks = self._split(codes, CHUNK)
+        self._sizes = [len(c.leads) for c in self._chunks]
+        self._begun = [c.groups for c in self._chunks]
+        self._first_leads = [int(c.leads[0]) for c in self._chunks]
+        self._forget_sums()
+
+    def _forget_sums(self) -> None:
+        for name in ("_ends", "_groups"):
+            self.__dict__.pop(name, None)
+
+    def _chunk(self, codes: Codes, new: Bools) -> _Chunk:
+        return _Chunk(codes, self._order.number(codes[self._by[0]]), new)
+
+    def begins_of(self, codes: Codes) -> Bools:
+        """Return where rows differ from the one before in what makes them peers; the first one does."""
+        new = np.zeros(codes.shape[1], np.bool_)
+        new[:1] = True
+        for row in self._by:
+            new[1:] |= codes[row, 1:] != codes[row, :-1]
+        return new
+
+    # -- the directory -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _ends(self) -> Ints:
+        """The place after the last row of each chunk."""
+        return np.array(self._sizes, np.int64).cumsum()
+
+    @cached_property
+    def _groups(self) -> Ints:
+        """How many peer groups begin in each chunk and those before it."""
+        return np.array(self._begun, np.int64).cumsum()
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if self._chunks else 0
+
+    @property
+    def groups(self) -> int:
+        """How many peer groups there are."""
+        return int(self._groups[-1]) if self._chunks else 0
+
+    @property
+    def bytes(self) -> int:
+        """How much memory the rows take."""
+        return sum(c.codes.nbytes + c.leads.nbytes + c.new.nbytes for c in self._chunks)
+
+    def _start(self, chunk: int) -> int:
+        return int(self._ends[chunk - 1]) if chunk else 0
+
+    def _at(self, place: int) -> tuple[int, int]:
+        """Return the chunk that a place is in, and where in it."""
+        chunk = int(self._ends.searchsorted(place, "right"))
+        return chunk, place - self._start(chunk)
+
+    # -- looking up ----------------------------------------------------------------------------------------------------
+
+    def cut(self, low: int, high: int) -> Codes:
+        """Return the rows from one place up to another."""
+        if low >= high:
+            return self._chunks[0].codes[:, :0]
+        chunk, at = self._at(low)
+        found: list[Codes] = []
+        left = high - low
+        while left > 0:
+            codes = self._chunks[chunk].codes[:, at : at + left]
+            found.append(codes)
+            left -= codes.shape[1]
+            chunk, at = chunk + 1, 0
+        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
+
+    def place_of(self, row: Sequence[int]) -> int:
+        """Return the first place at which a row is, or would be."""
+        lead, key = self._order.number_of(int(row[self._by[0]])), self._order.key(row)
+        low, high = bisect_left(self._first_leads, lead), bisect_right(self._first_leads, lead)
+        chunk = _first_not(lambda c: self._key_at(c, 0) < key, low, high) - 1
+        if chunk < 0:
+            return 0
+        leads = self._chunks[chunk].leads
+        low, high = int(leads.searchsorted(lead)), int(leads.searchsorted(lead, "right"))
+        return self._start(chunk) + _first_not(lambda i: self._key_at(chunk, i) < key, low, high)
+
+    def place_of_number(self, number: int, *, right: bool = False) -> int:
+        """Return the first place whose first ORDER BY column has this number, or a greater one; or a greater one."""
+        find = bisect_right if right else bisect_left
+        chunk = find(self._first_leads, number) - 1
+        if chunk < 0:
+            return 0
+        return self._start(chunk) + int(self._chunks[chunk].leads.searchsorted(number, "right" if right else "left"))
+
+    def number_at(self, place: int) -> int:
+        """Return the number of the first ORDER BY column at a place."""
+        chunk, at = self._at(place)
+        return int(self._chunks[chunk].leads[at])
+
+    def groups_before(self, place: int) -> int:
+        """Return how many peer groups begin before a place."""
+        if place >= len(self):
+            return self.groups
+        chunk, at = self._at(place)
+        before = int(self._groups[chunk - 1]) if chunk else 0
+        return before + int(np.count_nonzero(self._chunks[chunk].new[:at]))
+
+    def group_start(self, group: int) -> int:
+        """Return where a peer group begins; beyond the last one, the end."""
+        if group >= self.groups:
+            return len(self)
+        group = max(group, 0)
+        chunk = int(self._groups.searchsorted(group, "right"))
+        before = int(self._groups[chunk - 1]) if chunk else 0
+        return self._start(chunk) + int(self._chunks[chunk].new.nonzero()[0][group - before])
+
+    def peers_start(self, place: int) -> int:
+        """Return where the peer group of the row at a place begins; at the end, the end."""
+        return place if place >= len(self) else self.group_start(self.groups_before(place + 1) - 1)
+
+    def peers_end(self, place: int) -> int:
+        """Return where the peer group ends of the row before a place; 0 for the begin."""
+        return self.group_start(self.groups_before(place)) if place else 0
+
+    def is_peer(self, place: int, row: Ints) -> bool:
+        """Return whether the row at a place is a peer of another."""
+        chunk, at = self._at(place)
+        codes = self._chunks[chunk].codes
+        return all(codes[by, at] == row[by] for by in self._by)
+
+    def more_groups(self, low: int, high: int, edits: Sequence[Edit]) -> int:
+        """Return how many more peer groups edits make among whole ones, from one place up to another."""
+        new = self.begins_of(edited(self.cut(low, high), edits, low))
+        return int(np.count_nonzero(new)) + self.groups_before(low) - self.groups_before(high)
+
+    def _key_at(self, chunk: int, at: int) -> tuple[Any, ...]:
+        return self._order.key(self._chunks[chunk].codes[:, at].tolist())
+
+    # -- changing ------------------------------------------------------------------------------------------------------
+
+    def copies(self, place: int, row: Ints, most: int) -> int:
+        """Return how many copies of a row there are from a place on, of which so many are looked at."""
+        here = self.cut(place, min(place + most, len(self)))
+        same = (here == row[:, None]).all(axis=0)
+        return len(same) if same.all() else int(same.argmin())
+
+    def apply(self, edits: Sequence[Edit]) -> None:
+        """Put in and take out rows, given by ascending places before all of them.
+
+        Chunks are replaced, never written to, so what was cut out of them stays as it was.
+        """
+        by_chunk: dict[int, list[Edit]] = {}
+        for edit in edits:
+            place, left = edit.place, -edit.copies
+            chunk, at = self._at(place)
+            if left <= 0:
+                if chunk == len(self._chunks):
+                    chunk -= 1
+                    at = len(self._chunks[chunk].leads)
+                by_chunk.setdefault(chunk, []).append(edit._replace(place=at))
+                continue
+            while left:
+                here = min(left, len(self._chunks[chunk].leads) - at)
+                by_chunk.setdefault(chunk, []).append(Edit(at, edit.row, -here))
+                left, chunk, at = left - here, chunk + 1, 0
+        for chunk in sorted(by_chunk, reverse=True):
+            made = self._split(edited(self._chunks[chunk].codes, by_chunk[chunk]), 2 * CHUNK)
+            self._chunks[chunk : chunk + 1] = made
+            self._sizes[chunk : chunk + 1] = [len(c.leads) for c in made]
+            self._begun[chunk : chunk + 1] = [c.groups for c in made]
+            self._first_leads[chunk : chunk + 1] = [int(c.leads[0]) for c in made]
+            for at in range(chunk, chunk + len(made) + 1):  # what is before those in front is looked at after them
+                self._mark_first(at)
+                self._begun[at : at + 1] = [c.groups for c in self._chunks[at : at + 1]]
+        self._forget_sums()
+        if len(self._chunks) > 4 * len(self) // CHUNK + _FEW:  # most have become small
+            self._fill(self.cut(0, len(self)))
+
+    def _mark_first(self, chunk: int) -> None:
+        if chunk < len(self._chunks):
+            here = self._chunks[chunk]
+            before = self._chunks[chunk - 1].codes if chunk else None
+            first = before is None or any(before[row, -1] != here.codes[row, 0] for row in self._by)
+            if here.new[0] != first:
+                here.new = here.new.copy()
+                here.new[0] = first
+                here.groups += 1 if first else -1
+
+    def _split(self, codes: Codes, most: int) -> list[_Chunk]:
+        """Return rows as one chunk, if they are no more than so many, or as some."""
+        n = codes.shape[1]
+        if not n:
+            return []
+        new = self.begins_of(codes)
+        if n <= most:
+            return [self._chunk(codes, new)]
+        starts = range(0, n, CHUNK)
+        return [self._chunk(codes[:, s : s + CHUNK].copy(), new[s : s + CHUNK].copy()) for s in starts]
+
+
+def edited(codes: Codes, edits: Sequence[Edit], origin: int = 0) -> Codes:
+    """Return rows with edits made, whose places are counted from an origin and ascend."""
+    pieces: list[Codes] = []
+    done = 0
+    for edit in edits:
+        at = edit.place - origin
+        if at > done:
+            pieces.append(codes[:, done:at])
+            done = at
+        if edit.copies > 0:
+            pieces.append(edit.row[:, None].repeat(edit.copies, axis=1))
+        else:
+            done = at - edit.copies
+    pieces.append(codes[:, done:])
+    return np.concatenate(pieces, axis=1)
+
+
+def _first_not(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the first number for which something does not hold that holds up to some number."""
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,298 @@
+"""How far a changed row reaches: the rows whose calls may have other values, and the rows these calls look at.
+
+A row that is put in or taken out is the last of one row's frame and the first of another's; between these two rows all
+values may change, and no others do. (RisingWave's general window operator works so; here every run of changed rows has
+a range of its own.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import attrs
+import numpy as np
+
+from tidemill.expressions.bound import BoundLiteral
+from tidemill.expressions.intervals import MONTHS, Interval
+from tidemill.expressions.ordering import OrderColumn
+from tidemill.expressions.types import DType
+from tidemill.expressions.windows.bound import (
+    AggregateCall,
+    BoundWindowCall,
+    OffsetCall,
+    RankingCall,
+    ValueCall,
+    Windows,
+)
+from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Frame, Offset
+from tidemill.renderer.embedded.kernels.codec import float_codes, float_values, is_interned
+from tidemill.renderer.embedded.kernels.updates import NULL
+from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
+from tidemill.renderer.embedded.windows.ranges import units
+
+__all__ = ["Affected", "Reach", "affected"]
+
+_LEAST: Final = -(2**63) + 1
+_GREATEST: Final = 2**63 - 1
+_DAYS_IN_MONTH: Final = 31
+
+
+@attrs.frozen
+class Reach:
+    """How far the frames of some calls go from their row, in rows, in peer groups and in values of the order."""
+
+    rows: tuple[int, int] = (0, 0)
+    """So many rows before, and after."""
+    groups: tuple[int, int] = (0, 0)
+    peers: bool = False
+    """Whether a row's peers matter, so that peer groups are looked at whole."""
+    values: tuple[tuple[Offset, Offset], ...] = ()
+    """For each RANGE frame by value how far it begins and ends from its row."""
+    counts_rows: bool = False
+    """Whether it matters how many rows are before a row."""
+    counts_groups: bool = False
+    counts_all: bool = False
+    """Whether it matters how many rows there are."""
+
+    @staticmethod
+    def of(windows: Windows, types: Sequence[DType]) -> Reach | None:
+        """Return how far calls reach; None where some reach to an end of the partition, or as far as a row says."""
+        if not windows.order:
+            return None
+        first = types[windows.order[0].column]
+        found = Reach()
+        for call in windows.calls:
+            reach = _REACHES[type(call)](call)
+            if reach is None or (reach.values and is_interned(first)):
+                return None
+            found = found.joined(reach)
+        return found
+
+    def joined(self, other: Reach) -> Reach:
+        """Return what covers both."""
+        return Reach(
+            (max(self.rows[0], other.rows[0]), max(self.rows[1], other.rows[1])),
+            (max(self.groups[0], other.groups[0]), max(self.groups[1], other.groups[1])),
+            self.peers or other.peers,
+            (*self.values, *(v for v in other.values if v not in self.values)),
+            self.counts_rows or other.counts_rows,
+            self.counts_groups or other.counts_groups,
+            self.counts_all or other.counts_all,
+        )
+
+
+def _of_ranking(call: RankingCall) -> Reach:
+    peers = not call.by_row
+    counts_all = call.function in ("percent_rank", "cume_dist", "ntile")
+    return Reach(
+        peers=peers, counts_rows=call.function != "dense_rank", counts_groups=call.function == "dense_rank",
+        counts_all=counts_all,
+    )  # fmt: skip
+
+
+def _of_offset(call: OffsetCall) -> Reach | None:
+    if not isinstance(call.offset, BoundLiteral) or call.ignore_nulls:
+        return None
+    far = call.offset.value or 0
+    low, high = max(far, 0), max(-far, 0)
+    return Reach((low, high) if call.function == "lag" else (high, low))
+
+
+def _of_framed(call: ValueCall | AggregateCall) -> Reach | None:
+    frame = call.frame
+    if frame.start is None or frame.end is None:
+        return None
+    peers = frame.exclusion in ("group", "ties")
+    if frame.mode == "range":
+        by_value = ((frame.start, frame.end),) if frame.offsets else ()
+        return Reach(peers=True, values=by_value)
+    far = _far(frame)
+    return Reach(far, peers=peers) if frame.mode == "rows" else Reach(groups=far, peers=True)
+
+
+def _far(frame: Frame) -> tuple[int, int]:
+    assert isinstance(frame.start, int)
+    assert isinstance(frame.end, int)
+    return -min(frame.start, frame.end, 0), max(frame.start, frame.end, 0)
+
+
+_REACHES: Final[dict[type[BoundWindowCall], Any]] = {
+    RankingCall: _of_ranking, OffsetCall: _of_offset, ValueCall: _of_framed, AggregateCall: _of_framed,
+}  # fmt: skip
+
+
+@attrs.define
+class Affected:
+    """Adjacent rows of a partition whose values may change, with the edits among them, and the rows they look at.
+
+    Places are those before the edits.
+    """
+
+    low: int
+    high: int
+    edits: list[Edit]
+    first: int = 0
+    """Where the rows begin that are looked at."""
+    end: int = 0
+
+    @property
+    def shift(self) -> int:
+        """How many more rows there are afterwards."""
+        return sum(edit.copies for edit in self.edits)
+
+
+def affected(
+    rows: OrderedPartition, edits: Sequence[Edit], reach: Reach, by: OrderColumn, dtype: DType
+) -> list[Affected]:
+    """Return the rows that edits affect, in runs that have nothing to do with one another, in their order.
+
+    ``by`` is the first of the ORDER BY columns, and of the type given.
+    """
+    finder = _Finder(rows, reach, by, dtype)
+    if reach.counts_all and sum(edit.copies for edit in edits) != 0:
+        return [Affected(0, len(rows), list(edits), 0, len(rows))]
+    runs = [finder.around(edit) for edit in edits]
+    runs = _merged(runs)
+    if reach.counts_rows or reach.counts_groups:
+        runs = list(finder.moved(runs))
+    while True:
+        for run in runs:
+            finder.look(run)
+        apart = _merged(runs, looked=True)
+        if len(apart) == len(runs):
+            return runs
+        runs = apart
+
+
+def _merged(runs: Sequence[Affected], *, looked: bool = False) -> list[Affected]:
+    """Return runs with those put together that touch, or where what one looks at is edited by the other."""
+    found: list[Affected] = []
+    for run in runs:
+        last = found[-1] if found else None
+        touches = last is not None and (
+            run.low <= last.high
+            or (looked and (run.first < last.edits[-1].end + 1 or last.end > run.edits[0].place - 1))
+        )
+        if last is not None and touches:
+            last.high = max(last.high, run.high)
+            last.low = min(last.low, run.low)
+            last.edits += run.edits
+        else:
+            found.append(attrs.evolve(run, edits=list(run.edits)))
+    return found
+
+
+class _Finder:
+    def __init__(self, rows: OrderedPartition, reach: Reach, by: OrderColumn, dtype: DType) -> None:
+        self._rows = rows
+        self._reach = reach
+        self._by = by
+        self._dtype = dtype
+
+    def around(self, edit: Edit) -> Affected:
+        """Return the rows whose frames have an edited row, or had it, but for ranks."""
+        rows, reach = self._rows, self._reach
+        low, high = edit.place - reach.rows[1], edit.end + reach.rows[0]
+        if reach.peers:
+            first = rows.peers_start(edit.place - 1) if self._is_peer(edit.place - 1, edit) else edit.place
+            last = rows.peers_end(edit.end + 1) if self._is_peer(edit.end, edit) else edit.end
+            low = min(low, rows.group_start(rows.groups_before(first) - reach.groups[1]), first)
+            high = max(high, rows.group_start(rows.groups_before(last) + reach.groups[0]), last)
+            code = int(edit.row[self._by.column])
+            for start, end in reach.values if code != NULL else ():
+                low = min(low, self._place_by_value(code, _minus(end), up=False))
+                high = max(high, self._place_by_value(code, _minus(start), up=True))
+        low, high = max(low, 0), min(high, len(rows))
+        return Affected(*self._whole_groups(low, high), [edit])
+
+    def moved(self, runs: Sequence[Affected]) -> Iterator[Affected]:
+        """Iterate over runs that go on as long as the rows behind have another number of rows, or groups, before."""
+        waiting: Affected | None = None
+        more_rows = more_groups = 0
+        for run in runs:
+            more_rows += run.shift
+            if self._reach.counts_groups:
+                more_groups += self._rows.more_groups(run.low, run.high, run.edits)
+            if waiting is None:
+                waiting = run
+            else:
+                waiting.high, waiting.edits = run.high, waiting.edits + run.edits
+            if not (more_rows if self._reach.counts_rows else 0) and not more_groups:
+                yield waiting
+                waiting = None
+        if waiting is not None:
+            waiting.high = len(self._rows)
+            yield waiting
+
+    def look(self, run: Affected) -> None:
+        """Find the rows that the calls of a run look at."""
+        rows, reach = self._rows, self._reach
+        first, end = run.low - reach.rows[0], run.high + reach.rows[1]
+        if reach.peers:
+            first = min(first, rows.group_start(rows.groups_before(run.low) - reach.groups[0]))
+            end = max(end, rows.group_start(rows.groups_before(run.high) + reach.groups[1]))
+            for code in self._end_codes(run) if reach.values else ():
+                for start, stop in reach.values:
+                    first = min(first, self._place_by_value(code, start, up=False))
+                    end = max(end, self._place_by_value(code, stop, up=True))
+        run.first, run.end = self._whole_groups(max(first, 0), min(end, len(rows)))
+
+    def _end_codes(self, run: Affected) -> list[int]:
+        """Return the values of the order at both ends of a run, before and after; not NULL."""
+        codes = [int(edit.row[self._by.column]) for edit in run.edits]
+        if run.low < run.high:
+            some = self._rows.cut(run.low, run.high)[self._by.column]
+            codes += [int(some[0]), int(some[-1])]
+            known = some[some != NULL]
+            codes += [int(known[0]), int(known[-1])] if len(known) else []
+        return [code for code in codes if code != NULL]
+
+    def _is_peer(self, place: int, edit: Edit) -> bool:
+        return 0 <= place < len(self._rows) and self._rows.is_peer(place, edit.row)
+
+    def _whole_groups(self, low: int, high: int) -> tuple[int, int]:
+        if not self._reach.peers:
+            return low, high
+        return self._rows.peers_start(low), self._rows.peers_end(high)
+
+    def _place_by_value(self, code: int, offset: Offset, *, up: bool) -> int:
+        """Return the place before the first, or (up) after the last, row that is so far from a value, at the most.
+
+        Rather a few too far than one too near.
+        """
+        descending = self._by.descending
+        moved = _far_from(code, _minus(offset) if descending else offset, self._dtype, up=up != descending)
+        number = ~moved if descending else moved
+        return self._rows.place_of_number(number, right=up)
+
+
+def _minus(offset: Offset) -> Offset:
+    return -offset
+
+
+@lru_cache
+def _whole_units(offset: Offset, dtype: DType, *, up: bool) -> int:
+    exact = units(offset, dtype)
+    return math.ceil(exact) if up else math.floor(exact)
+
+
+def _far_from(code: int, offset: Offset, dtype: DType, *, up: bool) -> int:
+    """Return the code of a value so far from another, rather too far up, or down, than too near."""
+    if dtype.name == "float64":
+        value = float(float_values(np.array([code]))[0])
+        assert not isinstance(offset, Interval)
+        moved = value + float(offset)
+        if not math.isfinite(moved):
+            return code if math.isnan(moved) or moved == value else (_GREATEST if moved > 0 else _LEAST)
+        slack = 4 * math.ulp(max(abs(value), abs(float(offset))))
+        return int(float_codes(np.array([moved + slack if up else moved - slack]))[0])
+    if isinstance(offset, Interval) and offset.dtype == MONTHS:
+        unit = 1 if dtype.name == "date" else DAY_MICROSECONDS
+        days = offset.amount * _DAYS_IN_MONTH if (offset.amount > 0) == up else offset.amount * 28
+        amount = (days + (_DAYS_IN_MONTH if up else -_DAYS_IN_MONTH)) * unit
+    else:
+        amount = _whole_units(offset, dtype, up=up)
+    return min(max(code + amount, _LEAST), _GREATEST)
