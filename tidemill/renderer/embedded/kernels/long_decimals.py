@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tidemill.renderer.embedded.kernels.codec import Interner
 
 __all__ = [
+    "SHORT",
     "all_are_short",
     "code_of",
     "codes_of",
@@ -39,7 +40,7 @@ __all__ = [
 ]  # fmt: skip
 
 _BITS: Final = 62
-_FIRST: Final = 1 << _BITS
+SHORT: Final = 1 << _BITS
 """The code of the first number, and how many short values there are of either sign."""
 _WORD: Final = 64
 _ALL_DIGITS: Final = decimal.Context(prec=80)
@@ -47,12 +48,12 @@ _ALL_DIGITS: Final = decimal.Context(prec=80)
 
 def is_long(code: int) -> bool:
     """Return whether a code, which is not NULL's, stands for a large value, which is interned."""
-    return not -_FIRST <= code < _FIRST
+    return not -SHORT <= code < SHORT
 
 
 def number_of(code: int) -> int:
     """Return the number of the large value that a code stands for."""
-    return (code if code >= 0 else ~code) - _FIRST
+    return (code if code >= 0 else ~code) - SHORT
 
 
 def code_of(value: int, interner: Interner) -> int:
@@ -63,15 +64,15 @@ def code_of(value: int, interner: Interner) -> int:
     >>> [code_of(value, interner) for value in (-5, 2**62 - 1, 2**62, -(2**70))] == [-5, 2**62 - 1, 2**62, ~(2**62 + 1)]
     True
     """
-    if -_FIRST <= value < _FIRST:
+    if -SHORT <= value < SHORT:
         return value
-    code = _FIRST + interner.number(value)
+    code = SHORT + interner.number(value)
     return code if value >= 0 else ~code
 
 
 def value_of(code: int, interner: Interner) -> int:
     """Return the unscaled value of a code, which is not NULL's."""
-    if -_FIRST <= code < _FIRST:
+    if -SHORT <= code < SHORT:
         return code
     value: int = interner.object(number_of(code))
     return value
@@ -92,21 +93,21 @@ def decimal_of(value: int, scale: int) -> decimal.Decimal:
 
 def all_are_short(codes: Ints) -> bool:
     """Return whether all codes are their values: none is of a large value, or NULL's."""
-    return not len(codes) or (codes.min() >= -_FIRST and codes.max() < _FIRST)
+    return not len(codes) or (codes.min() >= -SHORT and codes.max() < SHORT)
 
 
 def large_places(codes: Ints) -> Ints:
     """Return where codes are of large values."""
     if all_are_short(codes):
         return np.empty(0, np.int64)
-    found: Ints = (((codes >= _FIRST) | (codes < -_FIRST)) & (codes != NULL)).nonzero()[0]
+    found: Ints = (((codes >= SHORT) | (codes < -SHORT)) & (codes != NULL)).nonzero()[0]
     return found
 
 
 def large_numbers(codes: Ints) -> Ints:
     """Return the interner's numbers of those values that are large."""
     large = codes.take(large_places(codes))
-    return (large ^ (large >> (_WORD - 1))) - _FIRST
+    return (large ^ (large >> (_WORD - 1))) - SHORT
 
 
 def codes_of(values: Any, interner: Interner) -> Ints:
@@ -144,7 +145,7 @@ def encode_column(column: pa.Array, interner: Interner | None) -> Ints:
         places = large.nonzero()[0]
         lows = low.take(places).view(np.uint64).tolist()
         values = [(h << _WORD) + rest for h, rest in zip(high.take(places).tolist(), lows, strict=True)]
-        numbers = interner.numbers(values) + _FIRST
+        numbers = interner.numbers(values) + SHORT
         codes[places] = numbers ^ (high.take(places) >> (_WORD - 1))
     return codes
 
@@ -175,7 +176,7 @@ def ranks_of_long(codes: Ints, interner: Interner) -> Ints:
         return codes
     distinct, inverse = np.unique(codes, return_inverse=True)
     order = np.arange(len(distinct))
-    for of_one_sign in (distinct < -_FIRST, distinct >= _FIRST):
+    for of_one_sign in (distinct < -SHORT, distinct >= SHORT):
         places = (of_one_sign & (distinct != NULL)).nonzero()[0]
         values = values_of(distinct.take(places), interner).tolist()
         order[places] = places.take(sorted(range(len(places)), key=values.__getitem__))

@@ -11,7 +11,8 @@ from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, is_long_decimal
 from tidemill.renderer.embedded.kernels.exact_quotients import halves_up
-from tidemill.renderer.embedded.kernels.long_decimals import code_of, large_places, values_of
+from tidemill.renderer.embedded.kernels.long_decimals import SHORT, code_of, large_places, values_of
+from tidemill.renderer.embedded.kernels.sorting import parts
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
@@ -93,35 +94,47 @@ class IntegerSums(Accumulator):
     def add_up(self, count: int, owner: Ints, new: UpdateArray) -> tuple[Ints, Codes, UpdateArray] | None:
         if self.presummed is not None:
             return None
-        sums, diffs = np.zeros((self.weights, count), np.int64), new[-1]
-        if self._present is None:
-            np.add.at(sums[0], owner, diffs)
-        else:
-            np.add.at(sums[0], owner, diffs * (new[self._present] != NULL))
-        for column, row in self.count_row.items():
-            if column is None:
-                continue
-            known = new[column] != NULL
-            if known.all() and self._present is None:
-                sums[row] = sums[0]
-            else:
-                np.add.at(sums[row], owner, diffs * known)
-        for column, (row, limbs) in self._limbs.items():
-            values = new[column]
-            known = values != NULL
-            if not known.all():
-                values = np.where(known, values, 0)
-            large = large_places(new[column]) if limbs > 2 else _NOWHERE  # noqa: PLR2004 - low and high half
-            if len(large):
-                values = values.copy()
-                values[large] = 0
-                parts = diffs.take(large) * self._large_limbs(new[column].take(large))
-                for summed, part in zip(sums[row : row + limbs], parts, strict=True):
-                    np.add.at(summed, owner.take(large), part)
-            np.add.at(sums[row], owner, diffs * (values & _MASK))
-            np.add.at(sums[row + 1], owner, diffs * (values >> _HALF))
+        sums = np.zeros((self.weights, count), np.int64)
+        counted = {c: row for c, row in self.count_row.items() if c is not None}
+        full = [] if self._present is not None else [c for c in counted if new[c].min(initial=0) != NULL]
+        same = [counted.pop(column) for column in full]
+        for part in parts(len(owner)):  # what is worked out of it stays in the caches
+            self._add_part(sums, owner[part], new[:, part], counted)
+        sums[same] = sums[0]
         some = np.flatnonzero(sums.any(axis=0))
         return some, np.empty((0, len(some)), np.int64), sums.take(some, axis=1)
+
+    def _add_part(self, sums: UpdateArray, owner: Ints, new: UpdateArray, counted: dict[int, int]) -> None:
+        diffs = new[-1]
+        single = diffs.min() == diffs.max() == 1
+        rows = diffs if self._present is None else diffs * (new[self._present] != NULL)
+        np.add.at(sums[0], owner, rows)
+        for column, row in counted.items():
+            np.add.at(sums[row], owner, diffs * (new[column] != NULL))
+        for column, (row, limbs) in self._limbs.items():
+            values = new[column]
+            least, greatest = values.min(), values.max()
+            if least == NULL or (limbs > 2 and (least < -SHORT or greatest >= SHORT)):  # noqa: PLR2004 - two: halves
+                values = self._without_large(sums, owner, new, column)
+                least, greatest = values.min(), values.max()
+            is_low = least >= 0 and greatest <= _MASK
+            low = values if is_low else values & _MASK
+            np.add.at(sums[row], owner, low if single else diffs * low)
+            if not is_low:
+                high = values >> _HALF
+                np.add.at(sums[row + 1], owner, high if single else diffs * high)
+
+    def _without_large(self, sums: UpdateArray, owner: Ints, new: UpdateArray, column: int) -> Ints:
+        """Return a column's values with 0 for NULL and for large decimals, once these are added."""
+        codes, (row, limbs) = new[column], self._limbs[column]
+        values = np.where(codes == NULL, 0, codes)
+        large = large_places(codes) if limbs > 2 else _NOWHERE  # noqa: PLR2004 - low and high half
+        if len(large):
+            values[large] = 0
+            amounts = new[-1].take(large) * self._large_limbs(codes.take(large))
+            for summed, amount in zip(sums[row : row + limbs], amounts, strict=True):
+                np.add.at(summed, owner.take(large), amount)
+        return values
 
     @property
     def weight_meanings(self) -> list[tuple[str, int | None]] | None:
@@ -142,8 +155,8 @@ class IntegerSums(Accumulator):
     def _large_limbs(self, codes: Ints) -> UpdateArray:
         """Return the limbs of large decimals, which are interned."""
         values = values_of(codes, self._interner)
-        parts = [values & _MASK, values >> _HALF & _MASK, values >> 2 * _HALF & _MASK, values >> 3 * _HALF]
-        return np.stack(parts).astype(np.int64)
+        limbs = [values & _MASK, values >> _HALF & _MASK, values >> 2 * _HALF & _MASK, values >> 3 * _HALF]
+        return np.stack(limbs).astype(np.int64)
 
     def sums(self, interesting: InterestingTimes, seen: Stored) -> UpdateArray:
         """Return the accumulated weights at each interesting time."""
