@@ -58,12 +58,18 @@ def encoded(rows, interner):
     return arrays, np.stack([*codes, np.ones(len(rows), np.int64)])
 
 
+def computed(bound, codes):
+    compute = compile_on_codes(bound)
+    assert compute is not None
+    return compute(codes)
+
+
 def both(text, rows):
     """Return what is worked out on codes, and the codes of what kernels give."""
     interner = codec.Interner()
     bound = bind(expr(text), SCHEMA)
     arrays, codes = encoded(rows, interner)
-    found = compile_on_codes(bound)(codes)
+    found = computed(bound, codes)
     if found is None:
         return None, None
     return found.tolist(), codec.encode_column(compile_scalar(bound)(arrays, len(rows)), bound.dtype, interner).tolist()
@@ -100,11 +106,11 @@ def test_what_is_rounded_or_chosen_is_not(text):
 )
 def test_what_may_not_fit_is_left_to_kernels(text, row):
     _, codes = encoded([row], codec.Interner())
-    assert compile_on_codes(bind(expr(text), SCHEMA))(codes) is None
+    assert computed(bind(expr(text), SCHEMA), codes) is None
 
 
 def test_nothing_is_left_to_kernels():
-    assert compile_on_codes(bind(expr("a + b"), SCHEMA))(np.empty((6, 0), np.int64)) is None
+    assert computed(bind(expr("a + b"), SCHEMA), np.empty((6, 0), np.int64)) is None
 
 
 def test_precision_of_a_context_does_not_matter():

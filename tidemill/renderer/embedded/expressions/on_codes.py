@@ -1,8 +1,9 @@
 """Sums and products of decimals in 64 bits: on the codes, where the values that there are leave room for all results.
 
-The types of exact products have 30 digits and more, the values mostly few. From the least and the greatest value of each
-column follows between which bounds every result is: where these fit a code and the type's digits, nothing can overflow,
-and whole columns are added and multiplied as they are. Where they do not, whoever asks goes on with decimals of 128 bits.
+The types of exact products have 30 digits and more, the values mostly few. From the least and the greatest value of
+each column follows between which bounds every result is: where these fit a code and the type's digits, nothing can
+overflow, and whole columns are added and multiplied as they are. Where they do not, whoever asks goes on with decimals
+of 128 bits.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from tidemill.errors import ExpressionError
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral, walk
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
-from tidemill.renderer.embedded.kernels.long_decimals import SHORT, unscaled
+from tidemill.renderer.embedded.kernels.interner import SHORT
+from tidemill.renderer.embedded.kernels.long_decimals import unscaled
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints, UpdateArray
 
 __all__ = ["OnCodes", "compile_on_codes"]
@@ -193,7 +195,8 @@ def _times(numbers: _Numbers, unit: int) -> _Numbers:
 
 def _limit(dtype: DType) -> int:
     """Return a number that all results of a type that fit are below."""
-    return min(10**dtype.precision, SHORT)
+    digits: int = 10**dtype.precision
+    return min(digits, SHORT)
 
 
 def _fitting(values: Any, least: int, greatest: int, limit: int) -> _Numbers:

@@ -1,65 +1,48 @@
 """Codes of decimals of more than 18 digits: their unscaled values, as whole numbers of their type's last digit.
 
-Such a type mostly is what a product or a sum may come to, and the values are short. Those of up to 62 bits, sign
-included or not, are their own codes. Larger ones are interned, as Python's numbers: number n is coded as 2**62 + n, and
-as the complement of that where the value is negative. So codes are in the order of the values but among the large ones
-of a sign, and no code is NULL's.
+Such a type mostly is what a product or a sum may come to, and the values are short. From -2**62 up to 2**62 they are
+their own codes. Larger ones are interned, as Python's numbers: number n is coded as 2**62 + n, and as the complement of
+that where the value is negative. So codes are in the order of the values but among the large ones of a sign, and no
+code is NULL's.
 """
 
 from __future__ import annotations
 
 import decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from tidemill.renderer.embedded.kernels.interner import SHORT, Interner, is_large, number_of
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 
-if TYPE_CHECKING:
-    from tidemill.renderer.embedded.kernels.codec import Interner
-
 __all__ = [
-    "SHORT",
     "all_are_short",
     "code_of",
     "codes_of",
     "decimal_array",
     "decimal_of",
     "encode_column",
-    "is_long",
     "large_numbers",
     "large_places",
     "leading_codes",
     "leading_of",
-    "number_of",
     "ranks_of_long",
     "unscaled",
     "value_of",
     "values_of",
-]  # fmt: skip
+]
 
 _BITS: Final = 62
-SHORT: Final = 1 << _BITS
-"""The code of the first number, and how many short values there are of either sign."""
 _WORD: Final = 64
 _ALL_DIGITS: Final = decimal.Context(prec=80)
-
-
-def is_long(code: int) -> bool:
-    """Return whether a code, which is not NULL's, stands for a large value, which is interned."""
-    return not -SHORT <= code < SHORT
-
-
-def number_of(code: int) -> int:
-    """Return the number of the large value that a code stands for."""
-    return (code if code >= 0 else ~code) - SHORT
 
 
 def code_of(value: int, interner: Interner) -> int:
     """Return the code of an unscaled value.
 
-    >>> from tidemill.renderer.embedded.kernels.codec import Interner
+    >>> from tidemill.renderer.embedded.kernels.interner import Interner
     >>> interner = Interner()
     >>> [code_of(value, interner) for value in (-5, 2**62 - 1, 2**62, -(2**70))] == [-5, 2**62 - 1, 2**62, ~(2**62 + 1)]
     True
@@ -197,4 +180,4 @@ def leading_codes(codes: Ints, interner: Interner) -> Ints:
 
 def leading_of(code: int, interner: Interner) -> int:
     """Return the number of one code, as `leading_codes` has it."""
-    return interner.leading_of(number_of(code)) if is_long(code) else code
+    return interner.leading_of(number_of(code)) if is_large(code) else code

@@ -11,7 +11,8 @@ from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, is_long_decimal
 from tidemill.renderer.embedded.kernels.exact_quotients import halves_up
-from tidemill.renderer.embedded.kernels.long_decimals import SHORT, code_of, large_places, values_of
+from tidemill.renderer.embedded.kernels.interner import SHORT
+from tidemill.renderer.embedded.kernels.long_decimals import code_of, large_places, values_of
 from tidemill.renderer.embedded.kernels.sorting import parts
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
