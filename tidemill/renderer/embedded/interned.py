@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.embedded.kernels.codec import is_interned
+from tidemill.renderer.embedded.kernels.codec import interned_numbers
+from tidemill.renderer.embedded.kernels.long_decimals import large_numbers
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray
 from tidemill.renderer.embedded.operators.input_output import OutputOperator
 from tidemill.renderer.embedded.state import operators_of
@@ -98,17 +99,27 @@ class InternedSweeper:
         for operator in operators_of(self._compiled.root):
             for port in operator.ports:
                 for block in port.pending.arrays():  # nobody knows which are numbers: at worst too much is kept
-                    _mark(used, block)
+                    _mark_any(used, block)
             if isinstance(operator, OutputOperator):
-                rows = [i for i, field in enumerate(operator.schema) if is_interned(field.dtype)]
                 for block in operator.unread:
-                    _mark(used, block[rows])
+                    for codes, field in zip(block, operator.schema, strict=False):
+                        _mark(used, interned_numbers(codes, field.dtype))
         return self._compiled.interner.unused(used, lists=self._lists)
 
 
 def _mark_updates(used: Bools, spine: Spine, updates: UpdateArray) -> None:
-    _mark(used, updates[[i for i, t in enumerate(spine.layout.types) if t is None or is_interned(t)]])
+    for codes, dtype in zip(updates, spine.layout.types, strict=False):
+        if dtype is None:
+            _mark_any(used, codes)
+        else:
+            _mark(used, interned_numbers(codes, dtype))
 
 
-def _mark(used: Bools, codes: UpdateArray) -> None:
-    used[codes[(codes >= 0) & (codes < len(used))]] = True
+def _mark_any(used: Bools, codes: UpdateArray) -> None:
+    """Mark all that codes of unknown types may refer to."""
+    _mark(used, codes.reshape(-1))
+    _mark(used, large_numbers(codes.reshape(-1)))
+
+
+def _mark(used: Bools, numbers: Ints) -> None:
+    used[numbers[(numbers >= 0) & (numbers < len(used))]] = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +21,7 @@ from tidemill.renderer.runs.frontiers import Frontiers
 
 __all__ = ["Saved", "operators_of", "read", "save", "spines_of"]
 
-_KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "d": decimal.Decimal, "l": tuple, "-": type(None)}
+_KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "i": int, "l": tuple, "-": type(None)}
 
 
 def save(
@@ -141,7 +140,7 @@ def _value(kind: str, piece: bytes) -> Any:
     if kind == "l":
         return tuple(np.frombuffer(piece, "<i8").tolist())
     text = piece if kind == "b" else piece.decode("utf-8", "surrogatepass")
-    return decimal.Decimal(str(text)) if kind == "d" else text
+    return int(text) if kind == "i" else text
 
 
 def _load_interned(interner: Interner, saved: dict[str, Any]) -> None:

@@ -1,24 +1,21 @@
 """Codes: every value as one int64, equal exactly when the values are equal. Only here is known what a code stands for.
 
 Codes of integers, floats, dates, timestamps, bools and decimals of up to 18 digits are in the order of the values, NaN
-greatest. Strings, bytes and longer decimals are interned: numbered as they come in. So are lists, as tuples of their
-values' codes, so that lists of equal values are equal. NULL has one code, the least, in all.
+greatest. Strings and bytes are interned: numbered as they come in. So are lists, as tuples of their values' codes, so
+that lists of equal values are equal. Of longer decimals, large values are, `long_decimals` says how. NULL has one code,
+the least, in all.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import decimal
-import itertools
 import struct
-import sys
 from collections.abc import Callable
 from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.boundary.list_columns import list_array, list_parts
 from tidemill.boundary.results import int64_array
@@ -26,16 +23,18 @@ from tidemill.boundary.rows import Batch
 from tidemill.boundary.values import NAN
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
-from tidemill.renderer.embedded.kernels.leading_numbers import leading_number
+from tidemill.renderer.embedded.kernels import long_decimals
+from tidemill.renderer.embedded.kernels.interner import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, numbered
 
 __all__ = [
     "FEW", "Interner", "decode", "decode_column", "decode_rows", "decoder", "encode", "encode_column", "encode_row",
-    "encoder", "encoders", "few_in_order", "is_interned", "order_key", "order_ranks",
+    "encoder", "encoders", "few_in_order", "interned_numbers", "is_interned", "is_long_decimal", "leading_number_of",
+    "leading_numbers", "order_key", "order_ranks",
 ]  # fmt: skip
 
 LONG_DECIMAL: Final = 18
-"""Decimals of more digits than this do not fit a code and are interned."""
+"""Values of decimals of more digits than this may not fit a code."""
 FEW: Final = 16
 """Up to so many rows, encoding value by value beats the fixed costs of Arrow."""
 _FEW_SORTED: Final = 64
@@ -46,164 +45,28 @@ _LONG: Final = 1 << 16
 _MANY: Final = 1 << 12
 _OFTEN: Final = 4
 """Of so many values that are there so often on average, each is turned into Arrow once."""
-_SAMPLE: Final = 10_000
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
 _FLIP: Final = 2**63 - 1
+_MOST_DIGITS: Final = 38
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 
-class Interner:
-    """Numbers for objects: equal objects, equal numbers. One serves a whole run."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Any, int] = {}
-        self._objects: list[Any] = []
-        self._free: list[int] = []
-        """The numbers of objects that were released."""
-        self._array = np.empty(0, object)
-        self._filled = 0
-        self._leading = np.empty(0, np.int64)
-        """The `leading_number` of each object, as far as anybody asked, and room for more."""
-        self._led = 0
-
-    def number(self, value: Any) -> int:
-        """Return the number of an object, a new one if it was never seen."""
-        found = self._numbers.get(value)
-        if found is None:
-            if self._free:
-                return self._reuse(value)
-            found = self._numbers[value] = len(self._objects)
-            self._objects.append(value)
-        return found
-
-    def numbers(self, values: list[Any]) -> Ints:
-        """Return the numbers of objects, new ones of those that were never seen."""
-        found = list(map(self._numbers.get, values))
-        if self._free:
-            found = [self.number(v) if n is None else n for v, n in zip(values, found, strict=True)]
-        elif None in found:
-            new = list(dict.fromkeys([v for v, n in zip(values, found, strict=True) if n is None]))
-            numbers = range(len(self._objects), len(self._objects) + len(new))
-            self._numbers.update(zip(new, numbers, strict=True))
-            self._objects += new
-            found = list(map(self._numbers.__getitem__, values))
-        return np.array(found, np.int64)
-
-    def _reuse(self, value: Any) -> int:
-        number = self._numbers[value] = self._free.pop()
-        self._objects[number] = value
-        if number < self._filled:
-            self._array[number] = value
-        if number < self._led:
-            self._leading[number] = leading_number(value)
-        return number
-
-    def add(self, value: Any) -> None:
-        """Give an object the next number; None for one that was released."""
-        if value is None:
-            self._free.append(len(self._objects))
-        else:
-            self._numbers[value] = len(self._objects)
-        self._objects.append(value)
-
-    def objects(self, numbers: Ints) -> Any:
-        """Return an object array of what the numbers stand for."""
-        size = len(self._objects)
-        if len(self._array) < size:
-            grown = np.empty(2 * size, object)
-            grown[: self._filled] = self._array[: self._filled]
-            self._array = grown
-        if self._filled < size:
-            self._array[self._filled : size] = self._objects[self._filled :]
-            self._filled = size
-        return self._array.take(numbers)
-
-    def leading(self, numbers: Ints) -> Ints:
-        """Return the `leading_number` of what the numbers stand for; of NULL, some number."""
-        size = len(self._objects)
-        if len(self._leading) <= size:
-            grown = np.zeros(2 * size + 1, np.int64)
-            grown[: self._led] = self._leading[: self._led]
-            self._leading = grown
-        if self._led < size:
-            self._leading[self._led : size] = list(map(leading_number, self._objects[self._led :]))
-            self._led = size
-        return self._leading.take(numbers, mode="clip")
-
-    def leading_of(self, number: int) -> int:
-        """Return the `leading_number` of what one number stands for."""
-        return self._leading.item(number) if number < self._led else leading_number(self._objects[number])
-
-    def values(self) -> list[Any]:
-        """Return all objects, in the order of their numbers."""
-        return self._objects
-
-    def unused(self, used: Bools, *, lists: bool = True) -> Ints:
-        """Return the numbers of objects that are not used: neither marked here nor in a list that is.
-
-        ``lists`` says whether there may be lists among them.
-        """
-        live = np.fromiter(self._numbers.values(), np.int64, len(self._numbers))
-        if lists:
-            self._mark_in_lists(used, live.compress(used.take(live)))
-        return live.compress(~used.take(live))
-
-    def _mark_in_lists(self, used: Bools, numbers: Ints) -> None:
-        lists = [n for n in numbers.tolist() if isinstance(self._objects[n], tuple)]
-        while lists:
-            for code in self._objects[lists.pop()]:
-                if 0 <= code < len(used) and not used[code]:
-                    used[code] = True
-                    if isinstance(self._objects[code], tuple):
-                        lists.append(code)
-
-    def release(self, unused: Ints) -> None:
-        """Give up the objects with these numbers, which others get from now on."""
-        numbers, objects = self._numbers, self._objects
-        for number in unused.tolist():
-            del numbers[objects[number]]
-            objects[number] = None
-        if len(unused) > len(numbers):  # a dict keeps the room of what was deleted
-            self._numbers = dict(numbers)
-        while objects and objects[-1] is None:
-            objects.pop()
-        self._free = [n for n in (*self._free, *unused.tolist()) if n < len(objects)]
-        self._array = np.empty(0, object)
-        self._filled = self._led = 0
-
-    def forget(self) -> None:
-        """Begin anew with no objects."""
-        self._numbers.clear()
-        self._objects.clear()
-        self._free.clear()
-        self._array = np.empty(0, object)
-        self._filled = self._led = 0
-
-    def object(self, number: int) -> Any:
-        return self._objects[number]
-
-    @property
-    def live(self) -> int:
-        """How many objects are held."""
-        return len(self._numbers)
-
-    @property
-    def bytes(self) -> int:
-        """How much memory they take, about: of many, some are looked at."""
-        held = len(self._numbers)
-        step = max(1, held // _SAMPLE)
-        sample = [sys.getsizeof(value) for value in itertools.islice(self._numbers, 0, None, step)]
-        own = sys.getsizeof(self._numbers) + sys.getsizeof(self._objects) + self._array.nbytes
-        return own + (sum(sample) * held // len(sample) if sample else 0)
-
-    def __len__(self) -> int:
-        return len(self._objects)
-
-
 def is_interned(dtype: DType) -> bool:
-    """Return whether codes of a type say nothing of the order of values."""
-    return dtype.name in ("string", "binary", "list") or (dtype.is_decimal and dtype.precision > LONG_DECIMAL)
+    """Return whether values of a type are interned, all of them: codes say nothing of their order."""
+    return dtype.name in ("string", "binary", "list")
+
+
+def is_long_decimal(dtype: DType) -> bool:
+    """Return whether a type is of decimals whose large values are interned; the codes of others are their values."""
+    return dtype.is_decimal and dtype.precision > LONG_DECIMAL
+
+
+def interned_numbers(codes: Ints, dtype: DType) -> Ints:
+    """Return the interner's numbers among codes of a type."""
+    if is_interned(dtype):
+        return codes.compress(codes != NULL)
+    return long_decimals.large_numbers(codes) if is_long_decimal(dtype) else codes[:0]
 
 
 def encode(schema: Schema, batch: Batch, interner: Interner, *, more_rows: int = 0) -> UpdateArray:
@@ -263,7 +126,7 @@ def encode_column(column: pa.Array | pa.ChunkedArray, dtype: DType, interner: In
         return _encode_lists(column, dtype.element, interner)
     if is_interned(dtype):
         return _encode_interned(column, interner)
-    codes = _ENCODE_ARROW[dtype.name](column, dtype)
+    codes = _encode_decimals(column, dtype, interner) if dtype.is_decimal else _ENCODE_ARROW[dtype.name](column, dtype)
     if column.null_count:
         codes = np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, codes)
     return codes
@@ -288,7 +151,9 @@ def decode_column(codes: Ints, dtype: DType, interner: Interner) -> pa.Array:
     if is_interned(dtype):
         objects = interner.objects(codes if mask is None else np.where(null, 0, codes)) if len(interner) else codes
         return pa.array(objects if len(interner) else [None] * len(codes), dtype.arrow, mask=mask, from_pandas=False)
-    return _DECODE_ARROW[dtype.name](codes, mask, dtype)
+    if dtype.is_decimal:
+        return long_decimals.decimal_array(codes, mask, dtype.arrow, interner if is_long_decimal(dtype) else None)
+    return _DECODE_ARROW[dtype.name](codes, mask)
 
 
 def decode_rows(schema: Schema, codes: Codes, interner: Interner) -> list[tuple[Any, ...]]:
@@ -306,8 +171,12 @@ def few_in_order(schema: Schema, updates: UpdateArray) -> UpdateArray | None:
     n, k = updates.shape[1], len(schema)
     if n < 2:  # noqa: PLR2004 - nothing to sort
         return updates
-    if n > _FEW_SORTED or any(is_interned(f.dtype) for f in schema.fields):
+    if n > _FEW_SORTED:
         return None
+    for i, field in enumerate(schema.fields):
+        dtype = field.dtype
+        if is_interned(dtype) or (is_long_decimal(dtype) and len(long_decimals.large_places(updates[i]))):
+            return None
     rows = updates[:-1].tolist()
     for i, field in enumerate(schema.fields):
         if field.dtype.name == "float64":
@@ -319,6 +188,8 @@ def few_in_order(schema: Schema, updates: UpdateArray) -> UpdateArray | None:
 
 def order_ranks(codes: Ints, dtype: DType, interner: Interner) -> Ints:
     """Return numbers in the order of the values that the codes stand for; the codes themselves where they are."""
+    if is_long_decimal(dtype):
+        return long_decimals.ranks_of_long(codes, interner)
     if not is_interned(dtype):
         return codes
     if len(codes) <= _FEW_RANKED:
@@ -341,13 +212,30 @@ def order_ranks(codes: Ints, dtype: DType, interner: Interner) -> Ints:
 
 def order_key(code: int, dtype: DType, interner: Interner) -> Any:
     """Return what sorts as the value of a code does, nulls first."""
-    if not is_interned(dtype):
+    is_long = is_long_decimal(dtype)
+    if not is_long and not is_interned(dtype):
         return code
     if code == NULL:
         return (0,)
+    if is_long:
+        return 1, long_decimals.value_of(code, interner)
     if dtype.element is None:
         return 1, interner.object(code)
     return 1, [order_key(c, dtype.element, interner) for c in interner.object(code)]
+
+
+def leading_numbers(codes: Ints, dtype: DType, interner: Interner) -> Ints:
+    """Return numbers that never fall where values rise, each code always its own; of NULL, some number."""
+    if is_long_decimal(dtype):
+        return long_decimals.leading_codes(codes, interner)
+    return interner.leading(codes) if is_interned(dtype) else codes
+
+
+def leading_number_of(code: int, dtype: DType, interner: Interner) -> int:
+    """Return the number of one code, not NULL's, as `leading_numbers` has it."""
+    if is_long_decimal(dtype):
+        return long_decimals.leading_of(code, interner)
+    return interner.leading_of(code) if is_interned(dtype) else code
 
 
 # -- one value ------------------------------------------------------------------------------------------------------
@@ -379,7 +267,10 @@ def encoder(dtype: DType, interner: Interner) -> Callable[[Any], int]:
     if is_interned(dtype):
         return interner.number
     if dtype.is_decimal:
-        return lambda v: int(v.scaleb(dtype.scale))
+        scale = dtype.scale
+        if is_long_decimal(dtype):
+            return lambda v: long_decimals.code_of(long_decimals.unscaled(v, scale), interner)
+        return lambda v: long_decimals.unscaled(v, scale)
     return _ENCODE_VALUE[dtype.name]
 
 
@@ -391,7 +282,10 @@ def decoder(dtype: DType, interner: Interner) -> Callable[[int], Any]:
     if is_interned(dtype):
         return interner.object
     if dtype.is_decimal:
-        return lambda c: decimal.Decimal(c).scaleb(-dtype.scale)
+        scale = dtype.scale
+        if is_long_decimal(dtype):
+            return lambda c: long_decimals.decimal_of(long_decimals.value_of(c, interner), scale)
+        return lambda c: long_decimals.decimal_of(c, scale)
     return _DECODE_VALUE[dtype.name]
 
 
@@ -485,19 +379,13 @@ def _below_sign(bits: Ints) -> Ints:
     return mask
 
 
-def _encode_decimals(column: pa.Array, dtype: DType) -> Ints:
-    filled = column.fill_null(decimal.Decimal(0)) if column.null_count else column
-    exact = filled.cast(pa.decimal128(38, dtype.scale))
-    low: Ints = np.frombuffer(exact.buffers()[1], np.int64)[2 * exact.offset : 2 * (exact.offset + len(exact)) : 2]
-    return low
-
-
-def _decode_decimals(codes: Ints, mask: Any, dtype: DType) -> pa.Array:
-    wide = np.empty((len(codes), 2), np.int64)
-    wide[:, 0] = codes
-    wide[:, 1] = codes >> 63
-    array = pa.Array.from_buffers(dtype.arrow, len(codes), [None, pa.py_buffer(np.ascontiguousarray(wide))])
-    return array if mask is None else pc.if_else(pa.array(~mask), array, pa.scalar(None, dtype.arrow))
+def _encode_decimals(column: pa.Array, dtype: DType, interner: Interner) -> Ints:
+    if isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_decode()
+    kind = column.type
+    if not pa.types.is_decimal128(kind) or kind.scale != dtype.scale:
+        column = column.cast(pa.decimal128(_MOST_DIGITS, dtype.scale))
+    return long_decimals.encode_column(column, interner if is_long_decimal(dtype) else None)
 
 
 _ENCODE_ARROW: Final[dict[str, Callable[[pa.Array, DType], Ints]]] = {
@@ -507,14 +395,12 @@ _ENCODE_ARROW: Final[dict[str, Callable[[pa.Array, DType], Ints]]] = {
     "bool": lambda c, _: _integers(c.cast(pa.int8()), pa.int8()),
     "date": lambda c, _: _integers(c, pa.int32()),
     "timestamp": lambda c, _: _integers(c, pa.int64()),
-    "decimal": _encode_decimals,
 }
-_DECODE_ARROW: Final[dict[str, Callable[[Ints, Any, DType], pa.Array]]] = {
-    "int64": lambda c, mask, _: int64_array(c) if mask is None else pa.array(c, mask=mask),
-    "int32": lambda c, mask, _: pa.array(c.astype(np.int32), mask=mask),
-    "float64": lambda c, mask, _: pa.array(float_values(c), mask=mask, from_pandas=False),
-    "bool": lambda c, mask, _: pa.array(c.astype(np.bool_), mask=mask),
-    "date": lambda c, mask, _: pa.array(c.astype(np.int32), mask=mask).view(pa.date32()),
-    "timestamp": lambda c, mask, _: pa.array(c, mask=mask).view(pa.timestamp("us")),
-    "decimal": _decode_decimals,
+_DECODE_ARROW: Final[dict[str, Callable[[Ints, Any], pa.Array]]] = {
+    "int64": lambda c, mask: int64_array(c) if mask is None else pa.array(c, mask=mask),
+    "int32": lambda c, mask: pa.array(c.astype(np.int32), mask=mask),
+    "float64": lambda c, mask: pa.array(float_values(c), mask=mask, from_pandas=False),
+    "bool": lambda c, mask: pa.array(c.astype(np.bool_), mask=mask),
+    "date": lambda c, mask: pa.array(c.astype(np.int32), mask=mask).view(pa.date32()),
+    "timestamp": lambda c, mask: pa.array(c, mask=mask).view(pa.timestamp("us")),
 }

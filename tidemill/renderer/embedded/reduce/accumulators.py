@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import Context, Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,7 +14,7 @@ from tidemill.errors import StepError
 from tidemill.expressions.aggregates import Aggregates, BoundAggregate
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
-from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows, is_interned
+from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows, is_long_decimal
 from tidemill.renderer.embedded.kernels.exact_sums import (
     exact_sums,
     float_sums,
@@ -23,6 +22,7 @@ from tidemill.renderer.embedded.kernels.exact_sums import (
     limbs_of_floats,
     limbs_of_squares,
 )
+from tidemill.renderer.embedded.kernels.long_decimals import large_places, values_of
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray, consolidated, indices, largest
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
@@ -32,7 +32,7 @@ from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
 
-__all__ = ["MANY", "Accumulator", "FloatSums", "Groups", "Shape", "Since", "SquareSums", "unscaled"]
+__all__ = ["MANY", "Accumulator", "FloatSums", "Groups", "Shape", "Since", "SquareSums"]
 
 Since: TypeAlias = Callable[[], Antichain]
 MANY: Final = 512
@@ -241,18 +241,17 @@ class SquareSums(LimbSums):
         self._interner = interner
 
     def limbs(self, codes: Ints) -> tuple[Ints, Ints, Ints]:
-        if not is_interned(self._dtype):
+        large = large_places(codes) if is_long_decimal(self._dtype) else codes[:0]
+        if not len(large):
             return limbs_of_squares(codes, floats=self._dtype.name == "float64")
-        found: list[tuple[int, int, int]] = []  # decimals of more than 18 digits: in Python numbers, one by one
-        for i, code in enumerate(codes.tolist()):
-            square, place = unscaled(self._interner.object(code), self._dtype) ** 2, 0
+        short = codes.copy()
+        short[large] = 0
+        found: list[tuple[int, int, int]] = []  # large decimals: in Python numbers, one by one
+        for i, value in zip(large.tolist(), values_of(codes.take(large), self._interner).tolist(), strict=True):
+            square, place = value**2, 0
             while square:
                 found.append((i, place, square & 0xFFFF_FFFF))
                 square, place = square >> 32, place + 1
-        columns = np.array(found, np.int64).reshape(-1, 3).T
-        return columns[0], columns[1], columns[2]
-
-
-def unscaled(value: Decimal, dtype: DType) -> int:
-    """Return a decimal as a whole number of its type's last digit."""
-    return int(value.scaleb(dtype.scale, Context(prec=80)))
+        columns, limbs = np.array(found, np.int64).reshape(-1, 3).T, limbs_of_squares(short, floats=False)
+        which, places, amounts = (np.concatenate(parts) for parts in zip(limbs, columns, strict=True))
+        return which, places, amounts

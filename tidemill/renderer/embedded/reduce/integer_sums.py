@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from decimal import Context, Decimal
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.expressions.schema import Schema
-from tidemill.expressions.types import DType
-from tidemill.renderer.embedded.kernels.codec import LONG_DECIMAL, Interner, float_codes, is_interned
-from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray
+from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, is_long_decimal
+from tidemill.renderer.embedded.kernels.exact_quotients import halves_up
+from tidemill.renderer.embedded.kernels.interner import SHORT
+from tidemill.renderer.embedded.kernels.long_decimals import code_of, large_places, values_of
+from tidemill.renderer.embedded.kernels.sorting import parts
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
-from tidemill.renderer.embedded.reduce.accumulators import Accumulator, Groups, Shape, unscaled
+from tidemill.renderer.embedded.reduce.accumulators import Accumulator, Groups, Shape
 
 __all__ = ["IntegerSums"]
 
 _HALF: Final = 32
 _MASK: Final = (1 << _HALF) - 1
 _EXACT: Final = 1 << 53
+_FAR: Final = 1 << 29
+_SHORT: Final = 1 << 61
+"""Sums below this, and so high halves below the former, are far from what 64 bits hold."""
+_FEW: Final = 8
+"""Up to so many groups, decimals one by one in Python beat NumPy's calls."""
+_NOWHERE: Final = np.empty(0, np.int64)
 _SUMMED: Final = ("sum", "avg", "bool_or", "bool_and", "variance", "stddev")
 
 
@@ -44,7 +52,6 @@ class IntegerSums(Accumulator):
         self._interner = interner
         self.count_row: dict[int | None, int] = {None: 0}
         self._limbs: dict[int, tuple[int, int]] = {}
-        self._types: dict[int, DType] = {}
         rows = 1
         for a in aggregates.columns:
             if a.column is None or a.input is None:
@@ -53,10 +60,9 @@ class IntegerSums(Accumulator):
                 self.count_row[a.column] = rows
                 rows += 1
             if a.function in _SUMMED and a.input.name != "float64" and a.column not in self._limbs:
-                long = a.input.is_decimal and a.input.precision > LONG_DECIMAL
-                self._limbs[a.column] = (rows, 4 if long else 2)
-                self._types[a.column] = a.input
-                rows += 4 if long else 2
+                limbs = 4 if is_long_decimal(a.input) else 2
+                self._limbs[a.column] = (rows, limbs)
+                rows += limbs
         self.presummed: UpdateArray | None = None
         """What the updates of this round add up to, where that is known before."""
         super().__init__(shape, (), rows)
@@ -76,39 +82,60 @@ class IntegerSums(Accumulator):
             if column is not None:
                 np.multiply(diffs, new[column] != NULL, out=weights[row])
         for column, (row, limbs) in self._limbs.items():
-            if limbs == 2:  # noqa: PLR2004 - low and high half
-                values = new[column] * (new[column] != NULL)
-                weights[row] = diffs * (values & _MASK)
-                weights[row + 1] = diffs * (values >> _HALF)
-            else:
-                weights[row : row + limbs] = diffs * self._long_limbs(new[column], self._types[column])
+            values = new[column] * (new[column] != NULL)
+            large = large_places(new[column]) if limbs > 2 else _NOWHERE  # noqa: PLR2004 - low and high half
+            values[large] = 0
+            weights[row] = diffs * (values & _MASK)
+            weights[row + 1] = diffs * (values >> _HALF)
+            weights[row + 2 : row + limbs] = 0
+            if len(large):
+                weights[row : row + limbs, large] = diffs.take(large) * self._large_limbs(new[column].take(large))
         return owner, kept
 
     def add_up(self, count: int, owner: Ints, new: UpdateArray) -> tuple[Ints, Codes, UpdateArray] | None:
-        if self.presummed is not None or any(limbs > 2 for _, limbs in self._limbs.values()):  # noqa: PLR2004
+        if self.presummed is not None:
             return None
-        sums, diffs = np.zeros((self.weights, count), np.int64), new[-1]
-        if self._present is None:
-            np.add.at(sums[0], owner, diffs)
-        else:
-            np.add.at(sums[0], owner, diffs * (new[self._present] != NULL))
-        for column, row in self.count_row.items():
-            if column is None:
-                continue
-            known = new[column] != NULL
-            if known.all() and self._present is None:
-                sums[row] = sums[0]
-            else:
-                np.add.at(sums[row], owner, diffs * known)
-        for column, (row, _) in self._limbs.items():
-            values = new[column]
-            known = values != NULL
-            if not known.all():
-                values = np.where(known, values, 0)
-            np.add.at(sums[row], owner, diffs * (values & _MASK))
-            np.add.at(sums[row + 1], owner, diffs * (values >> _HALF))
+        sums = np.zeros((self.weights, count), np.int64)
+        counted = {c: row for c, row in self.count_row.items() if c is not None}
+        full = [] if self._present is not None else [c for c in counted if new[c].min(initial=0) != NULL]
+        same = [counted.pop(column) for column in full]
+        for part in parts(len(owner)):  # what is worked out of it stays in the caches
+            self._add_part(sums, owner[part], new[:, part], counted)
+        sums[same] = sums[0]
         some = np.flatnonzero(sums.any(axis=0))
         return some, np.empty((0, len(some)), np.int64), sums.take(some, axis=1)
+
+    def _add_part(self, sums: UpdateArray, owner: Ints, new: UpdateArray, counted: dict[int, int]) -> None:
+        diffs = new[-1]
+        single = diffs.min() == diffs.max() == 1
+        rows = diffs if self._present is None else diffs * (new[self._present] != NULL)
+        np.add.at(sums[0], owner, rows)
+        for column, row in counted.items():
+            np.add.at(sums[row], owner, diffs * (new[column] != NULL))
+        for column, (row, limbs) in self._limbs.items():
+            values = new[column]
+            least, greatest = values.min(), values.max()
+            if least == NULL or (limbs > 2 and (least < -SHORT or greatest >= SHORT)):  # noqa: PLR2004 - two: halves
+                values = self._without_large(sums, owner, new, column)
+                least, greatest = values.min(), values.max()
+            is_low = least >= 0 and greatest <= _MASK
+            low = values if is_low else values & _MASK
+            np.add.at(sums[row], owner, low if single else diffs * low)
+            if not is_low:
+                high = values >> _HALF
+                np.add.at(sums[row + 1], owner, high if single else diffs * high)
+
+    def _without_large(self, sums: UpdateArray, owner: Ints, new: UpdateArray, column: int) -> Ints:
+        """Return a column's values with 0 for NULL and for large decimals, once these are added."""
+        codes, (row, limbs) = new[column], self._limbs[column]
+        values = np.where(codes == NULL, 0, codes)
+        large = large_places(codes) if limbs > 2 else _NOWHERE  # noqa: PLR2004 - low and high half
+        if len(large):
+            values[large] = 0
+            amounts = new[-1].take(large) * self._large_limbs(codes.take(large))
+            for summed, amount in zip(sums[row : row + limbs], amounts, strict=True):
+                np.add.at(summed, owner.take(large), amount)
+        return values
 
     @property
     def weight_meanings(self) -> list[tuple[str, int | None]] | None:
@@ -126,15 +153,11 @@ class IntegerSums(Accumulator):
             found[row : row + 2] = [("low", column), ("high", column)]
         return found
 
-    def _long_limbs(self, codes: Ints, dtype: DType) -> UpdateArray:
-        """Return the limbs of interned decimals."""
-        distinct, inverse = np.unique(codes, return_inverse=True)
-        limbs = np.zeros((4, len(distinct)), np.int64)
-        for i, code in enumerate(distinct.tolist()):
-            if code != NULL:
-                value = unscaled(self._interner.object(code), dtype)
-                limbs[:, i] = [value & _MASK, value >> _HALF & _MASK, value >> 2 * _HALF & _MASK, value >> 3 * _HALF]
-        return limbs.take(inverse, axis=1)
+    def _large_limbs(self, codes: Ints) -> UpdateArray:
+        """Return the limbs of large decimals, which are interned."""
+        values = values_of(codes, self._interner)
+        limbs = [values & _MASK, values >> _HALF & _MASK, values >> 2 * _HALF & _MASK, values >> 3 * _HALF]
+        return np.stack(limbs).astype(np.int64)
 
     def sums(self, interesting: InterestingTimes, seen: Stored) -> UpdateArray:
         """Return the accumulated weights at each interesting time."""
@@ -164,23 +187,40 @@ class IntegerSums(Accumulator):
                 return total if np.count_nonzero(some) == len(some) else np.where(some, total, NULL)
             if fits.all() and (np.abs(total) < _EXACT).all():
                 return np.where(some, float_codes(total / np.where(some, counts, 1)), NULL)
-        return self._one_by_one(aggregate, sums, group, some)
+        codes, left = np.full(len(counts), NULL), some
+        if aggregate.output.is_decimal and len(counts) > _FEW:
+            left = some & ~self._short(aggregate, sums, codes)
+        places = left.nonzero()[0]  # in Python numbers: the rare cases, few decimals, means of more than 53 bits
+        totals = self.totals(aggregate.column, sums.take(places, axis=1))
+        for i, total in zip(places.tolist(), totals, strict=True):
+            codes[i] = self._code(aggregate, total, int(counts[i]), group, i)
+        return codes
+
+    def _short(self, aggregate: BoundAggregate, sums: UpdateArray, codes: Ints) -> Bools:
+        """Work out decimals for the groups whose sums are far from 64 bits, and return which these are."""
+        given, out = aggregate.input, aggregate.output
+        assert aggregate.column is not None
+        assert given is not None
+        row, limbs = self._limbs[aggregate.column]
+        unit, counts = 10 ** (out.scale - given.scale), sums[self.count_row[aggregate.column]]
+        low, high = sums[row], sums[row + 1]
+        high = high + (low >> _HALF)
+        values = (high << _HALF) + (low & _MASK)
+        short: Bools = (counts != 0) & (high >= -_FAR) & (high < _FAR) & (np.abs(values) < _SHORT // unit)
+        for more in sums[row + 2 : row + limbs]:
+            short &= more == 0
+        values = np.where(short, values, 0) * unit
+        if aggregate.function != "sum":
+            values = halves_up(np.where(counts < 0, -values, values), np.maximum(np.abs(counts), 1))
+        short &= np.abs(values) < min(10**out.precision, _SHORT)
+        codes[short] = values[short]
+        return short
 
     def totals(self, column: int, sums: UpdateArray) -> list[int]:
         """Return the sums of a column as Python numbers."""
         row, limbs = self._limbs[column]
         parts = sums[row : row + limbs].tolist()
         return [sum(part[i] << _HALF * j for j, part in enumerate(parts)) for i in range(sums.shape[1])]
-
-    def _one_by_one(self, aggregate: BoundAggregate, sums: UpdateArray, group: Groups, some: Any) -> Ints:
-        """Return codes worked out in Python numbers: the rare cases, decimals and means of more than 53 bits."""
-        assert aggregate.column is not None
-        counts = sums[self.count_row[aggregate.column]].tolist()
-        totals = self.totals(aggregate.column, sums)
-        codes = np.full(sums.shape[1], NULL, np.int64)
-        for i in some.nonzero()[0].tolist():
-            codes[i] = self._code(aggregate, totals[i], counts[i], group, i)
-        return codes
 
     def _code(self, aggregate: BoundAggregate, total: int, count: int, group: Groups, i: int) -> int:
         out, given = aggregate.output, aggregate.input
@@ -192,8 +232,8 @@ class IntegerSums(Accumulator):
         value = scaled if aggregate.function == "sum" else _half_up(scaled, count)
         if abs(value) >= 10**out.precision:
             raise group.overflow(aggregate, int(group.present[i]))
-        if is_interned(out):
-            return self._interner.number(decimal_of(value, out.scale))
+        if is_long_decimal(out):
+            return code_of(value, self._interner)
         assert -INT64_LIMIT <= value <= INT64_LIMIT
         return value
 
@@ -203,8 +243,3 @@ def _half_up(numerator: int, denominator: int) -> int:
     quotient, rest = divmod(abs(numerator), abs(denominator))
     rounded = quotient + (2 * rest >= abs(denominator))
     return rounded if (numerator < 0) == (denominator < 0) else -rounded
-
-
-def decimal_of(unscaled: int, scale: int) -> Any:
-    """Return a decimal of that many digits after the point."""
-    return Context(prec=80).create_decimal(Decimal(unscaled)).scaleb(-scale, Context(prec=80))

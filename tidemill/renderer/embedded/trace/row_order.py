@@ -15,10 +15,14 @@ from tidemill.renderer.embedded.kernels.codec import (
     decode_column,
     decoder,
     is_interned,
+    is_long_decimal,
+    leading_number_of,
+    leading_numbers,
     order_key,
     order_ranks,
 )
 from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
+from tidemill.renderer.embedded.kernels.long_decimals import large_places
 from tidemill.renderer.embedded.kernels.sorting import FEW, Sorted, ascending, refine, sort_by
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, Rows, first_numbers, numbered
 from tidemill.renderer.embedded.kernels.values import sort_values
@@ -52,10 +56,8 @@ class RowOrder:
         self.columns = list(columns)
         self.row = list(row)
         self._interner = interner
-        self._first_is_interned = bool(columns) and is_interned(columns[0].dtype)
-        self.numbers_are_codes = (
-            bool(columns) and not self._first_is_interned and not columns[0].descending and columns[0].nulls_first
-        )
+        self._first_has_codes_in_order = bool(columns) and _has_codes_in_order(columns[0].dtype)
+        self.numbers_are_codes = self._first_has_codes_in_order and not columns[0].descending and columns[0].nulls_first
         """Whether `number` is the code itself."""
 
     @property
@@ -74,7 +76,7 @@ class RowOrder:
             leading = [np.empty(len(group), np.int64)]
             leading[0][order] = np.concatenate(([0], (ascended[1:] != ascended[:-1]).cumsum()))
         while later and len(leading) <= LEADING:
-            if is_interned(later[0].dtype):  # of those alike in their beginnings, the values decide
+            if not self._can_be_numbered(later[0], rows):  # of those alike in their beginnings, the values decide
                 leading.append(self._leading(rows[later[0].row], later[0]))
                 break
             leading.append(_numbers(rows[later[0].row], later[0], self._interner))
@@ -112,10 +114,17 @@ class RowOrder:
         if not self.columns:
             return 0
         first = self.columns[0]
-        if code == NULL and (self._first_is_interned or first.nulls_first == first.descending):
+        if code == NULL and (not self._first_has_codes_in_order or first.nulls_first == first.descending):
             return NULL if first.nulls_first else _GREATEST
-        number = self._interner.leading_of(code) if self._first_is_interned else code
+        number = code if self._first_has_codes_in_order else leading_number_of(code, first.dtype, self._interner)
         return ~number if first.descending else number
+
+    @staticmethod
+    def _can_be_numbered(column: SortColumn, rows: Rows) -> bool:
+        """Return whether the codes of a column are in the order of the values, but for NULL."""
+        if is_long_decimal(column.dtype):
+            return not len(large_places(rows[column.row]))
+        return not is_interned(column.dtype)
 
     def _only_equal_rows_are_tied(self, rows: Rows, found: Sorted) -> bool:
         """Return whether rows that are equal so far are the same row: then no hash is needed."""
@@ -125,11 +134,10 @@ class RowOrder:
 
     def _leading(self, codes: Ints, column: SortColumn) -> Ints:
         """Return numbers that never fall where values rise in a column's order."""
-        interned = is_interned(column.dtype)
-        numbers = self._interner.leading(codes) if interned else codes
+        numbers = leading_numbers(codes, column.dtype, self._interner)
         if column.descending:
             numbers = ~numbers
-        if interned or column.nulls_first == column.descending:
+        if not _has_codes_in_order(column.dtype) or column.nulls_first == column.descending:
             null = codes == NULL
             if np.count_nonzero(null):
                 numbers = np.where(null, NULL if column.nulls_first else _GREATEST, numbers)
@@ -151,10 +159,15 @@ class RowOrder:
     def _key_of(self, column: SortColumn, code: int) -> tuple[int, Any]:
         if code == NULL:
             return (0 if column.nulls_first else 2, 0)
-        if not is_interned(column.dtype):
+        if _has_codes_in_order(column.dtype):
             return (1, ~code if column.descending else code)
         value = order_key(code, column.dtype, self._interner)
         return (1, _Reversed(value) if column.descending else value)
+
+
+def _has_codes_in_order(dtype: DType) -> bool:
+    """Return whether all codes of a type are in the order of the values, NULL least."""
+    return not is_interned(dtype) and not is_long_decimal(dtype)
 
 
 def _is_wide(numbers: Ints) -> bool:
@@ -167,7 +180,7 @@ def _numbers_at(codes: Ints, column: SortColumn, interner: Interner, at: Ints) -
 
 def _numbers(codes: Codes, column: SortColumn, interner: Interner) -> Ints:
     """Return numbers that sort as codes are to."""
-    if is_interned(column.dtype):
+    if not _has_codes_in_order(column.dtype):
         codes = np.where(codes == NULL, NULL, order_ranks(codes, column.dtype, interner))
     return sort_values(codes, descending=column.descending, nulls_first=column.nulls_first)
 

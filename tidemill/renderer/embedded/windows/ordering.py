@@ -12,7 +12,7 @@ import numpy as np
 from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import MOST_COPIES, CallError, Windows, too_many_copies
-from tidemill.renderer.embedded.kernels.codec import Interner, is_interned, order_ranks
+from tidemill.renderer.embedded.kernels.codec import Interner, order_ranks
 from tidemill.renderer.embedded.kernels.sorting import refine, sort_by
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints
 from tidemill.renderer.embedded.kernels.values import sort_values
@@ -64,8 +64,9 @@ def in_order(windows: Windows, types: Sequence[DType], given: GivenRows, interne
 
 
 def _sort_values(by: OrderColumn, codes: Ints, dtype: DType, interner: Interner) -> Ints:
-    if is_interned(dtype):
-        codes = np.where(codes == NULL, NULL, order_ranks(codes, dtype, interner))
+    ranks = order_ranks(codes, dtype, interner)
+    if ranks is not codes:
+        codes = np.where(codes == NULL, NULL, ranks)
     return sort_values(codes, descending=by.descending, nulls_first=by.nulls_first)
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import decimal
 import math
 from bisect import bisect_left, bisect_right
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from tidemill.expressions.intervals import MONTHS, Interval
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Offset, microseconds
-from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, float_values, is_interned, order_ranks
+from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, float_values, is_long_decimal, order_ranks
+from tidemill.renderer.embedded.kernels.long_decimals import large_places, values_of
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 from tidemill.renderer.embedded.windows.partitions import Partitions, prefix_counts
 from tidemill.renderer.embedded.windows.sorting import positions
@@ -40,7 +40,7 @@ def range_bound(rows: Partitions, offset: Offset, *, end: bool) -> Ints:
         codes, number, first = codes[known], number[known], before.take(first[known])
     values = order_ranks(codes, dtype, rows.interner)
     values = -values if by.descending else values
-    if not _is_counted(offset, dtype):
+    if not _is_counted(offset, dtype) or (is_long_decimal(dtype) and len(large_places(codes))):
         up = end == by.descending  # towards the inside of the frame, where no value is just there
         moved = _moved(codes, -offset if by.descending else offset, dtype, rows.interner, up=up)
         bounds = (-moved if by.descending else moved) - (not end)
@@ -58,7 +58,7 @@ def range_bound(rows: Partitions, offset: Offset, *, end: bool) -> Ints:
 def _is_counted(offset: Offset, dtype: DType) -> bool:
     """Return whether codes are so many units each, and the offset is so many of them."""
     months = isinstance(offset, Interval) and offset.dtype == MONTHS
-    return not (months or dtype.name == "float64" or is_interned(dtype))
+    return not (months or dtype.name == "float64")
 
 
 def units(offset: Offset, dtype: DType) -> Fraction:
@@ -79,7 +79,7 @@ def _plus(numbers: Ints, amount: int) -> Ints:
 def _moved(codes: Ints, offset: Offset, dtype: DType, interner: Interner, *, up: bool) -> Ints:
     """Return codes of values that are some way from others; where none is just there, of the next one up or down.
 
-    Of interned values, the numbers that `order_ranks` gives them.
+    Of decimals with large values, the numbers that `order_ranks` gives them.
     """
     if isinstance(offset, Interval):
         months = min(max(offset.amount, -_CENTURIES), _CENTURIES)
@@ -91,14 +91,10 @@ def _moved(codes: Ints, offset: Offset, dtype: DType, interner: Interner, *, up:
         with np.errstate(over="ignore", invalid="ignore"):
             return float_codes(float_values(codes) + offset)
     distinct, inverse = np.unique(codes, return_inverse=True)
-    ranks = np.array(_moved_ranks(interner.objects(distinct).tolist(), offset, up=up), np.int64)
-    return ranks.take(inverse)
-
-
-def _moved_ranks(values: list[Any], offset: Any, *, up: bool) -> list[int]:
-    in_order = sorted(values)
-    with decimal.localcontext(prec=200):
-        return [bisect_left(in_order, v + offset) if up else bisect_right(in_order, v + offset) - 1 for v in values]
+    values = values_of(distinct, interner).tolist()
+    in_order, more = sorted(values), units(offset, dtype)
+    ranks = [bisect_left(in_order, v + more) if up else bisect_right(in_order, v + more) - 1 for v in values]
+    return np.array(ranks, np.int64).take(inverse)
 
 
 def _plus_months(days: Ints, count: int) -> Ints:

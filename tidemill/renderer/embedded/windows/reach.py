@@ -28,7 +28,7 @@ from tidemill.expressions.windows.bound import (
     Windows,
 )
 from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Frame, Offset
-from tidemill.renderer.embedded.kernels.codec import float_codes, float_values, is_interned
+from tidemill.renderer.embedded.kernels.codec import float_codes, float_values, is_interned, is_long_decimal
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
 from tidemill.renderer.embedded.windows.ranges import units
@@ -66,7 +66,7 @@ class Reach:
         found = Reach()
         for call in windows.calls:
             reach = _REACHES[type(call)](call)
-            if reach is None or (reach.values and is_interned(first)):
+            if reach is None or (reach.values and (is_interned(first) or is_long_decimal(first))):
                 return None
             found = found.joined(reach)
         return found

@@ -11,11 +11,10 @@ import numpy as np
 from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.frames import Frame
-from tidemill.renderer.embedded.kernels.codec import Interner, is_interned
+from tidemill.renderer.embedded.kernels.codec import Interner, is_long_decimal
 from tidemill.renderer.embedded.kernels.exact_quotients import quotients
-from tidemill.renderer.embedded.kernels.updates import NULL, Ints
-from tidemill.renderer.embedded.reduce.accumulators import unscaled
-from tidemill.renderer.embedded.reduce.integer_sums import decimal_of
+from tidemill.renderer.embedded.kernels.long_decimals import codes_of, values_of
+from tidemill.renderer.embedded.kernels.updates import Ints
 from tidemill.renderer.embedded.windows.frames import has_its_row
 from tidemill.renderer.embedded.windows.partitions import Part, Partitions
 
@@ -101,20 +100,16 @@ def whole_numbers(rows: Partitions, column: int, *, squared: bool = False, times
     else objects.
     """
     codes, dtype = rows.codes(column), rows.types[column]
-    if is_interned(dtype):
-        return _long_decimals(codes, dtype, rows.interner)
-    known = rows.known(column)
-    values = codes if known is None else np.where(known, codes, 0)
+    if is_long_decimal(dtype):
+        values = values_of(codes, rows.interner)
+        if values.dtype == object:
+            return values
+    else:
+        known = rows.known(column)
+        values = codes if known is None else np.where(known, codes, 0)
     largest = max(int(values.max(initial=0)), -int(values.min(initial=0))) * rows.longest
     fits = (largest**2 if squared else largest) * times <= INT64_LIMIT
     return values if fits else values.astype(object)
-
-
-def _long_decimals(codes: Ints, dtype: DType, interner: Interner) -> Any:
-    distinct, inverse = np.unique(codes, return_inverse=True)
-    values = np.empty(len(distinct), object)
-    values[:] = [0 if c == NULL else unscaled(interner.object(c), dtype) for c in distinct.tolist()]
-    return values.take(inverse)
 
 
 def exact_floats(values: Any) -> tuple[Any, int]:
@@ -159,9 +154,7 @@ def _scaled(values: Any, power: int) -> Any:
 
 def decimal_codes(totals: Any, dtype: DType, interner: Interner) -> Ints:
     """Return the codes of decimals, given as whole numbers of their type's last digit."""
-    if not is_interned(dtype):
-        codes: Ints = totals.astype(np.int64, copy=False)
-        return codes
-    distinct, inverse = np.unique(totals, return_inverse=True)
-    codes = np.array([interner.number(decimal_of(int(t), dtype.scale)) for t in distinct.tolist()], np.int64)
-    return codes.take(inverse)
+    if is_long_decimal(dtype):
+        return codes_of(totals, interner)
+    codes: Ints = totals.astype(np.int64, copy=False)
+    return codes

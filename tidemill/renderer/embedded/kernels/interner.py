@@ -1,0 +1,177 @@
+"""Numbers for objects that do not fit a code: texts, bytes, lists, large decimals."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from typing import Any, Final
+
+import numpy as np
+
+from tidemill.renderer.embedded.kernels.leading_numbers import leading_number
+from tidemill.renderer.embedded.kernels.updates import Bools, Ints
+
+__all__ = ["SHORT", "Interner", "is_large", "number_of"]
+
+_SAMPLE: Final = 10_000
+SHORT: Final = 1 << 62
+"""The code of the first number of a large decimal; of those that are not large all sizes are below it."""
+
+
+def is_large(code: int) -> bool:
+    """Return whether a code, which is not NULL's, stands for a large decimal, which has a number."""
+    return not -SHORT <= code < SHORT
+
+
+def number_of(code: int) -> int:
+    """Return the number of the large decimal that a code stands for: 2**62 more, of negative ones the complement."""
+    return (code if code >= 0 else ~code) - SHORT
+
+
+class Interner:
+    """Numbers for objects: equal objects, equal numbers. One serves a whole run."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._objects: list[Any] = []
+        self._free: list[int] = []
+        """The numbers of objects that were released."""
+        self._array = np.empty(0, object)
+        self._filled = 0
+        self._leading = np.empty(0, np.int64)
+        """The `leading_number` of each object, as far as anybody asked, and room for more."""
+        self._led = 0
+
+    def number(self, value: Any) -> int:
+        """Return the number of an object, a new one if it was never seen."""
+        found = self._numbers.get(value)
+        if found is None:
+            if self._free:
+                return self._reuse(value)
+            found = self._numbers[value] = len(self._objects)
+            self._objects.append(value)
+        return found
+
+    def numbers(self, values: list[Any]) -> Ints:
+        """Return the numbers of objects, new ones of those that were never seen."""
+        found = list(map(self._numbers.get, values))
+        if self._free:
+            found = [self.number(v) if n is None else n for v, n in zip(values, found, strict=True)]
+        elif None in found:
+            new = list(dict.fromkeys([v for v, n in zip(values, found, strict=True) if n is None]))
+            numbers = range(len(self._objects), len(self._objects) + len(new))
+            self._numbers.update(zip(new, numbers, strict=True))
+            self._objects += new
+            found = list(map(self._numbers.__getitem__, values))
+        return np.array(found, np.int64)
+
+    def _reuse(self, value: Any) -> int:
+        number = self._numbers[value] = self._free.pop()
+        self._objects[number] = value
+        if number < self._filled:
+            self._array[number] = value
+        if number < self._led:
+            self._leading[number] = leading_number(value)
+        return number
+
+    def add(self, value: Any) -> None:
+        """Give an object the next number; None for one that was released."""
+        if value is None:
+            self._free.append(len(self._objects))
+        else:
+            self._numbers[value] = len(self._objects)
+        self._objects.append(value)
+
+    def objects(self, numbers: Ints) -> Any:
+        """Return an object array of what the numbers stand for."""
+        size = len(self._objects)
+        if len(self._array) < size:
+            grown = np.empty(2 * size, object)
+            grown[: self._filled] = self._array[: self._filled]
+            self._array = grown
+        if self._filled < size:
+            self._array[self._filled : size] = self._objects[self._filled :]
+            self._filled = size
+        return self._array.take(numbers)
+
+    def leading(self, numbers: Ints) -> Ints:
+        """Return the `leading_number` of what the numbers stand for; of NULL, some number."""
+        size = len(self._objects)
+        if len(self._leading) <= size:
+            grown = np.zeros(2 * size + 1, np.int64)
+            grown[: self._led] = self._leading[: self._led]
+            self._leading = grown
+        if self._led < size:
+            self._leading[self._led : size] = list(map(leading_number, self._objects[self._led :]))
+            self._led = size
+        return self._leading.take(numbers, mode="clip")
+
+    def leading_of(self, number: int) -> int:
+        """Return the `leading_number` of what one number stands for."""
+        return self._leading.item(number) if number < self._led else leading_number(self._objects[number])
+
+    def values(self) -> list[Any]:
+        """Return all objects, in the order of their numbers."""
+        return self._objects
+
+    def unused(self, used: Bools, *, lists: bool = True) -> Ints:
+        """Return the numbers of objects that are not used: neither marked here nor in a list that is.
+
+        ``lists`` says whether there may be lists among them.
+        """
+        live = np.fromiter(self._numbers.values(), np.int64, len(self._numbers))
+        if lists:
+            self._mark_in_lists(used, live.compress(used.take(live)))
+        return live.compress(~used.take(live))
+
+    def _mark_in_lists(self, used: Bools, numbers: Ints) -> None:
+        lists = [n for n in numbers.tolist() if isinstance(self._objects[n], tuple)]
+        while lists:
+            for code in self._objects[lists.pop()]:  # nobody knows of which type: at worst too much is kept
+                number = number_of(code) if is_large(code) else code
+                if 0 <= number < len(used) and not used[number]:
+                    used[number] = True
+                    if isinstance(self._objects[number], tuple):
+                        lists.append(number)
+
+    def release(self, unused: Ints) -> None:
+        """Give up the objects with these numbers, which others get from now on."""
+        numbers, objects = self._numbers, self._objects
+        for number in unused.tolist():
+            del numbers[objects[number]]
+            objects[number] = None
+        if len(unused) > len(numbers):  # a dict keeps the room of what was deleted
+            self._numbers = dict(numbers)
+        while objects and objects[-1] is None:
+            objects.pop()
+        self._free = [n for n in (*self._free, *unused.tolist()) if n < len(objects)]
+        self._array = np.empty(0, object)
+        self._filled = self._led = 0
+
+    def forget(self) -> None:
+        """Begin anew with no objects."""
+        self._numbers.clear()
+        self._objects.clear()
+        self._free.clear()
+        self._array = np.empty(0, object)
+        self._filled = self._led = 0
+
+    def object(self, number: int) -> Any:
+        return self._objects[number]
+
+    @property
+    def live(self) -> int:
+        """How many objects are held."""
+        return len(self._numbers)
+
+    @property
+    def bytes(self) -> int:
+        """How much memory they take, about: of many, some are looked at."""
+        held = len(self._numbers)
+        step = max(1, held // _SAMPLE)
+        sample = [sys.getsizeof(value) for value in itertools.islice(self._numbers, 0, None, step)]
+        own = sys.getsizeof(self._numbers) + sys.getsizeof(self._objects) + self._array.nbytes
+        return own + (sum(sample) * held // len(sample) if sample else 0)
+
+    def __len__(self) -> int:
+        return len(self._objects)
