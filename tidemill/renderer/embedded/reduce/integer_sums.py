@@ -12,7 +12,7 @@ from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import LONG_DECIMAL, Interner, float_codes, is_interned
-from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, Rows, UpdateArray
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Accumulator, Groups, Shape, unscaled
@@ -84,7 +84,7 @@ class IntegerSums(Accumulator):
                 weights[row : row + limbs] = diffs * self._long_limbs(new[column], self._types[column])
         return owner, kept
 
-    def add_up(self, count: int, owner: Ints, new: UpdateArray) -> tuple[Ints, Codes, UpdateArray] | None:
+    def add_up(self, count: int, owner: Ints, new: Rows) -> tuple[Ints, Codes, UpdateArray] | None:
         if self.presummed is not None or any(limbs > 2 for _, limbs in self._limbs.values()):  # noqa: PLR2004
             return None
         sums, diffs = np.zeros((self.weights, count), np.int64), new[-1]
