@@ -15,6 +15,7 @@ import numpy as np
 
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.codec import is_interned
+from tidemill.renderer.embedded.kernels.sorting import parts
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray
 from tidemill.renderer.embedded.operators.input_output import OutputOperator
 from tidemill.renderer.embedded.state import operators_of
@@ -84,7 +85,7 @@ class InternedSweeper:
 
         Few are worth it where there is little to merge: a single list may refer to any number of values.
         """
-        cancelling = sum(int((s.updates_in_memory()[-1] < 0).sum()) for s in self._spines())
+        cancelling = sum(int(np.count_nonzero(b[-1] < 0)) for s in self._spines() for b in s.arrays_in_memory())
         held = sum(s.view.size for s in self._spines())
         return cancelling > 0 and (cancelling * _WORTH >= values or held <= values * _WORTH)
 
@@ -92,7 +93,8 @@ class InternedSweeper:
         """Return the numbers of values to which nothing refers."""
         used = np.zeros(len(self._compiled.interner), np.bool_)
         for spine in self._spines():
-            _mark_updates(used, spine, spine.updates_in_memory())
+            for updates in spine.arrays_in_memory():
+                _mark_updates(used, spine, updates)
             if spine.spilled is not None:
                 _mark_updates(used, spine, spine.spilled.updates_in_memory())
         for operator in operators_of(self._compiled.root):
@@ -107,8 +109,15 @@ class InternedSweeper:
 
 
 def _mark_updates(used: Bools, spine: Spine, updates: UpdateArray) -> None:
-    _mark(used, updates[[i for i, t in enumerate(spine.layout.types) if t is None or is_interned(t)]])
+    for row, dtype in zip(updates, spine.layout.types, strict=False):
+        if dtype is None or is_interned(dtype):
+            _mark(used, row)
 
 
-def _mark(used: Bools, codes: UpdateArray) -> None:
-    used[codes[(codes >= 0) & (codes < len(used))]] = True
+def _mark(used: Bools, codes: Ints | UpdateArray) -> None:
+    every = codes.ravel()
+    for part in parts(len(every)):
+        some = every[part]
+        if some.min() < 0 or some.max() >= len(used):
+            some = some[(some >= 0) & (some < len(used))]
+        used[some] = True

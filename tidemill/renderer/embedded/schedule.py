@@ -175,7 +175,7 @@ class Port:
         """Whether each array that is put here is consolidated; several together need not be."""
         self._now: list[UpdateArray] = []
         self._rows: list[Ints] | None = None
-        """Updates that are there for the operator's turn, too: the rows of a matrix, which need not lie side by side."""
+        """Updates for the operator's turn, too: the rows of a matrix, which need not lie side by side."""
         self._later: dict[Round, list[UpdateArray]] = {}
         self.pending = PendingUpdates(codes, operator.schedule.users, weights)
         """Updates for later steps."""
