@@ -9,6 +9,7 @@ from running import examples
 
 import tidemill as tm
 from tidemill.errors import StepError
+from tidemill.renderer.embedded.kernels import codec
 from tidemill.renderer.embedded.operators import input_output, linear
 from tidemill.renderer.embedded.reduce import accumulators
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
@@ -41,6 +42,8 @@ def _flow():
 def any_is_large(monkeypatch):
     monkeypatch.setattr(linear, "LARGE", 0)
     monkeypatch.setattr(input_output, "LARGE", 0)
+    monkeypatch.setattr(input_output, "LONG", 2)
+    monkeypatch.setattr(codec, "LONG", 2)
     monkeypatch.setattr(accumulators, "MANY", 0)
     monkeypatch.setattr(spine, "TAIL", 3)
 
@@ -87,3 +90,25 @@ def test_a_step_that_fails_leaves_nothing_of_them_behind(any_is_large):
         run.delete("rows", [(2**62, "a", 1.0)] * 3)
         run.advance()
         assert list(run.snapshot("sums")) == [("a", 2**62)]
+
+
+@pytest.mark.parametrize("epoch", [0, 2])
+def test_times_of_large_batches_are_what_they_are(any_is_large, epoch):
+    """Zeros are not written where memory holds them anyway."""
+    flow = tm.Dataflow()
+    one, other = flow.input("one", COLUMNS), flow.input("other", {"x": "int64", "y": "int64"})
+    flow.output("rows", one.select("name", "x"))
+    flow.output("pairs", one.join(other, on="x").select("name", "x", "y"))
+    n = 5_000
+    with flow.start(keep=9) as run:
+        if epoch:
+            run.advance_to(epoch)
+        for at in (epoch, epoch + 1):
+            run.insert("one", pa.table({"x": np.arange(n), "name": ["a"] * n, "amount": np.ones(n)}), time=at)
+            run.insert("other", pa.table({"x": np.arange(n) // 2, "y": np.arange(n)}), time=at)
+        run.advance_to(epoch + 2)
+        rows, pairs = (list(run.changes(name)) for name in ("rows", "pairs"))
+    assert {(time, diff) for _, time, diff in rows} == {(epoch, 1), (epoch + 1, 1)}
+    assert len(rows) == 2 * n
+    assert {(time, diff) for _, time, diff in pairs} == {(epoch, 1), (epoch + 1, 3)}  # 1 pair, then 4
+    assert len(pairs) == 2 * n

@@ -30,8 +30,8 @@ from tidemill.renderer.embedded.kernels.leading_numbers import leading_number
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, numbered
 
 __all__ = [
-    "FEW", "Interner", "decode", "decode_column", "decode_rows", "decoder", "encode", "encode_column", "encode_row",
-    "encoder", "encoders", "few_in_order", "is_interned", "order_key", "order_ranks",
+    "FEW", "LONG", "Interner", "decode", "decode_column", "decode_rows", "decoder", "encode", "encode_column",
+    "encode_row", "encoder", "encoders", "few_in_order", "is_interned", "order_key", "order_ranks",
 ]  # fmt: skip
 
 LONG_DECIMAL: Final = 18
@@ -41,7 +41,7 @@ FEW: Final = 16
 _FEW_SORTED: Final = 64
 _FEW_RANKED: Final = 256
 """Up to so many rows, or codes, Python sorts sooner than Arrow ranks values."""
-_LONG: Final = 1 << 16
+LONG: Final = 1 << 16
 """Columns of more values are encoded a part at a time, so that what is worked out of one stays in the caches."""
 _MANY: Final = 1 << 12
 _OFTEN: Final = 4
@@ -207,9 +207,13 @@ def is_interned(dtype: DType) -> bool:
 
 
 def encode(schema: Schema, batch: Batch, interner: Interner, *, more_rows: int = 0) -> UpdateArray:
-    """Return checked rows as a matrix of codes, a column for each row; with room for more below them."""
+    """Return checked rows as a matrix of codes, a column for each row; with room for more below them.
+
+    Of many rows, there are zeros in that room.
+    """
     k = len(schema)
-    updates = np.empty((k + more_rows, len(batch)), np.int64)
+    # Zeros that nobody writes take no memory.
+    updates = (np.zeros if len(batch) > LONG else np.empty)((k + more_rows, len(batch)), np.int64)
     if isinstance(batch, list) and len(batch) <= FEW:
         by = encoders(schema, interner)
         encoded = [encode_row(row, by) for row in batch]
@@ -226,7 +230,7 @@ def encode(schema: Schema, batch: Batch, interner: Interner, *, more_rows: int =
 
 def _encode_into(codes: Ints, column: pa.Array | pa.ChunkedArray, dtype: DType, interner: Interner) -> None:
     """Write an Arrow column as codes, a part at a time where it is long."""
-    if dtype.element is not None or len(column) <= _LONG:
+    if dtype.element is not None or len(column) <= LONG:
         codes[:] = encode_column(column, dtype, interner)
         return
     done = 0
@@ -235,8 +239,8 @@ def _encode_into(codes: Ints, column: pa.Array | pa.ChunkedArray, dtype: DType, 
         if is_interned(dtype):
             chunk = given if isinstance(given, pa.DictionaryArray) else given.dictionary_encode()
             numbers = interner.numbers(chunk.dictionary.to_pylist())
-        for start in range(0, len(chunk), _LONG):
-            part = chunk.slice(start, _LONG)
+        for start in range(0, len(chunk), LONG):
+            part = chunk.slice(start, LONG)
             if numbers is None:
                 codes[done : done + len(part)] = encode_column(part, dtype, interner)
             else:

@@ -151,9 +151,7 @@ def parts(n: int) -> list[slice]:
     return [slice(start, min(start + PART, n)) for start in range(0, n, PART)]
 
 
-def packed(
-    columns: Sequence[_Ints] | _Ints, room: int, falling: Collection[int] = ()
-) -> tuple[Words, list[int], int]:
+def packed(columns: Sequence[_Ints] | _Ints, room: int, falling: Collection[int] = ()) -> tuple[Words, list[int], int]:
     """Return for each row a number of so many bits that sorts as the columns do; down by those that are ``falling``.
 
     Besides, how many bits each column has in it, and how many of the columns are in it whole: the first that is not may
@@ -182,7 +180,7 @@ def packed(
     return word, given, whole
 
 
-def _put(  # noqa: PLR0917 - where what is to go
+def _put(
     word: Words,
     column: _Ints,
     least: int,

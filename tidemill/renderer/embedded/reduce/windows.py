@@ -7,7 +7,7 @@ import numpy as np
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.windows.bound import CallError, Windows
 from tidemill.renderer.embedded.kernels.codec import decode_rows
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape

@@ -102,7 +102,7 @@ class UpdateLayout:
         """The row of a key that is its own hash."""
         return self.keys[0] if len(self.keys) == 1 else None
 
-    def _gathered(  # noqa: PLR0917 - what is known of them
+    def _gathered(
         self,
         rows: list[Ints],
         order: Ints,
@@ -114,7 +114,7 @@ class UpdateLayout:
 
         ``new_hash`` says where in the order another hash begins, if that is known.
         """
-        array = np.empty((len(rows), len(order)), np.int64)
+        array = np.zeros((len(rows), len(order)), np.int64)  # zeros that nobody writes take no memory
         hashed_in_order = np.empty(len(order), np.int64) if self._own_hash is None else array[self._own_hash]
         _put_in_order(hashes, order, new_hash, hashed_in_order)
         for at, (row, ordered) in enumerate(zip(rows, array, strict=True)):
@@ -123,7 +123,8 @@ class UpdateLayout:
             if summed is not None and at >= len(rows) - self.weights:
                 ordered[:] = summed[at - len(rows)]
             elif row[0] == row[-1] and (row == row[0]).all():  # as times and counts are, mostly
-                ordered.fill(row[0])
+                if row[0]:
+                    ordered.fill(row[0])
             else:
                 row.take(order, out=ordered, mode="clip")  # with "raise" it would go through a buffer
         return Batch(hashed_in_order, array)
