@@ -32,7 +32,7 @@ def any_is_large(monkeypatch):
     monkeypatch.setattr(sorting, "FEW", 1)
     monkeypatch.setattr(sorting, "PART", 3)
     monkeypatch.setattr(accumulators, "MANY", 0)
-    monkeypatch.setattr(codec, "LONG", 2)
+    monkeypatch.setattr(codec, "_LONG", 2)
     monkeypatch.setattr(codec, "_MANY", 0)
 
 
@@ -127,7 +127,7 @@ def test_long_columns_have_the_codes_of_their_values(rows, chunked):
         table = pa.concat_tables([table.slice(0, len(rows) // 2), table.slice(len(rows) // 2)])
     one, other = Interner(), Interner()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(codec, "LONG", 2)
+        patch.setattr(codec, "_LONG", 2)
         patch.setattr(codec, "_MANY", 0)
         long = encode(schema, table, one)
         decoded = codec.decode(schema, long, one).to_pylist()
@@ -178,7 +178,7 @@ def test_reduces_of_large_batches_are_those_of_the_reference(changes, indexed_fr
         patch.setattr(group_rows, "LARGE_FROM", indexed_from)
         patch.setattr(spine, "TAIL", 1)
         patch.setattr(spine, "MOST_DIFFER", most_differ)
-        patch.setattr(codec, "LONG", 2)
+        patch.setattr(codec, "_LONG", 2)
         patch.setattr(codec, "_MANY", 0)
         check_equivalent(flow, {"x": [*given_changes, *gone]})
 

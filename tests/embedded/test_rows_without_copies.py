@@ -42,8 +42,7 @@ def _flow():
 def any_is_large(monkeypatch):
     monkeypatch.setattr(linear, "LARGE", 0)
     monkeypatch.setattr(input_output, "LARGE", 0)
-    monkeypatch.setattr(input_output, "LONG", 2)
-    monkeypatch.setattr(codec, "LONG", 2)
+    monkeypatch.setattr(codec, "_LONG", 2)
     monkeypatch.setattr(accumulators, "MANY", 0)
     monkeypatch.setattr(spine, "TAIL", 3)
 

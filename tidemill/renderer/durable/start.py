@@ -68,18 +68,24 @@ class State:
 
 
 def open_state(
-    plan: GraphPlan, keep: int, folder: str | os.PathLike[str] | None, *, checkpoint_every: int, in_memory: int
+    plan: GraphPlan,
+    keep: int,
+    folder: str | os.PathLike[str] | None,
+    *,
+    checkpoint_every: int,
+    in_memory: int,
+    threads: int = 1,
 ) -> State:
     """Return the state in a folder, which is this process's from now on; without one, that of a run that only spills.
 
     The graph is taken after the passes that the state was saved with, unless the user chose others.
     """
     if folder is None:
-        return _state(plan.after(), keep, plan.passes, in_memory, None)
+        return _state(plan.after(), keep, plan.passes, in_memory, None, threads)
     log = StepLog(_local(folder))
     try:
         passes = log.passes if log.passes is not None and plan.is_default else plan.passes
-        state = _state(plan.after(passes), keep, passes, in_memory, log.folder)
+        state = _state(plan.after(passes), keep, passes, in_memory, log.folder, threads)
         log.begin(state.executor.graph, keep, passes)
         start = perf_counter()
         rows = _recover(log, state)
@@ -103,9 +109,11 @@ def open_state(
     return attrs.evolve(state, recorder=recorder, steps=log.last.step, sources=log.last.sources)
 
 
-def _state(graph: Graph, keep: int, passes: tuple[str, ...], in_memory: int, folder: Path | None) -> State:
+def _state(  # noqa: PLR0917 - what a run is told
+    graph: Graph, keep: int, passes: tuple[str, ...], in_memory: int, folder: Path | None, threads: int
+) -> State:
     frontiers = Frontiers(graph, keep)
-    executor = EmbeddedExecutor(graph, frontiers.progress)
+    executor = EmbeddedExecutor(graph, frontiers.progress, threads=threads)
     spill_store = SpillStore(executor, in_memory, folder)
     return State(executor, frontiers, passes, spill_store, LargeChanges(executor, spill_store), None, 0, {})
 

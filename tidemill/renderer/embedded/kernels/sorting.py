@@ -12,12 +12,15 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tidemill.renderer.embedded.kernels.threads import in_shares, shares, side_by_side
+
 __all__ = [
     "FEW",
     "PART",
     "Sorted",
     "Words",
     "ascending",
+    "gather",
     "packed",
     "parts",
     "refine",
@@ -62,17 +65,25 @@ def ascending(keys: _Ints) -> tuple[_Ints, _Ints]:
     place_bits = (n - 1).bit_length()
     bits, room = (greatest - least).bit_length(), _WORD - place_bits
     word = np.empty(n, np.uint64)
-    for part in parts(n):
-        _put(word[part], keys[part], least, bits, room)
-    _sort_with_places(word, place_bits)
     order = np.empty(n, np.int64)
-    for part in parts(n):
-        order[part] = word[part] & np.uint64((1 << place_bits) - 1)
-        word[part] >>= np.uint64(place_bits)
+
+    def put(share: slice) -> None:
+        for part in parts(share.stop, share.start):
+            _put(word[part], keys[part], least, bits, room)
+
+    def put_apart(share: slice) -> None:
+        for part in parts(share.stop, share.start):
+            order[part] = word[part] & np.uint64((1 << place_bits) - 1)
+            word[part] >>= np.uint64(place_bits)
+
+    in_shares(put, n)
+    _sort_with_places(word, place_bits)
+    in_shares(put_apart, n)
     if bits <= room:
         word += np.uint64(least % 2**_WORD)
         return order, word.view(np.int64)
-    found = keys.take(order)
+    found = np.empty(n, np.int64)
+    gather(keys, order, found)
     falls = found[1:] < found[:-1]
     if falls.any():  # numbers that differ late
         members, runs = runs_around(_new(word), falls.nonzero()[0] + 1)
@@ -119,23 +130,38 @@ def _sorted_words(word: Words, place_bits: int, low_bits: int) -> tuple[_Ints, _
     _sort_with_places(word, place_bits)
     new = np.empty(len(word), np.bool_)
     new_first = np.empty(len(word), np.bool_) if low_bits else new
-    before: int | None = None
-    for part in parts(len(word)):
-        for found, bits in ((new, place_bits), (new_first, place_bits + low_bits))[: 1 + bool(low_bits)]:
-            numbers = word[part] >> np.uint64(bits)
-            found[part.start] = before is None or numbers.item(0) != before >> bits
-            np.not_equal(numbers[1:], numbers[:-1], out=found[part.start + 1 : part.stop])
-        before = word.item(part.stop - 1)
-        word[part] &= np.uint64((1 << place_bits) - 1)
+    marks = ((new, place_bits), (new_first, place_bits + low_bits))[: 1 + bool(low_bits)]
+    before = {share.start: word.item(share.start - 1) for share in shares(len(word)) if share.start}
+
+    def mark(share: slice) -> None:
+        previous = before.get(share.start)
+        for part in parts(share.stop, share.start):
+            for found, bits in marks:
+                numbers = word[part] >> np.uint64(bits)
+                found[part.start] = previous is None or numbers.item(0) != previous >> bits
+                np.not_equal(numbers[1:], numbers[:-1], out=found[part.start + 1 : part.stop])
+            previous = word.item(part.stop - 1)
+            word[part] &= np.uint64((1 << place_bits) - 1)
+
+    in_shares(mark, len(word))
     return word.view(np.int64), new, new_first
 
 
 def _sort_with_places(word: Words, place_bits: int) -> None:
     """Sort numbers, in place, that leave so many bits free at the top; these then have the place of each one."""
-    for part in parts(len(word)):
-        word[part] <<= np.uint64(place_bits)
-        word[part] |= np.arange(part.start, part.stop, dtype=np.uint64)
-    word.sort()
+
+    def put_places(share: slice) -> None:
+        for part in parts(share.stop, share.start):
+            word[part] <<= np.uint64(place_bits)
+            word[part] |= np.arange(part.start, part.stop, dtype=np.uint64)
+
+    in_shares(put_places, len(word))
+    given = shares(len(word))
+    if len(given) == 1:
+        word.sort()
+    else:  # each share gets the numbers that belong there
+        word.partition([share.start for share in given[1:]])
+        side_by_side(lambda share: word[share].sort(), given)
 
 
 def _taken_down(column: _Ints, at: _Ints) -> _Ints:
@@ -143,12 +169,21 @@ def _taken_down(column: _Ints, at: _Ints) -> _Ints:
     return ~column.take(at)
 
 
-def parts(n: int) -> list[slice]:
+def gather(numbers: _Ints, order: _Ints, result: _Ints) -> None:
+    """Write numbers in an order."""
+
+    def some(share: slice) -> None:
+        numbers.take(order[share], out=result[share], mode="clip")  # with "raise" it would go through a buffer
+
+    in_shares(some, len(order))
+
+
+def parts(stop: int, start: int = 0) -> list[slice]:
     """Return slices of many numbers, so short that what is worked out of one stays in the processor's caches.
 
     Besides, memory that was used and given back is at hand in small pieces only; large ones have to be cleared anew.
     """
-    return [slice(start, min(start + PART, n)) for start in range(0, n, PART)]
+    return [slice(at, min(at + PART, stop)) for at in range(start, stop, PART)]
 
 
 def packed(columns: Sequence[_Ints] | _Ints, room: int, falling: Collection[int] = ()) -> tuple[Words, list[int], int]:
@@ -174,9 +209,13 @@ def packed(columns: Sequence[_Ints] | _Ints, room: int, falling: Collection[int]
     if not packing:
         return np.zeros(n, np.uint64), given, whole
     word = np.empty(n, np.uint64)
-    for part in parts(n):
-        for i, (column, greatest, least, bits, room) in enumerate(packing):
-            _put(word[part], column[part], least, bits, room, after=bool(i), greatest=greatest)
+
+    def put(share: slice) -> None:
+        for part in parts(share.stop, share.start):
+            for i, (column, greatest, least, bits, room) in enumerate(packing):
+                _put(word[part], column[part], least, bits, room, after=bool(i), greatest=greatest)
+
+    in_shares(put, n)
     return word, given, whole
 
 

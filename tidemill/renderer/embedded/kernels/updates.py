@@ -336,7 +336,7 @@ def consolidated_by(
         sums, order, keys = sums.compress(kept, axis=1), order.compress(kept), keys.compress(kept)
     result = np.empty((len(updates), len(order)), np.int64)
     for row, ordered in zip(updates[:top], result, strict=False):
-        row.take(order, out=ordered, mode="clip")  # with "raise" it would go through a buffer
+        sorting.gather(row, order, ordered)
     result[top:] = sums
     return keys, result
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input, Output
-from tidemill.renderer.embedded.kernels.codec import LONG, Interner, encode, encode_row, encoders
+from tidemill.renderer.embedded.kernels.codec import Interner, encode, encode_row, encoders
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated, stacked
 from tidemill.renderer.embedded.makers import operator_of
@@ -56,7 +56,7 @@ class InputOperator(Operator):
             # One row of Python values, as services put in.
             return np.array([[*encode_row(queued.batch[0], self._encoders), *queued.times, queued.diffs]], np.int64).T
         updates = encode(self.schema, queued.batch, self._interner, more_rows=users + 1)
-        if n <= LONG or not isinstance(queued.times, tuple) or any(queued.times):  # else there are zeros
+        if not isinstance(queued.times, tuple) or any(queued.times):  # else there are zeros
             updates[k : k + users] = np.array(queued.times, np.int64).reshape(-1, users).T
         updates[-1] = queued.diffs
         return updates

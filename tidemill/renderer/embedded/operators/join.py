@@ -8,7 +8,7 @@ import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Join
-from tidemill.renderer.embedded.kernels.sorting import ascending
+from tidemill.renderer.embedded.kernels.sorting import ascending, gather
 from tidemill.renderer.embedded.kernels.updates import (
     NULL,
     Codes,
@@ -239,8 +239,10 @@ def _take(updates: UpdateArray, rows: Ints, at: Ints | None, result: UpdateArray
     for row, taken in zip(rows.tolist(), result, strict=True):
         if at is None:
             taken[:] = updates[row]
-        else:
+        elif len(at) <= MANY:
             updates[row].take(at, out=taken, mode="clip")  # with "raise" it would go through a buffer
+        else:
+            gather(updates[row], at, taken)
 
 
 @MAKERS(Join)

@@ -15,7 +15,7 @@ import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.types import DType
-from tidemill.renderer.embedded.kernels.sorting import PART, ascending, parts
+from tidemill.renderer.embedded.kernels.sorting import PART, ascending, gather, parts
 from tidemill.renderer.embedded.kernels.times import advance_times, advanced_rows
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, Rows, UpdateArray, added_up, consolidated_by, hashed
 from tidemill.renderer.embedded.trace.row_order import RowOrder
@@ -126,7 +126,7 @@ class UpdateLayout:
                 if row[0]:
                     ordered.fill(row[0])
             else:
-                row.take(order, out=ordered, mode="clip")  # with "raise" it would go through a buffer
+                gather(row, order, ordered)
         return Batch(hashed_in_order, array)
 
     def compacted(self, updates: Rows, since: Antichain, hashes: Ints | None = None) -> Batch:
@@ -178,7 +178,7 @@ class UpdateLayout:
 def _put_in_order(numbers: Ints, order: Ints, new: Bools | None, result: Ints) -> None:
     """Write numbers in an order. Where it is known where in it another one begins, each is looked up but once."""
     if new is None or not len(order):
-        numbers.take(order, out=result, mode="clip")  # with "raise" it would go through a buffer
+        gather(numbers, order, result)
         return
     one = numbers.take(order.compress(new))
     before = -1
