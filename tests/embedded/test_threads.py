@@ -1,9 +1,11 @@
 """Shares of large batches are worked through side by side, by any number of threads, with the same results."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,8 @@ from running import examples
 import tidemill as tm
 from tidemill.renderer.embedded.kernels import codec, sorting, threads
 from tidemill.renderer.embedded.kernels.sorting import ascending, gather, sort_by
-from tidemill.renderer.embedded.kernels.threads import SETTING, shares, side_by_side
+from tidemill.renderer.embedded.kernels.threads import SETTING, in_shares, shares, side_by_side
+from tidemill.renderer.embedded.trace import batch, spine
 from tidemill.testing import check_equivalent
 
 COUNTS = [1, 2, 3]
@@ -29,6 +32,7 @@ def small_shares(monkeypatch):
     monkeypatch.setattr(sorting, "FEW", 1)
     monkeypatch.setattr(sorting, "PART", 3)
     monkeypatch.setattr(codec, "_LONG", 2)
+    monkeypatch.setattr(spine, "TAIL", 3)
     yield
     SETTING.threads = 1
 
@@ -146,6 +150,50 @@ def test_an_error_in_a_share_comes_out_once_all_have_ended(failing):
         side_by_side(work, [0, 1, 2])
     SETTING.threads = 1
     assert sorted(done) == [n for n in range(3) if n != failing]
+
+
+def test_ctrl_c_comes_out_once_all_have_ended_and_the_threads_go_on():
+    done = []
+
+    def work(number):
+        if number == 0:
+            signal.raise_signal(signal.SIGINT)
+        done.append(number)
+
+    SETTING.threads = 3
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side(work, [0, 1, 2])
+    assert sorted(done) == [1, 2]
+    assert side_by_side(lambda number: number * number, [1, 2, 3]) == [1, 4, 9]
+    SETTING.threads = 1
+
+
+def test_an_interrupted_step_leaves_the_run_as_it_was(small_shares):
+    flow, rows = _flow(), [("a", i % 3, 0.5 * i, i) for i in range(20)]
+    with flow.start(tm.Embedded(threads=2)) as run:
+        run.insert("rows", rows)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(batch, "gather", _interrupted)
+            patch.setattr(sorting, "gather", _interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                run.advance()
+        assert list(run.changes("first")) == []
+        run.advance()
+        interrupted = repr(sorted(run.snapshot("first")))
+    with flow.start(tm.Embedded(threads=1)) as run:
+        run.insert("rows", rows)
+        run.advance()
+        assert repr(sorted(run.snapshot("first"))) == interrupted
+
+
+def _interrupted(*_):
+    in_shares(lambda _: signal.raise_signal(signal.SIGINT), 10)
+
+
+def test_kernels_outside_of_a_run_have_one_thread():
+    """As those in Spark's workers, and in other threads of this process."""
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(lambda: (SETTING.threads, shares(10**9))).result() == (1, [slice(0, 10**9)])
 
 
 def test_threads_of_the_pool_do_not_wait_for_others():
