@@ -58,8 +58,8 @@ def processors() -> int:
 def shares(n: int) -> list[slice]:
     """Return slices that make up 0..n: one for each thread, but none for few numbers.
 
-    >>> shares(1_000_000)
-    [slice(0, 1000000, None)]
+    >>> shares(1_000)
+    [slice(0, 1000, None)]
     """
     count = min(SETTING.threads, n // SHARE)
     if count <= 1:
