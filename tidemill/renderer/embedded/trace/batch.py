@@ -94,7 +94,7 @@ class UpdateLayout:
         if (hashes[1:] >= hashes[:-1]).all():  # as they often come, by a key that rises
             array = np.stack([*updates])
             return Batch(hashes.copy() if self._own_hash is None else array[self._own_hash], array)
-        order, _ = ascending(hashes)
+        order, hashes = ascending(hashes)
         return self._gathered(list(updates), order, hashes)
 
     @cached_property
@@ -112,11 +112,14 @@ class UpdateLayout:
     ) -> Batch:
         """Return some of many updates, given row by row, in an order; its weights may be new.
 
-        ``new_hash`` says where in the order another hash begins, if that is known.
+        The hashes are in that order; or as the updates are, and ``new_hash`` says where in the order another begins.
         """
         array = np.zeros((len(rows), len(order)), np.int64)  # zeros that nobody writes take no memory
         hashed_in_order = np.empty(len(order), np.int64) if self._own_hash is None else array[self._own_hash]
-        _put_in_order(hashes, order, new_hash, hashed_in_order)
+        if new_hash is None:
+            hashed_in_order[:] = hashes
+        else:
+            _put_in_order(hashes, order, new_hash, hashed_in_order)
         for at, (row, ordered) in enumerate(zip(rows, array, strict=True)):
             if at == self._own_hash:
                 continue
@@ -168,18 +171,15 @@ class UpdateLayout:
             weights, places = weights.compress(kept, axis=1), places.compress(kept)
         if not len(places):
             return Batch(places, np.empty((len(rows), 0), np.int64))
-        return self._gathered(rows, places, hashes, summed=weights)
+        return self._gathered(rows, places, hashes.take(places), summed=weights)
 
     def _hashes(self, rows: list[Ints]) -> Ints:
         """Return the hashes of the keys of updates given row by row."""
         return hashed([rows[row] for row in self.keys]) if self.keys else np.zeros(len(rows[0]), np.int64)
 
 
-def _put_in_order(numbers: Ints, order: Ints, new: Bools | None, result: Ints) -> None:
-    """Write numbers in an order. Where it is known where in it another one begins, each is looked up but once."""
-    if new is None or not len(order):
-        gather(numbers, order, result)
-        return
+def _put_in_order(numbers: Ints, order: Ints, new: Bools, result: Ints) -> None:
+    """Write numbers in an order, in which another one begins where it is new: each of them is looked up but once."""
     one = numbers.take(order.compress(new))
     before = -1
     for part in parts(len(order)):
