@@ -159,8 +159,9 @@ def _sort_with_places(word: Words, place_bits: int) -> None:
     given = shares(len(word))
     if len(given) == 1:
         word.sort()
-    else:  # each share gets the numbers that belong there
-        word.partition([share.start for share in given[1:]])
+    else:
+        for share in given[:-1]:  # gets the numbers that belong there: one after the other, which takes far less long
+            word[share.start :].partition(share.stop - share.start)
         side_by_side(lambda share: word[share].sort(), given)
 
 

@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 
 __all__ = ["SETTING", "in_shares", "processors", "shares", "side_by_side"]
 
-SHARE: Final = 1 << 18
-"""A share has at least so many numbers: fewer are worked through before another thread has begun."""
+SHARE: Final = 1 << 19
+"""A share has at least so many numbers: with half as many, nothing is gained (``python -m benchmarks.threads``)."""
 
 _Given = TypeVar("_Given")
 _Found = TypeVar("_Found")
