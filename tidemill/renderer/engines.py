@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -25,6 +25,12 @@ __all__ = ["Embedded", "load"]
 _LOG: Final = logging.getLogger("tidemill.state")
 
 
+def _at_least_one(_: Any, __: Any, threads: int | None) -> None:
+    if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
+        msg = f"threads={threads!r}: expected how many threads may work side by side, 1 or more"
+        raise ValueError(msg)
+
+
 @attrs.frozen
 class Embedded:
     """The engine that ``flow.start()`` uses unless told otherwise: columns in NumPy, in this process.
@@ -36,6 +42,9 @@ class Embedded:
     At most ``in_memory`` updates of state, or so, are held in memory (of 8 bytes for each value, time and count): with
     ``state`` 20 million if nothing is said, else all. The rest is on the disk, in ``state`` or a temporary folder, in
     sorted Parquet files that are read by key, page by page.
+
+    Large batches are sorted and looked up in so many ``threads`` side by side, as many as there are processors if
+    nothing is said. What comes out is the same; 1 is for those who have other work for their processors.
 
     >>> import tempfile, tidemill as tm
     >>> flow = tm.Dataflow()
@@ -53,18 +62,23 @@ class Embedded:
     state: str | os.PathLike[str] | None = None
     checkpoint_every: int = attrs.field(default=1000, kw_only=True)
     in_memory: int | None = attrs.field(default=None, kw_only=True)
+    threads: int | None = attrs.field(default=None, kw_only=True, validator=_at_least_one)
 
     def start(self, plan: GraphPlan, keep: int) -> Run:
         """Return a run of the graph, which goes on where the last one on the folder ``state`` committed."""
         from tidemill.renderer.embedded.compile import MAKERS  # noqa: PLC0415 - slow to import
+        from tidemill.renderer.embedded.kernels.threads import processors  # noqa: PLC0415
 
         plan = plan.taking(MAKERS.composites)
+        threads = processors() if self.threads is None else self.threads
         if self.state is None and self.in_memory is None:
-            return _started(plan.after(), keep, plan.passes)
+            return _started(plan.after(), keep, plan.passes, threads=threads)
         from tidemill.renderer.durable.start import IN_MEMORY, open_state  # noqa: PLC0415 - as below
 
         in_memory = IN_MEMORY if self.in_memory is None else self.in_memory
-        state = open_state(plan, keep, self.state, checkpoint_every=self.checkpoint_every, in_memory=in_memory)
+        state = open_state(
+            plan, keep, self.state, checkpoint_every=self.checkpoint_every, in_memory=in_memory, threads=threads
+        )
         try:
             state.large_changes.bring_in(state.large_changes.pending[:])  # which Spark would leave on the disk
         except BaseException:
@@ -76,6 +90,7 @@ class Embedded:
 def load(path: Path, graph: Graph, passes: Passes | None) -> Run:
     """Return a run of a frozen graph that goes on from a saved state, after the passes it was saved with."""
     from tidemill.renderer.embedded.compile import MAKERS  # noqa: PLC0415 - slow to import
+    from tidemill.renderer.embedded.kernels.threads import processors  # noqa: PLC0415
     from tidemill.renderer.embedded.state import read  # noqa: PLC0415
 
     saved = read(path)
@@ -88,16 +103,16 @@ def load(path: Path, graph: Graph, passes: Passes | None) -> Run:
             "start anew"
         )
         raise StateError(msg)
-    run = _started(plan.after(names), 0, names, saved)
+    run = _started(plan.after(names), 0, names, saved, threads=processors())
     _LOG.info("%s: goes on from what was saved there", path)
     return run
 
 
-def _started(graph: Graph, keep: int, passes: tuple[str, ...], saved: Saved | None = None) -> Run:
+def _started(graph: Graph, keep: int, passes: tuple[str, ...], saved: Saved | None = None, *, threads: int) -> Run:
     from tidemill.renderer.embedded.executor import EmbeddedExecutor  # noqa: PLC0415 - slow to import
 
     frontiers = Frontiers(graph, keep)
-    executor = EmbeddedExecutor(graph, frontiers.progress)
+    executor = EmbeddedExecutor(graph, frontiers.progress, threads=threads)
     if saved is not None:
         saved.restore(executor.compiled, frontiers)
     return Run(Stepper(executor, frontiers), passes=passes)

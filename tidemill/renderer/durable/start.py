@@ -75,6 +75,7 @@ def open_state(
     checkpoint_every: int,
     in_memory: int,
     keeps_order: bool = True,
+    threads: int = 1,
 ) -> State:
     """Return the state in a folder, which is this process's from now on; without one, that of a run that only spills.
 
@@ -82,11 +83,12 @@ def open_state(
     ``keeps_order`` see `Made`.
     """
     if folder is None:
-        return _state(plan.after(), keep, plan.passes, in_memory, None, keeps_order=keeps_order)
+        return _state(plan.after(), keep, plan.passes, in_memory, None, threads=threads, keeps_order=keeps_order)
     log = StepLog(_local(folder))
     try:
         passes = log.passes if log.passes is not None and plan.is_default else plan.passes
-        state = _state(plan.after(passes), keep, passes, in_memory, log.folder, keeps_order=keeps_order)
+        graph = plan.after(passes)
+        state = _state(graph, keep, passes, in_memory, log.folder, threads=threads, keeps_order=keeps_order)
         log.begin(state.executor.graph, keep, passes)
         start = perf_counter()
         rows = _recover(log, state)
@@ -111,10 +113,17 @@ def open_state(
 
 
 def _state(
-    graph: Graph, keep: int, passes: tuple[str, ...], in_memory: int, folder: Path | None, *, keeps_order: bool
+    graph: Graph,
+    keep: int,
+    passes: tuple[str, ...],
+    in_memory: int,
+    folder: Path | None,
+    *,
+    threads: int,
+    keeps_order: bool,
 ) -> State:
     frontiers = Frontiers(graph, keep)
-    executor = EmbeddedExecutor(graph, frontiers.progress, keeps_order=keeps_order)
+    executor = EmbeddedExecutor(graph, frontiers.progress, threads=threads, keeps_order=keeps_order)
     spill_store = SpillStore(executor, in_memory, folder)
     return State(executor, frontiers, passes, spill_store, LargeChanges(executor, spill_store), None, 0, {})
 

@@ -19,6 +19,7 @@ from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.interned import InternedSweeper
 from tidemill.renderer.embedded.kernels.codec import decode, decode_rows, few_in_order
+from tidemill.renderer.embedded.kernels.threads import SETTING
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Bools, Times, UpdateArray, consolidated
 from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
@@ -40,8 +41,9 @@ class EmbeddedExecutor:
 
     is_replayable = True
 
-    def __init__(self, graph: Graph, progress: Progress, *, keeps_order: bool = True) -> None:
+    def __init__(self, graph: Graph, progress: Progress, *, threads: int = 1, keeps_order: bool = True) -> None:
         self.graph = graph
+        self._threads = threads
         self.compiled = Compiled(graph, progress, keeps_order=keeps_order)
         self._sweeper = InternedSweeper(self.compiled)
         self._suspects = suspects(graph)
@@ -55,6 +57,7 @@ class EmbeddedExecutor:
     # -- inputs -------------------------------------------------------------------------------------------------------
 
     def queue(self, node: Input, change: Change) -> None:
+        SETTING.threads = self._threads
         operator = self.compiled.inputs[node]
         if isinstance(change, Writes):
             assert isinstance(operator, UpsertInputOperator)
@@ -84,6 +87,7 @@ class EmbeddedExecutor:
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def step(self, frontiers: Mapping[Input, Antichain]) -> None:
+        SETTING.threads = self._threads
         self.release(frontiers)
         self.compiled.root.drain()
 

@@ -14,8 +14,9 @@ from typing import Final
 import numpy as np
 
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.embedded.kernels.codec import interned_numbers
+from tidemill.renderer.embedded.kernels.codec import interned_numbers, is_interned, is_long_decimal
 from tidemill.renderer.embedded.kernels.long_decimals import large_numbers
+from tidemill.renderer.embedded.kernels.sorting import parts
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray
 from tidemill.renderer.embedded.operators.input_output import OutputOperator
 from tidemill.renderer.embedded.state import operators_of
@@ -85,7 +86,7 @@ class InternedSweeper:
 
         Few are worth it where there is little to merge: a single list may refer to any number of values.
         """
-        cancelling = sum(int((s.updates_in_memory()[-1] < 0).sum()) for s in self._spines())
+        cancelling = sum(int(np.count_nonzero(b[-1] < 0)) for s in self._spines() for b in s.arrays_in_memory())
         held = sum(s.view.size for s in self._spines())
         return cancelling > 0 and (cancelling * _WORTH >= values or held <= values * _WORTH)
 
@@ -93,7 +94,8 @@ class InternedSweeper:
         """Return the numbers of values to which nothing refers."""
         used = np.zeros(len(self._compiled.interner), np.bool_)
         for spine in self._spines():
-            _mark_updates(used, spine, spine.updates_in_memory())
+            for updates in spine.arrays_in_memory():
+                _mark_updates(used, spine, updates)
             if spine.spilled is not None:
                 _mark_updates(used, spine, spine.spilled.updates_in_memory())
         for operator in operators_of(self._compiled.root):
@@ -108,18 +110,23 @@ class InternedSweeper:
 
 
 def _mark_updates(used: Bools, spine: Spine, updates: UpdateArray) -> None:
-    for codes, dtype in zip(updates, spine.layout.types, strict=False):
+    for row, dtype in zip(updates, spine.layout.types, strict=False):
         if dtype is None:
-            _mark_any(used, codes)
-        else:
-            _mark(used, interned_numbers(codes, dtype))
+            _mark_any(used, row)
+        elif is_interned(dtype) or is_long_decimal(dtype):
+            for part in parts(len(row)):
+                _mark(used, interned_numbers(row[part], dtype))
 
 
-def _mark_any(used: Bools, codes: UpdateArray) -> None:
+def _mark_any(used: Bools, codes: Ints | UpdateArray) -> None:
     """Mark all that codes of unknown types may refer to."""
-    _mark(used, codes.reshape(-1))
-    _mark(used, large_numbers(codes.reshape(-1)))
+    every = codes.reshape(-1)
+    for part in parts(len(every)):
+        _mark(used, every[part])
+        _mark(used, large_numbers(every[part]))
 
 
 def _mark(used: Bools, numbers: Ints) -> None:
-    used[numbers[(numbers >= 0) & (numbers < len(used))]] = True
+    if len(numbers) and (numbers.min() < 0 or numbers.max() >= len(used)):
+        numbers = numbers[(numbers >= 0) & (numbers < len(used))]
+    used[numbers] = True

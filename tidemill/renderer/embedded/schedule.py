@@ -17,7 +17,7 @@ import numpy as np
 from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import CountOverflowError
 from tidemill.renderer.embedded.kernels.times import beyond
-from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated, grouped, stacked
+from tidemill.renderer.embedded.kernels.updates import Ints, Rows, UpdateArray, consolidated, grouped, stacked
 from tidemill.renderer.embedded.trace.pending import PendingState, PendingUpdates
 from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.embedded.tracer import Tracer
@@ -165,7 +165,7 @@ class Region:
 class Port:
     """The updates queued for an operator: for its turn, for a later round, or pending for a later step."""
 
-    __slots__ = ("_later", "_now", "_released", "codes", "consolidated", "index", "operator", "pending")
+    __slots__ = ("_later", "_now", "_released", "_rows", "codes", "consolidated", "index", "operator", "pending")
 
     def __init__(self, operator: Operator, codes: int, weights: int = 1) -> None:
         self.operator = operator
@@ -174,6 +174,8 @@ class Port:
         self.consolidated = False
         """Whether each array that is put here is consolidated; several together need not be."""
         self._now: list[UpdateArray] = []
+        self._rows: list[Ints] | None = None
+        """Updates for the operator's turn, too: the rows of a matrix, which need not lie side by side."""
         self._later: dict[Round, list[UpdateArray]] = {}
         self.pending = PendingUpdates(codes, operator.schedule.users, weights)
         """Updates for later steps."""
@@ -201,6 +203,15 @@ class Port:
             region.wake(self.operator)
         else:
             self._put_later(updates, at)
+
+    def put_rows(self, rows: list[Ints], at: Round | None) -> None:
+        """Take what `put` does, as the rows of a matrix: these are not copied where an operator can do with them."""
+        region = self.operator.region
+        if at != region.now or self._rows is not None or self.operator.schedule.checks_frontiers:
+            self.put(np.stack(rows), at)
+            return
+        self._rows = rows
+        region.wake(self.operator)
 
     def _sort_out(self, updates: UpdateArray, *, released: bool = False) -> None:
         """Put updates of various iterations where they belong; those ``released`` are still in the index."""
@@ -239,24 +250,44 @@ class Port:
     @property
     def size(self) -> int:
         """How many updates are there for the operator's turn."""
+        if self._rows is not None:
+            self._stack_rows()
         return sum(updates.shape[1] for updates in self._now)
 
     @property
     def rounds(self) -> dict[Round, list[UpdateArray]]:
         """What is there for this step, by the rounds that it is of."""
         now = self.operator.region.now
+        if self._rows is not None:
+            self._stack_rows()
         return {**({now: self._now} if self._now and now is not None else {}), **self._later}
 
     def take(self) -> UpdateArray | None:
         """Return what is there for the operator's turn."""
+        if self._rows is not None:
+            self._stack_rows()
         if not self._now:
             return None
         updates = stacked(self._now)
         self._now = []
         return updates
 
+    def take_rows(self) -> Rows | None:
+        """Return what is there for the operator's turn: as rows, if that is how it came."""
+        if self._rows is None or self._now:
+            return self.take()
+        rows, self._rows = self._rows, None
+        return rows
+
+    def _stack_rows(self) -> None:
+        assert self._rows is not None
+        self._now.append(np.stack(self._rows))
+        self._rows = None
+
     def take_consolidated(self) -> UpdateArray | None:
         """Return what is there for the operator's turn, consolidated; None where it came to nothing."""
+        if self._rows is not None:
+            self._stack_rows()
         if self.consolidated and len(self._now) == 1:
             return self._now.pop()
         updates = self.take()
@@ -329,6 +360,7 @@ class Port:
 
     def clear(self) -> None:
         self._now = []
+        self._rows = None
         self._later = {}
         self._released = {}
 
@@ -338,6 +370,8 @@ class Operator:
 
     consolidated = False
     """Whether each array it emits is consolidated, and all of one round."""
+    takes_rows = False
+    """Whether it can do with the rows of a matrix, wherever they lie."""
 
     def __init__(self, node: Node, region: Region, codes: tuple[int, ...]) -> None:
         self.node = node
@@ -356,6 +390,11 @@ class Operator:
         """Take updates from an operator before this one."""
         self.records_in += updates.shape[1]
         self.ports[port].put(updates, at)
+
+    def accept_rows(self, port: int, rows: list[Ints], at: Round | None) -> None:
+        """Take what `accept` does, as the rows of a matrix."""
+        self.records_in += len(rows[0])
+        self.ports[port].put_rows(rows, at)
 
     def emit(self, updates: UpdateArray, at: Round | None) -> None:
         """Send updates to all that read this operator."""

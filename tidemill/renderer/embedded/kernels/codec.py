@@ -12,7 +12,7 @@ import datetime as dt
 import struct
 from collections.abc import Callable
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels import long_decimals
 from tidemill.renderer.embedded.kernels.interner import Interner
+from tidemill.renderer.embedded.kernels.threads import in_shares, shares, side_by_side
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, numbered
 
 __all__ = [
@@ -70,9 +71,9 @@ def interned_numbers(codes: Ints, dtype: DType) -> Ints:
 
 
 def encode(schema: Schema, batch: Batch, interner: Interner, *, more_rows: int = 0) -> UpdateArray:
-    """Return checked rows as a matrix of codes, a column for each row; with room for more below them."""
+    """Return checked rows as a matrix of codes, a column for each row; below them there may be more rows of zeros."""
     k = len(schema)
-    updates = np.empty((k + more_rows, len(batch)), np.int64)
+    updates = np.zeros((k + more_rows, len(batch)), np.int64)  # zeros that nobody writes take no memory
     if isinstance(batch, list) and len(batch) <= FEW:
         by = encoders(schema, interner)
         encoded = [encode_row(row, by) for row in batch]
@@ -82,29 +83,55 @@ def encode(schema: Schema, batch: Batch, interner: Interner, *, more_rows: int =
         columns = [pa.array(c, f.dtype.arrow) for c, f in zip(zip(*batch, strict=True), schema, strict=True)]
     else:
         columns = batch.columns
+    long: list[_Column] = []
     for codes, column, field in zip(updates, columns, schema, strict=False):
-        _encode_into(codes, column, field.dtype, interner)
+        if len(batch) > _LONG and field.dtype.element is None and not is_long_decimal(field.dtype):
+            long.append(_Column(codes, column, field.dtype, interner))
+        else:
+            codes[:] = encode_column(column, field.dtype, interner)
+    together = [long] if len(shares(len(batch))) > 1 else [[c] for c in long]  # else one after the other: less memory
+    for some in together:
+        for c, chunks in zip(some, side_by_side(_encoded, some), strict=True):
+            done = 0
+            for chunk in chunks:
+                numbers = interner.numbers(chunk.dictionary.to_pylist())
+                _put_numbers(c.codes[done : done + len(chunk)], chunk, numbers)
+                done += len(chunk)
     return updates
 
 
-def _encode_into(codes: Ints, column: pa.Array | pa.ChunkedArray, dtype: DType, interner: Interner) -> None:
-    """Write an Arrow column as codes, a part at a time where it is long."""
-    if dtype.element is not None or len(column) <= _LONG:
-        codes[:] = encode_column(column, dtype, interner)
-        return
-    done = 0
-    for given in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-        chunk, numbers = given, None
-        if is_interned(dtype):
-            chunk = given if isinstance(given, pa.DictionaryArray) else given.dictionary_encode()
-            numbers = interner.numbers(chunk.dictionary.to_pylist())
+class _Column(NamedTuple):
+    """A column to be encoded, and where to."""
+
+    codes: Ints
+    column: pa.Array | pa.ChunkedArray
+    dtype: DType
+    interner: Interner
+
+
+def _encoded(given: _Column) -> list[pa.DictionaryArray]:
+    """Write a long column as codes, a part at a time; return what is to be interned, value by value, instead."""
+    column, done = given.column, 0
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    if is_interned(given.dtype):
+        return [c if isinstance(c, pa.DictionaryArray) else c.dictionary_encode() for c in chunks]
+    for chunk in chunks:
         for start in range(0, len(chunk), _LONG):
             part = chunk.slice(start, _LONG)
-            if numbers is None:
-                codes[done : done + len(part)] = encode_column(part, dtype, interner)
-            else:
-                codes[done : done + len(part)] = _of_dictionary(part, numbers)
+            given.codes[done : done + len(part)] = _plain_codes(part, given.dtype, given.interner)
             done += len(part)
+    return []
+
+
+def _put_numbers(codes: Ints, chunk: pa.DictionaryArray, numbers: Ints) -> None:
+    """Write a long column of interned values as codes, a part at a time."""
+
+    def put(share: slice) -> None:
+        for start in range(share.start, share.stop, _LONG):
+            end = min(start + _LONG, share.stop)
+            codes[start:end] = _of_dictionary(chunk.slice(start, end - start), numbers)
+
+    in_shares(put, len(chunk))
 
 
 def encoders(schema: Schema, interner: Interner) -> list[Callable[[Any], int]]:
@@ -126,6 +153,11 @@ def encode_column(column: pa.Array | pa.ChunkedArray, dtype: DType, interner: In
         return _encode_lists(column, dtype.element, interner)
     if is_interned(dtype):
         return _encode_interned(column, interner)
+    return _plain_codes(column, dtype, interner)
+
+
+def _plain_codes(column: pa.Array, dtype: DType, interner: Interner) -> Ints:
+    """Return an Arrow column as codes that say themselves what they stand for; but for large decimals of long types."""
     codes = _encode_decimals(column, dtype, interner) if dtype.is_decimal else _ENCODE_ARROW[dtype.name](column, dtype)
     if column.null_count:
         codes = np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, codes)

@@ -5,11 +5,14 @@ NumPy sorts 64-bit numbers with the processor's vector instructions; an order it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from tidemill.renderer.embedded.kernels.threads import in_shares, shares, side_by_side
 
 __all__ = [
     "FEW",
@@ -17,6 +20,7 @@ __all__ = [
     "Sorted",
     "Words",
     "ascending",
+    "gather",
     "packed",
     "parts",
     "refine",
@@ -61,13 +65,25 @@ def ascending(keys: _Ints) -> tuple[_Ints, _Ints]:
     place_bits = (n - 1).bit_length()
     bits, room = (greatest - least).bit_length(), _WORD - place_bits
     word = np.empty(n, np.uint64)
-    for part in parts(n):
-        _put(word[part], keys[part], least, bits, room)
-    order = sort_words(word, place_bits)
+    order = np.empty(n, np.int64)
+
+    def put(share: slice) -> None:
+        for part in parts(share.stop, share.start):
+            _put(word[part], keys[part], least, bits, room)
+
+    def put_apart(share: slice) -> None:
+        for part in parts(share.stop, share.start):
+            order[part] = word[part] & np.uint64((1 << place_bits) - 1)
+            word[part] >>= np.uint64(place_bits)
+
+    in_shares(put, n)
+    _sort_with_places(word, place_bits)
+    in_shares(put_apart, n)
     if bits <= room:
         word += np.uint64(least % 2**_WORD)
         return order, word.view(np.int64)
-    found = keys.take(order)
+    found = np.empty(n, np.int64)
+    gather(keys, order, found)
     falls = found[1:] < found[:-1]
     if falls.any():  # numbers that differ late
         members, runs = runs_around(_new(word), falls.nonzero()[0] + 1)
@@ -77,8 +93,8 @@ def ascending(keys: _Ints) -> tuple[_Ints, _Ints]:
     return order, found
 
 
-def sort_by(columns: Sequence[_Ints]) -> Sorted:
-    """Return the order of rows by columns of numbers, equal rows as they came.
+def sort_by(columns: Sequence[_Ints], falling: Collection[int] = ()) -> Sorted:
+    """Return the order of rows by columns of numbers, equal rows as they came; down by those that are ``falling``.
 
     What fits into one word is sorted as such, what is still tied then by the rest.
 
@@ -88,52 +104,105 @@ def sort_by(columns: Sequence[_Ints]) -> Sorted:
     """
     n = len(columns[0])
     place_bits = (n - 1).bit_length() if n else 0
-    word, bits, whole = packed(columns, _WORD - place_bits)
-    order = np.arange(n) if (word[1:] >= word[:-1]).all() else sort_words(word, place_bits)
-    new = _new(word)
-    for column in columns[whole:]:
-        refine(order, new, column.take)
-    return Sorted(order, new, _new(word >> np.uint64(sum(bits[1:])) if whole else columns[0].take(order)))
+    word, bits, whole = packed(columns, _WORD - place_bits, falling)
+    if (word[1:] >= word[:-1]).all():
+        order, new = np.arange(n), _new(word)
+        new_first = _new(word >> np.uint64(sum(bits[1:]))) if whole else new
+    else:
+        order, new, new_first = _sorted_words(word, place_bits, sum(bits[1:]) if whole else 0)
+    if new_first is new:
+        new_first = new.copy()
+    for i, column in enumerate(columns[whole:], whole):
+        refine(order, new, partial(_taken_down, column) if i in falling else column.take)
+    return Sorted(order, new, new_first if whole else _new(columns[0].take(order)))
 
 
-def sort_words(word: Words, place_bits: int) -> _Ints:
-    """Sort numbers, in place, that leave so many bits free at the top, and return the order they came in."""
-    shift, mask = np.uint64(place_bits), np.uint64((1 << place_bits) - 1)
-    for part in parts(len(word)):
-        word[part] <<= shift
-        word[part] |= np.arange(part.start, part.stop, dtype=np.uint64)
-    word.sort()
-    order = np.empty(len(word), np.int64)
-    for part in parts(len(word)):
-        order[part] = word[part] & mask
-        word[part] >>= shift
-    return order
+def sort_words(word: Words, place_bits: int) -> tuple[_Ints, _Bools]:
+    """Return the order of numbers that leave so many bits free at the top, and where in it another one begins.
+
+    It is in the memory of the numbers, which are gone.
+    """
+    return _sorted_words(word, place_bits, 0)[:2]
 
 
-def parts(n: int) -> list[slice]:
+def _sorted_words(word: Words, place_bits: int, low_bits: int) -> tuple[_Ints, _Bools, _Bools]:
+    """Return what `sort_words` does, and where a number begins that is another one without its lowest bits."""
+    _sort_with_places(word, place_bits)
+    new = np.empty(len(word), np.bool_)
+    new_first = np.empty(len(word), np.bool_) if low_bits else new
+    marks = ((new, place_bits), (new_first, place_bits + low_bits))[: 1 + bool(low_bits)]
+    before = {share.start: word.item(share.start - 1) for share in shares(len(word)) if share.start}
+
+    def mark(share: slice) -> None:
+        previous = before.get(share.start)
+        for part in parts(share.stop, share.start):
+            for found, bits in marks:
+                numbers = word[part] >> np.uint64(bits)
+                found[part.start] = previous is None or numbers.item(0) != previous >> bits
+                np.not_equal(numbers[1:], numbers[:-1], out=found[part.start + 1 : part.stop])
+            previous = word.item(part.stop - 1)
+            word[part] &= np.uint64((1 << place_bits) - 1)
+
+    in_shares(mark, len(word))
+    return word.view(np.int64), new, new_first
+
+
+def _sort_with_places(word: Words, place_bits: int) -> None:
+    """Sort numbers, in place, that leave so many bits free at the top; these then have the place of each one."""
+
+    def put_places(share: slice) -> None:
+        for part in parts(share.stop, share.start):
+            word[part] <<= np.uint64(place_bits)
+            word[part] |= np.arange(part.start, part.stop, dtype=np.uint64)
+
+    in_shares(put_places, len(word))
+    given = shares(len(word))
+    if len(given) == 1:
+        word.sort()
+    else:
+        for share in given[:-1]:  # gets the numbers that belong there: one after the other, which takes far less long
+            word[share.start :].partition(share.stop - share.start)
+        side_by_side(lambda share: word[share].sort(), given)
+
+
+def _taken_down(column: _Ints, at: _Ints) -> _Ints:
+    """Return numbers that fall where some of a column's rise."""
+    return ~column.take(at)
+
+
+def gather(numbers: _Ints, order: _Ints, result: _Ints) -> None:
+    """Write numbers in an order."""
+
+    def some(share: slice) -> None:
+        numbers.take(order[share], out=result[share], mode="clip")  # with "raise" it would go through a buffer
+
+    in_shares(some, len(order))
+
+
+def parts(stop: int, start: int = 0) -> list[slice]:
     """Return slices of many numbers, so short that what is worked out of one stays in the processor's caches.
 
     Besides, memory that was used and given back is at hand in small pieces only; large ones have to be cleared anew.
     """
-    return [slice(start, min(start + PART, n)) for start in range(0, n, PART)]
+    return [slice(at, min(at + PART, stop)) for at in range(start, stop, PART)]
 
 
-def packed(columns: Sequence[_Ints] | _Ints, room: int) -> tuple[Words, list[int], int]:
-    """Return for each row a number of so many bits that sorts as the columns do.
+def packed(columns: Sequence[_Ints] | _Ints, room: int, falling: Collection[int] = ()) -> tuple[Words, list[int], int]:
+    """Return for each row a number of so many bits that sorts as the columns do; down by those that are ``falling``.
 
     Besides, how many bits each column has in it, and how many of the columns are in it whole: the first that is not may
     be in it with its highest bits.
     """
     n = len(columns[0])
     given: list[int] = []
-    packing: list[tuple[_Ints, int, int, int]] = []
+    packing: list[tuple[_Ints, int | None, int, int, int]] = []
     whole = 0
-    for column in columns:
+    for i, column in enumerate(columns):
         least, greatest = (int(column.min()), int(column.max())) if n else (0, 0)
         bits = (greatest - least).bit_length()
         given.append(min(bits, room))
         if given[-1]:
-            packing.append((column, least, bits, room))
+            packing.append((column, greatest if i in falling else None, least, bits, room))
         if bits > room:
             break
         whole += 1
@@ -141,28 +210,50 @@ def packed(columns: Sequence[_Ints] | _Ints, room: int) -> tuple[Words, list[int
     if not packing:
         return np.zeros(n, np.uint64), given, whole
     word = np.empty(n, np.uint64)
-    for part in parts(n):
-        for i, (column, least, bits, room) in enumerate(packing):
-            _put(word[part], column[part], least, bits, room, after=bool(i))
+
+    def put(share: slice) -> None:
+        for part in parts(share.stop, share.start):
+            for i, (column, greatest, least, bits, room) in enumerate(packing):
+                _put(word[part], column[part], least, bits, room, after=bool(i), greatest=greatest)
+
+    in_shares(put, n)
     return word, given, whole
 
 
-def _put(word: Words, column: _Ints, least: int, bits: int, room: int, *, after: bool = False) -> None:
+def _put(
+    word: Words,
+    column: _Ints,
+    least: int,
+    bits: int,
+    room: int,
+    *,
+    after: bool = False,
+    greatest: int | None = None,
+) -> None:
     """Write by how much numbers are above the least of them, its highest bits where there is no room for all.
 
-    With ``after`` that comes behind what is there.
+    With ``after`` that comes behind what is there. With ``greatest``, write by how much they are below that.
     """
     taken = min(bits, room)
     if not after:
-        np.subtract(column.view(np.uint64), np.uint64(least % 2**_WORD), out=word)
+        _above(column, least, greatest, word)
         if bits > room:
             word >>= np.uint64(bits - room)
         return
     word <<= np.uint64(taken)
-    above = column.view(np.uint64) - np.uint64(least % 2**_WORD)  # wraps round where it is beyond an int64
+    above = np.empty(len(word), np.uint64)
+    _above(column, least, greatest, above)
     if bits > room:
         above >>= np.uint64(bits - room)
     word |= above
+
+
+def _above(column: _Ints, least: int, greatest: int | None, result: Words) -> None:
+    """Write by how much numbers are above the least of them, or below the greatest, which may be beyond an int64."""
+    if greatest is None:
+        np.subtract(column.view(np.uint64), np.uint64(least % 2**_WORD), out=result)
+    else:
+        np.subtract(np.uint64(greatest % 2**_WORD), column.view(np.uint64), out=result)
 
 
 def runs_around(new: _Bools, places: _Ints) -> tuple[_Ints, _Ints]:
@@ -204,7 +295,7 @@ def refine(order: _Ints, new: _Bools, codes_at: Callable[[_Ints], _Ints]) -> Non
     tied = ~new
     tied[:-1] |= ~new[1:]
     members = tied.nonzero()[0]
-    runs = new.cumsum().take(members)
+    runs = new.take(members).cumsum()  # the first of a run is a member
     rows = order.take(members)
     codes = codes_at(rows)
     differs = codes[1:] != codes[:-1]

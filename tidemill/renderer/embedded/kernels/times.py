@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded.kernels.updates import Bools, Times, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import Bools, Ints, Times, UpdateArray
 
-__all__ = ["advance", "advance_times", "all_up_to", "beyond"]
+__all__ = ["advance", "advance_times", "advanced_rows", "all_up_to", "beyond"]
 
 _FEW: Final = 8
 """Times that are compared sooner in Python."""
@@ -53,3 +53,15 @@ def advance_times(times: Times, frontier: Antichain) -> None:
             np.maximum(times, least, out=times)
     elif frontier.elements:
         times[:] = reduce(np.minimum, [np.maximum(times, np.array(f)[:, None]) for f in frontier.elements])
+
+
+def advanced_rows(times: list[Ints], frontier: Antichain) -> list[Ints]:
+    """Return what `advance_times` makes of user times given row by row; those that stay as they are not copied."""
+    if len(frontier.elements) == 1 == len(times) and len(times[0]):
+        (least,), (row,) = frontier.elements[0][:1], times
+        return [np.maximum(row, least)] if row.min() < least else times
+    if not frontier.elements:
+        return times
+    advanced = np.stack(times)
+    advance_times(advanced, frontier)
+    return list(advanced)

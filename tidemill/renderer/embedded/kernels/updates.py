@@ -157,18 +157,17 @@ def _grouped_many(codes: Codes) -> tuple[Ints, Ints]:
     place_bits = (n - 1).bit_length()
     word, _, whole = sorting.packed(codes, _WORD - place_bits)
     if whole == len(codes):
-        order = sorting.sort_words(word, place_bits)
-        return order, _differing(word).nonzero()[0]
+        order, new = sorting.sort_words(word, place_bits)
+        return order, new.nonzero()[0]
     word = hashed(codes).view(np.uint64)
     word = word * np.uint64(_SPREAD)
     word >>= np.uint64(place_bits)
-    order = sorting.sort_words(word, place_bits)
-    new = _differing(word)
+    order, new = sorting.sort_words(word, place_bits)
     _part(codes, order, new)
     return order, new.nonzero()[0]
 
 
-def _differing(ordered: npt.NDArray[np.uint64] | Ints) -> Bools:
+def _differing(ordered: Ints) -> Bools:
     """Return where a number differs from the one before."""
     new = np.empty(len(ordered), np.bool_)
     new[:1] = True
@@ -218,7 +217,13 @@ def _numbered_by_table(codes: Codes) -> tuple[Ints, Ints] | None:
     """Return what `numbered` does where there are hardly more values than columns, so that they can be looked up."""
     n = codes.shape[1]
     room = max(n.bit_length(), _SMALL_TABLE)
-    if n >= _INT32 or sum((int(c.max()) - int(c.min())).bit_length() for c in codes) > room:
+    if n >= _INT32:
+        return None
+    if len(codes) == 1:
+        found = _numbers_from_0(codes[0], 1 << room)
+        if found is not None:
+            return found
+    if sum((int(c.max()) - int(c.min())).bit_length() for c in codes) > room:
         return None
     word, given, _ = sorting.packed(codes, room)
     owner = word.view(np.int64)
@@ -231,6 +236,20 @@ def _numbered_by_table(codes: Codes) -> tuple[Ints, Ints] | None:
         owner[part] = number.take(owner[part])
         one[owner[part]] = np.arange(part.start, part.stop)
     return one, owner
+
+
+def _numbers_from_0(codes: Ints, most: int) -> tuple[Ints, Ints] | None:
+    """Return what `numbered` does of a column that has each of the numbers from 0 on, as of strings just interned.
+
+    Each is its own number then. None where it is no such column.
+    """
+    count = int(codes.max()) + 1
+    if int(codes.min()) != 0 or count > most:
+        return None
+    one = np.full(count, -1)
+    for part in sorting.parts(len(codes)):
+        one[codes[part]] = np.arange(part.start, part.stop)
+    return (one, codes) if one.min() >= 0 else None
 
 
 def _unlike(codes: Rows, order: Ints, new: Bools) -> Ints:
@@ -317,7 +336,7 @@ def consolidated_by(
         sums, order, keys = sums.compress(kept, axis=1), order.compress(kept), keys.compress(kept)
     result = np.empty((len(updates), len(order)), np.int64)
     for row, ordered in zip(updates[:top], result, strict=False):
-        row.take(order, out=ordered, mode="clip")  # with "raise" it would go through a buffer
+        sorting.gather(row, order, ordered)
     result[top:] = sums
     return keys, result
 
@@ -354,9 +373,7 @@ def _grouped_by_words(keys: Ints, codes: Rows, minor: list[Ints]) -> tuple[Ints,
         both = _in_one(keys[part], _hashed_rows([row[part] for row in minor]), ends, n)
         word[part] = both.view(np.uint64) + _MIDDLE  # which sorts as the number did with its sign
         word[part] >>= np.uint64(place_bits)
-    order = sorting.sort_words(word, place_bits)
-    new = _differing(word)
-    del word
+    order, new = sorting.sort_words(word, place_bits)
     return _keys_in_order(keys, codes, order, new), order, new
 
 

@@ -56,7 +56,8 @@ class InputOperator(Operator):
             # One row of Python values, as services put in.
             return np.array([[*encode_row(queued.batch[0], self._encoders), *queued.times, queued.diffs]], np.int64).T
         updates = encode(self.schema, queued.batch, self._interner, more_rows=users + 1)
-        updates[k : k + users] = np.array(queued.times, np.int64).reshape(-1, users).T
+        if not isinstance(queued.times, tuple) or any(queued.times):  # else there are zeros
+            updates[k : k + users] = np.array(queued.times, np.int64).reshape(-1, users).T
         updates[-1] = queued.diffs
         return updates
 

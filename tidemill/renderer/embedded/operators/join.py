@@ -8,7 +8,7 @@ import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Join
-from tidemill.renderer.embedded.kernels.sorting import ascending
+from tidemill.renderer.embedded.kernels.sorting import ascending, gather
 from tidemill.renderer.embedded.kernels.updates import (
     NULL,
     Codes,
@@ -131,12 +131,14 @@ class JoinOperator(Operator):
         if largest(new[-1]) > COUNT_LIMIT or largest(others[-1]) > COUNT_LIMIT:
             raise failures.too_many(self.node)
         width = len(self._picked[0]) + len(self._picked[1])
-        updates = np.empty((width + self._coordinates + 1, count), np.int64)
+        updates = (np.zeros if many else np.empty)((width + self._coordinates + 1, count), np.int64)
         split = len(self._picked[0])
         own_place, other_place = (slice(0, split), slice(split, width))[:: 1 if side == 0 else -1]
         _take(new, self._picked[side], mine, updates[own_place])
         _take(others, self._picked[1 - side], theirs, updates[other_place])
-        self._put_times_and_counts(updates[width:], new[self._codes[side] :], mine, others, theirs, side)
+        ours, others = new[self._codes[side] :], others[self._codes[1 - side] :]
+        if not (many and _put_the_same(updates[width:], ours, others)):
+            self._put_times_and_counts(updates[width:], ours, mine, others, theirs)
         found.append(updates)
 
     def _known_hashes(self, new: UpdateArray, side: int) -> Ints | None:
@@ -144,17 +146,10 @@ class JoinOperator(Operator):
         latest = self._sides[side].spine.view.batches[-1:]
         return latest[0].hashes if latest and latest[0].array is new else None
 
-    def _put_times_and_counts(  # noqa: PLR0917 - both sides' updates, and which of them make the pairs
-        self,
-        result: UpdateArray,
-        ours: UpdateArray,
-        mine: Ints | None,
-        others: UpdateArray,
-        theirs: Ints | None,
-        side: int,
+    def _put_times_and_counts(
+        self, result: UpdateArray, ours: UpdateArray, mine: Ints | None, others: UpdateArray, theirs: Ints | None
     ) -> None:
         """Write the joins of the times of pairs, and the products of their counts."""
-        others = others[self._codes[1 - side] :]
         if mine is not None:
             ours = ours.take(mine, axis=1)
         if theirs is not None:
@@ -223,13 +218,31 @@ def _runs(keys: Codes) -> tuple[Ints, Ints]:
     return new.nonzero()[0], new.cumsum() - 1
 
 
+def _put_the_same(result: UpdateArray, ours: UpdateArray, others: UpdateArray) -> bool:
+    """Write the time and the count of pairs where they are the same for all; return whether they are.
+
+    Where these are zeros, they are there: zeros that nobody writes take no memory.
+    """
+    if not others.shape[1] or any((row != row[0]).any() for block in (others, ours) for row in block):
+        return False
+    one, other = ours[:, 0].tolist(), others[:, 0].tolist()
+    shared = len(other) - 1  # as above
+    both = [*map(max, one[:shared], other), *one[shared:-1], one[-1] * other[-1]]
+    for row, value in zip(result, both, strict=True):
+        if value:
+            row.fill(value)
+    return True
+
+
 def _take(updates: UpdateArray, rows: Ints, at: Ints | None, result: UpdateArray) -> None:
     """Write some columns of some rows of a matrix."""
     for row, taken in zip(rows.tolist(), result, strict=True):
         if at is None:
             taken[:] = updates[row]
-        else:
+        elif len(at) <= MANY:
             updates[row].take(at, out=taken, mode="clip")  # with "raise" it would go through a buffer
+        else:
+            gather(updates[row], at, taken)
 
 
 @MAKERS(Join)

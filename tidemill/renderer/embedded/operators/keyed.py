@@ -12,6 +12,7 @@ from tidemill.renderer.embedded.kernels.updates import (
     Bools,
     Codes,
     Ints,
+    Rows,
     Times,
     UpdateArray,
     expand,
@@ -55,7 +56,7 @@ class Work(NamedTuple):
     """For each seed the number of its key; every key has one."""
     times: Times
     """The user times of the seeds."""
-    new: UpdateArray
+    new: Rows
     """The new updates."""
     single_time: bool
     """Whether all seeds are of one user time."""
@@ -63,7 +64,7 @@ class Work(NamedTuple):
     @property
     def new_owner(self) -> Ints:
         """For each new update the number of its key."""
-        return self.owner[: self.new.shape[1]]
+        return self.owner if isinstance(self.new, list) else self.owner[: self.new.shape[1]]
 
 
 class KeyedOperator(Operator):
@@ -85,10 +86,14 @@ class KeyedOperator(Operator):
 
     def begin(self, *, consolidate: bool = True) -> Work | None:
         """Return what there is to do in this round; None where there is nothing."""
-        new = self.ports[NEW].take_consolidated() if consolidate else self.ports[NEW].take()
+        new = self.ports[NEW].take_consolidated() if consolidate else self.ports[NEW].take_rows()
         due = self.ports[PENDING].take()
         if new is None and due is None:
             return None
+        if isinstance(new, list):
+            if due is None:
+                return self._work_of_rows(new)
+            new = np.stack(new)
         if new is None:
             new = np.empty((self._width + self._coordinates + 1, 0), np.int64)
         users, width = self.schedule.users, len(self._columns)
@@ -103,6 +108,16 @@ class KeyedOperator(Operator):
         if due is None and self._row_is_key and single_time and (consolidate or keys.shape[1] == 1):
             # Consolidated rows of one time are each there once.
             return Work(keys, np.arange(keys.shape[1]), times, new, single_time)
+        one, owner = numbered(keys)
+        return Work(keys.take(one, axis=1), owner, times, new, single_time)
+
+    def _work_of_rows(self, new: list[Ints]) -> Work:
+        """Return the work where there are only new updates, given row by row."""
+        keys, times = (
+            new[rows.start][None] if rows.stop == rows.start + 1 else np.stack(new[rows])
+            for rows in (slice(0, len(self._columns)), slice(self._width, self._width + self.schedule.users))
+        )
+        single_time = not any((row != row[0]).any() for row in times)
         one, owner = numbered(keys)
         return Work(keys.take(one, axis=1), owner, times, new, single_time)
 

@@ -40,6 +40,7 @@ from tidemill.renderer.embedded.kernels.sorting import PART, parts
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, UpdateArray, consolidated
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS, operator_of
+from tidemill.renderer.embedded.operators.arrange import LARGE
 from tidemill.renderer.embedded.schedule import Operator, Region, Round
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
@@ -104,7 +105,19 @@ class ProjectWire(Wire):
     def accept(self, port: int, updates: UpdateArray, at: Round | None) -> None:
         del port
         self.records_in += updates.shape[1]
+        if updates.shape[1] > LARGE and not self._is_identity and self._emit_rows(updates, at):
+            return
         self.emit(updates if self._is_identity else updates.take(self._rows, axis=0), at)
+
+    def _emit_rows(self, updates: UpdateArray, at: Round | None) -> bool:
+        """Pass many updates on without a copy; return whether all that read this can do with that."""
+        if self.schedule.tracer is not None or not all(reader.takes_rows for reader, _ in self.consumers):
+            return False
+        rows = [updates[row] for row in self._rows.tolist()]
+        self.records_out += updates.shape[1]
+        for reader, place in self.consumers:
+            reader.accept_rows(place, rows, at)
+        return True
 
 
 @operator_of(Enter)

@@ -53,8 +53,10 @@ class ThresholdOperator(KeyedOperator):
 
     def _at_once(self, work: Work, interesting: InterestingTimes, seen: Stored) -> tuple[UpdateArray, UpdateArray]:
         """Return what to store and what goes out where all is at one time: one update for each row in both."""
-        self._check_sums(work.new_owner, work.new[-1], seen.owner, seen.updates[-2])
-        (came,) = interesting.sums(work.new_owner, work.times, work.new[-1:])
+        new = work.new
+        assert isinstance(new, np.ndarray)  # whole rows are its keys, and come as a matrix
+        self._check_sums(work.new_owner, new[-1], seen.owner, seen.updates[-2])
+        (came,) = interesting.sums(work.new_owner, work.times, new[-1:])
         count, produced = interesting.sums(seen.owner, work.times, seen.updates[-2:])
         change = self.desired(work.keys, interesting, came + count) - produced
         some = np.bitwise_or(came, change).nonzero()[0]
@@ -65,6 +67,7 @@ class ThresholdOperator(KeyedOperator):
     def _at_times(self, work: Work, interesting: InterestingTimes, seen: Stored) -> tuple[UpdateArray, UpdateArray]:
         """Return what to store and what goes out."""
         new, k = work.new, len(self.schema)
+        assert isinstance(new, np.ndarray)  # whole rows are its keys, and come as a matrix
         self._check_sums(work.new_owner, new[-1], seen.owner, seen.updates[-2])
         users = slice(k, k + self.schedule.users)
         times = np.concatenate((new[users], seen.updates[users]), axis=1)

@@ -23,7 +23,16 @@ from tidemill.renderer.embedded.kernels.exact_sums import (
     limbs_of_squares,
 )
 from tidemill.renderer.embedded.kernels.long_decimals import large_places, values_of
-from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray, consolidated, indices, largest
+from tidemill.renderer.embedded.kernels.updates import (
+    NULL,
+    Codes,
+    Ints,
+    Rows,
+    UpdateArray,
+    consolidated,
+    indices,
+    largest,
+)
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.schedule import Schedule
@@ -111,16 +120,18 @@ class Accumulator:
         """Return what new updates come to here, and the numbers of their keys."""
         raise NotImplementedError
 
-    def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> Stored:
+    def gather(self, keys: Codes, owner: Ints, new: Rows) -> Stored:
         """Return all of the keys' updates, the new ones included, which are appended."""
         found, stored = self.spine.find(keys)
-        if not new.shape[1]:
+        if not len(owner):
             return Stored(found, stored, self.codes)
         self.check_counts(new)
-        added_up = self._at_one_time(keys, owner, new) if new.shape[1] > MANY else None
+        added_up = self._at_one_time(keys, owner, new) if len(owner) > MANY else None
         if added_up is not None:
             owner, kept = added_up
         else:
+            if isinstance(new, list):
+                new = np.stack(new)
             owner, kept = self.project(owner, new)
             if keys.shape[1] < kept.shape[1]:
                 owner, kept = self._summed(keys, owner, kept)
@@ -130,10 +141,10 @@ class Accumulator:
             return Stored(owner, kept, self.codes)
         return Stored(np.concatenate((found, owner)), np.concatenate((stored, kept), axis=1), self.codes)
 
-    def _at_one_time(self, keys: Codes, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray] | None:
+    def _at_one_time(self, keys: Codes, owner: Ints, new: Rows) -> tuple[Ints, UpdateArray] | None:
         """Return what new updates of one time come to, and the numbers of their keys; None where there are more."""
         times = new[len(new) - self.spine.layout.coordinates - 1 : -1]
-        if (times != times[:, :1]).any():
+        if any((row != row[0]).any() for row in times):
             return None
         found = self.add_up(keys.shape[1], owner, new)
         if found is None:
@@ -142,11 +153,11 @@ class Accumulator:
         kept = np.empty((self.spine.layout.rows, len(owner)), np.int64)
         kept[: self.width] = keys.take(owner, axis=1)
         kept[self.width : self.codes] = codes
-        kept[self.codes : -self.weights] = times[:, :1]
+        kept[self.codes : -self.weights] = [[row[0]] for row in times]
         kept[-self.weights :] = weights
         return owner, kept
 
-    def add_up(self, count: int, owner: Ints, new: UpdateArray) -> tuple[Ints, Codes, UpdateArray] | None:
+    def add_up(self, count: int, owner: Ints, new: Rows) -> tuple[Ints, Codes, UpdateArray] | None:
         """Return what updates of one time come to by key 0..count-1, without an array of what each one comes to.
 
         That is, numbers of keys, codes beside the keys, and weights, of which none are all zero; None where it cannot.
@@ -154,7 +165,7 @@ class Accumulator:
         del count, owner, new
         return None
 
-    def check_counts(self, new: UpdateArray) -> None:
+    def check_counts(self, new: Rows) -> None:
         """Refuse counts whose products with values, and sums of these, could be beyond 64 bits."""
         if largest(new[-1]) > COUNT_LIMIT:
             raise failures.too_many(self.node)
@@ -215,7 +226,7 @@ class FloatSums(LimbSums):
     def limbs(self, codes: Ints) -> tuple[Ints, Ints, Ints]:
         return limbs_of_floats(codes)
 
-    def add_up(self, count: int, owner: Ints, new: UpdateArray) -> tuple[Ints, Codes, UpdateArray] | None:
+    def add_up(self, count: int, owner: Ints, new: Rows) -> tuple[Ints, Codes, UpdateArray] | None:
         codes, diffs = new[self._column], new[-1]
         known = codes != NULL
         if not known.all():

@@ -16,7 +16,7 @@ from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.renderer.embedded.kernels.codec import Interner, float_code, float_codes
 from tidemill.renderer.embedded.kernels.exact_sums import LEAST
-from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray, first_numbers, ones
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, Rows, UpdateArray, first_numbers, ones
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Accumulator, FloatSums, Groups, Shape, Since, SquareSums
@@ -95,7 +95,7 @@ class AggregateLogic:
         for accumulator in self._accumulators:
             accumulator.drop_derived()
 
-    def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> list[Stored]:
+    def gather(self, keys: Codes, owner: Ints, new: Rows) -> list[Stored]:
         return [accumulator.gather(keys, owner, new) for accumulator in self._accumulators]
 
     def desired(self, keys: Codes, interesting: InterestingTimes, seen: list[Stored]) -> DesiredOutput:

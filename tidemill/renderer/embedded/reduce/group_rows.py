@@ -74,9 +74,9 @@ class GroupRows(Accumulator):
             owner, new = owner.compress(taken), new.compress(taken, axis=1)
         return owner, new.take(rows, axis=0)
 
-    def _taking_part(self, owner: Ints, new: UpdateArray) -> tuple[Ints, Rows]:
+    def _taking_part(self, owner: Ints, new: Rows) -> tuple[Ints, Rows]:
         """Return the new updates that take part, and the numbers of their keys: row by row where they are many."""
-        if new.shape[1] <= MANY:
+        if not isinstance(new, list) and new.shape[1] <= MANY:
             return self.project(owner, new)
         rows = [new[row] for row in (*range(self.width), *self.columns, *range(self._input, len(new)))]
         if self._condition is not None:
@@ -85,7 +85,7 @@ class GroupRows(Accumulator):
                 return owner.compress(taken), [row.compress(taken) for row in rows]
         return owner, rows
 
-    def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> Stored:
+    def gather(self, keys: Codes, owner: Ints, new: Rows) -> Stored:
         """Return the updates of the groups that are not large."""
         self._is_large = None
         if self._groups is None:

@@ -14,7 +14,7 @@ from tidemill.renderer.embedded.kernels.exact_quotients import halves_up
 from tidemill.renderer.embedded.kernels.interner import SHORT
 from tidemill.renderer.embedded.kernels.long_decimals import code_of, large_places, values_of
 from tidemill.renderer.embedded.kernels.sorting import parts
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, Rows, UpdateArray
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Accumulator, Groups, Shape
@@ -92,7 +92,7 @@ class IntegerSums(Accumulator):
                 weights[row : row + limbs, large] = diffs.take(large) * self._large_limbs(new[column].take(large))
         return owner, kept
 
-    def add_up(self, count: int, owner: Ints, new: UpdateArray) -> tuple[Ints, Codes, UpdateArray] | None:
+    def add_up(self, count: int, owner: Ints, new: Rows) -> tuple[Ints, Codes, UpdateArray] | None:
         if self.presummed is not None:
             return None
         sums = np.zeros((self.weights, count), np.int64)
@@ -100,12 +100,12 @@ class IntegerSums(Accumulator):
         full = [] if self._present is not None else [c for c in counted if new[c].min(initial=0) != NULL]
         same = [counted.pop(column) for column in full]
         for part in parts(len(owner)):  # what is worked out of it stays in the caches
-            self._add_part(sums, owner[part], new[:, part], counted)
+            self._add_part(sums, owner[part], [row[part] for row in new], counted)
         sums[same] = sums[0]
         some = np.flatnonzero(sums.any(axis=0))
         return some, np.empty((0, len(some)), np.int64), sums.take(some, axis=1)
 
-    def _add_part(self, sums: UpdateArray, owner: Ints, new: UpdateArray, counted: dict[int, int]) -> None:
+    def _add_part(self, sums: UpdateArray, owner: Ints, new: Rows, counted: dict[int, int]) -> None:
         diffs = new[-1]
         single = diffs.min() == diffs.max() == 1
         rows = diffs if self._present is None else diffs * (new[self._present] != NULL)
@@ -125,7 +125,7 @@ class IntegerSums(Accumulator):
                 high = values >> _HALF
                 np.add.at(sums[row + 1], owner, high if single else diffs * high)
 
-    def _without_large(self, sums: UpdateArray, owner: Ints, new: UpdateArray, column: int) -> Ints:
+    def _without_large(self, sums: UpdateArray, owner: Ints, new: Rows, column: int) -> Ints:
         """Return a column's values with 0 for NULL and for large decimals, once these are added."""
         codes, (row, limbs) = new[column], self._limbs[column]
         values = np.where(codes == NULL, 0, codes)

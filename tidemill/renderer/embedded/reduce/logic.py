@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Reduce
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
@@ -35,7 +35,7 @@ class Logic(Protocol):
     keyed_output: bool
     """Whether its rows begin with the key."""
 
-    def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> list[Stored]:
+    def gather(self, keys: Codes, owner: Ints, new: Rows) -> list[Stored]:
         """Return all updates of the keys, those stored and the new ones, whose keys' numbers are given; store these."""
 
     def desired(self, keys: Codes, interesting: InterestingTimes, seen: list[Stored]) -> DesiredOutput:

@@ -32,6 +32,7 @@ class ReduceOperator(KeyedOperator):
         width = len(node.keys)
         around = Around(self.schedule, self.since, interner, arranged)
         self.logic: Logic = LOGICS.of(node, type(node.logic))(node, around)
+        self.takes_rows = not self.logic.consolidates and node.keys == tuple(range(width)) and width > 0
         self.dropped = 0 if self.logic.keyed_output else width
         self.consolidated = not self.dropped  # without their keys, rows of several groups may be equal
         self._out_codes = self.dropped + len(node.schema)

@@ -10,7 +10,7 @@ from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import UserReduce
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows, encode, order_ranks
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, consolidated
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows, UpdateArray, consolidated
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
@@ -46,7 +46,7 @@ class UserReduceLogic:
     def spines(self) -> dict[str, Spine]:
         return {}
 
-    def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> list[Stored]:
+    def gather(self, keys: Codes, owner: Ints, new: Rows) -> list[Stored]:
         del owner, new  # already in the arrangement
         spine = self._arranged.spine
         found, updates = spine.find(keys)

@@ -48,10 +48,12 @@ class ValueCounts(GroupRows):
         if not known.all():
             at, codes = at.compress(known), codes.compress(known)
         ranks = order_ranks(codes, self._dtype, self._interner)
-        low, high = np.full(len(interesting), _GREATEST), np.full(len(interesting), NULL)
-        np.minimum.at(low, at, ranks)
-        np.maximum.at(high, at, ranks)
-        low[high == NULL] = NULL
+        low, high = np.full(len(interesting), NULL), np.full(len(interesting), NULL)
+        if "max" in self._asked:
+            np.maximum.at(high, at, ranks)
+        if "min" in self._asked:
+            low[at] = _GREATEST
+            np.minimum.at(low, at, ranks)
         if ranks is not codes:
             of_rank = np.full(int(ranks.max(initial=0)) + 1, NULL)
             of_rank[ranks] = codes

@@ -7,7 +7,7 @@ import numpy as np
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.windows.bound import CallError, Windows
 from tidemill.renderer.embedded.kernels.codec import decode_rows
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape
@@ -45,7 +45,7 @@ class WindowsLogic:
     def drop_derived(self) -> None:
         self._rows.drop_derived()
 
-    def gather(self, keys: Codes, owner: Ints, new: UpdateArray) -> list[Stored]:
+    def gather(self, keys: Codes, owner: Ints, new: Rows) -> list[Stored]:
         return [self._rows.gather(keys, owner, new)]
 
     def desired(self, keys: Codes, interesting: InterestingTimes, seen: list[Stored]) -> DesiredOutput:

@@ -15,9 +15,9 @@ import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.types import DType
-from tidemill.renderer.embedded.kernels.sorting import PART, ascending
-from tidemill.renderer.embedded.kernels.times import advance_times
-from tidemill.renderer.embedded.kernels.updates import Ints, Rows, UpdateArray, added_up, consolidated_by, hashed
+from tidemill.renderer.embedded.kernels.sorting import PART, ascending, gather, parts
+from tidemill.renderer.embedded.kernels.times import advance_times, advanced_rows
+from tidemill.renderer.embedded.kernels.updates import Bools, Ints, Rows, UpdateArray, added_up, consolidated_by, hashed
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 
 __all__ = ["Batch", "UpdateLayout"]
@@ -37,6 +37,11 @@ class Batch(NamedTuple):
     def updates(self) -> UpdateArray:
         """The array, less the columns with nothing in them."""
         return self.array[:, : len(self.hashes)]
+
+    @property
+    def bytes(self) -> int:
+        """How much memory it takes: a key that is its own hash is there once."""
+        return self.array.nbytes + (0 if np.may_share_memory(self.hashes, self.array) else self.hashes.nbytes)
 
 
 def _as_tuple(types: Iterable[DType | None]) -> tuple[DType | None, ...]:
@@ -87,12 +92,45 @@ class UpdateLayout:
         else:
             hashes = self._hashes(updates)
         if (hashes[1:] >= hashes[:-1]).all():  # as they often come, by a key that rises
-            return Batch(hashes.copy(), np.stack([*updates]))
+            array = np.stack([*updates])
+            return Batch(hashes.copy() if self._own_hash is None else array[self._own_hash], array)
         order, hashes = ascending(hashes)
-        array = np.empty((len(updates), len(order)), np.int64)
-        for row, ordered in zip(updates, array, strict=True):
-            row.take(order, out=ordered, mode="clip")  # with "raise" it would go through a buffer
-        return Batch(hashes, array)
+        return self._gathered(list(updates), order, hashes)
+
+    @cached_property
+    def _own_hash(self) -> int | None:
+        """The row of a key that is its own hash."""
+        return self.keys[0] if len(self.keys) == 1 else None
+
+    def _gathered(
+        self,
+        rows: list[Ints],
+        order: Ints,
+        hashes: Ints,
+        new_hash: Bools | None = None,
+        summed: UpdateArray | None = None,
+    ) -> Batch:
+        """Return some of many updates, given row by row, in an order; its weights may be new.
+
+        The hashes are in that order; or as the updates are, and ``new_hash`` says where in the order another begins.
+        """
+        array = np.zeros((len(rows), len(order)), np.int64)  # zeros that nobody writes take no memory
+        hashed_in_order = np.empty(len(order), np.int64) if self._own_hash is None else array[self._own_hash]
+        if new_hash is None:
+            hashed_in_order[:] = hashes
+        else:
+            _put_in_order(hashes, order, new_hash, hashed_in_order)
+        for at, (row, ordered) in enumerate(zip(rows, array, strict=True)):
+            if at == self._own_hash:
+                continue
+            if summed is not None and at >= len(rows) - self.weights:
+                ordered[:] = summed[at - len(rows)]
+            elif row[0] == row[-1] and (row == row[0]).all():  # as times and counts are, mostly
+                if row[0]:
+                    ordered.fill(row[0])
+            else:
+                gather(row, order, ordered)
+        return Batch(hashed_in_order, array)
 
     def compacted(self, updates: Rows, since: Antichain, hashes: Ints | None = None) -> Batch:
         """Return updates as a batch, consolidated at times compacted to ``since``.
@@ -102,9 +140,7 @@ class UpdateLayout:
         """
         times = slice(len(self.types), len(self.types) + self.users)
         if isinstance(updates, list):
-            advanced = np.stack(updates[times])
-            advance_times(advanced, since)
-            updates = [*updates[: times.start], *advanced, *updates[times.stop :]]
+            updates = [*updates[: times.start], *advanced_rows(updates[times], since), *updates[times.stop :]]
         else:
             advance_times(updates[times], since)
         if self.order is not None:
@@ -121,7 +157,11 @@ class UpdateLayout:
         if not len(hashes):
             return Batch(hashes, np.empty((len(rows), 0), np.int64))
         top = len(rows) - self.weights
-        places, new, _ = order.sorted(rows, hashes, [row for at, row in enumerate(rows[:top]) if at != order.first_row])
+        places, new, new_hash = order.sorted(
+            rows, hashes, [row for at, row in enumerate(rows[:top]) if at != order.first_row]
+        )
+        if new.all() and any(row.all() for row in rows[top:]):  # nothing to add up, nothing that goes
+            return self._gathered(rows, places, hashes, new_hash)
         weights = np.stack([row.take(places) for row in rows[top:]])
         if not new.all():
             starts = new.nonzero()[0]
@@ -129,12 +169,21 @@ class UpdateLayout:
         kept = weights.any(axis=0)
         if not kept.all():
             weights, places = weights.compress(kept, axis=1), places.compress(kept)
-        array = np.empty((len(rows), len(places)), np.int64)
-        for row, ordered in zip(rows[:top], array, strict=False):
-            row.take(places, out=ordered, mode="clip")
-        array[top:] = weights
-        return Batch(hashes.take(places), array)
+        if not len(places):
+            return Batch(places, np.empty((len(rows), 0), np.int64))
+        return self._gathered(rows, places, hashes.take(places), summed=weights)
 
     def _hashes(self, rows: list[Ints]) -> Ints:
         """Return the hashes of the keys of updates given row by row."""
         return hashed([rows[row] for row in self.keys]) if self.keys else np.zeros(len(rows[0]), np.int64)
+
+
+def _put_in_order(numbers: Ints, order: Ints, new: Bools, result: Ints) -> None:
+    """Write numbers in an order, in which another one begins where it is new: each of them is looked up but once."""
+    one = numbers.take(order.compress(new))
+    before = -1
+    for part in parts(len(order)):
+        at = new[part].cumsum()
+        at += before
+        one.take(at, out=result[part], mode="clip")
+        before = at.item(-1)

@@ -70,7 +70,7 @@ class RowOrder:
         n = len(group)
         if n < 2:  # noqa: PLR2004 - nothing to order
             return Sorted(first_numbers(n), first_numbers(n) == 0, first_numbers(n) == 0)
-        leading, later = [group], list(self.columns)
+        leading, later, falling = [group], list(self.columns), set[int]()
         if later and n > FEW and _is_wide(group):
             order, ascended = ascending(group)
             leading = [np.empty(len(group), np.int64)]
@@ -79,9 +79,14 @@ class RowOrder:
             if not self._can_be_numbered(later[0], rows):  # of those alike in their beginnings, the values decide
                 leading.append(self._leading(rows[later[0].row], later[0]))
                 break
-            leading.append(_numbers(rows[later[0].row], later[0], self._interner))
-            later.pop(0)
-        found = sort_by(leading)
+            column = later.pop(0)
+            codes = rows[column.row]
+            if column.descending and n > FEW and not (codes == NULL).any():  # as they are, which saves a copy
+                falling.add(len(leading))
+                leading.append(codes)
+            else:
+                leading.append(_numbers(codes, column, self._interner))
+        found = sort_by(leading, falling)
         if found.new.all():
             return found
         for column in later:

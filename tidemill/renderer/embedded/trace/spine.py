@@ -259,8 +259,12 @@ class Spine:
 
     def updates_in_memory(self) -> UpdateArray:
         """Return the updates in memory, without those that are spilled."""
+        return stacked(self.arrays_in_memory())
+
+    def arrays_in_memory(self) -> list[UpdateArray]:
+        """Return the updates in memory as they lie there, an array a batch."""
         view = self.view
-        return stacked([*(b.updates for b in view.batches), view.tail.array[:, : view.tail_size]])
+        return [*(b.updates for b in view.batches), view.tail.array[:, : view.tail_size]]
 
     @property
     def size(self) -> int:
@@ -270,7 +274,7 @@ class Spine:
     @property
     def bytes(self) -> int:
         """How much memory they take, with what was read of those that are spilled."""
-        here = sum(hashes.nbytes + array.nbytes for hashes, array in (*self.view.batches, self.view.tail))
+        here = sum(batch.bytes for batch in (*self.view.batches, self.view.tail))
         return here + (0 if self.spilled is None else self.spilled.bytes)
 
     @property
