@@ -39,8 +39,8 @@ LIMITS: Final = {
     "join": Calls(167, 19),
     "reachability": Calls(333, 121),
     "lag by prefix sums": Calls(2624, 1372),
-    "least": Calls(290, 103),
-    "top_k": Calls(465, 95),
+    "least": Calls(283, 97),
+    "top_k": Calls(457, 89),
     "reading": Calls(50, 8),
 }
 

@@ -22,7 +22,6 @@ from tidemill.renderer.embedded.kernels.updates import (
     UpdateArray,
     expand,
     hashed,
-    numbered,
     stacked,
 )
 from tidemill.renderer.embedded.trace.one_group import MOST, OneGroup
@@ -261,18 +260,14 @@ class OrderedGroups:
         """Take note of updates that were appended to the spine: there is something where they are."""
         if not self._ends and not self._found_ends:
             return
-        numbers = self._order.number(updates[self._first_row])
-        keys = np.stack(list(updates[: self._width])) if self._width else np.empty((0, len(numbers)), np.int64)
-        one, owner = numbered(keys)
-        least, most = np.full(len(one), _NEVER), np.full(len(one), -_NEVER - 1)
-        np.minimum.at(least, owner, numbers)
-        np.maximum.at(most, owner, numbers)
-        for key, low, high in zip(keys.take(one, axis=1).T.tolist(), least.tolist(), most.tolist(), strict=True):
+        numbers = self._order.number(updates[self._first_row]).tolist()
+        keys = np.stack(list(updates[: self._width])).T.tolist() if self._width else [[]] * len(numbers)
+        for key, number in zip(map(tuple, keys), numbers, strict=True):
             for ends in (self._ends, self._found_ends):
-                for last, end in ((False, low), (True, high)):
-                    name = tuple(key), last
-                    if name in ends:
-                        ends[name] = max(ends[name], end) if last else min(ends[name], end)
+                for last in (False, True):
+                    end = ends.get((key, last))
+                    if end is not None:
+                        ends[key, last] = max(end, number) if last else min(end, number)
 
     def commit(self) -> None:
         self._ends |= self._found_ends
