@@ -67,6 +67,9 @@ def test_against_sorted_lists(monkeypatch, text_first, descending, nulls_first, 
         monkeypatch.setattr(ordered_groups, name, limit)
     monkeypatch.setattr(one_group, "MOST", limits[-2])
     monkeypatch.setattr(spine_module, "TAIL", limits[-1])
+    if limits[-1] < spine_module.FEW:  # merges in many small parts
+        monkeypatch.setattr(spine_module, "PUSH_EFFORT", 1)
+        monkeypatch.setattr(spine_module, "IDLE_EFFORT", 1)
 
     @settings(max_examples=40)
     @given(script)
@@ -190,3 +193,35 @@ def test_what_came_in_the_tail_and_went_in_a_batch_is_not_there():
     add(np.arange(1000), -1)  # many: a batch of their own
     assert first() == [1000]
     assert first() == [1000]
+
+
+@pytest.mark.parametrize("columns", [[(1, INT64)], [(2, STRING), (1, INT64)]])
+def test_a_group_with_more_rows_than_there_is_effort_for_is_merged_in_parts(monkeypatch, columns):
+    """All of a group was merged at once: of a million rows, in an epoch that changed one."""
+    interner, transaction, dice = Interner(), Transaction(), np.random.default_rng(1)
+    order = RowOrder([SortColumn(*column) for column in columns], interner)
+    spine = Spine(UpdateLayout((0,), (INT64, INT64, STRING), 1, 1, 1, order), lambda: Antichain([9]), transaction)
+    words = np.array([interner.number(f"characters {i:04}" if i % 2 else f"{i}") for i in range(1000)])
+    rows = np.stack((np.zeros(30_000, np.int64), dice.integers(0, 9000, 30_000), words[dice.integers(0, 1000, 30_000)]))
+
+    def add(rows, diff):
+        n = rows.shape[1]
+        spine.append(np.concatenate((rows, np.arange(n)[None] % 9, np.full((1, n), diff))))
+
+    monkeypatch.setattr(spine_module, "PUSH_EFFORT", 0)
+    monkeypatch.setattr(spine_module, "IDLE_EFFORT", 1000)
+    add(rows, 1)
+    add(rows[:, :15_000], -1)
+    sizes = []
+    compacted = UpdateLayout.compacted
+    monkeypatch.setattr(
+        UpdateLayout, "compacted", lambda s, found, *args: sizes.append(found.shape[1]) or compacted(s, found, *args)
+    )
+    while spine.view.merges:
+        transaction.join(spine, spine.view)
+        transaction.commit()
+    assert len(spine.view.batches) == 1
+    assert sum(sizes) > 40_000
+    assert max(sizes) < (24_000 if columns[0][1] == STRING else 3000)  # half the words begin alike
+    expected = Counter(map(tuple, rows[:, 15_000:].T.tolist()))
+    assert Counter({tuple(row): n for *row, _, n in spine.all_updates().T.tolist()}) == expected
