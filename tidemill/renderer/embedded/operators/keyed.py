@@ -14,10 +14,10 @@ from tidemill.renderer.embedded.kernels.updates import (
     Ints,
     Times,
     UpdateArray,
+    distinct,
     expand,
     first_numbers,
     grouped,
-    numbered,
     stacked,
 )
 from tidemill.renderer.embedded.operators.interesting_times import (
@@ -103,8 +103,8 @@ class KeyedOperator(Operator):
         if due is None and self._row_is_key and single_time and (consolidate or keys.shape[1] == 1):
             # Consolidated rows of one time are each there once.
             return Work(keys, np.arange(keys.shape[1]), times, new, single_time)
-        one, owner = numbered(keys)
-        return Work(keys.take(one, axis=1), owner, times, new, single_time)
+        keys, owner = distinct(keys)
+        return Work(keys, owner, times, new, single_time)
 
     def interesting_times(self, work: Work, stored: list[Stored]) -> tuple[InterestingTimes, list[Stored]]:
         """Return the interesting times of this round, and of the stored updates those visible in it.
