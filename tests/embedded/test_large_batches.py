@@ -41,9 +41,9 @@ def _columns(rows, width):
 
 
 @pytest.mark.parametrize("hashing", ["hashes", "collisions"])
-@pytest.mark.parametrize("table", [0, 16])
+@pytest.mark.parametrize("table", [-40, 16])
 def test_equal_columns_get_one_number(any_is_large, monkeypatch, hashing, table):
-    monkeypatch.setattr(updates, "_SMALL_TABLE", table)
+    monkeypatch.setattr(updates, "_TABLE_BITS", table)
     if hashing == "collisions":
         monkeypatch.setattr(updates, "hashed", lambda codes: np.zeros(codes.shape[1], np.int64))
 

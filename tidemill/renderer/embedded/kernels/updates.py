@@ -59,7 +59,8 @@ NULL: Final = -(2**63)
 _MOST: Final = 2**63
 _MIDDLE: Final = np.uint64(2**63)
 _WORD: Final = 64
-_SMALL_TABLE: Final = 16
+_TABLE_BITS: Final = 1
+"""A table has up to four times as many places as there are columns: beyond, sorting is faster."""
 _INT32: Final = 2**31
 _SPREAD: Final = 0x1E3779B97F4A7C15
 """Spreads what tells hashes apart to their highest bits."""
@@ -249,7 +250,7 @@ def _found_by_table(codes: Codes) -> tuple[Ints, Ints] | None:
     byte, numbers of four.
     """
     n = codes.shape[1]
-    room = max(n.bit_length(), _SMALL_TABLE)
+    room = n.bit_length() + _TABLE_BITS
     if n >= _INT32 or sum((int(c.max()) - int(c.min())).bit_length() for c in codes) > room:
         return None
     word, given, _ = sorting.packed(codes, room)
