@@ -31,8 +31,8 @@ GROWTH: Final = Rows(hashed=1.4, sorted=1.4, gathered=1.4, scanned=1.6, merged=3
 """With ten times the rows, a step may do so many times the work.
 
 The logarithm is 1.25; 1,000 changes meet more different keys among more, too. Some keys are numbered by tables of up
-to four times as many places, which are scanned. Batches are merged with neighbours of a quarter of their size or more: the logarithm
-is that of how many steps the state has, which doubles, and some merge may just have begun in the steps that are counted.
+to four times as many places, which are scanned. Batches are merged with neighbours of a quarter of their size or more:
+the logarithm is that of how many steps the state has, which doubles, and some merge may just have begun.
 """
 LEAST: Final = 1
 """With less than this, growth says nothing."""

@@ -101,9 +101,9 @@ class OrderedGroups:
         """
         count = min(count, _MOST)
         if keys.shape[1] == 1:
-            found = self._first_of_one(keys, until.item(), count, last=last, known=known)
-            if found is not None:
-                return found
+            alone = self._first_of_one(keys, until.item(), count, last=last, known=known)
+            if alone is not None:
+                return alone
         numbers = self._known_ends(keys, last=last)
         runs = self._runs(keys, numbers, last=last)
         owner, rows = self._in_tails(keys)
