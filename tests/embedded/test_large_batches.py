@@ -41,9 +41,9 @@ def _columns(rows, width):
 
 
 @pytest.mark.parametrize("hashing", ["hashes", "collisions"])
-@pytest.mark.parametrize("table", [0, 16])
+@pytest.mark.parametrize("table", [-40, 16])
 def test_equal_columns_get_one_number(any_is_large, monkeypatch, hashing, table):
-    monkeypatch.setattr(updates, "_SMALL_TABLE", table)
+    monkeypatch.setattr(updates, "_TABLE_BITS", table)
     if hashing == "collisions":
         monkeypatch.setattr(updates, "hashed", lambda codes: np.zeros(codes.shape[1], np.int64))
 
@@ -61,6 +61,32 @@ def test_equal_columns_get_one_number(any_is_large, monkeypatch, hashing, table)
         assert len(groups) == len(set(rows))
 
     check()
+
+
+@pytest.mark.usefixtures("any_is_large")
+@examples(60)
+@given(st.lists(st.tuples(st.integers(0, 29), st.integers(-2, 2)), max_size=6), st.randoms(use_true_random=False))
+def test_where_few_updates_are_equal_they_alone_are_added_up(again, dice):
+    """The others are left where they are."""
+    rows = [(i, i % 3, 1) for i in range(60)] + [(i, i % 3, n) for i, n in again]
+    dice.shuffle(rows)
+    expected = Counter()
+    for *row, n in rows:
+        expected[tuple(row)] += n
+    found = updates.consolidated(np.array(rows).T)
+    assert {tuple(row): n for *row, n in found.T.tolist()} == {row: n for row, n in expected.items() if n}
+    assert found.shape[1] == np.count_nonzero(list(expected.values()))
+    twice = updates.consolidated(np.array([(*row, 2 * row[-1]) for row in rows]).T, weights=2)
+    assert sorted(twice.T.tolist()) == sorted([*row, 2 * row[-1]] for row in found.T.tolist())
+
+
+@pytest.mark.usefixtures("any_is_large")
+@examples(60)
+@given(st.lists(st.one_of(CODES, st.integers(-9, 9)), min_size=1))
+def test_each_value_is_found_once_and_has_a_number(codes):
+    values, owner = updates.distinct(np.array([codes]))
+    assert sorted(values[0].tolist()) == sorted(set(codes))
+    assert values[0].take(owner).tolist() == codes
 
 
 @given(st.lists(st.tuples(CODES, CODES, st.integers(0, 1), st.integers(-2, 2)), min_size=1, max_size=20))

@@ -3,8 +3,8 @@
 Counted are calls of tidemill's Python functions, comprehensions among them up to Python 3.11, and of NumPy's functions
 and methods, operators and ufuncs left out; both as means of some epochs. They are the same in each run, so that a limit
 can be close. Where a change is worth more calls, renew the limits: run ``python tests/embedded/test_one_row_epochs.py``
-under Python 3.11, and put in what it prints, which is 5 % more than it counted. The tables are those of W1 to W3 in
-benchmarks/README.md, only smaller.
+under Python 3.11, and put in what it prints, which is 5 % more than it counted. The tables are those of W1 to W3 and W11
+in benchmarks/README.md, only smaller.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ LIMITS: Final = {
     "join": Calls(167, 19),
     "reachability": Calls(333, 121),
     "lag by prefix sums": Calls(2624, 1372),
+    "least": Calls(283, 97),
+    "top_k": Calls(457, 89),
     "reading": Calls(50, 8),
 }
 
@@ -159,6 +161,17 @@ def lag() -> tuple[Calls, Calls]:
         return measured(run, changes())
 
 
+def least(top: int) -> tuple[Calls, Calls]:
+    """The first rows of a large group, while the first one goes; 0 for the least value."""
+    flow, dice = tm.Dataflow(), np.random.default_rng(1)
+    groups = flow.input("rows", {"g": "int64", "v": "int64"}).group_by("g")
+    flow.output("answer", groups.top_k(top, order_by=["v"]) if top else groups.agg(least=tm.min("v")))
+    with flow.start() as run:
+        run.insert("rows", pa.table({"g": np.zeros(10_000, np.int64), "v": dice.permutation(10_000)}))
+        run.advance()
+        return measured(run, (partial(run.delete, "rows", [(0, v)]) for v in range(10_000)))
+
+
 def all_counts() -> dict[str, Calls]:
     by_key, reading = count_by_key()
     return {
@@ -166,6 +179,8 @@ def all_counts() -> dict[str, Calls]:
         "join": join()[0],
         "reachability": reachability()[0],
         "lag by prefix sums": lag()[0],
+        "least": least(0)[0],
+        "top_k": least(10)[0],
         "reading": reading,
     }
 

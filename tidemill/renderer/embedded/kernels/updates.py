@@ -29,6 +29,7 @@ __all__ = [
     "compressed",
     "consolidated",
     "consolidated_by",
+    "distinct",
     "expand",
     "first_numbers",
     "grouped",
@@ -58,13 +59,16 @@ NULL: Final = -(2**63)
 _MOST: Final = 2**63
 _MIDDLE: Final = np.uint64(2**63)
 _WORD: Final = 64
-_SMALL_TABLE: Final = 16
+_TABLE_BITS: Final = 1
+"""A table has up to four times as many places as there are columns: beyond, sorting is faster."""
 _INT32: Final = 2**31
 _SPREAD: Final = 0x1E3779B97F4A7C15
 """Spreads what tells hashes apart to their highest bits."""
 _MOST_COLUMNS: Final = 4096
 _FEW: Final = 8
 """Columns that are told apart sooner in Python than by NumPy, whose calls cost more than their work on so few."""
+_FEW_EQUAL: Final = 8
+"""With fewer than one in so many that is equal to another, those that are not are left where they are."""
 _SHORT: Final = 1024
 _MULTIPLIERS: Final[Ints] = np.random.default_rng(0x7F4A7C15).integers(-(2**63), 2**63, _MOST_COLUMNS, np.int64) | 1
 _NUMBERS: Final[Ints] = np.arange(_SHORT)
@@ -213,29 +217,54 @@ def numbered(codes: Codes) -> tuple[Ints, Ints]:
     return order.take(starts), owner
 
 
+def distinct(codes: Codes) -> tuple[Codes, Ints]:
+    """Return each different column once, and for each column the number of its own.
+
+    >>> distinct(np.array([[7, 5, 7]]))
+    (array([[7, 5]]), array([0, 1, 0]))
+    """
+    found = _found_by_table(codes) if len(codes) == 1 and codes.shape[1] > sorting.FEW else None
+    if found is not None:  # the values are known without a look at where each of them is
+        return found[0][None] + codes.min(), found[1]
+    one, owner = numbered(codes)
+    return codes.take(one, axis=1), owner
+
+
 def _numbered_by_table(codes: Codes) -> tuple[Ints, Ints] | None:
     """Return what `numbered` does where there are hardly more values than columns, so that they can be looked up."""
     n = codes.shape[1]
-    room = max(n.bit_length(), _SMALL_TABLE)
-    if n >= _INT32:
+    from_0 = _numbers_from_0(codes[0], 1 << (n.bit_length() + _TABLE_BITS)) if len(codes) == 1 and n < _INT32 else None
+    if from_0 is not None:
+        return from_0
+    found = _found_by_table(codes)
+    if found is None:
         return None
-    if len(codes) == 1:
-        found = _numbers_from_0(codes[0], 1 << room)
-        if found is not None:
-            return found
-    if sum((int(c.max()) - int(c.min())).bit_length() for c in codes) > room:
+    words, owner = found
+    one = np.empty(len(words), np.int64)
+    for part in sorting.parts(len(owner)):
+        one[owner[part]] = np.arange(part.start, part.stop)
+    return one, owner
+
+
+def _found_by_table(codes: Codes) -> tuple[Ints, Ints] | None:
+    """Return the different columns, each packed into a word, and the number of each column; None as above.
+
+    Places in the tables are as far apart as values are, so what is slow is to fetch them from memory: marks are of a
+    byte, numbers of four.
+    """
+    n = codes.shape[1]
+    room = n.bit_length() + _TABLE_BITS
+    if n >= _INT32 or sum((int(c.max()) - int(c.min())).bit_length() for c in codes) > room:
         return None
     word, given, _ = sorting.packed(codes, room)
     owner = word.view(np.int64)
-    number: npt.NDArray[np.int32] = np.zeros(1 << sum(given), np.int32)
-    number[owner] = 1
-    np.cumsum(number, out=number)
-    one = np.empty(int(number[-1]), np.int64)
-    np.subtract(number, 1, out=number)
+    seen = np.zeros(1 << sum(given), np.bool_)
+    seen[owner] = True
+    number: npt.NDArray[np.int32] = seen.cumsum(dtype=np.int32)
+    number -= 1
     for part in sorting.parts(n):
         owner[part] = number.take(owner[part])
-        one[owner[part]] = np.arange(part.start, part.stop)
-    return one, owner
+    return seen.nonzero()[0], owner
 
 
 def _numbers_from_0(codes: Ints, most: int) -> tuple[Ints, Ints] | None:
@@ -274,11 +303,34 @@ def consolidated(updates: UpdateArray, weights: int = 1) -> UpdateArray:
         return _few_consolidated(updates)
     if n > 1:
         order, starts = grouped(updates[:top])
-        if len(starts) < n:
+        if n > sorting.FEW and 0 < (n - len(starts)) * _FEW_EQUAL < n:
+            updates = _with_few_added_up(updates, top, order, starts)
+        elif len(starts) < n:
             sums = added_up(updates[top:].take(order, axis=1), starts)
             updates = np.concatenate((updates[:top].take(order.take(starts), axis=1), sums))
     kept = updates[top].astype(np.bool_) if weights == 1 else updates[top:].any(axis=0)
     return updates if kept.all() else updates.compress(kept, axis=1)
+
+
+def _with_few_added_up(updates: UpdateArray, top: int, order: Ints, starts: Ints) -> UpdateArray:
+    """Return updates, of which few are equal, with the weights of these added up, and the others where they were.
+
+    To gather all of many in another order takes several times longer than to go through them.
+    """
+    counts = np.diff(starts, append=len(order))
+    several = (counts > 1).nonzero()[0]
+    counts = counts.take(several)
+    members = order.take(expand(starts.take(several), counts)[1])
+    ends = counts.cumsum()
+    firsts = members.take(ends - counts)
+    sums = added_up(updates[top:].take(members, axis=1), ends - counts)
+    kept = np.ones(len(order), np.bool_)
+    kept[members] = False
+    kept[firsts] = True
+    places = kept.cumsum().take(firsts) - 1
+    updates = updates.compress(kept, axis=1)
+    updates[top:, places] = sums
+    return updates
 
 
 def _few_consolidated(updates: UpdateArray) -> UpdateArray:

@@ -15,10 +15,10 @@ from tidemill.renderer.embedded.kernels.updates import (
     Rows,
     Times,
     UpdateArray,
+    distinct,
     expand,
     first_numbers,
     grouped,
-    numbered,
     stacked,
 )
 from tidemill.renderer.embedded.operators.interesting_times import (
@@ -108,8 +108,8 @@ class KeyedOperator(Operator):
         if due is None and self._row_is_key and single_time and (consolidate or keys.shape[1] == 1):
             # Consolidated rows of one time are each there once.
             return Work(keys, np.arange(keys.shape[1]), times, new, single_time)
-        one, owner = numbered(keys)
-        return Work(keys.take(one, axis=1), owner, times, new, single_time)
+        keys, owner = distinct(keys)
+        return Work(keys, owner, times, new, single_time)
 
     def _work_of_rows(self, new: list[Ints]) -> Work:
         """Return the work where there are only new updates, given row by row."""
@@ -118,8 +118,8 @@ class KeyedOperator(Operator):
             for rows in (slice(0, len(self._columns)), slice(self._width, self._width + self.schedule.users))
         )
         single_time = not any((row != row[0]).any() for row in times)
-        one, owner = numbered(keys)
-        return Work(keys.take(one, axis=1), owner, times, new, single_time)
+        keys, owner = distinct(keys)
+        return Work(keys, owner, times, new, single_time)
 
     def interesting_times(self, work: Work, stored: list[Stored]) -> tuple[InterestingTimes, list[Stored]]:
         """Return the interesting times of this round, and of the stored updates those visible in it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -147,7 +147,7 @@ class GroupRows(Accumulator):
         count: int,
         *,
         last: bool = False,
-        wanted: Callable[[Codes], Bools] | None = None,
+        known: int | None = None,
     ) -> tuple[Ints, UpdateArray]:
         """Return the first rows of large groups, or the last: interesting times in order; codes and count of each row.
 
@@ -158,7 +158,7 @@ class GroupRows(Accumulator):
         at = self._is_large.take(interesting.keys).nonzero()[0]
         self._check_deleted(group, interesting, at)
         until = np.broadcast_to(interesting.times_at(at)[0], len(at))
-        owner, rows = self._groups.first(group.codes(at), until, count, last=last, wanted=wanted)
+        owner, rows = self._groups.first(group.codes(at), until, count, last=last, known=known)
         return at.take(owner), rows
 
     def _check_deleted(self, group: Groups, interesting: InterestingTimes, large: Ints) -> None:

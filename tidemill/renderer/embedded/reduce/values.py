@@ -9,7 +9,7 @@ import numpy as np
 
 from tidemill.expressions.aggregates import BoundAggregate
 from tidemill.renderer.embedded.kernels.codec import Interner, order_ranks
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape
@@ -60,11 +60,7 @@ class ValueCounts(GroupRows):
             low, high = (np.where(r == NULL, NULL, of_rank.take(np.maximum(r, 0))) for r in (low, high))
         asked = ((low, False),) * ("min" in self._asked) + ((high, True),) * ("max" in self._asked)
         for ends, is_last in asked:
-            at, rows = self.first(group, interesting, 1, last=is_last, wanted=self._is_known)
+            at, rows = self.first(group, interesting, 1, last=is_last, known=self.width)
             if len(at):
                 ends[at] = rows[self.width]
         return low, high
-
-    def _is_known(self, rows: Codes) -> Bools:
-        known: Bools = rows[self.width] != NULL
-        return known

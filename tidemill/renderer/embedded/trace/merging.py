@@ -22,6 +22,8 @@ __all__ = ["Merge", "Merger"]
 _LOG: Final = logging.getLogger("tidemill.spines")
 RATIO: Final = 4
 """Neighbouring batches are merged when the older is less than this many times the size of the newer."""
+LARGE: Final = 2
+"""A key with more than so many times the updates that are to be merged is not merged at once, if that can be."""
 
 
 class Merger:
@@ -91,10 +93,8 @@ class Merge:
         total = len(older.hashes) + len(newer.hashes)
         if effort >= total - i - j:
             end_i, end_j = len(older.hashes), len(newer.hashes)
-        else:  # up to a key, whose updates are not to be parted: only together can they cancel
-            big, at = (older, i) if len(older.hashes) - i >= len(newer.hashes) - j else (newer, j)
-            last = big.hashes[min(at + max(effort, 1), len(big.hashes)) - 1]
-            end_i, end_j = int(older.hashes.searchsorted(last, "right")), int(newer.hashes.searchsorted(last, "right"))
+        else:
+            end_i, end_j = self._ends(i, j, max(effort, 1))
         both = np.concatenate((older.array[:, i:end_i], newer.array[:, j:end_j]), axis=1)
         hashes = np.concatenate((older.hashes[i:end_i], newer.hashes[j:end_j]))
         merged = self._layout.compacted(both, self._since(), hashes)
@@ -105,6 +105,28 @@ class Merge:
         if end_i + end_j == total:
             self._finish(end)
         self._progress = (end_i, end_j, end)  # last: what is cut off before it is done again
+
+    def _ends(self, i: int, j: int, effort: int) -> tuple[int, int]:
+        """Return up to where to merge in both batches, from these places on.
+
+        That is up to a key, as equal updates are not to be parted: only together can they cancel. The updates of a key
+        that has very many are parted where they are in order, between values of the first column.
+        """
+        batches = self.older, self.newer
+        big, start = max(zip(batches, (i, j), strict=True), key=lambda b: len(b[0].hashes) - b[1])
+        place = min(start + effort, len(big.hashes)) - 1
+        last = big.hashes[place]
+        end_i, end_j = (int(batch.hashes.searchsorted(last, "right")) for batch in batches)
+        order = self._layout.order
+        if order is None or order.first_row is None or end_i - i + end_j - j <= LARGE * effort:
+            return end_i, end_j
+        row, number = order.first_row, order.number_of(big.array.item(order.first_row, place))
+        lows = (max(at, int(b.hashes.searchsorted(last))) for b, at in zip(batches, (i, j), strict=True))
+        end_i, end_j = (
+            order.place(batch.array[row], number, low, high, right=True)
+            for batch, low, high in zip(batches, lows, (end_i, end_j), strict=True)
+        )
+        return end_i, end_j
 
     def log(self) -> None:
         """Tell that it is done."""

@@ -9,12 +9,22 @@ is anything.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, Rows, UpdateArray, expand, hashed, stacked
+from tidemill.renderer.embedded.kernels.updates import (
+    NULL,
+    Bools,
+    Codes,
+    Ints,
+    Rows,
+    UpdateArray,
+    expand,
+    hashed,
+    stacked,
+)
+from tidemill.renderer.embedded.trace.one_group import MOST, OneGroup
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.spine import Spine, View
 from tidemill.renderer.embedded.trace.transaction import Transaction
@@ -25,8 +35,8 @@ SLACK: Final = 4
 """So many rows more than are asked for are read of each run at first."""
 GROWTH: Final = 4
 """So many times as many are read then."""
-SKIP_FROM: Final = 32
-"""With more rows that have cancelled before the first one, it is remembered where that is."""
+SKIP_FROM: Final = 4
+"""With so many rows that have cancelled before the first one, it is remembered where that is."""
 SCAN: Final = 16
 """Up to so many rows alike in the first column, for each that is sought, are compared with it one by one."""
 FEW: Final = 8
@@ -67,6 +77,7 @@ class OrderedGroups:
         self._width = len(layout.keys)
         self._codes = len(layout.types)
         self._transaction = transaction
+        self._one = OneGroup(spine, order)
         self._ends: dict[tuple[_Key, bool], int] = {}
         """For keys, and the first rows or the last: up to where, by the first column, all rows have cancelled."""
         self._found_ends: dict[tuple[_Key, bool], int] = {}
@@ -81,20 +92,24 @@ class OrderedGroups:
         count: int,
         *,
         last: bool = False,
-        wanted: Callable[[Codes], Bools] | None = None,
+        known: int | None = None,
     ) -> tuple[Ints, UpdateArray]:
         """Return the first rows of groups at a time each, or the last ones: the number of the key, codes and count.
 
-        As many as make ``count`` copies, where there are, in order of the keys and then as asked for. Only rows that
-        are ``wanted`` count, of which others must not be many.
+        As many as make ``count`` copies, where there are, in order of the keys and then as asked for. Only rows count
+        that are not NULL in row ``known`` of their codes, of which others must not be many.
         """
         count = min(count, _MOST)
-        known = self._known_ends(keys, last=last)
-        runs = self._runs(keys, known, last=last)
+        if keys.shape[1] == 1:
+            alone = self._first_of_one(keys, until.item(), count, last=last, known=known)
+            if alone is not None:
+                return alone
+        numbers = self._known_ends(keys, last=last)
+        runs = self._runs(keys, numbers, last=last)
         owner, rows = self._in_tails(keys)
-        if known is not None and len(owner):  # all or none of what has cancelled
-            numbers, limits = self._order.number(rows[self._first_row]), known.take(owner)
-            kept = numbers <= limits if last else numbers >= limits
+        if numbers is not None and len(owner):  # all or none of what has cancelled
+            own, limits = self._order.number(rows[self._first_row]), numbers.take(owner)
+            kept = own <= limits if last else own >= limits
             owner, rows = owner.compress(kept), rows.compress(kept, axis=1)
         owners, found = [np.empty(0, np.int64)], [np.empty((self._codes + 1, 0), np.int64)]
         take = count + SLACK
@@ -104,7 +119,7 @@ class OrderedGroups:
             owner = np.concatenate((owner, *(o for o, _ in more)))
             rows = stacked([rows, *(r for _, r in more)])
             done, first_owner, first_rows = self._first_of(
-                _Read(keys, until, owner, rows, is_end), count, last=last, wanted=wanted
+                _Read(keys, until, owner, rows, is_end), count, last=last, known=known
             )
             if done.all() and len(owners) == 1:
                 return first_owner, first_rows
@@ -123,9 +138,23 @@ class OrderedGroups:
             owner, rows = owner.take(order), rows.take(order, axis=1)
         return owner, rows
 
-    def _first_of(
-        self, read: _Read, count: int, *, last: bool, wanted: Callable[[Codes], Bools] | None
-    ) -> tuple[Bools, Ints, UpdateArray]:
+    def _first_of_one(
+        self, key: Codes, until: int, count: int, *, last: bool, known: int | None
+    ) -> tuple[Ints, UpdateArray] | None:
+        """Return what `first` does of one group; None where that is much to read."""
+        if count > MOST:
+            return None
+        name = tuple(key[:, 0].tolist()), last
+        found = self._one.first(key, until, count, SLACK, self._ends.get(name), last=last, known=known)
+        if found is None:
+            return None
+        if found.cancelled >= SKIP_FROM and found.first is not None:
+            self._transaction.join(self, None)
+            self._found_ends[name] = self._order.number_of(found.first)
+        rows = np.array(found.rows, np.int64).T if found.rows else np.empty((self._codes + 1, 0), np.int64)
+        return np.zeros(len(found.rows), np.int64), rows
+
+    def _first_of(self, read: _Read, count: int, *, last: bool, known: int | None) -> tuple[Bools, Ints, UpdateArray]:
         """Return which keys have all that was asked for, or all there is; and the first rows of these."""
         n = read.keys.shape[1]
         if not len(read.owner):
@@ -149,8 +178,8 @@ class OrderedGroups:
         if visible.all():  # else rows may be there later that are not there now
             self._remember(read, owner, rows, counts.nonzero()[0], last=last)
         there = np.maximum(counts, 0)
-        if wanted is not None:
-            there[~wanted(rows)] = 0
+        if known is not None:
+            there[rows[known] == NULL] = 0
         ends = there.cumsum()
         has, before = _within(owner, ends, there, n)
         done = (has >= count) | (limit == _NEVER)
@@ -252,6 +281,10 @@ class OrderedGroups:
 
     def counts(self, rows: Codes, until: Ints) -> Ints:
         """Return how often each of some rows, given by all of their codes, is there at a time."""
+        if rows.shape[1] == 1:
+            count = self._one.count(tuple(rows[:, 0].tolist()), rows[: self._width], until.item())
+            if count is not None:
+                return np.array([count])
         found = np.zeros(rows.shape[1], np.int64)
         keys = rows[: self._width]
         for run in self._whole_runs(keys):
@@ -293,17 +326,8 @@ class OrderedGroups:
         """Return for each number its place in its key's run, by the first column; ``right`` of those equal to it."""
         codes = run.array[self._first_row]
         if len(numbers) <= FEW:
-            ranges = zip(run.low.tolist(), run.high.tolist(), numbers.tolist(), strict=True)
-            if self._order.numbers_are_codes:
-                side: Literal["left", "right"] = "right" if right else "left"
-                places = [low + int(codes[low:high].searchsorted(number, side)) for low, high, number in ranges]
-                return np.array(places, np.int64)
-            bisect, number_of = bisect_right if right else bisect_left, self._order.number_of
-            found = [
-                low + bisect(range(low, high), number, key=lambda i: number_of(codes.item(i)))
-                for low, high, number in ranges
-            ]
-            return np.array(found, np.int64)
+            ranges = zip(numbers.tolist(), run.low.tolist(), run.high.tolist(), strict=True)
+            return np.array([self._order.place(codes, *of_one, right=right) for of_one in ranges], np.int64)
         low, high = run.low.copy(), run.high.copy()
         for _ in range(int((high - low).max(initial=0)).bit_length()):
             middle = (low + high) >> 1

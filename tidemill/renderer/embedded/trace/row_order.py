@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -33,6 +36,7 @@ LEADING: Final = 2
 """So many columns are sorted by at once; further ones hardly ever decide."""
 _WIDE: Final = 32
 """Numbers of more bits than these are numbered first, so that they leave room for other columns in a word."""
+_KEY: Final = itemgetter(0)
 _LEAST_HASH: Final = -(2**63) + 1
 _GREATEST: Final = 2**63 - 1
 
@@ -130,6 +134,27 @@ class RowOrder:
         if is_long_decimal(column.dtype):
             return not len(large_places(rows[column.row]))
         return not is_interned(column.dtype)
+
+    def place(self, codes: Ints, number: int, low: int, high: int, *, right: bool = False) -> int:
+        """Return the place of a number in a part of sorted rows, whose codes in the first column are given.
+
+        With ``right`` that is behind all those equal to it.
+        """
+        if self.numbers_are_codes:
+            return low + int(codes[low:high].searchsorted(number, "right" if right else "left"))
+        bisect = bisect_right if right else bisect_left
+        return bisect(range(high), number, low, key=lambda i: self.number_of(codes.item(i)))
+
+    def in_order(self, rows: Iterable[tuple[int, ...]], *, last: bool = False) -> list[tuple[int, ...]]:
+        """Return a few rows in this order, or the last first."""
+        if self.numbers_are_codes and len(self.columns) == 1 and not self.row:
+            return sorted(rows, key=itemgetter(self.columns[0].row), reverse=last)
+        keyed = sorted(((tuple([self._key_of(c, row[c.row]) for c in self.columns]), row) for row in rows), key=_KEY)
+        ordered: list[tuple[int, ...]] = []
+        for _, tied in groupby(keyed, key=_KEY):
+            some = [row for _, row in tied]
+            ordered += sorted(some, key=self.key) if len(some) > 1 and self.row else some
+        return ordered[::-1] if last else ordered
 
     def _only_equal_rows_are_tied(self, rows: Rows, found: Sorted) -> bool:
         """Return whether rows that are equal so far are the same row: then no hash is needed."""
