@@ -60,6 +60,8 @@ class RowOrder:
         self.columns = list(columns)
         self.row = list(row)
         self._interner = interner
+        self._plain = {c.row for c in (*self.columns, *self.row) if _has_codes_in_order(c.dtype)}
+        """The rows of codes that sort as they are."""
         self._first_has_codes_in_order = bool(columns) and _has_codes_in_order(columns[0].dtype)
         self.numbers_are_codes = self._first_has_codes_in_order and not columns[0].descending and columns[0].nulls_first
         """Whether `number` is the code itself."""
@@ -189,7 +191,7 @@ class RowOrder:
     def _key_of(self, column: SortColumn, code: int) -> tuple[int, Any]:
         if code == NULL:
             return (0 if column.nulls_first else 2, 0)
-        if _has_codes_in_order(column.dtype):
+        if column.row in self._plain:
             return (1, ~code if column.descending else code)
         value = order_key(code, column.dtype, self._interner)
         return (1, _Reversed(value) if column.descending else value)
