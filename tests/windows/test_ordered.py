@@ -1,5 +1,7 @@
 """Window calls over large partitions that are kept in their order: the reference engine's values, whatever changes."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -165,6 +167,25 @@ def test_an_error_of_a_row_that_is_only_looked_at_is_none(in_order):
         run.delete("x", [(2, 0)])
         run.advance()
         assert [row[-1] for row in run.snapshot("y")] == [0, -largest, 0, largest, largest, 0, -largest, 0, 0]
+        run.insert("x", [(2, 5)])  # the order kept has the change before, though that was computed whole
+        run.advance()
+        assert [row[-1] for row in run.snapshot("y")][:4] == [0, 5, 5 - largest, 5]
+    assert len(in_order) == 2
+
+
+def test_a_finite_value_with_an_offset_may_be_infinite(in_order):
+    """So infinities are in the frames of values that are finite, and change them."""
+    flow = tm.Dataflow()
+    up, down = (tm.Window.order_by(by("t")).range_between(-1.0, 1e308) for by in (tm.asc, tm.desc))
+    flow.output("y", flow.input("x", {"t": "float64"}).with_columns(n=tm.count().over(up), m=tm.count().over(down)))
+    with flow.start() as run, flow.start(tm.Reference()) as reference:
+        for each in (run, reference):
+            each.insert("x", [(t,) for t in (-math.inf, -1.7e308, -1.5e308, 0.0, 1.0, 1.5e308, 1.7e308, math.inf)])
+            each.advance()
+            for t in (math.inf, -math.inf):
+                each.insert("x", [(t,)])
+                each.advance()
+        assert sorted(run.snapshot("y")) == sorted(reference.snapshot("y"))
     assert in_order
 
 

@@ -95,7 +95,6 @@ class OrderedWindowsOperator(Operator):
         except CallError:  # perhaps of a row that is only looked at: computed whole, it shows
             found = []
             whole = np.arange(keys.shape[1])
-            edits = []
         if len(whole):
             found.append(self._computed_whole(keys, owner, new, whole))
         self.schedule.transaction.join(self, None)

@@ -8,6 +8,7 @@ a range of its own.)
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -284,6 +285,8 @@ def _far_from(code: int, offset: Offset, dtype: DType, *, up: bool) -> int:
     if dtype.name == "float64":
         value = float(float_values(np.array([code]))[0])
         assert not isinstance(offset, Interval)
+        if math.isinf(value) and (value > 0) != up and (value > 0) != (offset > 0):
+            value = math.copysign(sys.float_info.max, value)  # what is so far from it may be finite: sums overflow
         moved = value + float(offset)
         if not math.isfinite(moved):
             return code if math.isnan(moved) or moved == value else (_GREATEST if moved > 0 else _LEAST)
