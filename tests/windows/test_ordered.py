@@ -17,19 +17,20 @@ from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
-from tidemill.renderer.embedded.windows import ordered, ordered_partition, recompute
+from tidemill.renderer.embedded.windows import ordered, ordered_partition, ordering, reach, recompute
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
 
 @pytest.fixture(autouse=True)
 def _small_is_large(monkeypatch):
-    """Partitions of three rows are kept in order, two rows a chunk, and all of them may change at once."""
+    """Partitions of three rows are kept in order, two rows a chunk; all of them may change at once, hardly together."""
     monkeypatch.setattr(spine, "TAIL", 1)  # its rows are not counted when a partition's size is looked up
     monkeypatch.setattr(ordered_windows, "LARGE", 3)
     monkeypatch.setattr(ordered_windows, "SMALL", 2)
     monkeypatch.setattr(ordered_windows, "MANY", 1)
     monkeypatch.setattr(ordered_partition, "CHUNK", 2)
+    monkeypatch.setattr(reach, "NEAR", 2)
 
 
 @examples(100)
@@ -152,6 +153,22 @@ def test_a_refused_step_is_undone(in_order):
             each.advance()
         assert len(in_order) > 2
         assert rows_of(run) == rows_of(other)
+
+
+def test_copies_beyond_the_most_are_refused(in_order, monkeypatch):
+    for module in (ordered_windows, ordering):
+        monkeypatch.setattr(module, "MOST_COPIES", 3)
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", {"t": "int64"}).with_columns(before=tm.lag("t").over(tm.Window.order_by("t"))))
+    with flow.start() as run:
+        run.insert("x", [(t,) for t in range(9)])
+        run.advance()
+        run.insert("x", [(4,), (4,)])
+        run.advance()
+        run.insert("x", [(4,), (6,)])
+        with pytest.raises(tm.errors.ExpressionError, match="the row is there 4 times"):
+            run.advance()
+    assert in_order
 
 
 def test_an_error_of_a_row_that_is_only_looked_at_is_none(in_order):

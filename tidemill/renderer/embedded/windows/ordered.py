@@ -94,9 +94,7 @@ def _places(windows: Windows, codes: Codes, lengths: Ints, cuts: Sequence[_Cut])
     return ordered, Ahead(*ahead)
 
 
-def _differences(
-    codes: Codes, values: Codes, starts: Ints, cuts: Sequence[_Cut], runs: Sequence[Affected]
-) -> Changed:
+def _differences(codes: Codes, values: Codes, starts: Ints, cuts: Sequence[_Cut], runs: Sequence[Affected]) -> Changed:
     """Return the rows before and after, without those that no edit puts in or takes out and whose values are the same.
 
     Without what is taken out and put in, the rows before are, one by one, those after.
