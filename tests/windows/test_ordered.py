@@ -137,6 +137,26 @@ def test_a_small_change_in_a_large_partition_looks_at_few_rows(in_order, monkeyp
     assert looked_at == [2 * 6 + 1, 26]
 
 
+def test_edits_near_one_another_are_looked_at_together(monkeypatch):
+    """Of the rows between them only those come out that change."""
+    monkeypatch.setattr(reach, "NEAR", 64)
+    found, differing = [], []
+    affected, differences = reach.affected, ordered._differences
+    monkeypatch.setattr(ordered, "affected", lambda *given: found.append(affected(*given)) or found[-1])
+    monkeypatch.setattr(ordered, "_differences", lambda *given: differing.append(differences(*given)) or differing[-1])
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", TXY).with_columns(before=tm.lag("x").over(W)))
+    with flow.start() as run:
+        run.insert("x", [(0, i, i) for i in range(3000)])
+        run.advance()
+        run.insert("x", [(0, t, -7) for t in (1000, 1050, 1100, 2000)])
+        run.delete("x", [(0, 1070, 1070)])
+        run.advance()
+        changes = [change for change in run.changes("y") if change[1] == 1]
+    assert [len(run.edits) for run in found[0]] == [4, 1]
+    assert differing[0].rows.shape[1] == len(changes) == 4 + 1 + 2 * 5
+
+
 def test_a_refused_step_is_undone(in_order):
     with near().start() as run, near().start() as other:
         for each in (run, other):

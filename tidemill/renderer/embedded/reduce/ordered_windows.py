@@ -149,7 +149,8 @@ class OrderedWindowsOperator(Operator):
             place = rows.place_of(row.tolist())
             if count < 0 and (there := rows.copies(place, row, -count)) < -count:
                 raise self._negative(row, there + count)
-            if count > MOST_COPIES or (count > 0 and rows.copies(place + MOST_COPIES - count, row, 1)):
+            last = place + MOST_COPIES - count  # where no copy may be that is there already
+            if count > 0 and last < len(rows) and (last < place or rows.copies(last, row, 1)):
                 raise CallError(0, row, too_many_copies(count))
             found.append(Edit(place, row, count))
         return found

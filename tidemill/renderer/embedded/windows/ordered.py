@@ -103,7 +103,8 @@ def _differences(codes: Codes, values: Codes, starts: Ints, cuts: Sequence[_Cut]
     begins = starts.tolist()
     for start, cut in zip(begins, cuts, strict=True):
         wanted[start + cut.skipped : start + cut.skipped + cut.wanted] = True
-    for before, after, run in zip(begins[: len(runs)], begins[len(runs) :], runs, strict=True):
+    half = len(runs)
+    for before, after, run in zip(begins[:half], begins[half:], runs, strict=True):
         shift = 0
         for place, _, copies in run.edits:
             at = place - run.first
@@ -112,10 +113,7 @@ def _differences(codes: Codes, values: Codes, starts: Ints, cuts: Sequence[_Cut]
             else:
                 is_edited[after + at + shift : after + at + shift + copies] = True
             shift += copies
-    end = begins[len(runs)]  # of what was before
-    there = (wanted & ~is_edited).nonzero()[0]
-    half = len(there) // 2
-    differs = (values[:, there[:half]] != values[:, there[half:]]).any(axis=0)
-    is_edited[there] = np.concatenate((differs, differs))
-    at = is_edited.nonzero()[0]
-    return Changed(codes.take(at, axis=1), values.take(at, axis=1), int(at.searchsorted(end)))
+    kept_old, kept_new = (wanted & ~is_edited).nonzero()[0].reshape(2, -1)
+    differs = (values[:, kept_old] != values[:, kept_new]).any(axis=0)
+    found = np.sort(np.concatenate((is_edited.nonzero()[0], kept_old[differs], kept_new[differs])))
+    return Changed(codes.take(found, axis=1), values.take(found, axis=1), int(found.searchsorted(begins[half])))

@@ -262,7 +262,8 @@ def edited(codes: Codes, edits: Sequence[Edit], origin: int = 0) -> Codes:
             pieces.append(codes[:, done:at])
             done = at
         if edit.copies > 0:
-            pieces.append(edit.row[:, None].repeat(edit.copies, axis=1))
+            row = edit.row[:, None]
+            pieces.append(row if edit.copies == 1 else row.repeat(edit.copies, axis=1))
         else:
             done = at - edit.copies
     pieces.append(codes[:, done:])

@@ -256,14 +256,15 @@ class _Finder:
         if reach.peers:
             first = min(first, rows.group_start(rows.groups_before(run.low) - reach.groups[0]))
             end = max(end, rows.group_start(rows.groups_before(run.high) + reach.groups[1]))
-            codes = self._end_codes(run) if reach.values else None
-            for start, stop in reach.values if codes is not None else ():
-                first = min(first, self._place_by_value(codes[0], start, up=False))
-                end = max(end, self._place_by_value(codes[1], stop, up=True))
+            ends = self._end_codes(run) if reach.values else None
+            if ends is not None:
+                for start, stop in reach.values:
+                    first = min(first, self._place_by_value(ends[0], start, up=False))
+                    end = max(end, self._place_by_value(ends[1], stop, up=True))
         run.first, run.end = self._whole_groups(max(first, 0), min(end, len(rows)))
 
     def _end_codes(self, run: Affected) -> tuple[int, int] | None:
-        """Return the first and the last value of the order in a run, before or after; None where there are but NULLs."""
+        """Return the first and the last value of the order in a run, before or after; None without any."""
         column = self._by.column
         codes = [int(edit.row[column]) for edit in run.edits]
         if run.low < run.high:
@@ -276,7 +277,7 @@ class _Finder:
         if not known_codes:
             return None
         ends = min(known_codes), max(known_codes)
-        return ends[::-1] if self._by.descending else ends
+        return (ends[1], ends[0]) if self._by.descending else ends
 
     def _is_peer(self, place: int, edit: Edit) -> bool:
         return 0 <= place < len(self._rows) and self._rows.is_peer(place, edit.row)
