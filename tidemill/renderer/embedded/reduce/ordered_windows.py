@@ -200,7 +200,8 @@ class OrderedWindowsOperator(Operator):
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def spines(self) -> dict[str, Spine]:
-        return {"rows": self._spine}
+        # A name of its own: other engines, which keep rows and output, do not take these for theirs.
+        return {"rows alone": self._spine}
 
     def drop_derived(self) -> None:
         self._partitions.clear()
