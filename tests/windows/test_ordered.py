@@ -13,6 +13,7 @@ from running import examples
 import tidemill as tm
 from tidemill.expressions.types import INT64
 from tidemill.renderer.durable import start
+from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.reduce import ordered_windows
@@ -250,7 +251,7 @@ def test_an_engine_without_orders_does_not_take_the_state_for_its_own(tmp_path, 
     with near().start(engine) as run:
         filled(run)
         filled(run)
-    made = start.EmbeddedExecutor
+    made = EmbeddedExecutor
     monkeypatch.setattr(start, "EmbeddedExecutor", lambda *given, **_: made(*given, keeps_order=False))
     with pytest.raises(tm.errors.StateError, match="go on with the engine that it was saved by"):
         near().start(engine)
