@@ -1,5 +1,7 @@
 """Window calls over large partitions that are kept in their order: the reference engine's values, whatever changes."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,24 +12,27 @@ from running import examples
 
 import tidemill as tm
 from tidemill.expressions.types import INT64
+from tidemill.renderer.durable import start
+from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
-from tidemill.renderer.embedded.windows import ordered, ordered_partition, recompute
+from tidemill.renderer.embedded.windows import ordered, ordered_partition, ordering, reach, recompute
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
 
 @pytest.fixture(autouse=True)
 def _small_is_large(monkeypatch):
-    """Partitions of three rows are kept in order, two rows a chunk, and all of them may change at once."""
+    """Partitions of three rows are kept in order, two rows a chunk; all of them may change at once, hardly together."""
     monkeypatch.setattr(spine, "TAIL", 1)  # its rows are not counted when a partition's size is looked up
     monkeypatch.setattr(ordered_windows, "LARGE", 3)
     monkeypatch.setattr(ordered_windows, "SMALL", 2)
     monkeypatch.setattr(ordered_windows, "MANY", 1)
     monkeypatch.setattr(ordered_partition, "CHUNK", 2)
+    monkeypatch.setattr(reach, "NEAR", 2)
 
 
 @examples(100)
@@ -134,6 +139,26 @@ def test_a_small_change_in_a_large_partition_looks_at_few_rows(in_order, monkeyp
     assert looked_at == [2 * 6 + 1, 26]
 
 
+def test_edits_near_one_another_are_looked_at_together(monkeypatch):
+    """Of the rows between them only those come out that change."""
+    monkeypatch.setattr(reach, "NEAR", 64)
+    found, differing = [], []
+    affected, differences = reach.affected, ordered._differences
+    monkeypatch.setattr(ordered, "affected", lambda *given: found.append(affected(*given)) or found[-1])
+    monkeypatch.setattr(ordered, "_differences", lambda *given: differing.append(differences(*given)) or differing[-1])
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", TXY).with_columns(before=tm.lag("x").over(W)))
+    with flow.start() as run:
+        run.insert("x", [(0, i, i) for i in range(3000)])
+        run.advance()
+        run.insert("x", [(0, t, -7) for t in (1000, 1050, 1100, 2000)])
+        run.delete("x", [(0, 1070, 1070)])
+        run.advance()
+        changes = [change for change in run.changes("y") if change[1] == 1]
+    assert [len(run.edits) for run in found[0]] == [4, 1]
+    assert differing[0].rows.shape[1] == len(changes) == 4 + 1 + 2 * 5
+
+
 def test_a_refused_step_is_undone(in_order):
     with near().start() as run, near().start() as other:
         for each in (run, other):
@@ -152,6 +177,22 @@ def test_a_refused_step_is_undone(in_order):
         assert rows_of(run) == rows_of(other)
 
 
+def test_copies_beyond_the_most_are_refused(in_order, monkeypatch):
+    for module in (ordered_windows, ordering):
+        monkeypatch.setattr(module, "MOST_COPIES", 3)
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", {"t": "int64"}).with_columns(before=tm.lag("t").over(tm.Window.order_by("t"))))
+    with flow.start() as run:
+        run.insert("x", [(t,) for t in range(9)])
+        run.advance()
+        run.insert("x", [(4,), (4,)])
+        run.advance()
+        run.insert("x", [(4,), (6,)])
+        with pytest.raises(tm.errors.ExpressionError, match="the row is there 4 times"):
+            run.advance()
+    assert in_order
+
+
 def test_an_error_of_a_row_that_is_only_looked_at_is_none(in_order):
     """The sum of a frame that is cut off where the rows looked at end does not fit, the frame's own sum does."""
     flow = tm.Dataflow()
@@ -165,6 +206,25 @@ def test_an_error_of_a_row_that_is_only_looked_at_is_none(in_order):
         run.delete("x", [(2, 0)])
         run.advance()
         assert [row[-1] for row in run.snapshot("y")] == [0, -largest, 0, largest, largest, 0, -largest, 0, 0]
+        run.insert("x", [(2, 5)])  # the order kept has the change before, though that was computed whole
+        run.advance()
+        assert [row[-1] for row in run.snapshot("y")][:4] == [0, 5, 5 - largest, 5]
+    assert len(in_order) == 2
+
+
+def test_a_finite_value_with_an_offset_may_be_infinite(in_order):
+    """So infinities are in the frames of values that are finite, and change them."""
+    flow = tm.Dataflow()
+    up, down = (tm.Window.order_by(by("t")).range_between(-1.0, 1e308) for by in (tm.asc, tm.desc))
+    flow.output("y", flow.input("x", {"t": "float64"}).with_columns(n=tm.count().over(up), m=tm.count().over(down)))
+    with flow.start() as run, flow.start(tm.Reference()) as reference:
+        for each in (run, reference):
+            each.insert("x", [(t,) for t in (-math.inf, -1.7e308, -1.5e308, 0.0, 1.0, 1.5e308, 1.7e308, math.inf)])
+            each.advance()
+            for t in (math.inf, -math.inf):
+                each.insert("x", [(t,)])
+                each.advance()
+        assert sorted(run.snapshot("y")) == sorted(reference.snapshot("y"))
     assert in_order
 
 
@@ -182,6 +242,19 @@ def test_a_restart_goes_on_where_it_was(tmp_path, spilled, in_order):
                     each.advance()
                 assert rows_of(run) == rows_of(reference)
     assert in_order
+
+
+@pytest.mark.parametrize("in_memory", [{}, {"in_memory": 0}], ids=["in memory", "spilled"])
+def test_an_engine_without_orders_does_not_take_the_state_for_its_own(tmp_path, in_memory, monkeypatch):
+    """It would miss the output, of which none is kept in order, and never take it back."""
+    engine = tm.Embedded(tmp_path, checkpoint_every=1, **in_memory)
+    with near().start(engine) as run:
+        filled(run)
+        filled(run)
+    made = EmbeddedExecutor
+    monkeypatch.setattr(start, "EmbeddedExecutor", lambda *given, **_: made(*given, keeps_order=False))
+    with pytest.raises(tm.errors.StateError, match="go on with the engine that it was saved by"):
+        near().start(engine)
 
 
 def test_what_is_saved_and_loaded_goes_on(tmp_path, in_order):

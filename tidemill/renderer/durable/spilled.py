@@ -36,6 +36,7 @@ from tidemill.renderer.durable.spill_files import (
 from tidemill.renderer.embedded.array_file import sync_folder
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, stacked
+from tidemill.renderer.embedded.state import kept_otherwise
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine, View
 from tidemill.renderer.embedded.trace.transaction import Transaction
@@ -135,6 +136,8 @@ class SpillFolder:
     def restore(self, listing: Mapping[str, Any], spines: Mapping[str, Spine]) -> None:
         """Have below the spines what was written down."""
         for name, batches in listing.items():
+            if name not in spines:
+                raise kept_otherwise(f"operator {name}")
             found = [SpilledBatch(tuple(map(SpillFile.listed, files))) for files in batches]
             self.beneath(name, spines[name]).spilled_batches = found
         self.base = self.names

@@ -19,7 +19,7 @@ from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs.frontiers import Frontiers
 
-__all__ = ["Saved", "operators_of", "read", "save", "spines_of"]
+__all__ = ["Saved", "kept_otherwise", "operators_of", "read", "save", "spines_of"]
 
 _KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "i": int, "l": tuple, "-": type(None)}
 
@@ -76,6 +76,12 @@ class Saved:
             outlet.forget_unread()
 
 
+def kept_otherwise(what: str) -> StateError:
+    """Return the error of state that this engine's operators do not have."""
+    msg = f"{what} is in the state, and this engine keeps none: go on with the engine that it was saved by"
+    return StateError(msg)
+
+
 def spines_of(compiled: Compiled) -> dict[str, tuple[Operator, Spine]]:
     """Return all arrangements, and whose they are, by names that stay."""
     operators = list(operators_of(compiled.root))
@@ -101,7 +107,11 @@ def _dump(operator: Operator, *, whole: bool) -> dict[str, UpdateArray]:
 
 
 def _load(operator: Operator, saved: dict[str, UpdateArray]) -> None:
-    for name, store in operator.spines().items():
+    spines = operator.spines()
+    for name in saved:
+        if name not in spines and not name.startswith("port"):
+            raise kept_otherwise(f"{operator.node.where}: {name}")
+    for name, store in spines.items():
         if name in saved:
             store.refill(saved[name])
         else:  # what constants came to when the run was started is below, or was nothing

@@ -7,6 +7,7 @@ ones are computed whole, before and after, many at once. Nothing is kept of the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,7 @@ from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.schema import Schema
-from tidemill.expressions.windows.bound import CallError, Windows
+from tidemill.expressions.windows.bound import MOST_COPIES, CallError, Windows, too_many_copies
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, consolidated, largest, numbered
 from tidemill.renderer.embedded.schedule import Operator, Region
@@ -34,7 +35,7 @@ LARGE: Final = 512
 """Rows of a partition from which on its order is kept; see benchmarks/windows.py."""
 SMALL: Final = 128
 """Rows below which it is not any more."""
-MANY: Final = 8
+MANY: Final = 32
 """Where one in so many rows changes, or more, the partition is computed whole."""
 
 
@@ -89,13 +90,13 @@ class OrderedWindowsOperator(Operator):
         one, owner = numbered(new[: self._width])
         keys = new[: self._width].take(one, axis=1)
         in_order, whole = self._shared_out(keys, owner, new)
-        edits = [(rows, self._edits(rows, new.compress(owner == key, axis=1))) for key, rows in in_order.items()]
+        edits: list[tuple[OrderedPartition, list[Edit]]] = []
+        found: list[Changed] = []
         try:
+            edits = [(rows, self._edits(rows, updates)) for rows, updates in self._by_partition(in_order, owner, new)]
             found = [self._in_order(edits)] if edits else []
         except CallError:  # perhaps of a row that is only looked at: computed whole, it shows
-            found = []
             whole = np.arange(keys.shape[1])
-            edits = []
         if len(whole):
             found.append(self._computed_whole(keys, owner, new, whole))
         self.schedule.transaction.join(self, None)
@@ -124,13 +125,23 @@ class OrderedWindowsOperator(Operator):
                 self._forget(key)
         return in_order, np.array([n for n in range(keys.shape[1]) if n not in in_order], np.int64)
 
+    @staticmethod
+    def _by_partition(
+        in_order: dict[int, OrderedPartition], owner: Ints, new: UpdateArray
+    ) -> Iterator[tuple[OrderedPartition, UpdateArray]]:
+        """Iterate over the partitions changed in their order, with the updates of each."""
+        order = owner.argsort(kind="stable")
+        ends = np.bincount(owner).cumsum().tolist()
+        for key, rows in in_order.items():
+            yield rows, new.take(order[ends[key - 1] if key else 0 : ends[key]], axis=1)
+
     def _in_its_order(self, key: Codes) -> OrderedPartition:
         _, updates = self._spine.find(key)
         rows = consolidated(np.concatenate((updates[: self._codes], updates[-1:])))
         return OrderedPartition(rows[:-1].repeat(rows[-1], axis=1), self._order, len(self._windows.order))
 
     def _edits(self, rows: OrderedPartition, new: UpdateArray) -> list[Edit]:
-        """Return what updates of one partition come to, in its order."""
+        """Return what updates of one partition come to, in its order; `CallError` for too many copies of a row."""
         order = self._order.sorted(list(new[: self._codes]), np.zeros(new.shape[1], np.int64)).order
         found: list[Edit] = []
         for update in new.take(order, axis=1).T:
@@ -138,6 +149,9 @@ class OrderedWindowsOperator(Operator):
             place = rows.place_of(row.tolist())
             if count < 0 and (there := rows.copies(place, row, -count)) < -count:
                 raise self._negative(row, there + count)
+            last = place + MOST_COPIES - count  # where no copy may be that is there already
+            if count > 0 and last < len(rows) and (last < place or rows.copies(last, row, 1)):
+                raise CallError(0, row, too_many_copies(count))
             found.append(Edit(place, row, count))
         return found
 
@@ -186,7 +200,8 @@ class OrderedWindowsOperator(Operator):
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def spines(self) -> dict[str, Spine]:
-        return {"rows": self._spine}
+        # A name of its own: other engines, which keep rows and output, do not take these for theirs.
+        return {"rows alone": self._spine}
 
     def drop_derived(self) -> None:
         self._partitions.clear()

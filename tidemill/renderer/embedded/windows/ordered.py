@@ -18,7 +18,7 @@ from tidemill.renderer.embedded.kernels.updates import Codes, Ints
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition, edited
 from tidemill.renderer.embedded.windows.ordering import OrderedRows
 from tidemill.renderer.embedded.windows.partitions import Ahead, Partitions
-from tidemill.renderer.embedded.windows.reach import Reach, affected
+from tidemill.renderer.embedded.windows.reach import Affected, Reach, affected
 from tidemill.renderer.embedded.windows.recompute import call_values
 
 __all__ = ["Changed", "changed_rows"]
@@ -61,7 +61,7 @@ def changed_rows(
     (by, *_) = windows.order
     before: list[_Cut] = []
     after: list[_Cut] = []
-    alike: list[tuple[int, int]] = []
+    runs: list[Affected] = []
     for rows, edits in partitions:
         size, more = len(rows), sum(edit.copies for edit in edits)
         for run in affected(rows, edits, reach, by, types[by.column]):
@@ -71,14 +71,14 @@ def changed_rows(
             groups = rows.groups_before(run.first) if reach.counts_groups else 0
             before.append(_Cut(old, skipped, wanted, run.first, groups, size))
             after.append(_Cut(new, skipped, wanted + run.shift, run.first, groups, size + more))
-            alike.append((run.edits[0].place - run.low, run.high - run.edits[-1].end))
+            runs.append(run)
     cuts = before + after
     codes = np.concatenate([cut.codes for cut in cuts], axis=1)
     lengths = np.array([cut.codes.shape[1] for cut in cuts], np.int64)
     values = np.empty((len(windows.calls), codes.shape[1]), np.int64)
     ordered, ahead = _places(windows, codes, lengths, cuts)
     call_values(Partitions(windows, types, codes, interner, ordered, ahead=ahead), values)
-    return _differences(codes, values, lengths, cuts, alike)
+    return _differences(codes, values, lengths.cumsum() - lengths, cuts, runs)
 
 
 def _places(windows: Windows, codes: Codes, lengths: Ints, cuts: Sequence[_Cut]) -> tuple[OrderedRows, Ahead]:
@@ -94,24 +94,26 @@ def _places(windows: Windows, codes: Codes, lengths: Ints, cuts: Sequence[_Cut])
     return ordered, Ahead(*ahead)
 
 
-def _differences(
-    codes: Codes, values: Codes, lengths: Ints, cuts: Sequence[_Cut], alike: Sequence[tuple[int, int]]
-) -> Changed:
-    """Return the rows before and after, without those, before the first edit and after the last, that are as before."""
-    ends = lengths.cumsum().tolist()
-    half = len(cuts) // 2
-    gone: list[Ints] = []
-    come: list[Ints] = []
-    for i, (ahead, behind) in enumerate(alike):
-        old, new = (
-            ends[j] - len_ + cuts[j].skipped + np.arange(cuts[j].wanted)
-            for j, len_ in ((i, int(lengths[i])), (half + i, int(lengths[half + i])))
-        )
-        kept_old, kept_new = np.ones(len(old), np.bool_), np.ones(len(new), np.bool_)
-        for part in (slice(0, ahead), slice(-behind, None) if behind else slice(0, 0)):
-            differs = (values[:, old[part]] != values[:, new[part]]).any(axis=0)
-            kept_old[part] = kept_new[part] = differs
-        gone.append(old[kept_old])
-        come.append(new[kept_new])
-    at = np.concatenate(gone + come)
-    return Changed(codes.take(at, axis=1), values.take(at, axis=1), sum(map(len, gone)))
+def _differences(codes: Codes, values: Codes, starts: Ints, cuts: Sequence[_Cut], runs: Sequence[Affected]) -> Changed:
+    """Return the rows before and after, without those that no edit puts in or takes out and whose values are the same.
+
+    Without what is taken out and put in, the rows before are, one by one, those after.
+    """
+    wanted, is_edited = np.zeros((2, codes.shape[1]), np.bool_)
+    begins = starts.tolist()
+    for start, cut in zip(begins, cuts, strict=True):
+        wanted[start + cut.skipped : start + cut.skipped + cut.wanted] = True
+    half = len(runs)
+    for before, after, run in zip(begins[:half], begins[half:], runs, strict=True):
+        shift = 0
+        for place, _, copies in run.edits:
+            at = place - run.first
+            if copies < 0:
+                is_edited[before + at : before + at - copies] = True
+            else:
+                is_edited[after + at + shift : after + at + shift + copies] = True
+            shift += copies
+    kept_old, kept_new = (wanted & ~is_edited).nonzero()[0].reshape(2, -1)
+    differs = (values[:, kept_old] != values[:, kept_new]).any(axis=0)
+    found = np.sort(np.concatenate((is_edited.nonzero()[0], kept_old[differs], kept_new[differs])))
+    return Changed(codes.take(found, axis=1), values.take(found, axis=1), int(found.searchsorted(begins[half])))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -40,16 +41,14 @@ class Edit(NamedTuple):
 class _Chunk:
     """Some rows of the partition, one after another."""
 
-    __slots__ = ("codes", "groups", "leads", "new")
+    __slots__ = ("codes", "leads", "starts")
 
-    def __init__(self, codes: Codes, leads: Ints, new: Bools) -> None:
+    def __init__(self, codes: Codes, leads: Ints, starts: Ints) -> None:
         self.codes = codes
         self.leads = leads
         """The numbers of the rows' first ORDER BY column, which never fall."""
-        self.new = new
-        """Where a peer group begins."""
-        self.groups = int(np.count_nonzero(new))
-        """How many begin here."""
+        self.starts = starts
+        """Where peer groups begin."""
 
 
 class OrderedPartition:
@@ -67,7 +66,7 @@ class OrderedPartition:
     def _fill(self, codes: Codes) -> None:
         self._chunks = self._split(codes, CHUNK)
         self._sizes = [len(c.leads) for c in self._chunks]
-        self._begun = [c.groups for c in self._chunks]
+        self._begun = [len(c.starts) for c in self._chunks]
         self._first_leads = [int(c.leads[0]) for c in self._chunks]
         self._forget_sums()
 
@@ -76,7 +75,7 @@ class OrderedPartition:
             self.__dict__.pop(name, None)
 
     def _chunk(self, codes: Codes, new: Bools) -> _Chunk:
-        return _Chunk(codes, self._order.number(codes[self._by[0]]), new)
+        return _Chunk(codes, self._order.number(codes[self._by[0]]), new.nonzero()[0])
 
     def begins_of(self, codes: Codes) -> Bools:
         """Return where rows differ from the one before in what makes them peers; the first one does."""
@@ -89,34 +88,29 @@ class OrderedPartition:
     # -- the directory -------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _ends(self) -> Ints:
+    def _ends(self) -> list[int]:
         """The place after the last row of each chunk."""
-        return np.array(self._sizes, np.int64).cumsum()
+        return list(accumulate(self._sizes))
 
     @cached_property
-    def _groups(self) -> Ints:
+    def _groups(self) -> list[int]:
         """How many peer groups begin in each chunk and those before it."""
-        return np.array(self._begun, np.int64).cumsum()
+        return list(accumulate(self._begun))
 
     def __len__(self) -> int:
-        return int(self._ends[-1]) if self._chunks else 0
+        return self._ends[-1] if self._chunks else 0
 
     @property
     def groups(self) -> int:
         """How many peer groups there are."""
-        return int(self._groups[-1]) if self._chunks else 0
-
-    @property
-    def bytes(self) -> int:
-        """How much memory the rows take."""
-        return sum(c.codes.nbytes + c.leads.nbytes + c.new.nbytes for c in self._chunks)
+        return self._groups[-1] if self._chunks else 0
 
     def _start(self, chunk: int) -> int:
-        return int(self._ends[chunk - 1]) if chunk else 0
+        return self._ends[chunk - 1] if chunk else 0
 
     def _at(self, place: int) -> tuple[int, int]:
         """Return the chunk that a place is in, and where in it."""
-        chunk = int(self._ends.searchsorted(place, "right"))
+        chunk = bisect_right(self._ends, place)
         return chunk, place - self._start(chunk)
 
     # -- looking up ----------------------------------------------------------------------------------------------------
@@ -164,17 +158,17 @@ class OrderedPartition:
         if place >= len(self):
             return self.groups
         chunk, at = self._at(place)
-        before = int(self._groups[chunk - 1]) if chunk else 0
-        return before + int(np.count_nonzero(self._chunks[chunk].new[:at]))
+        before = self._groups[chunk - 1] if chunk else 0
+        return before + int(self._chunks[chunk].starts.searchsorted(at))
 
     def group_start(self, group: int) -> int:
         """Return where a peer group begins; beyond the last one, the end."""
         if group >= self.groups:
             return len(self)
         group = max(group, 0)
-        chunk = int(self._groups.searchsorted(group, "right"))
-        before = int(self._groups[chunk - 1]) if chunk else 0
-        return self._start(chunk) + int(self._chunks[chunk].new.nonzero()[0][group - before])
+        chunk = bisect_right(self._groups, group)
+        before = self._groups[chunk - 1] if chunk else 0
+        return self._start(chunk) + int(self._chunks[chunk].starts[group - before])
 
     def peers_start(self, place: int) -> int:
         """Return where the peer group of the row at a place begins; at the end, the end."""
@@ -229,11 +223,11 @@ class OrderedPartition:
             made = self._split(edited(self._chunks[chunk].codes, by_chunk[chunk]), 2 * CHUNK)
             self._chunks[chunk : chunk + 1] = made
             self._sizes[chunk : chunk + 1] = [len(c.leads) for c in made]
-            self._begun[chunk : chunk + 1] = [c.groups for c in made]
+            self._begun[chunk : chunk + 1] = [len(c.starts) for c in made]
             self._first_leads[chunk : chunk + 1] = [int(c.leads[0]) for c in made]
             for at in range(chunk, chunk + len(made) + 1):  # what is before those in front is looked at after them
                 self._mark_first(at)
-                self._begun[at : at + 1] = [c.groups for c in self._chunks[at : at + 1]]
+                self._begun[at : at + 1] = [len(c.starts) for c in self._chunks[at : at + 1]]
         self._forget_sums()
         if len(self._chunks) > 4 * len(self) // CHUNK + _FEW:  # most have become small
             self._fill(self.cut(0, len(self)))
@@ -243,10 +237,8 @@ class OrderedPartition:
             here = self._chunks[chunk]
             before = self._chunks[chunk - 1].codes if chunk else None
             first = before is None or any(before[row, -1] != here.codes[row, 0] for row in self._by)
-            if here.new[0] != first:
-                here.new = here.new.copy()
-                here.new[0] = first
-                here.groups += 1 if first else -1
+            if (here.starts[:1] == 0).any() != first:
+                here.starts = np.concatenate(([0], here.starts)) if first else here.starts[1:]
 
     def _split(self, codes: Codes, most: int) -> list[_Chunk]:
         """Return rows as one chunk, if they are no more than so many, or as some."""
@@ -270,7 +262,8 @@ def edited(codes: Codes, edits: Sequence[Edit], origin: int = 0) -> Codes:
             pieces.append(codes[:, done:at])
             done = at
         if edit.copies > 0:
-            pieces.append(edit.row[:, None].repeat(edit.copies, axis=1))
+            row = edit.row[:, None]
+            pieces.append(row if edit.copies == 1 else row.repeat(edit.copies, axis=1))
         else:
             done = at - edit.copies
     pieces.append(codes[:, done:])

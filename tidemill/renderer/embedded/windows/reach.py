@@ -8,6 +8,7 @@ a range of its own.)
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -38,6 +39,8 @@ __all__ = ["Affected", "Reach", "affected"]
 _LEAST: Final = -(2**63) + 1
 _GREATEST: Final = 2**63 - 1
 _DAYS_IN_MONTH: Final = 31
+NEAR: Final = 256
+"""Edits fewer rows apart are looked at together."""
 
 
 @attrs.frozen
@@ -154,8 +157,7 @@ def affected(
     finder = _Finder(rows, reach, by, dtype)
     if reach.counts_all and sum(edit.copies for edit in edits) != 0:
         return [Affected(0, len(rows), list(edits), 0, len(rows))]
-    runs = [finder.around(edit) for edit in edits]
-    runs = _merged(runs)
+    runs = _merged([finder.around(some) for some in _near(edits)])
     if reach.counts_rows or reach.counts_groups:
         runs = list(finder.moved(runs))
     while True:
@@ -165,6 +167,19 @@ def affected(
         if len(apart) == len(runs):
             return runs
         runs = apart
+
+
+def _near(edits: Sequence[Edit]) -> list[list[Edit]]:
+    """Return edits with those together between which looking at all rows is cheaper than telling them apart."""
+    found: list[list[Edit]] = []
+    last = -NEAR
+    for edit in edits:
+        if edit.place - last < NEAR:
+            found[-1].append(edit)
+        else:
+            found.append([edit])
+        last = edit.end
+    return found
 
 
 def _merged(runs: Sequence[Affected], *, looked: bool = False) -> list[Affected]:
@@ -192,8 +207,14 @@ class _Finder:
         self._by = by
         self._dtype = dtype
 
-    def around(self, edit: Edit) -> Affected:
-        """Return the rows whose frames have an edited row, or had it, but for ranks."""
+    def around(self, edits: list[Edit]) -> Affected:
+        """Return the rows whose frames have an edited row, or had it, with all between them; but for ranks."""
+        low, high = self._around(edits[0])
+        if len(edits) > 1:
+            high = max(high, self._around(edits[-1])[1])
+        return Affected(low, high, edits)
+
+    def _around(self, edit: Edit) -> tuple[int, int]:
         rows, reach = self._rows, self._reach
         low, high = edit.place - reach.rows[1], edit.end + reach.rows[0]
         if reach.peers:
@@ -206,7 +227,7 @@ class _Finder:
                 low = min(low, self._place_by_value(code, _minus(end), up=False))
                 high = max(high, self._place_by_value(code, _minus(start), up=True))
         low, high = max(low, 0), min(high, len(rows))
-        return Affected(*self._whole_groups(low, high), [edit])
+        return self._whole_groups(low, high)
 
     def moved(self, runs: Sequence[Affected]) -> Iterator[Affected]:
         """Iterate over runs that go on as long as the rows behind have another number of rows, or groups, before."""
@@ -219,7 +240,8 @@ class _Finder:
             if waiting is None:
                 waiting = run
             else:
-                waiting.high, waiting.edits = run.high, waiting.edits + run.edits
+                waiting.high = run.high
+                waiting.edits += run.edits
             if not (more_rows if self._reach.counts_rows else 0) and not more_groups:
                 yield waiting
                 waiting = None
@@ -234,21 +256,28 @@ class _Finder:
         if reach.peers:
             first = min(first, rows.group_start(rows.groups_before(run.low) - reach.groups[0]))
             end = max(end, rows.group_start(rows.groups_before(run.high) + reach.groups[1]))
-            for code in self._end_codes(run) if reach.values else ():
+            ends = self._end_codes(run) if reach.values else None
+            if ends is not None:
                 for start, stop in reach.values:
-                    first = min(first, self._place_by_value(code, start, up=False))
-                    end = max(end, self._place_by_value(code, stop, up=True))
+                    first = min(first, self._place_by_value(ends[0], start, up=False))
+                    end = max(end, self._place_by_value(ends[1], stop, up=True))
         run.first, run.end = self._whole_groups(max(first, 0), min(end, len(rows)))
 
-    def _end_codes(self, run: Affected) -> list[int]:
-        """Return the values of the order at both ends of a run, before and after; not NULL."""
-        codes = [int(edit.row[self._by.column]) for edit in run.edits]
+    def _end_codes(self, run: Affected) -> tuple[int, int] | None:
+        """Return the first and the last value of the order in a run, before or after; None without any."""
+        column = self._by.column
+        codes = [int(edit.row[column]) for edit in run.edits]
         if run.low < run.high:
-            some = self._rows.cut(run.low, run.high)[self._by.column]
+            some = self._rows.cut(run.low, run.high)[column]
             codes += [int(some[0]), int(some[-1])]
-            known = some[some != NULL]
-            codes += [int(known[0]), int(known[-1])] if len(known) else []
-        return [code for code in codes if code != NULL]
+            if NULL in codes:
+                known = some[some != NULL]
+                codes += [int(known[0]), int(known[-1])] if len(known) else []
+        known_codes = [code for code in codes if code != NULL]
+        if not known_codes:
+            return None
+        ends = min(known_codes), max(known_codes)
+        return (ends[1], ends[0]) if self._by.descending else ends
 
     def _is_peer(self, place: int, edit: Edit) -> bool:
         return 0 <= place < len(self._rows) and self._rows.is_peer(place, edit.row)
@@ -284,6 +313,8 @@ def _far_from(code: int, offset: Offset, dtype: DType, *, up: bool) -> int:
     if dtype.name == "float64":
         value = float(float_values(np.array([code]))[0])
         assert not isinstance(offset, Interval)
+        if math.isinf(value) and (value > 0) != up and (value > 0) != (offset > 0):
+            value = math.copysign(sys.float_info.max, value)  # what is so far from it may be finite: sums overflow
         moved = value + float(offset)
         if not math.isfinite(moved):
             return code if math.isnan(moved) or moved == value else (_GREATEST if moved > 0 else _LEAST)
