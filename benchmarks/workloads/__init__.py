@@ -9,7 +9,7 @@ from benchmarks.workloads.least import Least, LeastTen
 from benchmarks.workloads.reachability import Reachability
 from benchmarks.workloads.sales import Accounts, ByCategory, ByUser, Dearest, Everything
 from benchmarks.workloads.tpch import Large, Local, Pricing, Profit, Unshipped
-from benchmarks.workloads.windows import Before, LastHour, LeastAround, Mean, Ranks
+from benchmarks.workloads.windows import Before, LastHour, LeastAround, Mean, Ranks, RunningSum
 
 WORKLOADS: dict[str, type[Workload]] = {
     w.name: w
@@ -22,6 +22,7 @@ WORKLOADS: dict[str, type[Workload]] = {
         Least,
         LeastTen,
         Before,
+        RunningSum,
         Mean,
         LeastAround,
         LastHour,

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from benchmarks.workload import SEED, Change, NotSupportedError, Row, Tables, Workload
 
@@ -71,6 +72,24 @@ class Before(Windowed):
     rows = 200_000
     partitions = 10
     over = "lag(x) OVER (PARTITION BY p ORDER BY t)"
+
+
+class RunningSum(Windowed):
+    """Rows come and go among the last hundred of each partition."""
+
+    name = "W4s"
+    title = "running sum of 200,000 rows in 10 partitions, changes among the last 100 rows of each"
+    rows = 200_000
+    partitions = 10
+    over = "CAST(sum(x) OVER (PARTITION BY p ORDER BY t) AS BIGINT)"
+
+    def changes(self, tables: Tables) -> Iterator[Change]:
+        dice, events = np.random.default_rng(SEED + 1), tables["events"]
+        late = events.take(pc.sort_indices(events, [("t", "descending")])[: 100 * self.partitions]).to_pylist()
+        for at in dice.permutation(len(late)).tolist():
+            row = tuple(late[at].values())
+            yield Change("events", [row], -1)
+            yield Change("events", [(row[0], row[1] + dt.timedelta(microseconds=1), row[2])], 1)
 
 
 class Mean(Windowed):

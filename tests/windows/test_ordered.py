@@ -1,6 +1,7 @@
 """Window calls over large partitions that are kept in their order: the reference engine's values, whatever changes."""
 
 import math
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -44,6 +45,45 @@ def test_any_calls(data):
     flow = tm.Dataflow("windows")
     flow.output("y", flow.input("x", schema).with_columns(**{f"c{i}": call for i, call in enumerate(some)}))
     found = data.draw(changing_rows(schema, most=12, latest=4))
+    check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)])
+
+
+ENDLESS = [
+    W.rows_between(tm.UNBOUNDED, 0),
+    W.rows_between(tm.UNBOUNDED, -2).exclude("current row"),
+    W.rows_between(tm.UNBOUNDED, 1).exclude("group"),
+    W.rows_between(-1, tm.UNBOUNDED),
+    W.rows_between(2, tm.UNBOUNDED),
+    W,
+    W.range_between(tm.UNBOUNDED, 2),
+    W.range_between(1, tm.UNBOUNDED).exclude("ties"),
+    W.groups_between(tm.UNBOUNDED, -1),
+    W.groups_between(0, tm.UNBOUNDED).exclude("current row"),
+]
+ADDED_UP = {
+    "int64": [None, 0, 1, 5, -3, 2**63 - 1, -(2**62)],
+    "float64": [None, 0.5, 0.1, 1e20, -1e20, 3e-300, math.nan, math.inf, -math.inf],
+    "decimal(38,2)": [None, Decimal("0.10"), Decimal("-7.00"), Decimal(2**62), Decimal(-(10**35)), Decimal(10**35)],
+}
+
+
+@pytest.mark.parametrize("dtype", ADDED_UP)
+@examples(80)
+@given(data=st.data())
+def test_frames_without_a_bound(data, dtype):
+    """What is before the rows that are looked at, or behind them, is counted, added up and compared, not gone through."""
+    functions = [tm.count(), tm.count("x"), tm.sum("x"), tm.avg("x")]
+    functions += [] if dtype.startswith("decimal") else [tm.min("x"), tm.max("x")]
+    ends = [tm.first_value("x"), tm.last_value("x")]
+    calls_drawn = data.draw(
+        st.lists(st.tuples(st.sampled_from([*functions, *ends]), st.sampled_from(ENDLESS)), min_size=1, max_size=3)
+    )
+    flow = tm.Dataflow("endless")
+    schema = {"k": "int64", "t": "int64", "x": dtype}
+    calls_made = {f"c{i}": function.over(window) for i, (function, window) in enumerate(calls_drawn)}
+    flow.output("y", flow.input("x", schema).with_columns(**calls_made))
+    values = {"k": [1, 1, 1, 2], "t": [None, *range(8)], "x": ADDED_UP[dtype]}
+    found = data.draw(updates(schema, 1, max_size=24, latest=5, non_negative=True, values=values))
     check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)])
 
 

@@ -14,6 +14,7 @@ from tidemill.expressions.windows.bound import AggregateCall
 from tidemill.renderer.embedded.kernels.codec import float_codes, float_values, order_ranks
 from tidemill.renderer.embedded.kernels.exact_quotients import halves_up, quotients
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
+from tidemill.renderer.embedded.windows.digests import Digest, exact_floats, objects
 from tidemill.renderer.embedded.windows.distinct import DistinctSums
 from tidemill.renderer.embedded.windows.extremes import greatest
 from tidemill.renderer.embedded.windows.frames import frame_parts, has_its_row
@@ -24,7 +25,6 @@ from tidemill.renderer.embedded.windows.sums import (
     ShortFrameSums,
     Summation,
     decimal_codes,
-    exact_floats,
     float_totals,
     whole_numbers,
 )
@@ -39,12 +39,21 @@ def aggregate(rows: Partitions, call: AggregateCall) -> Ints:
 
 def _count(rows: Partitions, call: AggregateCall) -> Ints:
     known = None if call.aggregate.column is None else rows.known(call.aggregate.column)
+    beyond = _count_beyond(rows, call)
     if call.distinct or known is not None:
         marks = np.ones(len(rows), np.int64) if known is None else known.astype(np.int64)
         counts: Ints = _summation(rows, call).of(marks)
-        return counts
+        return counts if beyond is None else counts + beyond
     lengths = [end - start for start, end in frame_parts(rows, call.frame)]
+    lengths += [] if beyond is None else [beyond]
     return lengths[0] if len(lengths) == 1 else np.sum(lengths, axis=0)
+
+
+def _count_beyond(rows: Partitions, call: AggregateCall) -> Ints | None:
+    if call.aggregate.column is None:
+        return rows.count_beyond(call.frame)
+    known = rows.beyond(call.frame, Digest("known", call.aggregate.column))
+    return None if known is None else np.array(known, np.int64).repeat(rows.sizes)
 
 
 def _some(rows: Partitions, call: AggregateCall) -> Bools | None:
@@ -63,11 +72,11 @@ def _summation(rows: Partitions, call: AggregateCall) -> Summation:
 
 
 def _sum(rows: Partitions, call: AggregateCall) -> Ints:
-    column, output = _column(call), call.output
+    output = call.output
     summed, some = _summation(rows, call), _some(rows, call)
     if output.name == "float64":
-        return _where(some, float_codes(_floats(rows, column, summed)))
-    total = summed.of(whole_numbers(rows, column))
+        return _where(some, float_codes(_floats(rows, call, summed)))
+    total = _total(rows, call, summed)
     if output.is_decimal:
         return _decimals(rows, total, some, output)
     return _where(some, _checked(total, INT64_LIMIT).astype(np.int64, copy=False))
@@ -79,12 +88,22 @@ def _avg(rows: Partitions, call: AggregateCall) -> Ints:
     some, counts = _some(rows, call), np.maximum(counts, 1)
     if rows.types[column].name == "float64":
         with np.errstate(invalid="ignore"):
-            return _where(some, float_codes(_floats(rows, column, summed) / counts))
+            return _where(some, float_codes(_floats(rows, call, summed) / counts))
     if not output.is_decimal:
-        return _where(some, float_codes(quotients(summed.of(whole_numbers(rows, column)), counts)))
+        return _where(some, float_codes(quotients(_total(rows, call, summed), counts)))
     unit = 10 ** (output.scale - rows.types[column].scale)
-    total = summed.of(whole_numbers(rows, column, times=4 * unit))
+    total = _total(rows, call, summed, times=4 * unit)
     return _decimals(rows, halves_up(total * unit, counts), some, output)
+
+
+def _total(rows: Partitions, call: AggregateCall, summed: Summation, *, times: int = 1) -> Any:
+    """Return the sums of whole numbers, for `whole_numbers` so many times as large."""
+    column = _column(call)
+    beyond = rows.beyond(call.frame, Digest("whole", column))
+    if beyond is None:
+        return summed.of(whole_numbers(rows, column, times=times))
+    numbers = whole_numbers(rows, column, times=times, more=max(map(abs, beyond), default=0))
+    return summed.of(numbers) + objects(beyond, rows.sizes).astype(numbers.dtype)
 
 
 def _spread(rows: Partitions, call: AggregateCall) -> Ints:
@@ -111,14 +130,22 @@ def _spread(rows: Partitions, call: AggregateCall) -> Ints:
     return _where(several, float_codes(found))
 
 
-def _floats(rows: Partitions, column: int, summed: Summation) -> Any:
+def _floats(rows: Partitions, call: AggregateCall, summed: Summation) -> Any:
     """Return the correctly rounded sums of floats, as IEEE has those with NaN and infinities."""
+    column = _column(call)
     values, special = _finite(rows, column)
-    totals = float_totals(values, summed, rows.longest)
-    if special is None:
+    beyond = rows.beyond(call.frame, Digest("floats", column)) or []
+    totals = float_totals(values, summed, rows.longest, (beyond, rows.sizes) if beyond else None)
+    if special is None and not any(some.nan or some.plus or some.minus for some in beyond):
         return totals
     given = float_values(rows.codes(column))
-    nan, plus, minus = (summed.of((special & m).astype(np.int64)) > 0 for m in (np.isnan(given), given > 0, given < 0))
+    if special is None:
+        special = np.zeros(len(given), np.bool_)
+    nan, plus, minus = (summed.of((special & m).astype(np.int64)) for m in (np.isnan(given), given > 0, given < 0))
+    if beyond:
+        more = np.array([some[2:] for some in beyond], np.int64).repeat(rows.sizes, axis=0).T
+        nan, plus, minus = nan + more[0], plus + more[1], minus + more[2]
+    nan, plus, minus = nan > 0, plus > 0, minus > 0
     totals = np.where(plus, math.inf, np.where(minus, -math.inf, totals))
     return np.where(nan | (plus & minus), math.nan, totals)
 
@@ -161,7 +188,11 @@ def _extreme(rows: Partitions, call: AggregateCall) -> Ints:
     if ranks is not codes:
         return _of_ranks(codes, ranks, rows, call)
     sign = -1 if call.aggregate.function == "min" else 1  # NULL, turned round, is NULL
-    return sign * greatest(sign * codes, frame_parts(rows, call.frame))
+    found = greatest(sign * codes, frame_parts(rows, call.frame))
+    beyond = rows.beyond(call.frame, Digest("least" if sign < 0 else "greatest", column))
+    if beyond is not None:
+        found = np.maximum(found, sign * np.array(beyond, np.int64).repeat(rows.sizes))
+    return sign * found
 
 
 def _of_ranks(codes: Ints, ranks: Ints, rows: Partitions, call: AggregateCall) -> Ints:
@@ -174,7 +205,7 @@ def _of_ranks(codes: Ints, ranks: Ints, rows: Partitions, call: AggregateCall) -
 
 def _bool(rows: Partitions, call: AggregateCall) -> Ints:
     counts = _count(rows, call)
-    true = _summation(rows, call).of(whole_numbers(rows, _column(call)))
+    true = _total(rows, call, _summation(rows, call))
     found = true > 0 if call.aggregate.function == "bool_or" else true == counts
     return np.where(counts > 0, found, NULL)
 

@@ -6,8 +6,9 @@ go through the kernel that computes whole partitions. Nothing of the output is k
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints
+from tidemill.renderer.embedded.windows.digests import Digest, digest
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition, edited
 from tidemill.renderer.embedded.windows.ordering import OrderedRows
 from tidemill.renderer.embedded.windows.partitions import Ahead, Partitions
@@ -44,6 +46,9 @@ class _Cut(NamedTuple):
     groups_before: int
     total: int
     """How many rows the partition has."""
+    before: Callable[[Digest], Any]
+    """What the rows of the partition before these come to."""
+    behind: Callable[[Digest], Any]
 
 
 def changed_rows(
@@ -69,8 +74,9 @@ def changed_rows(
             new = edited(old, run.edits, run.first)
             skipped, wanted = run.low - run.first, run.high - run.low
             groups = rows.groups_before(run.first) if reach.counts_groups else 0
-            before.append(_Cut(old, skipped, wanted, run.first, groups, size))
-            after.append(_Cut(new, skipped, wanted + run.shift, run.first, groups, size + more))
+            ends = tuple(_digests(rows, types, interner, *end) for end in ((0, run.first), (run.end, size)))
+            before.append(_Cut(old, skipped, wanted, run.first, groups, size, *ends))
+            after.append(_Cut(new, skipped, wanted + run.shift, run.first, groups, size + more, *ends))
             runs.append(run)
     cuts = before + after
     codes = np.concatenate([cut.codes for cut in cuts], axis=1)
@@ -90,8 +96,25 @@ def _places(windows: Windows, codes: Codes, lengths: Ints, cuts: Sequence[_Cut])
     for o in windows.order:
         begins[1:] |= codes[o.column, 1:] != codes[o.column, :-1]
     ordered = OrderedRows(np.arange(codes.shape[1]), starts[some], begins.nonzero()[0])
-    ahead = np.array([cut[3:] for cut in cuts], np.int64)[some].T
-    return ordered, Ahead(*ahead)
+    here = [cut for cut in cuts if cut.codes.shape[1]]
+    rows, groups, sizes = np.array([(cut.rows_before, cut.groups_before, cut.total) for cut in here], np.int64).T
+    before, behind = (lambda d: [cut.before(d) for cut in here]), (lambda d: [cut.behind(d) for cut in here])
+    return ordered, Ahead(rows, groups, sizes, before, behind)
+
+
+def _digests(
+    rows: OrderedPartition, types: Sequence[DType], interner: Interner, low: int, high: int
+) -> Callable[[Digest], Any]:
+    """Return what says what some rows of a partition come to."""
+    known: dict[Digest, Any] = {}
+
+    def of(wanted: Digest) -> Any:
+        if wanted not in known:
+            made = partial(digest, wanted, dtype=types[wanted.column], interner=interner)
+            known[wanted] = rows.digest(wanted, low, high, made)
+        return known[wanted]
+
+    return of
 
 
 def _differences(codes: Codes, values: Codes, starts: Ints, cuts: Sequence[_Cut], runs: Sequence[Affected]) -> Changed:

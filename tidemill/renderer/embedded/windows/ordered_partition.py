@@ -16,6 +16,7 @@ import numpy as np
 
 from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
 from tidemill.renderer.embedded.trace.row_order import RowOrder
+from tidemill.renderer.embedded.windows.digests import Digest, together
 
 __all__ = ["Edit", "OrderedPartition", "edited"]
 
@@ -41,7 +42,7 @@ class Edit(NamedTuple):
 class _Chunk:
     """Some rows of the partition, one after another."""
 
-    __slots__ = ("codes", "leads", "starts")
+    __slots__ = ("codes", "digests", "leads", "starts")
 
     def __init__(self, codes: Codes, leads: Ints, starts: Ints) -> None:
         self.codes = codes
@@ -49,6 +50,8 @@ class _Chunk:
         """The numbers of the rows' first ORDER BY column, which never fall."""
         self.starts = starts
         """Where peer groups begin."""
+        self.digests: dict[Digest, Any] = {}
+        """What its rows come to, as far as that was asked."""
 
 
 class OrderedPartition:
@@ -191,6 +194,25 @@ class OrderedPartition:
 
     def _key_at(self, chunk: int, at: int) -> tuple[Any, ...]:
         return self._order.key(self._chunks[chunk].codes[:, at].tolist())
+
+    def digest(self, wanted: Digest, low: int, high: int, made: Callable[[Ints], Any]) -> Any:
+        """Return what the rows from one place up to another come to; ``made`` finds it from codes of the column.
+
+        Cost: the chunks, and the rows of those that are not in it whole.
+        """
+        values: list[Any] = []
+        while low < high:
+            chunk, at = self._at(low)
+            here = self._chunks[chunk]
+            end = min(self._ends[chunk] - low, high - low) + at
+            if at == 0 and end == len(here.leads):
+                if wanted not in here.digests:
+                    here.digests[wanted] = made(here.codes[wanted.column])
+                values.append(here.digests[wanted])
+            else:
+                values.append(made(here.codes[wanted.column, at:end]))
+            low += end - at
+        return together(wanted.kind, values)
 
     # -- changing ------------------------------------------------------------------------------------------------------
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from tidemill.expressions.windows.bound import Argument, Windows
 from tidemill.expressions.windows.frames import Frame
 from tidemill.renderer.embedded.kernels.codec import Interner, encoders
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
+from tidemill.renderer.embedded.windows.digests import Digest, together
 from tidemill.renderer.embedded.windows.ordering import OrderedRows
 
 __all__ = ["Ahead", "Part", "Partitions", "RefusedError", "prefix_counts", "run_lengths"]
@@ -40,6 +41,10 @@ class Ahead(NamedTuple):
     """How many peer groups."""
     sizes: Ints
     """How many rows each partition has in all."""
+    before: Callable[[Digest], list[Any]]
+    """What the rows before them come to, for each partition."""
+    behind: Callable[[Digest], list[Any]]
+    """What the rows behind them come to."""
 
 
 class Partitions:
@@ -144,6 +149,30 @@ class Partitions:
     def totals(self) -> Ints:
         """How many rows each row's partition has."""
         return (self.sizes if self._ahead is None else self._ahead.sizes).repeat(self.sizes)
+
+    # -- what is not here, of frames without a bound -------------------------------------------------------------------
+
+    def beyond(self, frame: Frame, wanted: Digest) -> list[Any] | None:
+        """Return what the rows that are not here come to, of those in all frames, for each partition; None for none."""
+        if self._ahead is None or (frame.start is not None and frame.end is not None):
+            return None
+        before, behind = self._ahead.before, self._ahead.behind
+        if frame.end is not None:
+            return before(wanted)
+        if frame.start is not None:
+            return behind(wanted)
+        return [together(wanted.kind, pair) for pair in zip(before(wanted), behind(wanted), strict=True)]
+
+    def count_beyond(self, frame: Frame) -> Ints | None:
+        """Return how many rows are not here of those in all frames, for each row; None for none."""
+        if self._ahead is None or (frame.start is not None and frame.end is not None):
+            return None
+        counts = np.zeros(len(self.starts), np.int64)
+        if frame.start is None:
+            counts += self._ahead.rows
+        if frame.end is None:
+            counts += self._ahead.sizes - self._ahead.rows - self.sizes
+        return counts.repeat(self.sizes)
 
     # -- columns -------------------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from tidemill.expressions.windows.bound import (
     ValueCall,
     Windows,
 )
-from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Frame, Offset
+from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Offset
 from tidemill.renderer.embedded.kernels.codec import float_codes, float_values, is_interned, is_long_decimal
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
@@ -59,6 +59,9 @@ class Reach:
     counts_groups: bool = False
     counts_all: bool = False
     """Whether it matters how many rows there are."""
+    to_first: bool = False
+    """Whether frames go on to the partition's first row, so that all rows behind one that changes are reached."""
+    to_last: bool = False
 
     @staticmethod
     def of(windows: Windows, types: Sequence[DType]) -> Reach | None:
@@ -68,7 +71,7 @@ class Reach:
         first = types[windows.order[0].column]
         found = Reach()
         for call in windows.calls:
-            reach = _REACHES[type(call)](call)
+            reach = _REACHES[type(call)](call, types)
             if reach is None or (reach.values and (is_interned(first) or is_long_decimal(first))):
                 return None
             found = found.joined(reach)
@@ -84,10 +87,12 @@ class Reach:
             self.counts_rows or other.counts_rows,
             self.counts_groups or other.counts_groups,
             self.counts_all or other.counts_all,
+            self.to_first or other.to_first,
+            self.to_last or other.to_last,
         )
 
 
-def _of_ranking(call: RankingCall) -> Reach:
+def _of_ranking(call: RankingCall, _types: Sequence[DType]) -> Reach:
     peers = not call.by_row
     counts_all = call.function in ("percent_rank", "cume_dist", "ntile")
     return Reach(
@@ -96,7 +101,7 @@ def _of_ranking(call: RankingCall) -> Reach:
     )  # fmt: skip
 
 
-def _of_offset(call: OffsetCall) -> Reach | None:
+def _of_offset(call: OffsetCall, _types: Sequence[DType]) -> Reach | None:
     if not isinstance(call.offset, BoundLiteral) or call.ignore_nulls:
         return None
     far = call.offset.value or 0
@@ -104,22 +109,32 @@ def _of_offset(call: OffsetCall) -> Reach | None:
     return Reach((low, high) if call.function == "lag" else (high, low))
 
 
-def _of_framed(call: ValueCall | AggregateCall) -> Reach | None:
+def _of_framed(call: ValueCall | AggregateCall, types: Sequence[DType]) -> Reach | None:
     frame = call.frame
-    if frame.start is None or frame.end is None:
+    to_first, to_last = frame.start is None, frame.end is None
+    if (to_first or to_last) and ((to_first and to_last) or not _has_digest(call, types)):
         return None
+    start, end = frame.start or 0, frame.end or 0
     peers = frame.exclusion in ("group", "ties")
     if frame.mode == "range":
-        by_value = ((frame.start, frame.end),) if frame.offsets else ()
-        return Reach(peers=True, values=by_value)
-    far = _far(frame)
-    return Reach(far, peers=peers) if frame.mode == "rows" else Reach(groups=far, peers=True)
+        found = Reach(peers=True, values=((start, end),) if frame.offsets else ())
+    else:
+        assert isinstance(start, int)
+        assert isinstance(end, int)
+        far = -min(start, end, 0), max(start, end, 0)
+        found = Reach(far, peers=peers) if frame.mode == "rows" else Reach(groups=far, peers=True)
+    return attrs.evolve(found, to_first=to_first, to_last=to_last)
 
 
-def _far(frame: Frame) -> tuple[int, int]:
-    assert isinstance(frame.start, int)
-    assert isinstance(frame.end, int)
-    return -min(frame.start, frame.end, 0), max(frame.start, frame.end, 0)
+def _has_digest(call: ValueCall | AggregateCall, types: Sequence[DType]) -> bool:
+    """Return whether a call needs of most rows of a frame only what a `Digest` says."""
+    if isinstance(call, ValueCall):
+        return call.function != "nth_value" and not call.ignore_nulls and call.frame.exclusion == "no others"
+    if call.distinct or call.function not in ("count", "sum", "avg", "min", "max", "bool_and", "bool_or"):
+        return False
+    column = call.aggregate.column
+    extreme = call.function in ("min", "max") and column is not None
+    return not (extreme and column is not None and (is_interned(types[column]) or is_long_decimal(types[column])))
 
 
 _REACHES: Final[dict[type[BoundWindowCall], Any]] = {
@@ -212,6 +227,10 @@ class _Finder:
         low, high = self._around(edits[0])
         if len(edits) > 1:
             high = max(high, self._around(edits[-1])[1])
+        if self._reach.to_first:
+            high = len(self._rows)
+        if self._reach.to_last:
+            low = 0
         return Affected(low, high, edits)
 
     def _around(self, edit: Edit) -> tuple[int, int]:

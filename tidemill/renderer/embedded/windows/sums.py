@@ -15,12 +15,12 @@ from tidemill.renderer.embedded.kernels.codec import Interner, is_long_decimal
 from tidemill.renderer.embedded.kernels.exact_quotients import quotients
 from tidemill.renderer.embedded.kernels.long_decimals import codes_of, values_of
 from tidemill.renderer.embedded.kernels.updates import Ints
+from tidemill.renderer.embedded.windows.digests import MANTISSA, FloatSum, exact_floats, objects
 from tidemill.renderer.embedded.windows.frames import has_its_row
 from tidemill.renderer.embedded.windows.partitions import Part, Partitions
 
-__all__ = ["FrameSums", "ShortFrameSums", "Summation", "decimal_codes", "exact_floats", "float_totals", "whole_numbers"]
+__all__ = ["FrameSums", "ShortFrameSums", "Summation", "decimal_codes", "float_totals", "whole_numbers"]
 
-_MANTISSA: Final = 53
 _SHORT: Final = 8
 """Up to so many rows of a frame beside its own are added one by one, where partitions are so many times longer."""
 _LARGEST_POWER: Final = 1000
@@ -93,11 +93,11 @@ class ShortFrameSums:
         return total
 
 
-def whole_numbers(rows: Partitions, column: int, *, squared: bool = False, times: int = 1) -> Any:
+def whole_numbers(rows: Partitions, column: int, *, squared: bool = False, times: int = 1, more: int = 0) -> Any:
     """Return the values of a column that holds no floats as whole numbers of its last digit, 0 for NULL.
 
-    They are int64 where that holds any sum of a partition's values, or squares of such a sum, so many times as large;
-    else objects.
+    They are int64 where that holds any sum of a partition's values, which may be by so much larger, or squares of such
+    a sum, so many times as large; else objects.
     """
     codes, dtype = rows.codes(column), rows.types[column]
     if is_long_decimal(dtype):
@@ -107,34 +107,35 @@ def whole_numbers(rows: Partitions, column: int, *, squared: bool = False, times
     else:
         known = rows.known(column)
         values = codes if known is None else np.where(known, codes, 0)
-    largest = max(int(values.max(initial=0)), -int(values.min(initial=0))) * rows.longest
+    largest = max(int(values.max(initial=0)), -int(values.min(initial=0))) * rows.longest + more
     fits = (largest**2 if squared else largest) * times <= INT64_LIMIT
     return values if fits else values.astype(object)
 
 
-def exact_floats(values: Any) -> tuple[Any, int]:
-    """Return finite floats as objects, whole numbers, and the negative power of two that is their unit."""
-    mantissas, exponents = np.frexp(values)
-    unit = int(exponents.min(initial=0)) - _MANTISSA
-    whole = np.ldexp(mantissas, _MANTISSA).astype(np.int64).astype(object)
-    return whole << (exponents.astype(np.int64) - _MANTISSA - unit).astype(object), unit
-
-
-def float_totals(values: Any, summed: Summation, longest: int) -> Any:
+def float_totals(
+    values: Any, summed: Summation, longest: int, beyond: tuple[list[FloatSum], Ints] | None = None
+) -> Any:
     """Return the correctly rounded sums of finite floats over each frame, of at most so many values.
 
+    With ``beyond``, sums and for how many places each is, that is added.
     Floats that are not too far apart, a few powers of ten, are two whole numbers of a unit each, whose sums are exact;
     and so is the one floating-point addition that puts these together, but for its rounding.
     """
+    if beyond is not None:
+        numbers, least_unit = exact_floats(values)
+        sums, places = beyond
+        unit = min(least_unit, *(value.unit for value in sums))
+        total = summed.of(numbers << (least_unit - unit)) + objects([value.at_unit(unit) for value in sums], places)
+        return quotients(total, np.full(len(values), 1 << -unit, object))
     magnitudes = np.abs(values)
     least, greatest = magnitudes.min(initial=math.inf), magnitudes.max(initial=0.0)
     if not greatest:
         return np.zeros(len(values))
     if not least:
         least = magnitudes[magnitudes > 0].min()
-    unit, top, more = math.frexp(least)[1] - _MANTISSA, math.frexp(greatest)[1], longest.bit_length()
-    low_bits = min(_MANTISSA - 1, 62 - more)
-    if top - unit + more >= low_bits + _MANTISSA:
+    unit, top, more = math.frexp(least)[1] - MANTISSA, math.frexp(greatest)[1], longest.bit_length()
+    low_bits = min(MANTISSA - 1, 62 - more)
+    if top - unit + more >= low_bits + MANTISSA:
         numbers, unit = exact_floats(values)
         return quotients(summed.of(numbers), np.full(len(values), 1 << -unit, object))
     whole = _scaled(values, -unit)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 
 from tidemill.expressions.windows.bound import ValueCall
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
+from tidemill.renderer.embedded.windows.digests import Digest
 from tidemill.renderer.embedded.windows.frames import frame_parts
 from tidemill.renderer.embedded.windows.partitions import Partitions, prefix_counts
 from tidemill.renderer.embedded.windows.rankings import at_least_one
@@ -28,7 +30,20 @@ def value_in_frame(rows: Partitions, call: ValueCall) -> Ints:
         inside = (rest >= 0) & (rest < end - start)
         result = np.where(inside, codes.take(start + rest, mode="clip"), result)
         rest = rest - (end - start)
-    return result
+    return _with_ends(rows, call, result)
+
+
+def _with_ends(rows: Partitions, call: ValueCall, result: Ints) -> Ints:
+    """Return values, of frames that go on to a partition's first or last row, which is not here, the value there."""
+    end = {"first_value": call.frame.start, "last_value": call.frame.end}.get(call.function, 0)
+    if end is not None or call.ignore_nulls:
+        return result
+    kind = call.function.removesuffix("_value")
+    of_end = attrs.evolve(call.frame, **({"end": 0} if kind == "first" else {"start": 0}))
+    beyond, count = rows.beyond(of_end, Digest(kind, call.column)), rows.count_beyond(of_end)
+    if beyond is None or count is None:
+        return result
+    return np.where(count > 0, np.array(beyond, np.int64).repeat(rows.sizes), result)
 
 
 def _rank(call: ValueCall, rows: Partitions, parts: list[tuple[Ints, Ints]]) -> Ints:

@@ -1,0 +1,126 @@
+"""What many rows come to, in one value that those of more rows can be put together with: for frames without a bound.
+
+The rows of a large partition that lie before those looked at, or behind them, are not looked at one by one: a frame
+that has all of them needs to know how many they are, their exact sum, the least or the greatest of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from tidemill.expressions.types import DType
+from tidemill.renderer.embedded.kernels.codec import Interner, float_values, is_long_decimal
+from tidemill.renderer.embedded.kernels.long_decimals import values_of
+from tidemill.renderer.embedded.kernels.updates import NULL, Ints
+
+__all__ = ["MANTISSA", "Digest", "FloatSum", "digest", "exact_floats", "objects", "together"]
+
+MANTISSA: Final = 53
+_HALF: Final = 32
+_LOW: Final = (1 << _HALF) - 1
+
+
+class Digest(NamedTuple):
+    """What is known of rows: a kind of knowledge, of a column."""
+
+    kind: str
+    """``known`` counts values; ``whole`` and ``floats`` add them up; ``least`` and ``greatest`` are codes, or NULL."""
+    column: int
+
+
+class FloatSum(NamedTuple):
+    """The exact sum of finite floats, a whole number of some power of two, and how many others there are."""
+
+    whole: int = 0
+    unit: int = 0
+    nan: int = 0
+    plus: int = 0
+    minus: int = 0
+
+    def at_unit(self, unit: int) -> int:
+        """Return the sum as a whole number of another unit, which is not larger."""
+        return self.whole << (self.unit - unit)
+
+
+Value: TypeAlias = int | FloatSum
+
+
+def digest(wanted: Digest, codes: Ints, dtype: DType, interner: Interner) -> Value:
+    """Return what the rows come to whose codes in the digest's column are given."""
+    return _OF_ROWS[wanted.kind](codes, dtype, interner)
+
+
+def together(kind: str, values: Iterable[Any]) -> Any:
+    """Return what rows come to, from what parts of them come to."""
+    return _TOGETHER[kind](values)
+
+
+def exact_floats(values: Any) -> tuple[Any, int]:
+    """Return finite floats as objects, whole numbers, and the negative power of two that is their unit."""
+    mantissas, exponents = np.frexp(values)
+    unit = int(exponents.min(initial=0)) - MANTISSA
+    whole = np.ldexp(mantissas, MANTISSA).astype(np.int64).astype(object)
+    return whole << (exponents.astype(np.int64) - MANTISSA - unit).astype(object), unit
+
+
+def objects(values: Sequence[int], counts: Ints) -> Any:
+    """Return Python's numbers as objects, each so often."""
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found.repeat(counts)
+
+
+def _known(codes: Ints, _dtype: DType, _interner: Interner) -> int:
+    return int(np.count_nonzero(codes != NULL))
+
+
+def _whole(codes: Ints, dtype: DType, interner: Interner) -> int:
+    codes = codes.compress(codes != NULL)
+    numbers = values_of(codes, interner) if is_long_decimal(dtype) else codes
+    if numbers.dtype == object:
+        return int(numbers.sum())
+    return (int((numbers >> _HALF).sum()) << _HALF) + int((numbers & _LOW).sum())
+
+
+def _floats(codes: Ints, _dtype: DType, _interner: Interner) -> FloatSum:
+    values = float_values(codes.compress(codes != NULL))
+    finite = values.compress(np.isfinite(values))
+    numbers, unit = exact_floats(finite)
+    special = (np.count_nonzero(np.isnan(values)), *(np.count_nonzero(values == s * np.inf) for s in (1, -1)))
+    return FloatSum(int(numbers.sum()) if len(finite) else 0, unit, *map(int, special))
+
+
+def _least(codes: Ints, _dtype: DType, _interner: Interner) -> int:
+    known = codes.compress(codes != NULL)
+    return int(known.min()) if len(known) else NULL
+
+
+def _greatest(codes: Ints, _dtype: DType, _interner: Interner) -> int:
+    return int(codes.max(initial=NULL))  # NULL is the least there is
+
+
+_OF_ROWS: Final[dict[str, Callable[[Ints, DType, Interner], Value]]] = {
+    "known": _known, "whole": _whole, "floats": _floats, "least": _least, "greatest": _greatest,
+    "first": lambda codes, *_: int(codes[0]), "last": lambda codes, *_: int(codes[-1]),
+}  # fmt: skip
+
+
+def _float_sums(values: Iterable[FloatSum]) -> FloatSum:
+    some = list(values)
+    unit = min((value.unit for value in some), default=0)
+    counts = (sum(v[i] for v in some) for i in (2, 3, 4))
+    return FloatSum(sum(value.at_unit(unit) for value in some), unit, *counts)
+
+
+_TOGETHER: Final[dict[str, Callable[[Iterable[Any]], Any]]] = {
+    "known": sum,
+    "whole": sum,
+    "floats": _float_sums,
+    "least": lambda values: min((v for v in values if v != NULL), default=NULL),
+    "greatest": lambda values: max(values, default=NULL),
+    "first": lambda values: next(iter(values), NULL),
+    "last": lambda values: next(reversed(list(values)), NULL),
+}
