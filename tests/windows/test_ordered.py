@@ -2,6 +2,7 @@
 
 import math
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ ENDLESS = [
     W.groups_between(tm.UNBOUNDED, -1),
     W.groups_between(0, tm.UNBOUNDED).exclude("current row"),
 ]
-ADDED_UP = {
+ADDED_UP: dict[str, list[Any]] = {
     "int64": [None, 0, 1, 5, -3, 2**63 - 1, -(2**62)],
     "float64": [None, 0.5, 0.1, 1e20, -1e20, 3e-300, math.nan, math.inf, -math.inf],
     "decimal(38,2)": [None, Decimal("0.10"), Decimal("-7.00"), Decimal(2**62), Decimal(-(10**35)), Decimal(10**35)],
@@ -82,7 +83,7 @@ def test_frames_without_a_bound(data, dtype):
     schema = {"k": "int64", "t": "int64", "x": dtype}
     calls_made = {f"c{i}": function.over(window) for i, (function, window) in enumerate(calls_drawn)}
     flow.output("y", flow.input("x", schema).with_columns(**calls_made))
-    values = {"k": [1, 1, 1, 2], "t": [None, *range(8)], "x": ADDED_UP[dtype]}
+    values: dict[str, list[Any]] = {"k": [1, 1, 1, 2], "t": [None, *range(8)], "x": ADDED_UP[dtype]}
     found = data.draw(updates(schema, 1, max_size=24, latest=5, non_negative=True, values=values))
     check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)])
 
@@ -152,10 +153,13 @@ def test_a_change_is_worked_out_in_order(in_order):
     with near().start() as run, near().start(tm.Reference()) as reference:
         for each in (run, reference):
             filled(each)
+        held = sum(m.bytes for m in run.metrics())
+        for each in (run, reference):
             each.insert("x", [(0, 5, 100, 3)])
             each.advance()
         assert len(in_order) == 1
         assert rows_of(run) == rows_of(reference)
+        assert sum(m.bytes for m in run.metrics()) > held + 20 * 8 * 5  # the rows in order, of the partition touched
         assert list(run.changes("y")) == list(reference.changes("y"))
 
 
@@ -197,6 +201,26 @@ def test_edits_near_one_another_are_looked_at_together(monkeypatch):
         changes = [change for change in run.changes("y") if change[1] == 1]
     assert [len(run.edits) for run in found[0]] == [4, 1]
     assert differing[0].rows.shape[1] == len(changes) == 4 + 1 + 2 * 5
+
+
+def test_a_late_change_of_a_running_sum_looks_at_the_rows_behind_it(in_order, monkeypatch):
+    looked_at = []
+    call_values = recompute.call_values
+    monkeypatch.setattr(
+        ordered, "call_values", lambda rows, values: looked_at.append(len(rows)) or call_values(rows, values)
+    )
+    flow = tm.Dataflow()
+    running = W.rows_between(tm.UNBOUNDED, 0)
+    calls_made = {"s": tm.sum("x").over(running), "m": tm.max("x").over(running), "f": tm.first_value("x").over(W)}
+    flow.output("y", flow.input("x", TXY).with_columns(**calls_made))
+    with flow.start() as run:
+        run.insert("x", [(0, i, i) for i in range(3000)])
+        run.advance()
+        run.insert("x", [(0, 2990, 7)])
+        run.advance()
+        assert list(run.snapshot("y"))[-1] == (0, 2999, 2999, 2999 * 1500 + 7, 2999, 0)
+    assert len(in_order) == 1
+    assert looked_at[0] < 30
 
 
 def test_a_refused_step_is_undone(in_order):

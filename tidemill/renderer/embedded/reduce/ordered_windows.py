@@ -203,6 +203,10 @@ class OrderedWindowsOperator(Operator):
         # A name of its own: other engines, which keep rows and output, do not take these for theirs.
         return {"rows alone": self._spine}
 
+    @property
+    def bytes(self) -> int:
+        return super().bytes + sum(rows.bytes for rows in self._partitions.values())
+
     def drop_derived(self) -> None:
         self._partitions.clear()
 

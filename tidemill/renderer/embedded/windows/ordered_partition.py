@@ -108,6 +108,11 @@ class OrderedPartition:
         """How many peer groups there are."""
         return self._groups[-1] if self._chunks else 0
 
+    @property
+    def bytes(self) -> int:
+        """How much memory the rows take."""
+        return sum(c.codes.nbytes + c.leads.nbytes + c.starts.nbytes for c in self._chunks)
+
     def _start(self, chunk: int) -> int:
         return self._ends[chunk - 1] if chunk else 0
 

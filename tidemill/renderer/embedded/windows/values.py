@@ -39,7 +39,7 @@ def _with_ends(rows: Partitions, call: ValueCall, result: Ints) -> Ints:
     if end is not None or call.ignore_nulls:
         return result
     kind = call.function.removesuffix("_value")
-    of_end = attrs.evolve(call.frame, **({"end": 0} if kind == "first" else {"start": 0}))
+    of_end = attrs.evolve(call.frame, end=0) if kind == "first" else attrs.evolve(call.frame, start=0)
     beyond, count = rows.beyond(of_end, Digest(kind, call.column)), rows.count_beyond(of_end)
     if beyond is None or count is None:
         return result
