@@ -118,6 +118,17 @@ def in_order(monkeypatch):
     return made
 
 
+@pytest.fixture
+def looked_at(monkeypatch):
+    """How many rows were looked at, each time that changes were worked out in order."""
+    lengths = []
+    call_values = recompute.call_values
+    monkeypatch.setattr(
+        ordered, "call_values", lambda rows, values: lengths.append(len(rows)) or call_values(rows, values)
+    )
+    return lengths
+
+
 @examples(10)
 @given(updates(TXY, 1, max_size=16, non_negative=False, values=SMALL))
 def test_several_windows_and_negative_counts(found):
@@ -163,12 +174,7 @@ def test_a_change_is_worked_out_in_order(in_order):
         assert list(run.changes("y")) == list(reference.changes("y"))
 
 
-def test_a_small_change_in_a_large_partition_looks_at_few_rows(in_order, monkeypatch):
-    looked_at = []
-    call_values = recompute.call_values
-    monkeypatch.setattr(
-        ordered, "call_values", lambda rows, values: looked_at.append(len(rows)) or call_values(rows, values)
-    )
+def test_a_small_change_in_a_large_partition_looks_at_few_rows(in_order, looked_at):
     flow = tm.Dataflow()
     rows = flow.input("x", TXY)
     flow.output("y", rows.with_columns(before=tm.lag("x", 2).over(W), near=tm.sum("x").over(W.rows_between(-2, 1))))
@@ -203,12 +209,7 @@ def test_edits_near_one_another_are_looked_at_together(monkeypatch):
     assert differing[0].rows.shape[1] == len(changes) == 4 + 1 + 2 * 5
 
 
-def test_a_late_change_of_a_running_sum_looks_at_the_rows_behind_it(in_order, monkeypatch):
-    looked_at = []
-    call_values = recompute.call_values
-    monkeypatch.setattr(
-        ordered, "call_values", lambda rows, values: looked_at.append(len(rows)) or call_values(rows, values)
-    )
+def test_a_late_change_of_a_running_sum_looks_at_the_rows_behind_it(in_order, looked_at):
     flow = tm.Dataflow()
     running = W.rows_between(tm.UNBOUNDED, 0)
     calls_made = {"s": tm.sum("x").over(running), "m": tm.max("x").over(running), "f": tm.first_value("x").over(W)}
@@ -219,6 +220,26 @@ def test_a_late_change_of_a_running_sum_looks_at_the_rows_behind_it(in_order, mo
         run.insert("x", [(0, 2990, 7)])
         run.advance()
         assert list(run.snapshot("y"))[-1] == (0, 2999, 2999, 2999 * 1500 + 7, 2999, 0)
+    assert len(in_order) == 1
+    assert looked_at[0] < 30
+
+
+def test_an_early_change_of_a_sum_to_the_end_looks_at_the_rows_before_it(in_order, looked_at):
+    flow = tm.Dataflow()
+    from_here = W.rows_between(0, tm.UNBOUNDED)
+    calls_made = {
+        "s": tm.sum("x").over(from_here),
+        "m": tm.max("x").over(from_here),
+        "l": tm.last_value("x").over(from_here),
+    }
+    flow.output("y", flow.input("x", TXY).with_columns(**calls_made))
+    with flow.start() as run:
+        run.insert("x", [(0, i, i) for i in range(3000)])
+        run.advance()
+        run.delete("x", [(0, 9, 9)])
+        run.advance()
+        first, *_ = run.snapshot("y")
+        assert first == (0, 0, 0, 2999 * 1500 - 9, 2999, 2999)
     assert len(in_order) == 1
     assert looked_at[0] < 30
 
