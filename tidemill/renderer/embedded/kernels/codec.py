@@ -25,6 +25,7 @@ from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels import long_decimals
 from tidemill.renderer.embedded.kernels.interner import Interner
+from tidemill.renderer.embedded.kernels.memory import zeros
 from tidemill.renderer.embedded.kernels.threads import in_shares, shares, side_by_side
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, numbered
 
@@ -73,7 +74,7 @@ def interned_numbers(codes: Ints, dtype: DType) -> Ints:
 def encode(schema: Schema, batch: Batch, interner: Interner, *, more_rows: int = 0) -> UpdateArray:
     """Return checked rows as a matrix of codes, a column for each row; below them there may be more rows of zeros."""
     k = len(schema)
-    updates = np.zeros((k + more_rows, len(batch)), np.int64)  # zeros that nobody writes take no memory
+    updates: UpdateArray = zeros((k + more_rows, len(batch)))  # zeros that nobody writes take no memory
     if isinstance(batch, list) and len(batch) <= FEW:
         by = encoders(schema, interner)
         encoded = [encode_row(row, by) for row in batch]

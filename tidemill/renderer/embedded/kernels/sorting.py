@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tidemill.renderer.embedded.kernels.memory import empty, zeros
 from tidemill.renderer.embedded.kernels.threads import in_shares, shares, side_by_side
 
 __all__ = [
@@ -64,8 +65,8 @@ def ascending(keys: _Ints) -> tuple[_Ints, _Ints]:
     least, greatest = int(keys.min()), int(keys.max())
     place_bits = (n - 1).bit_length()
     bits, room = (greatest - least).bit_length(), _WORD - place_bits
-    word = np.empty(n, np.uint64)
-    order = np.empty(n, np.int64)
+    word = empty(n, np.uint64)
+    order = empty(n)
 
     def put(share: slice) -> None:
         for part in parts(share.stop, share.start):
@@ -82,7 +83,7 @@ def ascending(keys: _Ints) -> tuple[_Ints, _Ints]:
     if bits <= room:
         word += np.uint64(least % 2**_WORD)
         return order, word.view(np.int64)
-    found = np.empty(n, np.int64)
+    found = empty(n)
     gather(keys, order, found)
     falls = found[1:] < found[:-1]
     if falls.any():  # numbers that differ late
@@ -128,8 +129,8 @@ def sort_words(word: Words, place_bits: int) -> tuple[_Ints, _Bools]:
 def _sorted_words(word: Words, place_bits: int, low_bits: int) -> tuple[_Ints, _Bools, _Bools]:
     """Return what `sort_words` does, and where a number begins that is another one without its lowest bits."""
     _sort_with_places(word, place_bits)
-    new = np.empty(len(word), np.bool_)
-    new_first = np.empty(len(word), np.bool_) if low_bits else new
+    new = empty(len(word), np.bool_)
+    new_first = empty(len(word), np.bool_) if low_bits else new
     marks = ((new, place_bits), (new_first, place_bits + low_bits))[: 1 + bool(low_bits)]
     before = {share.start: word.item(share.start - 1) for share in shares(len(word)) if share.start}
 
@@ -208,8 +209,8 @@ def packed(columns: Sequence[_Ints] | _Ints, room: int, falling: Collection[int]
         whole += 1
         room -= bits
     if not packing:
-        return np.zeros(n, np.uint64), given, whole
-    word = np.empty(n, np.uint64)
+        return zeros(n, np.uint64), given, whole
+    word = empty(n, np.uint64)
 
     def put(share: slice) -> None:
         for part in parts(share.stop, share.start):

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidemill.renderer.embedded.kernels import sorting
+from tidemill.renderer.embedded.kernels.memory import empty
 from tidemill.renderer.runs import failures
 
 __all__ = [
@@ -386,7 +387,7 @@ def consolidated_by(
     kept = sums[0].astype(np.bool_) if weights == 1 else sums.any(axis=0)
     if not kept.all():
         sums, order, keys = sums.compress(kept, axis=1), order.compress(kept), keys.compress(kept)
-    result = np.empty((len(updates), len(order)), np.int64)
+    result: UpdateArray = empty((len(updates), len(order)))
     for row, ordered in zip(updates[:top], result, strict=False):
         sorting.gather(row, order, ordered)
     result[top:] = sums
@@ -398,7 +399,7 @@ def _hashed_rows(rows: Rows) -> Ints:
     if not len(rows):
         assert isinstance(rows, np.ndarray)
         return np.zeros(rows.shape[1], np.int64)
-    hashes = np.empty(len(rows[0]), np.int64)
+    hashes: Ints = empty(len(rows[0]))
     for part in sorting.parts(len(hashes)):
         np.multiply(rows[0][part], _MULTIPLIERS[0], out=hashes[part])
         for row, multiplier in zip(rows[1:], _MULTIPLIERS[1:], strict=False):

@@ -36,6 +36,7 @@ from tidemill.renderer.embedded.kernels.codec import (
     encode_column,
     encoder,
 )
+from tidemill.renderer.embedded.kernels.memory import empty
 from tidemill.renderer.embedded.kernels.sorting import PART, parts
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, UpdateArray, consolidated
 from tidemill.renderer.embedded.made import Made
@@ -237,7 +238,7 @@ class MapOperator(_ExpressionOperator):
 
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
         n, rest = updates.shape[1], len(self.schema)
-        result = np.empty((len(self._columns) + len(updates) - rest, n), np.int64)
+        result: UpdateArray = empty((len(self._columns) + len(updates) - rest, n))
         for i, (index, _, _) in enumerate(self._columns):
             if index >= 0:
                 result[i] = updates[index]
@@ -309,7 +310,7 @@ def _marked(updates: UpdateArray, mask: Bools) -> UpdateArray:
         return updates
     if n <= PART:
         return updates.compress(mask, axis=1)
-    result = np.empty((len(updates), count), np.int64)
+    result: UpdateArray = empty((len(updates), count))
     done = 0
     for part in parts(n):
         places = mask[part].nonzero()[0]

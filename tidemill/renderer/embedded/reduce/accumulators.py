@@ -23,6 +23,7 @@ from tidemill.renderer.embedded.kernels.exact_sums import (
     limbs_of_squares,
 )
 from tidemill.renderer.embedded.kernels.long_decimals import large_places, values_of
+from tidemill.renderer.embedded.kernels.memory import empty
 from tidemill.renderer.embedded.kernels.updates import (
     NULL,
     Codes,
@@ -150,7 +151,7 @@ class Accumulator:
         if found is None:
             return None
         owner, codes, weights = found
-        kept = np.empty((self.spine.layout.rows, len(owner)), np.int64)
+        kept = empty((self.spine.layout.rows, len(owner)))
         kept[: self.width] = keys.take(owner, axis=1)
         kept[self.width : self.codes] = codes
         kept[self.codes : -self.weights] = [[row[0]] for row in times]

@@ -15,6 +15,7 @@ import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.types import DType
+from tidemill.renderer.embedded.kernels.memory import empty, zeros
 from tidemill.renderer.embedded.kernels.sorting import PART, ascending, gather, parts
 from tidemill.renderer.embedded.kernels.times import advance_times, advanced_rows
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, Rows, UpdateArray, added_up, consolidated_by, hashed
@@ -114,8 +115,8 @@ class UpdateLayout:
 
         The hashes are in that order; or as the updates are, and ``new_hash`` says where in the order another begins.
         """
-        array = np.zeros((len(rows), len(order)), np.int64)  # zeros that nobody writes take no memory
-        hashed_in_order = np.empty(len(order), np.int64) if self._own_hash is None else array[self._own_hash]
+        array = zeros((len(rows), len(order)))  # zeros that nobody writes take no memory
+        hashed_in_order = empty(len(order)) if self._own_hash is None else array[self._own_hash]
         if new_hash is None:
             hashed_in_order[:] = hashes
         else:

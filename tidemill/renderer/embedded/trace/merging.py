@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
+from tidemill.renderer.embedded.kernels.memory import empty
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray
 from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 
@@ -137,8 +138,8 @@ class Merge:
     def _write(self, merged: Batch, start: int, total: int) -> int:
         """Put merged updates behind those that are there, and return how many there are then."""
         if self._hashes is None or self._array is None:
-            self._hashes = np.empty(total, np.int64)
-            self._array = np.empty((len(merged.array), total), np.int64)
+            self._hashes = empty(total)
+            self._array = empty((len(merged.array), total))
         end = start + len(merged.hashes)
         self._hashes[start:end] = merged.hashes
         self._array[:, start:end] = merged.array
