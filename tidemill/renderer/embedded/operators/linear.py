@@ -305,7 +305,7 @@ class FilterOperator(_ExpressionOperator):
 
 def _marked(updates: UpdateArray, mask: Bools) -> UpdateArray:
     """Return the updates that are marked. Of many, ``compress`` would take several times as long."""
-    n, count = len(mask), np.count_nonzero(mask)
+    n, count = len(mask), int(np.count_nonzero(mask))
     if count == n:
         return updates
     if n <= PART:
