@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from running import at, examples
 
 import tidemill as tm
+from tidemill.demo.data import load as load_demo
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
@@ -70,6 +71,7 @@ SHOWN = {
     "bitemporal": ["Oslo  60       (1, 1)  +1", "day 1, correction 1: ('Oslo', 60) ('Rome', 70)"],
     "debian": ["insert gcc-12-base: 1014 changes", "3     703", "delete gcc-12-base: 1014 changes"],
     "even_odd": ["Dora  Ben\n", "Ann   Ann   1     -1", "Dora  Ben   2     +1"],
+    "flight_facts": ["'American Airlines Inc.', '757-223', 'John F Kennedy Intl', 'Miami Intl'", "737-824  Newark"],
     "k_core": ["Dora  2        1     -1", "Cem   3        2     +1"],
     "pagerank": ["libc6            153.8", "libc6        153826428  1     -1"],
     "scc": ["f     d\n", "f     a      1     +1"],
@@ -360,3 +362,22 @@ def test_debian_with_its_data():
             run.advance()
             wanted = broken(depends, [(p,) for p in gone])
             assert {name: run.snapshot(name).counts() for name in wanted} == wanted
+
+
+def test_flight_facts_are_those_that_duckdb_joins():
+    duckdb = pytest.importorskip("duckdb")
+    year = load_demo()
+    flights, tables = year.flights.slice(100_000, 2_000), year.dimensions
+    with load("flight_facts").build().start() as run, duckdb.connect() as db:
+        for name, table in {"flights": flights, **tables}.items():
+            run.insert(name, table)
+            db.register(name, table)
+        run.advance()
+        expected = db.sql(
+            "SELECT id, airline, model, leaves.airport, arrives.airport, wind_speed FROM flights "
+            "LEFT JOIN airlines USING (carrier) LEFT JOIN planes USING (tailnum) "
+            "LEFT JOIN airports leaves ON origin = leaves.faa LEFT JOIN airports arrives ON dest = arrives.faa "
+            "LEFT JOIN weather ON flights.origin = weather.origin AND flights.time_hour = weather.time_hour"
+        ).fetchall()
+        assert run.snapshot("facts").counts() == Counter(expected)
+        assert any(None in row for row in expected)

@@ -30,6 +30,10 @@ def with_steady_binding(a, b):
     return block["paths"]
 
 
+def less_and_joined(less, b):
+    return hop(less, b).concat(less)
+
+
 def near(rows, where):
     return rows.join(rows, on="k", where=where).group_by("k", "v")
 
@@ -171,6 +175,20 @@ FLOWS = {
         "after": lambda a, b: a.distinct().filter("k > 0").consolidate().select(x="k + v"),
         "before": lambda a, b: a.select("k").consolidate().concat(b.select("k")).distinct(),
         "not before a map": lambda a, b: a.concat(b.negate()).consolidate().select(x="k + v"),
+    },
+    "consolidate_unions": {
+        "left joins": lambda a, b: (
+            a.join(b.rename(v="x"), on="k", how="left").join(b.rename(v="y"), on="k", how="left")
+            .select("k", v="x + y")
+        ),
+        "the last of antijoins is left to the output": lambda a, b: a.antijoin(b, on="k").antijoin(b, on=["k", "v"]),
+        "several readers have an arrangement": lambda a, b: (
+            less_and_joined(a.concat(b.negate()), b)
+        ),
+        "in a loop": lambda a, b: a.iterate(
+            lambda here: hop(here.concat(b.negate()).filter("v > 0"), b).concat(a).distinct(), error_at=9
+        ),
+        "not what one reader consolidates": lambda a, b: a.concat(b.select("k", "v").negate()).negate().distinct(),
     },
     "lower": {
         "joins": lambda a, b: (

@@ -22,7 +22,7 @@ from tidemill.dataflow.nodes import (
 )
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 
-__all__ = ["drop_consolidations"]
+__all__ = ["drop_consolidations", "is_read_consolidated"]
 
 _CONSOLIDATE_FIRST: Final = (Arrange, Consolidate, Feedback, Output, Reduce, Threshold)
 _GIVE_CONSOLIDATED: Final = (Arrange, Consolidate, Input, Reduce, Threshold)
@@ -38,7 +38,7 @@ def drop_consolidations(graph: Graph) -> Graph:
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-        needless = isinstance(node, Consolidate) and (_is_consolidated(inputs[0]) or _is_read_consolidated(graph, node))
+        needless = isinstance(node, Consolidate) and (_is_consolidated(inputs[0]) or is_read_consolidated(graph, node))
         return inputs[0] if needless else copy.put(node, inputs=inputs)
 
     return rebuild(graph, rewrite)
@@ -50,7 +50,7 @@ def _is_consolidated(node: Node) -> bool:
     return isinstance(node, _GIVE_CONSOLIDATED)
 
 
-def _is_read_consolidated(graph: Graph, node: Node) -> bool:
+def is_read_consolidated(graph: Graph, node: Node) -> bool:
     """Return whether one reader alone gets a node's updates, passed on or not, and consolidates what it is given."""
     while len(readers := graph.consumers(node)) == 1:
         ((node, _),) = readers

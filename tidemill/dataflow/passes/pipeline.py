@@ -19,6 +19,7 @@ from tidemill.dataflow.passes.fuse import fuse_linear
 from tidemill.dataflow.passes.lowering import has_composites, lower
 from tidemill.dataflow.passes.ranks import limit_ranks
 from tidemill.dataflow.passes.self_joins import frame_self_joins
+from tidemill.dataflow.passes.unions import consolidate_unions
 from tidemill.dataflow.passes.whole_partitions import group_whole_partitions
 from tidemill.errors import UnknownNameError, did_you_mean
 
@@ -40,6 +41,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     fuse_linear,
     drop_consolidations,
     share_arrangements,
+    consolidate_unions,
 )
 
 KNOW_COMPOSITES: Final = frozenset(

@@ -313,14 +313,26 @@ class Step:
         return None if frame is None else linear.RULES.of(node)(node, frame, self._strategy)
 
     @_rule(Arrange)
-    def of_same(self, node: Node, _now: Round) -> Frame | None:
+    def of_arrange(self, node: Node, _now: Round) -> Frame | None:
+        """Return the updates as they come, which joins can do with; consolidated for who else reads a union's."""
         (frame,) = self._inputs(node)
-        return frame
+        if frame is None or not isinstance(node.inputs[0], Concat) or self._usage.is_only_joined(node):
+            return frame
+        return consolidated(frame)
 
-    @_rule(Consolidate, Output)
-    def of_consolidated(self, node: Node, _now: Round) -> Frame | None:
+    @_rule(Output)
+    def of_output(self, node: Node, _now: Round) -> Frame | None:
         (frame,) = self._inputs(node)
         return frame if frame is None or node in self.as_they_come else consolidated(frame)
+
+    @_rule(Consolidate)
+    def of_consolidate(self, node: Node, _now: Round) -> Frame | None:
+        """Return the updates consolidated, and worked out: often nothing is left of a union, which is good to know.
+
+        Besides, Spark's optimizer fails with "key not found" on an aggregation of a union as a part of another one.
+        """
+        (frame,) = self._inputs(node)
+        return None if frame is None else materialised(consolidated(frame))
 
 
 COMPOSITES: Final = _RULES.composites

@@ -9,7 +9,7 @@ from typing import TypeVar
 import networkx as nx
 
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.nodes import Join, Leave, Node, Output, Variable
+from tidemill.dataflow.nodes import Enter, Join, Leave, Node, Output, Variable
 from tidemill.dataflow.scopes import Scope
 
 __all__ = ["Usage", "affected", "outermost_loop"]
@@ -48,6 +48,12 @@ class Usage:
     def readers(self, node: Node) -> int:
         """Return how often a node is read, by nodes that are used."""
         return sum(1 for reader, _ in self._graph.consumers(node) if self.is_used(reader))
+
+    @functools.cache  # noqa: B019
+    def is_only_joined(self, node: Node) -> bool:
+        """Return whether none but joins read a node, here or in loops that it is brought into."""
+        readers = [reader for reader, _ in self._graph.consumers(node) if self.is_used(reader)]
+        return all(isinstance(r, Join) or (isinstance(r, Enter) and self.is_only_joined(r)) for r in readers)
 
     @functools.cache  # noqa: B019
     def nodes_of(self, scope: Scope, kind: type[N]) -> list[N]:
