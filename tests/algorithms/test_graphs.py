@@ -22,7 +22,10 @@ COORDINATES = pytest.mark.parametrize("coordinates", [1, 2])
 
 
 def stories(coordinates=1, size=20):
-    """Edges that come and go, some with NULL at an end, some more than once; nodes, of which one is in no edge."""
+    """Edges that come and go, some with NULL at an end, some more than once; nodes, of which one is in no edge.
+
+    Few of those drawn one by one have a triangle; so half of them are as many as there may be.
+    """
     ends = [*NODES, *NODES, None]
     edges = updates(
         EDGES,
@@ -32,7 +35,24 @@ def stories(coordinates=1, size=20):
         values={"src": ends, "dst": ends, "length": [0, 1, 1, 2, 5]},
     )
     nodes = updates(ROOTS, coordinates, non_negative=True, max_size=4, values={"root": [0, 1, 9, None]})
-    return st.fixed_dictionaries({"edges": edges, "nodes": nodes})
+    many = st.builds(many_edges, st.integers(0, 10**6), st.just(coordinates), st.just(size))
+    rooted = nodes.map(lambda found: [((0,), 0 if coordinates == 1 else (0, 0), 1), *found])
+    return st.fixed_dictionaries({"edges": edges, "nodes": nodes}) | st.fixed_dictionaries(
+        {"edges": many, "nodes": rooted}
+    )
+
+
+def many_edges(seed, coordinates, size):
+    """Many edges among few nodes, of which some go at a later time."""
+    dice, found = random.Random(seed), []
+    ends = [*NODES[: dice.randint(3, 6)] * 4, None]
+    for _ in range(size):
+        row = (dice.choice(ends), dice.choice(ends), dice.choice([0, 1, 1, 2, 5]))
+        time = [dice.choice([0, 0, 1, 2]) for _ in range(coordinates)]
+        later = [c + dice.randrange(3) for c in time]
+        came, went = (time[0], later[0]) if coordinates == 1 else (tuple(time), tuple(later))
+        found += [(row, came, 1), (row, went, -1)] if dice.random() < 0.5 else [(row, came, 1)]
+    return found
 
 
 def flow_of(name, coordinates=1):
@@ -50,7 +70,7 @@ def expected(name, edges, nodes):
 @examples(30, least=12)
 @given(data=st.data())
 def test_at_every_time_it_is_what_the_oracle_finds(engine, coordinates, name, data):
-    found = data.draw(stories(coordinates, size=20 if coordinates == 1 else 12))
+    found = data.draw(stories(coordinates, size=20 if coordinates == 1 else 14))
     flow = flow_of(name, coordinates)
     with start(flow, engine) as run:
         for of, triples in found.items():

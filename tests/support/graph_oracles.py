@@ -62,7 +62,7 @@ def counted_triangles(edges):
     return set(nx.triangles(without_loops(edges)).items())
 
 
-def ranks(edges, nodes, rounds, percent=85, units=100):
+def ranks(edges, nodes, rounds, percent=50, units=100):
     """PageRank in whole hundredths, rounds played one after another; None: until nothing changes."""
     graph = directed(edges, nodes)
     own = units * (100 - percent) // 100
@@ -118,9 +118,12 @@ ALGORITHMS = {
     "scc": Algorithm(
         lambda e, n: g.scc(e, **ENDS, nodes=n), lambda e, n: by_least(nx.strongly_connected_components(directed(e, n)))
     ),
-    "pagerank": Algorithm(lambda e, n: g.pagerank(e, **ENDS, nodes=n, tolerance=0.01), lambda e, n: ranks(e, n, None)),
+    "pagerank": Algorithm(
+        lambda e, n: g.pagerank(e, **ENDS, nodes=n, damping=0.5, tolerance=0.01), lambda e, n: ranks(e, n, None)
+    ),
     "pagerank of some rounds": Algorithm(
-        lambda e, n: g.pagerank(e, **ENDS, nodes=n, tolerance=0.01, rounds=ROUNDS), lambda e, n: ranks(e, n, ROUNDS)
+        lambda e, n: g.pagerank(e, **ENDS, nodes=n, damping=0.5, tolerance=0.01, rounds=ROUNDS),
+        lambda e, n: ranks(e, n, ROUNDS),
     ),
     "k_core": Algorithm(lambda e, _: g.k_core(e, 2, **ENDS), lambda e, _: set(nx.k_core(without_loops(e), 2).degree())),
     "triangles": Algorithm(lambda e, _: g.triangles(e, **ENDS), lambda e, _: listed_triangles(e)),
