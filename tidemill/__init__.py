@@ -4,6 +4,7 @@ import logging as _logging
 from typing import TYPE_CHECKING
 
 from tidemill import errors, testing
+from tidemill.algorithms import graphs
 from tidemill.boundary.files import read_csv, read_parquet
 from tidemill.boundary.results import Rows, Updates
 from tidemill.boundary.sorting_out import RefusedRow
@@ -200,6 +201,7 @@ __all__ = [
     "first_value",
     "floor",
     "get",
+    "graphs",
     "greatest",
     "hash64",
     "hour",

@@ -69,6 +69,13 @@ SHOWN = {
         "('till', 2, -30, -20)",
     ],
     "bitemporal": ["Oslo  60       (1, 1)  +1", "day 1, correction 1: ('Oslo', 60) ('Rome', 70)"],
+    "circles": [
+        "libc6      2\n",
+        "99        94\n",
+        "3     472\n",
+        "libc6        150.877",
+        "libc6         96.373   1     +1",
+    ],
     "debian": ["insert gcc-12-base: 1014 changes", "3     703", "delete gcc-12-base: 1014 changes"],
     "even_odd": ["Dora  Ben\n", "Ann   Ann   1     -1", "Dora  Ben   2     +1"],
     "flight_facts": ["'American Airlines Inc.', '757-223', 'John F Kennedy Intl', 'Miami Intl'", "737-824  Newark"],
@@ -346,6 +353,26 @@ def broken(depends, removed):
 )
 def test_debian(depends, removed):
     agrees(load("debian").build(), {"depends": depends, "removed": removed}, broken)
+
+
+def test_circles_with_their_data():
+    """As networkx has them, before a dependency goes, without it, and when it is back."""
+    module = load("circles")
+    table = pq.read_table(module.DEPENDS)
+    depends = set(zip(*table.to_pydict().values(), strict=True))
+    one = {("libc6", "libgcc-s1")}
+    with module.build().start() as run:
+        for change, rows in (run.insert, depends), (run.delete, one), (run.insert, one):
+            change("depends", list(rows))
+            depends = depends ^ rows if rows == one else depends
+            run.advance()
+            graph = nx.DiGraph(depends)
+            core = nx.k_core(nx.Graph([d for d in depends if d[0] != d[1]]), 11)
+            assert list(run.snapshot("core")) == [(len(core), max(degree for _, degree in core.degree()))]
+            circles = Counter((min(c), len(c)) for c in nx.strongly_connected_components(graph) if len(c) > 1)
+            assert run.snapshot("circles").counts() == circles
+            hops = Counter(nx.single_source_shortest_path_length(graph, "gnome").values())
+            assert dict(run.snapshot("hops")) == hops
 
 
 def test_debian_with_its_data():

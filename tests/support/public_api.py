@@ -42,7 +42,7 @@ BETWEEN_LAYERS = {
 def public_api() -> list[str]:
     """Return a line for each public name, and for each public method and attribute of what users hold."""
     found = set()
-    for prefix, module in {"tm": tm, "tm.errors": tm.errors, "tm.testing": tm.testing}.items():
+    for prefix, module in {"tm": tm, "tm.errors": tm.errors, "tm.graphs": tm.graphs, "tm.testing": tm.testing}.items():
         for name in {*module.__all__, *(NAMED_AS_BUILTINS if module is tm else ())}:
             found.add(f"{prefix}.{name}{_parameters(getattr(module, name))}")
     held = _held()

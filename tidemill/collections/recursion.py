@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Never, Self
 
 from tidemill.collections.collection import Collection
 from tidemill.collections.loops import inside, leave
 from tidemill.dataflow.nodes import Feedback, Limits, Node, Variable
 from tidemill.errors import GraphError, SchemaError, UnknownNameError, did_you_mean
-from tidemill.expressions.schema import Schema, SchemaLike
+from tidemill.expressions.aggregate_functions import count
+from tidemill.expressions.expr import col
+from tidemill.expressions.schema import Schema, SchemaLike, unused_name
 
 if TYPE_CHECKING:
     from tidemill.collections.builder import Builder
@@ -43,6 +46,7 @@ class LetRec:
         self._limits = limits
         self._name = name
         self._variables: dict[str, Variable] = {}
+        self._keys: dict[str, tuple[str, ...]] = {}
         self._defined: dict[str, Node] = {}
         self._left: dict[str, Node] = {}
         self._context = ExitStack()
@@ -66,14 +70,35 @@ class LetRec:
     ) -> None:
         self._context.__exit__(kind, error, trace)
 
-    def declare(self, name: str, schema: SchemaLike) -> Collection:
-        """Return a handle for a binding of this name and schema, to be defined later in the block."""
+    def declare(self, name: str, schema: SchemaLike, *, key: str | Sequence[str] | None = None) -> Collection:
+        """Return a handle for a binding of this name and schema, to be defined later in the block.
+
+        A column declared ``not null`` cannot be defined by one that may be NULL. With ``key``, a column or several, the
+        binding has at most one row for each key, in every iteration: more are an error of the step
+        (``UserFunctionError``) that names the binding and the key. Cost of the check: a count for each key.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> prices = flow.input("prices", {"item": "string", "price": "int64"})
+        >>> with flow.letrec("offers") as rec:
+        ...     _ = rec.declare("best", prices.schema, key="item")
+        ...     _ = rec.define("best", prices)
+        >>> flow.output("best", rec["best"])
+        >>> with flow.start() as run:
+        ...     run.insert("prices", [("tea", 3), ("tea", 4)])
+        ...     run.advance()  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        tidemill.errors.UserFunctionError: ...binding 'best' of 'offers' has 2 rows of key ('tea',), not one: ...
+        """
         if name in self._variables:
             msg = f"binding {name!r} of {self._scope.name!r} is declared twice: declare each once"
             raise GraphError(msg)
         self._variables[name] = self._builder.graph.add(
             Variable, scope=self._scope, name=name, schema=Schema.of(schema)
         )
+        if key is not None:
+            self._keys[name] = (key,) if isinstance(key, str) else tuple(key)
+            self._variables[name].schema.project(self._keys[name])
         return Binding(self, name)
 
     def define(self, name: str, value: Collection) -> Collection:
@@ -90,6 +115,8 @@ class LetRec:
                     "`not null`, or give it a value with coalesce"
                 )
                 raise SchemaError(msg)
+        if name in self._keys:
+            own = _with_one_row_a_key(own, self._keys[name], f"binding {name!r} of {self._scope.name!r}")
         inner = self._builder.enter(inside(self._scope, own.node, name), self._scope)
         self._builder.graph.add(
             Feedback,
@@ -145,3 +172,19 @@ class Binding(Collection):
     @property
     def node(self) -> Node:
         return self._block.node_of(self._name)
+
+
+def _with_one_row_a_key(rows: Collection, key: Sequence[str], what: str) -> Collection:
+    """Return the rows; where a key has any number of them but one, the step fails. ``what`` is who says so."""
+    number = unused_name("rows", rows.schema.names)
+
+    def refuse(counted: Any) -> Never:
+        *values, found = counted
+        msg = (
+            f"{what} has {found} rows of key {tuple(values)!r}, not one: it is declared with key={list(key)!r}: "
+            "declare it without, or define it by an aggregate, top_k(1) or distinct"
+        )
+        raise ValueError(msg)
+
+    wrong = rows.group_by(*key).agg(**{number: count()}).filter(col(number) != 1)
+    return rows.concat(wrong.flat_map(refuse, rows.schema))

@@ -1,0 +1,211 @@
+"""Graph algorithms, an edge at a time: ``python -m benchmarks.graphs [bfs ...] [--scale 1.0] [--json FILE]``.
+
+On Debian's 275,496 dependencies and on a random graph of 1,000,000 edges among 400,000 nodes: seconds to load, the
+milliseconds of a step in which one edge goes or comes back, and the seconds in which networkx computes the answer anew,
+without the time to build its graph; and scipy, for what it has, where it is installed. networkx' answers are compared.
+"""
+
+import argparse
+import importlib.util
+import json
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import networkx as nx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import tidemill as tm
+from benchmarks.machine import machine
+from benchmarks.measure import peak_memory
+from benchmarks.workload import SEED
+
+DEBIAN = Path(__file__).parent / "data" / "debian-depends.parquet"
+TOLERANCE = 0.001
+EPOCHS = 40
+
+
+class Case(NamedTuple):
+    """An algorithm: as a dataflow of edges and a root; in networkx, of a graph that is directed or not; in scipy."""
+
+    dataflow: Callable[[tm.Collection, tm.Collection], tm.Collection]
+    networkx: Callable[[Any, Any], Any] | None
+    directed: bool = True
+    scipy: Callable[[Any, int], Any] | None = None
+
+
+def components(found: Any) -> set[tuple[Any, Any]]:
+    return {(n, least) for nodes in found for least in [min(nodes)] for n in nodes}
+
+
+def counted_triangles(graph: Any) -> set[tuple[Any, int]]:
+    counts: Any = nx.triangles(graph)
+    return set(counts.items())
+
+
+def csgraph(name: str, **options: Any) -> Callable[[Any, int], Any]:
+    """Return a function of scipy.sparse.csgraph by its name, called with the matrix, and the root where it has one."""
+
+    def call(matrix: Any, root: int) -> Any:
+        from scipy.sparse import csgraph  # noqa: PLC0415 - where it is installed
+
+        by_root = {"breadth_first_order": {"i_start": root}, "dijkstra": {"indices": root}}
+        return getattr(csgraph, name)(matrix, **options, **by_root.get(name, {}))
+
+    return call
+
+
+CASES = {
+    "bfs": Case(
+        tm.graphs.bfs,
+        lambda graph, root: set(nx.single_source_shortest_path_length(graph, root).items()),
+        scipy=csgraph("breadth_first_order"),
+    ),
+    "shortest_paths": Case(
+        tm.graphs.shortest_paths,
+        lambda graph, root: set(nx.single_source_dijkstra_path_length(graph, root).items()),
+        scipy=csgraph("dijkstra"),
+    ),
+    "connected_components": Case(
+        lambda edges, _: tm.graphs.connected_components(edges),
+        lambda graph, _: components(nx.connected_components(graph)),
+        directed=False,
+        scipy=csgraph("connected_components", directed=False),
+    ),
+    "scc": Case(
+        lambda edges, _: tm.graphs.scc(edges),
+        lambda graph, _: components(nx.strongly_connected_components(graph)),
+        scipy=csgraph("connected_components", connection="strong"),
+    ),
+    "k_core": Case(
+        lambda edges, _: tm.graphs.k_core(edges, 5),
+        lambda graph, _: set(nx.k_core(graph, 5).degree()),
+        directed=False,
+    ),
+    "triangle_count": Case(
+        lambda edges, _: tm.graphs.triangle_count(edges),
+        lambda graph, _: counted_triangles(graph),
+        directed=False,
+    ),
+    "pagerank": Case(lambda edges, _: tm.graphs.pagerank(edges, tolerance=TOLERANCE), None),
+    "label_propagation": Case(lambda edges, _: tm.graphs.label_propagation(edges, rounds=5), None),
+}
+
+
+def debian(scale: float) -> pa.Table:
+    """Return dependencies, each with a weight; the root is ``gnome``."""
+    table = pq.read_table(DEBIAN)
+    table = table.filter(np.random.default_rng(SEED).random(len(table)) < scale)
+    weights = np.random.default_rng(SEED).integers(1, 100, len(table))
+    return pa.table({"a": table["package"], "b": table["depends_on"], "weight": weights})
+
+
+def random_graph(scale: float) -> pa.Table:
+    """Return random edges, five from every other node on average; the root is 0."""
+    nodes = int(400_000 * scale)
+    rng = np.random.default_rng(SEED)
+    a, b = rng.integers(0, nodes, (2, int(1_000_000 * scale)))
+    return pa.table({"a": a, "b": b, "weight": rng.integers(1, 100, len(a))})
+
+
+GRAPHS = {"Debian": (debian, "gnome"), "random": (random_graph, 0)}
+
+
+def measured(case: Case, table: pa.Table, root: Any) -> dict[str, Any]:
+    """Return the seconds of a load, the milliseconds of steps of one edge, and whether the answer is right."""
+    schema = {name: table.schema.field(name).type for name in table.column_names}
+    flow = tm.Dataflow("graphs")
+    edges = flow.input("edges", schema)
+    roots = flow.constant({"root": schema["a"]}, [(root,)])
+    flow.output("found", case.dataflow(edges, roots), changes=False)
+    chosen = np.random.default_rng(SEED + 1).permutation(len(table))[: EPOCHS // 2].tolist()
+    before, steps = peak_memory(), []
+    with flow.start(keep=1) as run:
+        start = perf_counter()
+        run.insert("edges", table)
+        run.advance()
+        load = perf_counter() - start
+        for k in chosen:
+            row = tuple(column[k].as_py() for column in table.columns)
+            for change in (run.delete, run.insert):
+                change("edges", [row])
+                start = perf_counter()
+                run.advance()
+                steps.append((perf_counter() - start) * 1000)
+        metrics = run.metrics()
+        answer = run.snapshot("found").counts()
+    ordered = sorted(steps)
+    return {
+        "rows": len(table),
+        "load_s": round(load, 2),
+        "step_ms": {
+            "min": round(ordered[0], 2),
+            "median": round(statistics.median(ordered), 2),
+            "p90": round(ordered[int(len(ordered) * 0.9)], 2),
+            "max": round(ordered[-1], 2),
+        },
+        "state_rows": metrics.state_rows,
+        "more_memory_mb": round(peak_memory() - before),
+        "answer_rows": len(answer),
+        **recomputed(case, table, root, set(answer)),
+    }
+
+
+def recomputed(case: Case, table: pa.Table, root: Any, answer: set[Any]) -> dict[str, Any]:
+    """Return the seconds that networkx takes, whether it finds the same, and by how much a step is faster."""
+    if case.networkx is None:
+        return {}
+    graph: Any = (nx.DiGraph if case.directed else nx.Graph)()
+    for a, b, weight in sorted(zip(*(c.to_pylist() for c in table.columns), strict=True), key=lambda e: -e[2]):
+        graph.add_edge(a, b, weight=weight)
+    if not case.directed:
+        graph.remove_edges_from([(n, n) for n in nx.nodes_with_selfloops(graph)])
+    start = perf_counter()
+    found = case.networkx(graph, root)
+    seconds = perf_counter() - start
+    if found != answer:
+        msg = f"networkx finds {len(found - answer)} rows otherwise"
+        raise AssertionError(msg)
+    return {"networkx_s": round(seconds, 3), **by_scipy(case, table, root)}
+
+
+def by_scipy(case: Case, table: pa.Table, root: Any) -> dict[str, Any]:
+    """Return the seconds that scipy takes, given nodes as numbers in a matrix."""
+    if case.scipy is None or importlib.util.find_spec("scipy") is None:
+        return {}
+    from scipy.sparse import csr_matrix  # noqa: PLC0415 - where it is installed
+
+    ends = np.concatenate([table["a"].to_numpy(), table["b"].to_numpy(), np.array([root])])
+    nodes, numbers = np.unique(ends, return_inverse=True)
+    a, b = numbers[: len(table)], numbers[len(table) : -1]
+    matrix = csr_matrix((table["weight"].to_numpy().astype(float), (a, b)), shape=(len(nodes), len(nodes)))
+    start = perf_counter()
+    case.scipy(matrix, int(numbers[-1]))
+    return {"scipy_s": round(perf_counter() - start, 3)}
+
+
+def main() -> None:
+    """Measure what the command line asks for, print it and write it down."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[[], *CASES], metavar="algorithm")
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--graphs", nargs="*", default=list(GRAPHS), choices=list(GRAPHS))
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    results: dict[str, dict[str, Any]] = {}
+    for graph in arguments.graphs:
+        make, root = GRAPHS[graph]
+        table = make(arguments.scale)
+        for name in arguments.names or CASES:
+            found = results.setdefault(graph, {})[name] = measured(CASES[name], table, root)
+            print(graph, name, json.dumps(found))
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"machine": machine(), "graphs": results}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

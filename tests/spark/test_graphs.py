@@ -1,0 +1,41 @@
+"""Graph algorithms on Spark: what they find at every time, whether all times come at once or one after another."""
+
+import random
+
+import pytest
+from graph_oracles import ALGORITHMS, EDGES, ROOTS, built
+from running import at, grid, new_flow, start
+
+ON_SPARK = ["bfs", "connected_components", "k_core", "triangle_count", "stable_matching"]
+
+
+def flow_of(names, coordinates=1):
+    flow = new_flow(coordinates)
+    edges, nodes = flow.input("edges", EDGES), flow.input("nodes", ROOTS)
+    for name in names:
+        flow.output(name, built(name, edges, nodes))
+    return flow
+
+
+def story(coordinates):
+    dice, found = random.Random(7), []
+    for _ in range(14):
+        row, time = (dice.randrange(6), dice.randrange(6), dice.randrange(3)), [dice.randrange(2)] * coordinates
+        later = [c + dice.randrange(2) for c in time]
+        as_user = (lambda t: t[0]) if coordinates == 1 else tuple
+        found += [(row, as_user(time), 1)] + ([(row, as_user(later), -1)] if dice.random() < 0.4 else [])
+    return found
+
+
+@pytest.mark.parametrize("coordinates", [1, 2])
+def test_at_every_time_they_are_what_the_oracles_find(spark, coordinates):  # noqa: ARG001 - the session
+    edges, nodes = story(coordinates), [((0,), 0 if coordinates == 1 else (0, 0), 1)]
+    with start(flow_of(ON_SPARK, coordinates), "spark") as run:
+        run.update("edges", edges)
+        run.update("nodes", nodes)
+        run.close_inputs()
+        changes = {name: list(run.changes(name)) for name in ON_SPARK}
+    for t in grid(edges, nodes):
+        for name in ON_SPARK:
+            wanted = ALGORITHMS[name].oracle(list(at(edges, t)), list(at(nodes, t)))
+            assert at(changes[name], t) == dict.fromkeys(wanted, 1), (name, t)

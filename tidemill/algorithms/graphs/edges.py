@@ -1,0 +1,57 @@
+"""Edges and nodes as graph algorithms need them: columns ``a``, ``b`` and ``node``, no NULLs."""
+
+from __future__ import annotations
+
+from tidemill.collections.collection import Collection
+from tidemill.errors import GraphError, SchemaError
+
+__all__ = ["arcs", "ends", "given_nodes", "links", "whole_number"]
+
+
+def arcs(edges: Collection, a: str, b: str, what: str, *others: str) -> Collection:
+    """Return the edges as (a, b, others...), as often as they are there; ``what`` is the algorithm, for errors."""
+    for name in (a, b, *others):
+        edges.schema.index(name)
+    if a == b:
+        msg = f"{what}: both ends of an edge are column {a!r}: name two columns by a= and b="
+        raise SchemaError(msg)
+    one, other = (edges.schema.field(name).dtype for name in (a, b))
+    if one != other:
+        msg = (
+            f"{what}: column {a!r} is {one} and {b!r} is {other}: both ends of an edge are nodes, of one type: cast "
+            "one of them"
+        )
+        raise SchemaError(msg)
+    named = edges.select(a=a, b=b, **{name: name for name in others})
+    return named.filter("a is not null", "b is not null")
+
+
+def links(edges: Collection, a: str, b: str, what: str) -> Collection:
+    """Return each edge between different nodes in both directions, as (a, b), each once."""
+    found = arcs(edges, a, b, what).filter("a <> b")
+    return found.concat(found.select(a="b", b="a")).distinct()
+
+
+def ends(found: Collection, nodes: Collection | None, what: str) -> Collection:
+    """Return each node that is at an end of an edge, or among the nodes given, once."""
+    every = found.select(node="a").concat(found.select(node="b"))
+    if nodes is not None:
+        every = every.concat(given_nodes(nodes, found, what, "nodes"))
+    return every.distinct()
+
+
+def given_nodes(nodes: Collection, found: Collection, what: str, name: str) -> Collection:
+    """Return the nodes of a collection with one column, whatever it is called, as ``node``."""
+    dtype = found.schema.field("a").dtype
+    if len(nodes.schema) != 1 or nodes.schema.dtypes[0] != dtype:
+        msg = f"{what}: {name}{nodes.schema}: expected one column, of the edges' type {dtype}: select it"
+        raise SchemaError(msg)
+    return nodes.select(node=nodes.schema.names[0]).filter("node is not null")
+
+
+def whole_number(value: object, name: str, what: str) -> int:
+    """Return a parameter that has to be a whole number, at least 1."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        msg = f"{what}: {name}={value!r}: expected a whole number, at least 1"
+        raise GraphError(msg)
+    return value
