@@ -113,10 +113,8 @@ class PendingUpdates:
             kept.append(updates)
         elif not later.any():
             due.append(updates)
-        elif (
-            self._layout.users == 1 and n > FEW and not later[: (at := int(later.argmax()))].any() and later[at:].all()
-        ):
-            due.append(updates[:, :at])  # in order of time
+        elif later[(at := int(later.argmax())) :].all():  # as where they are in order of time
+            due.append(updates[:, :at])
             kept.append(updates[:, at:])
         else:
             due.append(updates.compress(~later, axis=1))

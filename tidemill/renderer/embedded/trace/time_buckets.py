@@ -28,8 +28,8 @@ BITS: Final = 3
 """How many bits of times make a group."""
 RATIO: Final = 2
 """Neighbouring arrays of a bucket are merged when the older is less than this many times the size of the newer."""
-SMALL: Final = 1 << 12
-"""Parts of so many updates at most are copied out of what they are part of, so that they do not keep it in memory."""
+_SMALL: Final = 1 << 12
+"""More updates are gathered row by row, side by side."""
 _THRESHOLDS: Final[Ints] = 1 << np.arange(BITS, 63, BITS)
 
 Range: TypeAlias = tuple[int, ...]
@@ -154,10 +154,8 @@ def _shared_out(updates: UpdateArray, element: Time, layout: Layout) -> Iterator
     for place, start, end in zip(ranges.take(firsts, axis=1).T.tolist(), starts.tolist(), ends, strict=True):
         if order is not None:
             yield tuple(place), _gathered(updates, order[start:end])
-        elif end - start > SMALL and updates.base is None:
-            yield tuple(place), updates[:, start:end]
         else:
-            yield tuple(place), updates[:, start:end].copy()
+            yield tuple(place), updates[:, start:end].copy()  # a part would keep the whole in memory
 
 
 def _balanced(arrays: list[UpdateArray], layout: Layout) -> tuple[UpdateArray, ...]:
@@ -170,7 +168,7 @@ def _balanced(arrays: list[UpdateArray], layout: Layout) -> tuple[UpdateArray, .
 
 def _gathered(updates: UpdateArray, order: Ints) -> UpdateArray:
     """Return some updates in an order."""
-    if len(order) <= SMALL:
+    if len(order) <= _SMALL:
         return updates.take(order, axis=1)
     result = np.empty((len(updates), len(order)), np.int64)
     for row, gathered in zip(updates, result, strict=True):
