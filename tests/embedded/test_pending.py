@@ -13,6 +13,7 @@ from tidemill.dataflow.lattice import Antichain, join_closure, lub
 from tidemill.renderer.embedded.operators.keyed import KeyedOperator, next_rounds
 from tidemill.renderer.embedded.schedule import Port
 from tidemill.renderer.embedded.trace import pending as waiting_module
+from tidemill.renderer.embedded.trace import time_buckets
 from tidemill.renderer.embedded.trace.pending import PendingUpdates
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.testing import check_equivalent, shuffled, time_by_time, updates
@@ -20,8 +21,10 @@ from tidemill.testing import check_equivalent, shuffled, time_by_time, updates
 
 @pytest.fixture
 def small(monkeypatch):
-    """Leaves of a few updates, so that a few go through all that thousands would."""
-    monkeypatch.setattr(waiting_module, "LEAF", 3)
+    """Buckets for a few updates, so that a few go through all that thousands would."""
+    monkeypatch.setattr(waiting_module, "FEW", 2)
+    monkeypatch.setattr(time_buckets, "BITS", 1)
+    monkeypatch.setattr(time_buckets, "_THRESHOLDS", 1 << np.arange(1, 63))
 
 
 @pytest.mark.parametrize("weights", [0, 1])
@@ -88,7 +91,47 @@ def test_a_step_looks_at_about_what_is_due(users):
         due = held.take_due(Antichain([(i,) * users]))
         assert due is not None
         assert due[0].tolist() == [i - 1]
-    assert held.compared - before < 1000 * 2 * waiting_module.LEAF  # of twenty million
+    assert held.compared - before < 1000 * 2 * waiting_module.FEW  # of twenty million
+
+
+@pytest.mark.parametrize("users", [1, 2, 3])
+def test_an_update_is_moved_a_few_times_until_it_is_due(users):
+    held, n = PendingUpdates(1, users, 1), 30_000
+    times = np.random.default_rng(0).integers(1, 5000, (users, n))
+    held.add(np.concatenate((np.arange(n)[None], times, np.ones((1, n), np.int64))))
+    came = 0
+    for i in range(0, 5001, 5):
+        due = held.take_due(Antichain([(i,) * users]))
+        came += 0 if due is None else due.shape[1]
+    assert came == n
+    assert held.compared < n * 12 * users  # and not some five hundred times
+
+
+@pytest.mark.parametrize("users", [1, 2])
+def test_what_cancels_out_meets_before_it_is_due(users):
+    """Brought by ten thousand epochs, and taken back by as many, all of it at times far away."""
+    held, n = PendingUpdates(1, users, 1), 10_000
+    times = 100_000 + np.random.default_rng(0).integers(0, 100_000, n)
+    for diff in (1, -1):
+        for i in range(0, n, 10):
+            block = np.stack([np.arange(i, i + 10), *[times[i : i + 10]] * users, np.full(10, diff)])
+            held.add(block)
+            assert held.take_due(Antichain([(i + (n if diff < 0 else 0),) * users])) is None
+    assert held.size < n
+
+
+def test_what_is_near_does_not_touch_what_is_far():
+    """A million later ones lie where they are, however many come and go before them."""
+    held, n = PendingUpdates(1, 1, 1), 1_000_000
+    held.add(np.array([np.arange(n), 2**30 + np.arange(n), np.ones(n, np.int64)]))
+    held.take_due(Antichain([0]))
+    far = {id(array) for array in held.arrays()}
+    before = held.compared
+    for i in range(2000):
+        held.add(np.array([np.arange(10), i + 1 + np.arange(10) * 9, np.ones(10, np.int64)]))
+        held.take_due(Antichain([i]))
+    assert far <= {id(array) for array in held.arrays()}
+    assert held.compared - before < 2000 * 4 * waiting_module.FEW
 
 
 def test_memory_of_what_has_gone_is_given_up():
@@ -113,6 +156,33 @@ def test_a_steps_work_does_not_grow_with_what_waits():
         run.advance()
     assert sum(o.waiting for o in run.metrics()) == 600
     assert sum(w.compared for w in waiting) - before < 100 * 20
+
+
+@pytest.mark.parametrize("coordinates", [1, 2])
+def test_what_waits_is_saved_and_survives_a_discard(small, tmp_path, coordinates):
+    flow = new_flow(coordinates)
+    axis = flow.graph.coordinates[0]
+    flow.output("valid", flow.input("a", KV).temporal_filter("k", "v", coordinate=axis))
+    time = (lambda t: t) if coordinates == 1 else lambda t: (t, 0)
+    rows = [(i, i + 1 + i * 7 % 40) for i in range(200)]
+    with flow.start(tm.Embedded(tmp_path), keep=0) as run:
+        run.insert("a", rows, time=time(0))
+        run.advance_to(time(3))
+        waiting = sum(o.waiting for o in run.metrics())
+        assert waiting > 300
+        run.insert("a", [(0, 300)], time=time(5))
+        run.discard()
+        run.update("a", [((9, 2), time(4), 1)])
+        with pytest.raises(tm.errors.ExpressionError, match="valid_to 2 is before valid_from 9"):
+            run.advance_to(time(6))
+        run.discard()
+        assert sum(o.waiting for o in run.metrics()) == waiting
+    with flow.start(tm.Embedded(tmp_path), keep=0) as again:
+        assert sum(o.waiting for o in again.metrics()) == waiting
+        for now in range(4, 250, 6):
+            again.advance_to(time(now + 1))
+            valid = again.snapshot("valid") if coordinates == 1 else again.snapshot("valid", at=time(now))
+            assert list(valid) == [(k, v) for k, v in rows if k <= now < v]
 
 
 def test_a_step_that_fails_leaves_waiting_what_waited():

@@ -79,6 +79,7 @@ SHOWN = {
     "debian": ["insert gcc-12-base: 1014 changes", "3     703", "delete gcc-12-base: 1014 changes"],
     "even_odd": ["Dora  Ben\n", "Ann   Ann   1     -1", "Dora  Ben   2     +1"],
     "flight_facts": ["'American Airlines Inc.', '757-223', 'John F Kennedy Intl', 'Miami Intl'", "737-824  Newark"],
+    "in_the_air": ["12:00 UTC: EWR 21 JFK 21 LGA 24\n", "15:00 UTC: EWR 49 JFK 49", "(904, ('EWR', 48))"],
     "k_core": ["Dora  2        1     -1", "Cem   3        2     +1"],
     "pagerank": ["libc6            153.8", "libc6        153826428  1     -1"],
     "scc": ["f     d\n", "f     a      1     +1"],
@@ -110,6 +111,34 @@ def test_the_readme_names_each():
 
 
 # -- that they are right ----------------------------------------------------------------------------------------------
+
+
+@examples(20)
+@given(
+    tm.testing.updates(
+        {"origin": "string", "hour": "int64", "minute": "int64", "dep_delay": "int64", "air_time": "int64"},
+        non_negative=True,
+        values={
+            "origin": ["EWR", "JFK"],
+            "hour": [0],
+            "minute": [0, 2],
+            "dep_delay": [-1, 1],
+            "air_time": [1, 2, None],
+        },
+        latest=LATEST,
+    )
+)
+def test_in_the_air(found):
+    begin = dt.datetime(2013, 1, 1)
+    given = [((o, 1, begin, minute, delay, flown), t, n) for (o, _, minute, delay, flown), t, n in found]
+    flow = load("in_the_air").build()
+    tm.testing.check_equivalent(flow, {"flights": given})
+    with flow.start() as run:
+        run.update("flights", given)
+        for time in range(LATEST + 3):
+            run.advance_to(time + 1)
+            aloft = Counter(o for o, _, _, m, d, flown in rows(given, time) if flown and m + d <= time < m + d + flown)
+            assert dict(run.snapshot("aloft")) == aloft, f"at {time}"
 
 
 def components(graph_edges):

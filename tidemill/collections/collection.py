@@ -9,6 +9,7 @@ from tidemill.collections import joins, loops
 from tidemill.collections import set_operations as relational
 from tidemill.collections.builder import either_nullable, same_schema
 from tidemill.collections.hints import missing_attribute
+from tidemill.collections.temporal import temporal_filter
 from tidemill.collections.windows import with_window_calls
 from tidemill.dataflow.lattice import as_time
 from tidemill.dataflow.nodes import (
@@ -300,6 +301,49 @@ class Collection:
         if callable(by):
             return self._add(Retime, function=by)
         return self._add(Retime, steps=as_time(by, users))
+
+    def temporal_filter(
+        self,
+        valid_from: Any = None,
+        valid_to: Any = None,
+        *,
+        clock: Collection | None = None,
+        coordinate: str | None = None,
+    ) -> Collection:
+        """Return the rows while they are valid: at the user times t with ``valid_from <= t < valid_to``.
+
+        Both are columns or expressions, of integers, as times are. A row is not there before its own time, however
+        early it is valid; NULL is no bound, so without a ``valid_from`` it is there from its own time on, and without
+        a ``valid_to`` for ever. A row with ``valid_to`` before ``valid_from`` fails the step with
+        ``ExpressionError``. With several coordinates, ``coordinate`` names the one that is meant; the others are not
+        restricted.
+
+        With a ``clock``, rows are compared with what it shows instead: a collection of one column and at most one row,
+        that the user changes. Bounds are of a type that compares with it, such as timestamps; without its row nothing
+        is valid, and a row that ends before it begins never is.
+
+        Cost: what brings and takes away a row is held as state until its time comes, and then is all that is touched.
+        With a clock, all rows are kept, and a change of the clock looks at all of them.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> calls = flow.input("calls", {"who": "string", "start": "int64", "end": "int64"})
+        >>> flow.output("on the line", calls.temporal_filter("start", "end").select("who"))
+        >>> with flow.start() as run:
+        ...     run.insert("calls", [("ann", 1, 3), ("bob", 2, None)])
+        ...     run.advance_to(10)
+        ...     list(run.changes("on the line"))
+        [(('ann',), 1, 1), (('bob',), 2, 1), (('ann',), 3, -1)]
+
+        The last 24 hours, by a clock:
+
+        >>> flow = tm.Dataflow()
+        >>> events = flow.input("events", {"what": "string", "ts": "timestamp"})
+        >>> clock = flow.input("clock", {"now": "timestamp"}, unique=True)
+        >>> recent = events.temporal_filter("ts", "ts + interval 24 hours", clock=clock)
+        >>> flow.output("recent", recent.select("what"))
+        """
+        return temporal_filter(self, valid_from, valid_to, clock, coordinate)
 
     # -- joins ------------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,8 @@ from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.windows.binding import BoundWindows
 
 __all__ = [
-    "Aggregate", "AntiJoin", "Composite", "OuterJoin", "PartneredJoin", "SemiJoin", "SetOperation", "TopK", "Windowed",
+    "Aggregate", "AntiJoin", "Composite", "OuterJoin", "PartneredJoin", "SemiJoin", "SetOperation", "TemporalFilter",
+    "TopK", "Windowed",
 ]  # fmt: skip
 
 
@@ -134,3 +135,22 @@ class Windowed(Composite):
 
     def describe(self) -> str:
         return self.bound.describe()
+
+
+@attrs.frozen(eq=False, kw_only=True, repr=False)
+class TemporalFilter(Composite):
+    """Each row at the times at which it is valid, in one of the user's coordinates: not before its own time.
+
+    That is from ``valid_from`` on, until ``valid_to``, when it is there no more; NULL is no bound. A row that ends
+    before it begins is an error.
+    """
+
+    valid_from: Bound | None
+    valid_to: Bound | None
+    coordinate: int = 0
+
+    def describe(self) -> str:
+        bounds = [
+            f"{word} {to_sql(b)}" for word, b in (("from", self.valid_from), ("to", self.valid_to)) if b is not None
+        ]
+        return " ".join(bounds) + (f" in coordinate {self.coordinate}" if self.coordinate else "")

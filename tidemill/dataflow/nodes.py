@@ -247,14 +247,24 @@ class Arrange(Node):
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)
 class Retime(Node):
-    """Each update moves forward to a later user time: by fixed steps, or as a monotone function says."""
+    """Each update moves forward to a later user time: by fixed steps, as a monotone function says, or to its row's."""
 
     steps: tuple[int, ...] | None = None
     function: Callable[[Any], Any] | None = None
+    column: int | None = None
+    """The column with the time to which a row's updates move that come before it; a row with NULL there stays."""
+    since: int | None = None
+    """A column whose value may not be after that of ``column``: a row where it is has an error."""
+    coordinate: int = 0
+    """Which of the user's coordinates ``column`` is about."""
 
     def describe(self) -> str:
         if self.steps is not None:
             return "by " + ", ".join(map(str, self.steps))
+        if self.column is not None:
+            since = "" if self.since is None else f", not before {self.schema.names[self.since]}"
+            axis = f" in coordinate {self.coordinate}" if self.coordinate else ""
+            return f"to {self.schema.names[self.column]}{since}{axis}"
         return getattr(self.function, "__qualname__", "function")
 
 

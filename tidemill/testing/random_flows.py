@@ -233,6 +233,7 @@ def grow_any(growth: Growth, pool: Pool, _depth: int) -> Plant:
             lambda: Plant(rows.count("n").select("k", v="(coalesce(v, 0) + n) % 4"), positive=True, most=9),
             lambda: _user_reduce(growth, plant),
             lambda: _delay(growth, plant),
+            lambda: _temporal_filter(growth, plant),
             lambda: _outer_join(growth, plant, growth.pick(pool)),
             lambda: _outer_join(growth, plant, growth.pick(pool)),
             lambda: plant.like(rows.antijoin(growth.pick(pool).rows, on=growth.pick(JOIN_KEYS))),
@@ -300,6 +301,12 @@ def _delay(growth: Growth, plant: Plant) -> Plant:
     steps = growth.draw(st.lists(st.integers(0, 2), min_size=growth.coordinates, max_size=growth.coordinates))
     by: Any = steps[0] if growth.coordinates == 1 else tuple(steps)
     return plant.like(plant.rows.delay(growth.pick([by, _even])))
+
+
+def _temporal_filter(growth: Growth, plant: Plant) -> Plant:
+    coordinate = growth.pick(growth.flow.graph.coordinates)
+    begin, end = growth.pick([("v", "v + 2"), (None, "v"), ("v", None), ("v - 1", "k + v")])
+    return plant.like(plant.rows.temporal_filter(begin, end, coordinate=coordinate))
 
 
 def _outer_join(growth: Growth, one: Plant, other: Plant) -> Plant:

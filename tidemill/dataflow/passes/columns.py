@@ -83,6 +83,8 @@ class _Pruning:
             return [p - width * port for p in picked if (p >= width) == bool(port)]
         if isinstance(node, Filter):
             return {*self._read[node], *column_uses(node.predicate)}
+        if isinstance(node, Retime):
+            return {*self._read[node], *_times_of(node)}
         if isinstance(node, _PASS_ON):
             return self._read[node]
         return range(len(node.inputs[port].schema))
@@ -116,6 +118,9 @@ def _narrowed(node: Node, sources: list[Places], left: Places) -> Node:
         return attrs.evolve(node, schema=schema, columns=columns)
     if isinstance(node, Filter):
         return attrs.evolve(node, schema=schema, predicate=_moved(node.predicate, sources[0]))
+    if isinstance(node, Retime):
+        column, since = (None if c is None else left.index(c) for c in (node.column, node.since))
+        return attrs.evolve(node, schema=schema, column=column, since=since)
     if isinstance(node, Arrange):
         return attrs.evolve(node, schema=schema, keys=tuple(left.index(k) for k in node.keys))
     if isinstance(node, Join):
@@ -136,3 +141,8 @@ def _projected(copy: Copy, node: Node, source: Node, have: Places, want: Places)
     picked: tuple[BoundColumn, ...] = tuple(column(source.schema, have.index(i)) for i in want)
     schema = Schema(tuple(source.schema.fields[c.index] for c in picked))
     return copy.add(Map, node, source, schema=schema, columns=picked)
+
+
+def _times_of(node: Retime) -> list[int]:
+    """Return the columns by which a Retime moves updates."""
+    return [c for c in (node.column, node.since) if c is not None]

@@ -312,7 +312,7 @@ class Port:
 
     def refill(self, updates: UpdateArray | None) -> None:
         """Have these updates pending, and no others."""
-        self.pending.state = ((), ())
+        self.pending.clear()
         if updates is not None:
             self.defer(updates)
         if self.index is not None:

@@ -17,12 +17,23 @@ from tidemill.dataflow.composites import (
     PartneredJoin,
     SemiJoin,
     SetOperation,
+    TemporalFilter,
     Windowed,
 )
+from tidemill.dataflow.lattice import MAX_COORDINATE
 from tidemill.expressions.ordering import OrderColumn, TopK
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.windows.bound import CallError
-from tidemill.renderer.reference.rules import IsFinal, Updates, by_contents, check_counts, evaluated
+from tidemill.renderer.reference.rules import (
+    IsFinal,
+    Updates,
+    by_contents,
+    check_counts,
+    evaluated,
+    linear,
+    user_part,
+    user_time_of_row,
+)
 from tidemill.renderer.reference.topk import first_rows
 from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, triples
 from tidemill.renderer.reference.windows import with_values
@@ -169,6 +180,22 @@ def _with_calls(node: Windowed, key: Row, rows: Contents) -> Contents:
     except CallError as error:
         raise failures.no_window_value(node, windows, error.row, error) from None
     return {(*(row[i] for i in windows.row), *row[len(columns) :]): count for row, count in found.items()}
+
+
+@linear(TemporalFilter)
+def _temporal_filter(node: TemporalFilter, source: Trace) -> Updates:
+    """Look at one update at a time: it holds from its row's beginning on, and is taken back at its row's end."""
+    for row, time, diff in triples(source):
+        begin, end = (
+            None if bound is None else evaluated(node, bound, row, time=time)
+            for bound in (node.valid_from, node.valid_to)
+        )
+        user = user_part(node, time)
+        loops = time[len(user) :]
+        if end is not None and end < MAX_COORDINATE:  # beyond, there are no times
+            yield row, user_time_of_row(node, row, user, end, begin) + loops, -diff
+        if begin is None or begin < MAX_COORDINATE:
+            yield row, user_time_of_row(node, row, user, begin, None) + loops, diff
 
 
 def _values(node: Composite, expressions: tuple[Any, ...], row: Row) -> Row:

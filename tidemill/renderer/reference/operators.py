@@ -20,7 +20,16 @@ from tidemill.expressions.functions.values import row_order
 from tidemill.expressions.ordering import TopK
 from tidemill.expressions.windows.bound import CallError, Windows
 from tidemill.renderer.reference.aggregates import aggregate, taking_part
-from tidemill.renderer.reference.rules import IsFinal, Updates, by_contents, check_counts, evaluated, linear, user_part
+from tidemill.renderer.reference.rules import (
+    IsFinal,
+    Updates,
+    by_contents,
+    check_counts,
+    evaluated,
+    linear,
+    user_part,
+    user_time_of_row,
+)
 from tidemill.renderer.reference.topk import first_rows
 from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, triples
 from tidemill.renderer.reference.windows import with_values
@@ -89,6 +98,9 @@ def _retime(node: nodes.Retime, source: Trace) -> Updates:
         user = time[:users]
         if node.steps is not None:
             moved = tuple(c + step for c, step in zip(user, node.steps, strict=True))
+        elif node.column is not None:
+            begin = None if node.since is None else row[node.since]
+            moved = user_time_of_row(node, row, user, row[node.column], begin)
         else:
             moved = functions.moved_time(node, user)
         yield row, moved + time[users:], diff

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
+from tidemill.dataflow.composites import TemporalFilter
 from tidemill.dataflow.lattice import Time, shown
-from tidemill.dataflow.nodes import Node
+from tidemill.dataflow.nodes import Node, Retime
 from tidemill.errors import ExpressionError
 from tidemill.expressions.bound import Bound
 from tidemill.renderer.reference.expressions import evaluate
@@ -14,7 +15,17 @@ from tidemill.renderer.reference.traces import Contents, Row, Trace, consolidate
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.registry import Registry
 
-__all__ = ["RULES", "IsFinal", "Updates", "by_contents", "check_counts", "evaluated", "linear", "user_part"]
+__all__ = [
+    "RULES",
+    "IsFinal",
+    "Updates",
+    "by_contents",
+    "check_counts",
+    "evaluated",
+    "linear",
+    "user_part",
+    "user_time_of_row",
+]
 
 Updates: TypeAlias = Iterator[tuple[Row, Time, int]]
 IsFinal: TypeAlias = Callable[[Time], bool]
@@ -64,3 +75,13 @@ def check_counts(node: Node, key: Row, rows: Contents) -> None:
     for row, count in rows.items():
         if count < 0:
             raise failures.negative_count(node, key, row, count)
+
+
+def user_time_of_row(node: Retime | TemporalFilter, row: Row, user: Time, to: int | None, begin: int | None) -> Time:
+    """Return the user time to which a row's update moves; NULL has it stay, an end before the beginning is an error."""
+    if to is None:
+        return user
+    if begin is not None and to < begin:
+        raise failures.ends_before_it_begins(node, row, begin, to, shown(user))
+    i = node.coordinate
+    return (*user[:i], max(user[i], to), *user[i + 1 :])

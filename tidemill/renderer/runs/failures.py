@@ -19,8 +19,8 @@ from tidemill.expressions.windows.bound import CallError, Windows
 from tidemill.renderer.runs.determinism import functions_before
 
 __all__ = [
-    "count_overflow", "expression_failed", "iteration_limit", "negative_count", "no_window_value", "not_unique",
-    "of_node", "overflow", "too_many",
+    "count_overflow", "ends_before_it_begins", "expression_failed", "iteration_limit", "negative_count",
+    "no_window_value", "not_unique", "of_node", "overflow", "too_many",
 ]  # fmt: skip
 
 Row = tuple[Any, ...]
@@ -38,6 +38,15 @@ def expression_failed(
     """Return the error of an expression, told with the node that evaluates it, the row, the column and user time."""
     made = ExpressionError(f"{node.where}, row {row}: {error.reason}", error.sql, error.row_index)
     return of_node(node, made, row=row, column=column, time=time)
+
+
+def ends_before_it_begins(node: Node, row: Row, begin: int, end: int, time: Any) -> ExpressionError:
+    """Return the error of a row that is valid until a time before the one from which it is."""
+    reason = (
+        f"{node.where}, row {row}: valid_to {end} is before valid_from {begin}; filter out, or correct, rows that end "
+        "before they begin"
+    )
+    return of_node(node, ExpressionError(reason, "temporal_filter(valid_from, valid_to)"), row=row, time=time)
 
 
 def overflow(node: Node, key: Row, name: str, function: str) -> ExpressionError:

@@ -94,6 +94,8 @@ def moved(frame: Frame, coordinate: int, by: int) -> Frame:
 def retimed(node: Retime, frame: Frame, strategy: Strategy) -> Frame:
     """Return a Retime's output. Where all updates are at one time, the driver computes the new one."""
     users = frame.coordinates - _loops(node)
+    if node.column is not None:
+        return in_python(node, frame, strategy)
     if frame.time is not None:
         steps = node.steps or [0] * users
         to = tuple(c + s for c, s in zip(frame.time, steps, strict=True))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.boundary.rows import python_rows
 from tidemill.dataflow.lattice import shown
@@ -139,6 +141,8 @@ def _inspect(node: Inspect, users: int) -> Callable[[pa.RecordBatch], pa.RecordB
 
 @_WORK(Retime)
 def _retime(node: Retime, users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    if node.column is not None:
+        return functools.partial(_to_own_times, node, node.column, users)
     width = len(node.schema)
     known: dict[tuple[int, ...], tuple[int, ...]] = {}
 
@@ -151,6 +155,23 @@ def _retime(node: Retime, users: int) -> Callable[[pa.RecordBatch], pa.RecordBat
         return _batch(batch.columns[:width], [*moved, *batch.columns[width + users :]], batch)
 
     return apply
+
+
+def _to_own_times(node: Retime, column: int, users: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return updates moved to the times that a column of their rows gives; NULL has them stay."""
+    width = len(node.schema)
+    to = batch.columns[column].cast(pa.int64())
+    if node.since is not None:
+        since = batch.columns[node.since].cast(pa.int64())
+        wrong = pc.fill_null(pc.less(to, since), False)
+        if pc.any(wrong).as_py():
+            at = pc.index(wrong, True).as_py()
+            (row,) = _rows(batch.slice(at, 1), width)
+            time = _user_time(batch, at, width, users)
+            raise failures.ends_before_it_begins(node, row, since[at].as_py(), to[at].as_py(), time)
+    rest = list(batch.columns[width:])
+    rest[node.coordinate] = pc.max_element_wise(rest[node.coordinate], to)
+    return _batch(batch.columns[:width], rest, batch)
 
 
 def _canonical(values: pa.Array, column: Bound) -> pa.Array:

@@ -391,12 +391,12 @@ class InspectOperator(_ExpressionOperator):
 
 @operator_of(Retime, interner=True)
 class RetimeOperator(_ExpressionOperator):
-    """Retime: by fixed steps, or as a user's function of the time says."""
+    """Retime: by fixed steps, as a user's function of the time says, or to the time in a column."""
 
     def __init__(self, node: Retime, region: Region, interner: Interner) -> None:
         super().__init__(node, region, interner)
         self._retime = node
-        self.calls_functions = node.steps is None
+        self.calls_functions = node.function is not None
 
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
         users, k = self.schedule.users, len(self.schema)
@@ -404,10 +404,27 @@ class RetimeOperator(_ExpressionOperator):
         if self._retime.steps is not None:
             moved[k : k + users] += np.array(self._retime.steps)[:, None]
             return moved
+        if self._retime.column is not None:
+            self._check_ends(updates, self._retime.column)
+            at = k + self._retime.coordinate
+            np.maximum(updates[at], updates[self._retime.column], out=moved[at])  # NULL's code is less than any time
+            return moved
         times, inverse = np.unique(updates[k : k + users], axis=1, return_inverse=True)
         new = [functions.moved_time(self._retime, tuple(t)) for t in times.T.tolist()]
         moved[k : k + users] = np.array(new, np.int64).T.take(inverse, axis=1)
         return moved
+
+    def _check_ends(self, updates: UpdateArray, column: int) -> None:
+        """Refuse rows that end before they begin."""
+        if self._retime.since is None:
+            return
+        begin, end = updates[self._retime.since], updates[column]
+        wrong = (end < begin) & (end != NULL)
+        if wrong.any():
+            at = int(wrong.argmax())
+            (row,) = decode_rows(self.schema, updates[: len(self.schema), [at]], self.interner)
+            time = self.user_time(updates, at)
+            raise failures.ends_before_it_begins(self.node, row, int(begin[at]), int(end[at]), time)
 
 
 @operator_of(Consolidate)

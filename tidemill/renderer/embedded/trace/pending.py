@@ -1,60 +1,51 @@
 """Pending updates, at times of later steps: a step looks at those that are due, not at all that are pending.
 
-What comes in is compared once, when the next frontier is known. What is not due then is laid out in runs of leaves,
-each leaf with the meet and the join of its times: a leaf whose meet is beyond the frontier has nothing due, one whose
-join is not is due as a whole, and only what lies between is looked at row by row. Runs are of geometrically growing
-size, so that many small batches do not stay small. All of it is immutable, so a step that fails is undone by going back
-to the state before it.
+What comes in is compared once, when the next frontier is known. What is not due then is kept in one array until there
+are many, and then in buckets that are the wider, the further they are away (`time_buckets`). All of it is immutable, so
+a step that fails is undone by going back to the state before it.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
-
-import numpy as np
+from typing import Final, NamedTuple
 
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.renderer.embedded.kernels.times import beyond
-from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray, consolidated, grouped, stacked
+from tidemill.renderer.embedded.kernels.updates import UpdateArray, stacked
+from tidemill.renderer.embedded.trace.time_buckets import Buckets, Layout, added, in_order, taken
 
 __all__ = ["PendingState", "PendingUpdates"]
 
-LEAF: Final = 256
-"""Updates of a leaf at most."""
-RATIO: Final = 2
-"""Neighbouring runs are merged when the older is less than this many times the size of the newer."""
+FEW: Final = 512
+"""So many updates are looked through rather than put in buckets."""
 
 
-class LeafRun(NamedTuple):
-    """Updates laid out so that those of a leaf are of similar times."""
+class PendingState(NamedTuple):
+    """All that is pending."""
 
-    leaves: tuple[UpdateArray, ...]
-    meets: Ints
-    """The meet of the times of each leaf, as a column."""
-    joins: Ints
-    size: int
-    room: int
-    """How many updates the memory is for that the leaves are parts of."""
-    meet: Time
+    fresh: tuple[UpdateArray, ...]
+    """What came in since the last frontier."""
+    few: UpdateArray | None
+    """What is in no bucket yet, or was in one that a frontier reached."""
+    earliest: Time
+    """The meet of the times of these few."""
+    buckets: Buckets
 
 
-PendingState: TypeAlias = tuple[tuple[UpdateArray, ...], tuple[LeafRun, ...]]
-"""What came in since the last frontier, and the rest."""
+_NOTHING: Final = PendingState((), None, (), Buckets({}))
 
 
 class PendingUpdates:
     """Updates of later steps; see the module. Those of ``weights`` 0 are there or not, with no diff."""
 
-    __slots__ = ("_first", "_fresh", "_runs", "_users", "_weights", "compared")
+    __slots__ = ("_fresh", "_layout", "_rest", "compared")
 
     def __init__(self, first: int, users: int, weights: int) -> None:
-        self._first = first
-        self._users = users
-        self._weights = weights
+        self._layout = Layout(first, users, weights)
         self._fresh: list[UpdateArray] = []
-        self._runs: tuple[LeafRun, ...] = ()
+        self._rest = _NOTHING
         self.compared = 0
-        """How many updates and leaves were compared with a frontier so far."""
+        """How many updates and buckets were compared with a frontier so far."""
 
     def add(self, updates: UpdateArray) -> None:
         """Take updates in."""
@@ -63,30 +54,41 @@ class PendingUpdates:
     def take_due(self, upper: Antichain) -> UpdateArray | None:
         """Return the updates that are not beyond a frontier, which are pending no longer; None where there are none."""
         due: list[UpdateArray] = []
-        runs = [self._without_due(run, upper, due) for run in self._runs]
-        if self._fresh:
-            updates = stacked(self._fresh)
-            beyond_upper = self._beyond(updates, upper)
-            if not np.count_nonzero(beyond_upper):
-                due.append(updates)
+        rest, kept = self._rest, list[UpdateArray]()
+        if rest.few is not None:
+            if upper.beyond(rest.earliest):
+                kept.append(rest.few)
             else:
-                runs.append(self._run(updates.compress(beyond_upper, axis=1)))
-                if not beyond_upper.all():
-                    due.append(updates.compress(~beyond_upper, axis=1))
-        if self._fresh or due:
+                self._part(rest.few, upper, due, kept)
+        few_stay = len(kept) == 1 and kept[0] is rest.few
+        if self._fresh:
+            self._part(stacked(self._fresh), upper, due, kept)
             self._fresh = []
-            self._runs = self._balanced(runs)
+            few_stay = few_stay and len(kept) == 1
+        reached: list[UpdateArray] = []
+        buckets = taken(rest.buckets, upper, due, reached)
+        if buckets is not rest.buckets:
+            self.compared += len(rest.buckets.by_range)
+        if reached:
+            self._part(self._merged(reached), upper, due, kept)
+            few_stay = False
+        if not few_stay or buckets is not rest.buckets:
+            self._rest = self._with(buckets, kept, upper)
         return stacked(due) if due else None
 
     @property
     def state(self) -> PendingState:
         """All there is, to go back to."""
-        return tuple(self._fresh), self._runs
+        return self._rest._replace(fresh=tuple(self._fresh))
 
     @state.setter
     def state(self, state: PendingState) -> None:
-        fresh, self._runs = state
-        self._fresh = list(fresh)
+        self._rest = state._replace(fresh=())
+        self._fresh = list(state.fresh)
+
+    def clear(self) -> None:
+        """Have nothing pending."""
+        self.state = _NOTHING
 
     @property
     def size(self) -> int:
@@ -94,95 +96,43 @@ class PendingUpdates:
 
     def arrays(self) -> list[UpdateArray]:
         """Return all pending updates."""
-        return [*self._fresh, *(leaf for run in self._runs for leaf in run.leaves)]
+        few = [] if self._rest.few is None else [self._rest.few]
+        return [*self._fresh, *few, *self._rest.buckets.arrays()]
 
     def __bool__(self) -> bool:
-        return bool(self._fresh or self._runs)
+        return bool(self._fresh or self._rest.few is not None or self._rest.buckets.by_range)
 
-    def _without_due(self, run: LeafRun, upper: Antichain, due: list[UpdateArray]) -> LeafRun:
-        """Return the run without its updates that are due, and add these to a list."""
-        if upper.beyond(run.meet):
-            return run
-        self.compared += len(run.leaves)
-        reached: Bools = ~beyond(run.meets, upper)
-        whole: Bools = reached & ~beyond(run.joins, upper)
-        parted = (reached & ~whole).nonzero()[0].tolist()
-        taken = [run.leaves[i] for i in whole.nonzero()[0].tolist()]
-        kept: list[UpdateArray] = []
-        if parted:
-            updates = stacked([run.leaves[i] for i in parted])
-            beyond_upper = self._beyond(updates, upper)
-            if not beyond_upper.all():
-                taken.append(updates.compress(~beyond_upper, axis=1))
-            kept = [updates.compress(beyond_upper, axis=1)]
-        if not taken:
-            return run
-        due += taken
-        rest = (~reached).nonzero()[0].tolist()
-        size = run.size - sum(b.shape[1] for b in taken)
-        if RATIO * size < run.room:  # do not hold on to the room of what has gone
-            return self._run(stacked([*(run.leaves[i] for i in rest), *kept, run.leaves[0][:, :0]]))
-        if kept:
-            more = self._run(kept[0])
-            meets = np.concatenate((run.meets.take(rest, axis=1), more.meets), axis=1)
-            joins = np.concatenate((run.joins.take(rest, axis=1), more.joins), axis=1)
-            leaves = (*(run.leaves[i] for i in rest), *more.leaves)
-        else:
-            meets, joins = run.meets.take(rest, axis=1), run.joins.take(rest, axis=1)
-            leaves = tuple(run.leaves[i] for i in rest)
-        return LeafRun(leaves, meets, joins, size, run.room, _meet(meets))
-
-    def _beyond(self, updates: UpdateArray, upper: Antichain) -> Bools:
-        self.compared += updates.shape[1]
-        return beyond(updates[self._first : self._first + self._users], upper)
-
-    def _balanced(self, runs: list[LeafRun]) -> tuple[LeafRun, ...]:
-        """Return the runs, oldest first, with neighbours of similar size merged."""
-        found: list[LeafRun] = []
-        for run in runs:
-            if not run.size:
-                continue
-            found.append(run)
-            while len(found) > 1 and found[-2].size < RATIO * found[-1].size:
-                newer, older = found.pop(), found.pop()
-                merged = self._run(self._summed(stacked([*older.leaves, *newer.leaves])))
-                found += [merged] if merged.size else []
-        return tuple(found)
-
-    def _summed(self, updates: UpdateArray) -> UpdateArray:
-        if self._weights:
-            return consolidated(updates, self._weights)
-        order, starts = grouped(updates)
-        return updates if len(starts) == len(order) else updates.take(order.take(starts), axis=1)
-
-    def _run(self, updates: UpdateArray) -> LeafRun:
+    def _part(self, updates: UpdateArray, upper: Antichain, due: list[UpdateArray], kept: list[UpdateArray]) -> None:
+        """Add the updates that are due to a list, and the others to another."""
         n = updates.shape[1]
-        times = updates[self._first : self._first + self._users]
-        if n <= LEAF:
-            if not n:
-                return LeafRun((), times, times, 0, 0, ())
-            meets = times.min(axis=1, keepdims=True)
-            return LeafRun((updates,), meets, times.max(axis=1, keepdims=True), n, n, _meet(meets))
-        order, starts = _laid_out(times)
-        updates = updates.take(order, axis=1)
-        times = updates[self._first : self._first + self._users]
-        meets = np.minimum.reduceat(times, starts, axis=1)
-        leaves = tuple(np.split(updates, starts[1:].tolist(), axis=1))
-        return LeafRun(leaves, meets, np.maximum.reduceat(times, starts, axis=1), n, n, _meet(meets))
+        if not n:
+            return
+        self.compared += n
+        later = beyond(self._layout.times(updates), upper)
+        if later.all():
+            kept.append(updates)
+        elif not later.any():
+            due.append(updates)
+        elif later[(at := int(later.argmax())) :].all():  # as where they are in order of time
+            due.append(updates[:, :at])
+            kept.append(updates[:, at:])
+        else:
+            due.append(updates.compress(~later, axis=1))
+            kept.append(updates.compress(later, axis=1))
 
+    def _merged(self, arrays: list[UpdateArray]) -> UpdateArray:
+        """Return the updates of buckets, without what is equal or cancels out."""
+        return arrays[0] if len(arrays) == 1 else in_order(self._layout.summed(stacked(arrays)), self._layout)
 
-def _meet(times: Ints) -> Time:
-    return tuple(times.min(axis=1).tolist()) if times.shape[1] else ()
-
-
-def _laid_out(times: Ints) -> tuple[Ints, Ints]:
-    """Return an order of times, and where in it leaves begin: by time, or halved by each coordinate in turn."""
-    if len(times) == 1:
-        return times[0].argsort(kind="stable"), np.arange(0, times.shape[1], LEAF)
-    parts, axis = [np.arange(times.shape[1])], 0
-    while len(parts[0]) > LEAF:  # the first is never smaller than others
-        ordered = [part.take(times[axis].take(part).argsort(kind="stable")) for part in parts]
-        parts = [half for part in ordered for half in np.split(part, [(len(part) + 1) // 2])]
-        axis = (axis + 1) % len(times)
-    lengths = np.array([len(part) for part in parts])
-    return np.concatenate(parts), lengths.cumsum() - lengths
+    def _with(self, buckets: Buckets, kept: list[UpdateArray], upper: Antichain) -> PendingState:
+        """Return what is pending: these buckets and updates, which go to buckets if they are many."""
+        few = stacked(kept) if kept else None
+        if few is not None and len(kept) > 1 and few.shape[1] > FEW:
+            few = self._layout.summed(few)
+        if few is None or not few.shape[1]:
+            return PendingState((), None, (), buckets)
+        if few.shape[1] > FEW:
+            return PendingState((), None, (), added(buckets, few, upper, self._layout))
+        if few.base is not None:
+            few = few.copy()  # else it would keep in memory what has gone
+        return PendingState((), few, tuple(self._layout.times(few).min(axis=1).tolist()), buckets)

@@ -1,0 +1,90 @@
+"""Temporal filters: rows that are there for a time, by the user's time or by a clock that is a collection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidemill.dataflow.composites import TemporalFilter
+from tidemill.errors import SchemaError, TimeError, did_you_mean
+from tidemill.expressions.binding import bind
+from tidemill.expressions.bound import Bound
+from tidemill.expressions.expr import Expr, col
+from tidemill.expressions.schema import unused_name
+from tidemill.expressions.sql_text import as_expr, to_sql
+
+if TYPE_CHECKING:
+    from tidemill.collections.collection import Collection
+
+__all__ = ["temporal_filter"]
+
+
+def temporal_filter(
+    rows: Collection, valid_from: Any, valid_to: Any, clock: Collection | None, coordinate: str | None
+) -> Collection:
+    """Return the rows while they are valid; what its parameters mean is said at ``Collection.temporal_filter``."""
+    if valid_from is None and valid_to is None:
+        msg = "temporal_filter: neither valid_from nor valid_to: give a column or an expression for one of them"
+        raise SchemaError(msg)
+    if clock is not None:
+        return _by_clock(rows, valid_from, valid_to, rows.builder.own(clock, "temporal_filter"), coordinate)
+    axis = _coordinate(rows.builder.graph.coordinates, coordinate)
+    begin, end = (_time(rows, value, name) for value, name in ((valid_from, "valid_from"), (valid_to, "valid_to")))
+    made = rows.builder.graph.add(
+        TemporalFilter,
+        scope=rows.node.scope,
+        inputs=(rows.node,),
+        schema=rows.schema,
+        valid_from=begin,
+        valid_to=end,
+        coordinate=axis,
+    )
+    return rows.builder.collection(made)
+
+
+def _coordinate(names: tuple[str, ...], given: str | None) -> int:
+    if given is None:
+        if len(names) > 1:
+            msg = (
+                f"temporal_filter: times have {len(names)} coordinates ({', '.join(names)}): "
+                f"say which one it is about, as in coordinate={names[0]!r}"
+            )
+            raise TimeError(msg)
+        return 0
+    if given not in names:
+        msg = f"temporal_filter: coordinate={given!r} is none of {', '.join(names)}{did_you_mean(given, names)}"
+        raise TimeError(msg)
+    return names.index(given)
+
+
+def _time(rows: Collection, value: Any, name: str) -> Bound | None:
+    if value is None:
+        return None
+    bound = bind(as_expr(value, rows.schema), rows.schema)
+    if not bound.dtype.is_integer:
+        msg = (
+            f"temporal_filter: {name} {to_sql(bound)} is of type {bound.dtype}: expected an integer, as times of "
+            "the dataflow are; give the time that it stands for, or a clock=... to compare it with"
+        )
+        raise SchemaError(msg)
+    return bound
+
+
+def _by_clock(
+    rows: Collection, valid_from: Any, valid_to: Any, clock: Collection, coordinate: str | None
+) -> Collection:
+    """Return the rows that are valid at the one value that the clock shows."""
+    if coordinate is not None:
+        msg = f"temporal_filter: coordinate={coordinate!r} and a clock: rows are compared with the clock; give one"
+        raise SchemaError(msg)
+    if len(clock.schema) != 1:
+        msg = f"temporal_filter: the clock has the columns {clock.schema}: expected one, that shows what time it is"
+        raise SchemaError(msg)
+    (shown,) = clock.schema.names
+    now = unused_name("now", set(rows.schema.names))
+    paired = rows.cross_join(clock.select(**{now: col(shown)}))
+    for value, has_begun in ((valid_from, True), (valid_to, False)):
+        if value is not None:
+            bound: Expr = as_expr(value, rows.schema)
+            holds = bound <= col(now) if has_begun else bound > col(now)
+            paired = paired.filter(bound.is_null() | holds)
+    return paired.select(*rows.schema.names)
