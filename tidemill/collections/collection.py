@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, Never
+from typing import TYPE_CHECKING, Any, Final, Literal, Never, overload
 
 from tidemill.collections import joins, loops
 from tidemill.collections import set_operations as relational
 from tidemill.collections.builder import either_nullable, same_schema
+from tidemill.collections.dynamic_filters import Monotone, dynamic_filter
 from tidemill.collections.hints import missing_attribute
 from tidemill.collections.temporal import temporal_filter
 from tidemill.collections.windows import with_window_calls
@@ -416,6 +417,47 @@ class Collection:
     def cross_join(self, other: Collection, *, suffix: str = "_right") -> Collection:
         """Return all pairs of rows, counts multiplied. Cost: every change meets the whole other side."""
         return joins.cross_join(self, self.builder.own(other, "cross_join"), suffix)
+
+    @overload
+    def dynamic_filter(
+        self, column: str, comparison: str, right: Collection, /, *, monotone: Monotone | None = None
+    ) -> Collection: ...
+    @overload
+    def dynamic_filter(
+        self, conditions: Sequence[tuple[str, str, str]], right: Collection, /, *, monotone: Monotone | None = None
+    ) -> Collection: ...
+    def dynamic_filter(self, *condition: Any, monotone: Monotone | None = None) -> Collection:
+        """Return the rows with ``column`` as it is to compare with the one value of ``right``: = <> < <= > or >=.
+
+        ``right`` is a collection of at most one row, such as an aggregate without keys; two are an error when the time
+        closes. Where it has one column, that is compared with. For several conditions at once, each a tuple of a column
+        of these rows, a comparison and a column of ``right``, give a list of them. Nothing passes while there is no
+        right row, and a NULL on either side compares with nothing.
+
+        ``monotone`` declares that the right values only ever rise ("increasing") or fall ("decreasing"), as a max over
+        what is only inserted does: rows that they have passed are not kept then. Values that go back are an error.
+
+        Cost: the rows between the old value and the new, where times are of one coordinate, outside of loops, on the
+        embedded engine; the rows are kept in order of each column that is compared. Else every change of the right side
+        meets all rows.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> bids = flow.input("bids", {"who": "string", "amount": "int64"})
+        >>> flow.output("above", bids.dynamic_filter("amount", ">", bids.agg(mean=tm.avg("amount"))))
+        >>> with flow.start() as run:
+        ...     run.insert("bids", [("ann", 10), ("ben", 20), ("cem", 30)])
+        ...     run.advance()
+        ...     run.insert("bids", [("dot", 100)])
+        ...     run.advance()
+        ...     run.changes("above")
+        who  amount  time  diff
+        ---  ------  ----  ----
+        cem  30      0     +1
+        cem  30      1     -1
+        dot  100     1     +1
+        """
+        return dynamic_filter(self, condition, monotone)
 
     def arrange_by(self, *keys: str) -> Collection:
         """Return the same collection, indexed by key; all joins and reduces on that key share the one index."""

@@ -18,8 +18,8 @@ from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.windows.binding import BoundWindows
 
 __all__ = [
-    "Aggregate", "AntiJoin", "Composite", "OuterJoin", "PartneredJoin", "SemiJoin", "SetOperation", "TemporalFilter",
-    "TopK", "Windowed",
+    "Aggregate", "AntiJoin", "ComparingFilter", "Composite", "DynamicFilter", "OrderedDynamicFilter", "OuterJoin",
+    "PartneredJoin", "SemiJoin", "SetOperation", "TemporalFilter", "TopK", "Windowed",
 ]  # fmt: skip
 
 
@@ -70,6 +70,34 @@ class SemiJoin(PartneredJoin):
 @attrs.frozen(eq=False, kw_only=True, repr=False)
 class AntiJoin(PartneredJoin):
     """The left rows that have no partner, each with its own count."""
+
+
+@attrs.frozen(eq=False, kw_only=True, repr=False)
+class ComparingFilter(Composite):
+    """What filters have in common that compare the left rows with the one row of the right side, if it has one."""
+
+    conditions: tuple[tuple[int, str, int], ...]
+    """A left column, how it is to compare, and a right column of the same type."""
+    predicate: Bound
+    """The same, of a left row followed by a right one."""
+    monotone: Literal["increasing", "decreasing"] | None = None
+    """How the right values move, if they were declared to move in one way only."""
+    arity: ClassVar[int | None] = 2
+
+    def describe(self) -> str:
+        left, right = (source.schema.names for source in self.inputs)
+        shown = " AND ".join(f"{left[l]} {comparison} {right[r]}" for l, comparison, r in self.conditions)
+        return shown + (f", {self.monotone}" if self.monotone else "")
+
+
+@attrs.frozen(eq=False, kw_only=True, repr=False)
+class DynamicFilter(ComparingFilter):
+    """The left rows for which all comparisons with the one row of the right side are true; none where it has no row."""
+
+
+@attrs.frozen(eq=False, kw_only=True, repr=False)
+class OrderedDynamicFilter(ComparingFilter):
+    """A dynamic filter where times are of one coordinate: in order, so that an index by value can follow them."""
 
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)

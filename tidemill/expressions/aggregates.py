@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import attrs
@@ -20,7 +20,7 @@ from tidemill.expressions.sql_text import as_expr, to_sql
 from tidemill.expressions.types import BOOL, FLOAT64, INT64, DType, decimal_type, list_type
 
 __all__ = [
-    "ORDERED", "AggregateCall", "Aggregates", "BoundAggregate", "UserReduce", "aggregate_type",
+    "ORDERED", "AggregateCall", "Aggregates", "BoundAggregate", "OneRow", "UserReduce", "aggregate_type",
     "bind_aggregate", "with_expressions",
 ]  # fmt: skip
 
@@ -108,6 +108,14 @@ class UserReduce:
     def describe(self) -> str:
         """Return the function's name, or its class where it has none."""
         return getattr(self.function, "__qualname__", type(self.function).__name__)
+
+
+class OneRow:
+    """The function of a Reduce that passes its only row on: engines call it for no other group, and tell of two."""
+
+    def __call__(self, _key: Any, rows: Sequence[tuple[Any, int]]) -> Sequence[tuple[Any, int]]:
+        """Return the row."""
+        return rows
 
 
 def with_expressions(aggregate: Aggregate, schema: Schema) -> Aggregate:

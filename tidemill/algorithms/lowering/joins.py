@@ -17,7 +17,7 @@ from tidemill.expressions.binding import bind
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.schema import Schema
 
-__all__ = ["anti_join", "outer_join", "semi_join"]
+__all__ = ["anti_join", "new_names", "outer_join", "semi_join"]
 
 
 @lowering(SemiJoin)
@@ -70,7 +70,7 @@ def _partnered(node: PartneredJoin, left: Collection, right: Collection) -> Coll
 def _with_key_among(left: Collection, right: Collection, on: Pairs, node: PartneredJoin) -> Collection:
     """Return the left rows whose key a right row has, with their own counts."""
     if not on:
-        (name,) = _new_names(["present"], left.schema, suffix=node.suffix)
+        (name,) = new_names(["present"], left.schema, suffix=node.suffix)
         some = right.select(**{name: lit(True)}).distinct()
         return inner_join(left, some, (), node.suffix, node.nulls_equal).select(*left.schema.names)
     # Named by position, so that no key can clash with a column of the left.
@@ -91,12 +91,12 @@ def _without(side: Collection, partnered: Collection) -> Collection:
 def _rights_of_pairs(node: OuterJoin, left: Collection, right: Collection) -> Collection:
     """Return the right rows of the pairs: paired up again, with copies of all of their columns, keys too."""
     names = right.schema.names
-    copies = _new_names([f"{name} of the row" for name in names], left.schema, right.schema, suffix=node.suffix)
+    copies = new_names([f"{name} of the row" for name in names], left.schema, right.schema, suffix=node.suffix)
     pairs = _pairs(node, left, right.with_columns(**dict(zip(copies, map(col, names), strict=True))))
     return pairs.select(**dict(zip(names, map(col, copies), strict=True)))
 
 
-def _new_names(names: Iterable[str], *schemas: Schema, suffix: str) -> list[str]:
+def new_names(names: Iterable[str], *schemas: Schema, suffix: str) -> list[str]:
     """Return these names, longer where a column of these schemas has one, with the suffix or without."""
     taken = {name for schema in schemas for name in schema.names}
     taken |= {name + suffix for name in taken}

@@ -28,6 +28,7 @@ from tidemill.dataflow.summaries import PathSummary
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators import (  # noqa: F401 - they fill the table
+    dynamic_filter,
     feedback,
     table_function,
     upsert_input,

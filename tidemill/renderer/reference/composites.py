@@ -13,6 +13,7 @@ from tidemill.dataflow import composites
 from tidemill.dataflow.composites import (
     AntiJoin,
     Composite,
+    DynamicFilter,
     OuterJoin,
     PartneredJoin,
     SemiJoin,
@@ -119,6 +120,18 @@ def _partnered(node: PartneredJoin, side: int, lefts: Contents, rights: Contents
 def _no_keys(node: PartneredJoin) -> list[int]:
     keys = {r for _, r in node.on}
     return [i for i, name in enumerate(node.inputs[1].schema.names) if name not in keys]
+
+
+@by_contents(DynamicFilter)
+def _dynamic_filter(node: DynamicFilter, final: IsFinal, left: Trace, right: Trace) -> Updates:
+    """Compare each left row with the right one, if there is one."""
+
+    def passing(lefts: Contents, rights: Contents) -> Contents:
+        check_counts(node, (), rights)
+        one = failures.one_row(node, sorted(rights.items(), key=repr))
+        return {l: n for l, n in lefts.items() for r, _ in one if evaluated(node, node.predicate, l + r) is True}
+
+    yield from triples(at_every_time(passing, left, right, final=final))
 
 
 _COUNTS: Final[dict[str, Callable[[int, int], int]]] = {

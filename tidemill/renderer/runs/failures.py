@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from tidemill.dataflow.lattice import Time, shown
@@ -20,7 +21,7 @@ from tidemill.renderer.runs.determinism import functions_before
 
 __all__ = [
     "count_overflow", "ends_before_it_begins", "expression_failed", "iteration_limit", "negative_count",
-    "no_window_value", "not_unique", "of_node", "overflow", "too_many",
+    "no_window_value", "not_monotone", "not_unique", "of_node", "one_row", "overflow", "too_many",
 ]  # fmt: skip
 
 Row = tuple[Any, ...]
@@ -75,6 +76,28 @@ def negative_count(node: Node, key: Row, row: Row, count: int) -> NegativeCountE
         named = ", ".join(f"{f.describe()!r} of {f.where}" for f in before)
         msg += f"; or a function before it does not give the same each time for the same row: {named}"
     return of_node(node, NegativeCountError(msg), row=row)
+
+
+def one_row(node: Node, rows: Sequence[tuple[Row, int]]) -> list[tuple[Row, int]]:
+    """Return the rows of the side that a dynamic filter compares with: at most one, else it is a `StepError`."""
+    named = [row for row, count in rows for _ in range(min(count, 2))]
+    if len(named) > 1:
+        msg = (
+            f"{node.where}: the right side has more than one row, {named[0]} and {named[1]}, and a dynamic filter "
+            "compares with one: aggregate it without keys, as in right.agg(v=tm.max('v')), or use join(..., where=...)"
+        )
+        raise of_node(node, StepError(msg), row=named[1])
+    return list(rows)
+
+
+def not_monotone(node: Node, monotone: str, before: Row | None, after: Row | None) -> StepError:
+    """Return the error of a right side that moves otherwise than was declared."""
+    moved = "went away" if after is None else f"became {after}"
+    msg = (
+        f"{node.where}: the right side was declared monotone={monotone!r}, and its row {before} {moved}: rows behind "
+        "it are not kept any more; leave monotone= out"
+    )
+    return of_node(node, StepError(msg), row=after or before)
 
 
 def too_many(node: Node) -> StepError:

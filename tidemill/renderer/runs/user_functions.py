@@ -16,7 +16,7 @@ from tidemill.boundary.rows import COUNT_LIMIT, checked_rows
 from tidemill.dataflow.lattice import Time, as_time, less_equal, shown
 from tidemill.dataflow.nodes import FlatMap, Inspect, Node, Reduce, Retime, Threshold
 from tidemill.errors import RowError, TimeError, UserFunctionError
-from tidemill.expressions.aggregates import UserReduce
+from tidemill.expressions.aggregates import OneRow, UserReduce
 from tidemill.expressions.windows.bound import CallError, RowCheck
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.failures import of_node
@@ -53,6 +53,8 @@ def mapped_rows(node: FlatMap, row: Row) -> list[Row]:
 def reduced_rows(node: Reduce, key: Row, rows: list[tuple[Row, int]]) -> list[tuple[Row, int]]:
     """Return the checked ``(row, count)`` pairs that a user's reduce makes of a group, sorted and not empty."""
     logic = cast("UserReduce", node.logic)
+    if isinstance(logic.function, OneRow):
+        return failures.one_row(node, rows)
     subject = Subject(f"key {key}", key)
     pairs = _listed(node, subject, _call(node, subject, logic.function, key, rows))
     for pair in pairs:
