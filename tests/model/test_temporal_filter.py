@@ -191,6 +191,48 @@ def test_the_last_24_hours_by_a_clock(engine):
         assert [(row, n) for row, _, n in run.changes("recent")] == [(("a",), -1), (("b",), -1)]
 
 
+@examples(20)
+@given(data=st.data())
+@pytest.mark.parametrize("bounds", [("begin", "end"), ("`begin` + 1", None), (None, "end")])
+def test_by_a_clock_rows_are_those_of_all_pairs_that_hold(engine, bounds, data):
+    """The clock, of one row or none, moves both ways; bounds may be missing."""
+    flow = new_flow()
+    rows, clock = flow.input("rows", PERIOD), flow.input("clock", {"now": "int64"})
+    begin, end = bounds
+    flow.output("valid", rows.temporal_filter(begin, end, clock=clock))
+    quoted = {"begin": "`begin`", "end": "`end`"}
+    holds = [
+        f"{quoted.get(b, b)} is null or {quoted.get(b, b)} {how} now"
+        for b, how in ((begin, "<="), (end, ">"))
+        if b is not None
+    ]
+    flow.output("pairs", rows.cross_join(clock).filter(*holds).select(*PERIOD))
+    found = data.draw(updates(PERIOD, values={"begin": [None, 0, 1, 3], "end": [None, 3, 4, 6]}))
+    times = sorted({time for _, time, _ in found})
+    shown = data.draw(st.lists(st.sampled_from([None, 0, 2, 3, 4, 7]), min_size=len(times), max_size=len(times)))
+    with start(flow, engine) as run:
+        before = None
+        for time, now in zip(times, shown, strict=True):
+            run.update("clock", [((n,), time, d) for n, d in ((before, -1), (now, 1)) if n is not None])
+            before = now
+            run.update("rows", [u for u in found if u[1] == time])
+            run.advance_to(time + 1)
+            assert list(run.changes("valid")) == list(run.changes("pairs"))
+
+
+def test_a_moved_clock_touches_the_rows_whose_bounds_it_passes():
+    with by_clock().start() as run:
+        run.insert("events", [("e", hours(n / 100)) for n in range(10_000)])
+        run.upsert("clock", [(hours(50),)])
+        run.advance()
+        given = {m.id: m.records_out for m in run.metrics()}
+        run.upsert("clock", [(hours(50.1),)])
+        run.advance()
+        touched = sum(m.records_out - given[m.id] for m in run.metrics())
+        assert len(list(run.changes("recent"))) == 20  # ten come, ten go
+        assert touched < 200
+
+
 # -- what is not accepted ------------------------------------------------------------------------------------------
 
 

@@ -324,7 +324,8 @@ class Collection:
         is valid, and a row that ends before it begins never is.
 
         Cost: what brings and takes away a row is held as state until its time comes, and then is all that is touched.
-        With a clock, all rows are kept, and a change of the clock looks at all of them.
+        With a clock, all rows are kept, in order of their bounds, and a change of the clock looks at those whose bounds
+        it passes.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()

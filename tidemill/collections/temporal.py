@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from tidemill.dataflow.composites import TemporalFilter
 from tidemill.errors import SchemaError, TimeError, did_you_mean
 from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import Bound
-from tidemill.expressions.expr import Expr, col
+from tidemill.expressions.expr import col, lit
 from tidemill.expressions.schema import unused_name
 from tidemill.expressions.sql_text import as_expr, to_sql
 
@@ -80,11 +81,28 @@ def _by_clock(
         msg = f"temporal_filter: the clock has the columns {clock.schema}: expected one, that shows what time it is"
         raise SchemaError(msg)
     (shown,) = clock.schema.names
-    now = unused_name("now", set(rows.schema.names))
-    paired = rows.cross_join(clock.select(**{now: col(shown)}))
-    for value, has_begun in ((valid_from, True), (valid_to, False)):
-        if value is not None:
-            bound: Expr = as_expr(value, rows.schema)
-            holds = bound <= col(now) if has_begun else bound > col(now)
-            paired = paired.filter(bound.is_null() | holds)
-    return paired.select(*rows.schema.names)
+    begin, end = (unused_name(name, set(rows.schema.names)) for name in ("begin", "end"))
+    bounds = {begin: valid_from, end: valid_to}
+    bounds = {name: as_expr(value, rows.schema) for name, value in bounds.items() if value is not None}
+    compared = {begin: (begin, "<=", shown), end: (end, ">", shown)}
+    wide = rows.with_columns(**bounds)
+    parts = []
+    for known in _choices(list(bounds)):
+        unknown = [name for name in bounds if name not in known]
+        if all(wide.schema.field(name).nullable for name in unknown):
+            some = wide.filter(*(col(name).is_null() for name in unknown)) if unknown else wide
+            parts.append(
+                some.dynamic_filter([compared[name] for name in known], clock) if known else _if_any(some, clock)
+            )
+    return parts[0].concat(*parts[1:]).select(*rows.schema.names)
+
+
+def _choices(names: list[str]) -> list[tuple[str, ...]]:
+    """Return all choices among names, the largest first."""
+    return [chosen for size in range(len(names), -1, -1) for chosen in combinations(names, size)]
+
+
+def _if_any(rows: Collection, clock: Collection) -> Collection:
+    """Return the rows while the clock shows anything: whatever that is, so that they stay when it changes."""
+    shown = unused_name("shown", set(rows.schema.names))
+    return rows.cross_join(clock.select(**{shown: lit(value=True)}).distinct()).select(*rows.schema.names)
