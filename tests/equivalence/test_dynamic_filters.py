@@ -5,11 +5,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from running import KV, examples, new_flow, start, traces
+from running import KV, examples, new_flow, scaled, start, traces
 
 import tidemill as tm
+from tidemill.renderer.embedded.makers import MAKERS
+from tidemill.renderer.runs.registry import Registry
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time, updates
 
 COMPARISONS = ["=", "<>", "<", "<=", ">", ">="]
@@ -102,6 +104,32 @@ def test_a_side_that_moves_in_one_way_gives_the_same(comparison, monotone, data)
     some = data.draw(updates(KV))
     inserted = [(row, t, 1) for row, t, _ in data.draw(updates(KV))]
     check_equivalent(flow, {"left": some, "right": inserted}, batchings=batchings(1))
+
+
+@pytest.fixture
+def _lowered(monkeypatch):
+    """The embedded engine takes no composite itself."""
+    every = Registry.composites.fget
+    none = property(lambda self: frozenset() if self is MAKERS else every(self))
+    monkeypatch.setattr(Registry, "composites", none)
+
+
+@pytest.mark.usefixtures("_lowered")
+@pytest.mark.parametrize("comparison", COMPARISONS)
+@settings(max_examples=scaled(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_the_lowering_where_times_are_in_order(comparison, data):
+    """Of dynamic filters, and of those that a pass finds: what other engines run."""
+    flow = new_flow()
+    left, right = flow.input("left", KV), flow.input("right", {"x": "int64"})
+    flow.output("out", left.dynamic_filter("v", comparison, right))
+    flow.output("both", left.dynamic_filter([("v", comparison, "x"), ("k", "<>", "x")], right))
+    mean = left.agg(m=tm.avg("v"), k_right=tm.max("k"))
+    flow.output("mean", left.cross_join(mean).filter(f"v {comparison} m AND k_right >= k").select("k", "v"))
+    some, value = data.draw(updates(KV, non_negative=True)), data.draw(right_side([0, 1, 2], 1))
+    check_equivalent(flow, {"left": some, "right": value}, batchings=batchings(1))
+    with flow.start() as run:
+        assert not [o for o in run.metrics() if "Filter" in o.kind and o.kind != "Filter"]
 
 
 @examples(30)
@@ -234,6 +262,17 @@ def test_state_behind_a_side_that_only_rises_is_dropped(comparison):
         run.compact()
         assert kept(run) == 6000
         assert len(run.snapshot("out")) == (4000 if comparison == "<" else 6000)
+
+
+@examples(40)
+@given(data=st.data(), how=st.tuples(st.sampled_from(["<", "<=", ">", ">="]), st.sampled_from(["<", "<=", ">", ">="])))
+def test_several_conditions_of_a_side_that_only_rises(data, how):
+    flow = new_flow()
+    left, right = flow.input("left", KV), flow.input("right", KV)
+    best = right.agg(x=tm.max("k"), y=tm.max("v"))
+    flow.output("out", left.dynamic_filter([("k", how[0], "x"), ("v", how[1], "y")], best, monotone="increasing"))
+    inserted = [(row, t, 1) for row, t, _ in data.draw(updates(KV))]
+    check_equivalent(flow, {"left": data.draw(updates(KV)), "right": inserted}, batchings=batchings(1))
 
 
 def test_a_side_that_goes_back_is_refused_where_it_was_declared_not_to():

@@ -176,6 +176,21 @@ FLOWS = {
         "before": lambda a, b: a.select("k").consolidate().concat(b.select("k")).distinct(),
         "not before a map": lambda a, b: a.concat(b.negate()).consolidate().select(x="k + v"),
     },
+    "filter_by_one_row": {
+        "above the mean": lambda a, b: a.cross_join(b.agg(m=tm.avg("v"))).filter("v > m").select("k", v="v + 1"),
+        "between two values, and of the rows": lambda a, b: (
+            a.cross_join(b.agg(low=tm.min("v"), high=tm.max("v")).select(l="low", h="high"))
+            .filter("v >= l AND h > v AND k <> v").select("k", "v")
+        ),
+        "the one row on the left": lambda a, b: (
+            b.group_by().top_k(1, order_by="v").rename(k="x", v="y").cross_join(a).filter("y <= v").select("k", "v")
+        ),
+        "not where the one row is shown": lambda a, b: (
+            a.cross_join(b.agg(m=tm.max("v"))).filter("v > m").select("k", v="m")
+        ),
+        "not of many rows": lambda a, b: a.cross_join(b.rename(k="x", v="y")).filter("v > y").select("k", "v"),
+        "not what may fail": lambda a, b: a.cross_join(b.agg(m=tm.max("v"))).filter("v > m + 1").select("k", "v"),
+    },
     "consolidate_unions": {
         "left joins": lambda a, b: (
             a.join(b.rename(v="x"), on="k", how="left").join(b.rename(v="y"), on="k", how="left")

@@ -7,8 +7,8 @@ from typing import Final
 from tidemill.algorithms.lowering.joins import new_names
 from tidemill.algorithms.lowering.registry import lowering
 from tidemill.collections.collection import Collection
-from tidemill.dataflow.composites import ComparingFilter, DynamicFilter, OrderedDynamicFilter
-from tidemill.dataflow.nodes import Reduce
+from tidemill.dataflow.composites import Aggregate, ComparingFilter, DynamicFilter, OrderedDynamicFilter
+from tidemill.dataflow.nodes import Enter, Filter, Map, Node, Reduce
 from tidemill.expressions.aggregates import OneRow, UserReduce
 from tidemill.expressions.expr import col
 
@@ -39,9 +39,20 @@ def ordered_dynamic_filter(node: ComparingFilter, left: Collection, right: Colle
     """Return the left rows of the pairs that pass."""
     names = new_names([f"right {i}" for i in range(len(right.schema))], left.schema, suffix="_right")
     right = right.select(**{new: col(name) for new, name in zip(names, right.schema.names, strict=True)})
+    pairs = left.cross_join(right if _has_one_row(right.node) else _checked(right))
+    return pairs.filter_by(node.predicate).select(*left.schema.names)
+
+
+def _has_one_row(node: Node) -> bool:
+    while isinstance(node, (Map, Filter, Enter)):
+        (node,) = node.inputs
+    return (isinstance(node, Reduce) and node.scalar) or (isinstance(node, Aggregate) and not node.keys)
+
+
+def _checked(right: Collection) -> Collection:
+    """Return the rows, of which more than one is an error."""
     whole = right.builder.arrange(right.node, ())
     one = right.builder.graph.add(
         Reduce, scope=whole.scope, inputs=(whole,), schema=right.schema, keys=(), logic=UserReduce(_ONE_ROW)
     )
-    pairs = left.cross_join(right.builder.collection(one))
-    return pairs.filter_by(node.predicate).select(*left.schema.names)
+    return right.builder.collection(one)

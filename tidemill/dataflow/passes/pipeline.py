@@ -17,6 +17,7 @@ from tidemill.dataflow.passes.duplicates import remove_duplicates
 from tidemill.dataflow.passes.filters import push_filters
 from tidemill.dataflow.passes.fuse import fuse_linear
 from tidemill.dataflow.passes.lowering import has_composites, lower
+from tidemill.dataflow.passes.one_row_joins import filter_by_one_row
 from tidemill.dataflow.passes.ranks import limit_ranks
 from tidemill.dataflow.passes.self_joins import frame_self_joins
 from tidemill.dataflow.passes.unions import consolidate_unions
@@ -35,6 +36,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     remove_duplicates,
     frame_self_joins,
     push_filters,
+    filter_by_one_row,
     group_whole_partitions,
     limit_ranks,
     prune_columns,
@@ -45,7 +47,7 @@ PASSES: Final[tuple[Pass, ...]] = (
 )
 
 KNOW_COMPOSITES: Final = frozenset(
-    (remove_duplicates, frame_self_joins, push_filters, limit_ranks, group_whole_partitions)
+    (remove_duplicates, frame_self_joins, push_filters, filter_by_one_row, limit_ranks, group_whole_partitions)
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from tidemill.expressions.types import DType
-from tidemill.renderer.embedded.kernels.codec import Interner, order_ranks
+from tidemill.renderer.embedded.kernels.codec import Interner, is_interned, is_long_decimal, order_ranks
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 
@@ -52,20 +52,21 @@ class Truth(NamedTuple):
 def truth(comparisons: Sequence[Comparison], left: Codes, value: Value, interner: Interner) -> Truth:
     """Return what comparisons are of left rows with the right row; with None for it, none is true."""
     n = left.shape[1]
-    each, known = np.zeros((len(comparisons), n), np.bool_), np.ones(n, np.bool_)
+    each, known = np.zeros((len(comparisons), n), np.bool_), None
     for found, c in zip(each, comparisons, strict=True):
         codes = left[c.left]
         there = codes != NULL
-        known &= there
+        known = there if known is None else known & there
         if value is not None and value[c.right] != NULL:
             numbers, number = _in_order(codes, value[c.right], c, interner)
             np.logical_and(_COMPARE[c.how](numbers, number), there, out=found)
+    assert known is not None, "there is a comparison"
     return Truth(each, known)
 
 
 def _in_order(codes: Ints, code: int, c: Comparison, interner: Interner) -> tuple[Ints, int]:
     """Return numbers that compare as values do."""
-    if c.how in ("=", "<>"):
+    if c.how in ("=", "<>") or not (is_interned(c.dtype) or is_long_decimal(c.dtype)):
         return codes, code
     ranks = order_ranks(np.append(codes, code), c.dtype, interner)
     return ranks[:-1], int(ranks[-1])

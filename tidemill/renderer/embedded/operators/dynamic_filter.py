@@ -148,11 +148,13 @@ class DynamicFilterOperator(Operator):
             self._keep(updates)
 
     def _passed(self, old: Value, new: Value) -> Iterator[UpdateArray]:
-        """Give the kept updates for which a comparison changes; each once, whichever columns they are found by."""
+        """Give the kept updates for which a comparison may change, each once, whichever columns they are found by."""
         before: list[list[Comparison]] = []
         for column, comparisons in self._by_column.items():
             updates = self._between(column, comparisons, old, new)
-            if updates.shape[1]:
+            if len(self._by_column) == 1:
+                yield updates
+            elif updates.shape[1]:
                 changed = self._changes(comparisons, updates, old, new)
                 for others in before:
                     changed &= ~self._changes(others, updates, old, new)
