@@ -9,6 +9,7 @@ from tidemill.boundary.files import read_csv, read_parquet
 from tidemill.boundary.results import Rows, Updates
 from tidemill.boundary.sorting_out import RefusedRow
 from tidemill.collections.collection import Collection
+from tidemill.collections.delta_joins import join_all
 from tidemill.collections.grouped import Grouped
 from tidemill.collections.recursion import LetRec
 from tidemill.dataflow.lattice import Antichain
@@ -210,6 +211,7 @@ __all__ = [
     "instr",
     "interval",
     "isnan",
+    "join_all",
     "lag",
     "last",
     "last_day",

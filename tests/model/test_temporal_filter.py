@@ -222,9 +222,10 @@ def test_by_a_clock_rows_are_those_of_all_pairs_that_hold(engine, bounds, data):
 
 def test_a_moved_clock_touches_the_rows_whose_bounds_it_passes():
     with by_clock().start() as run:
-        run.insert("events", [("e", hours(n / 100)) for n in range(10_000)])
+        run.insert("events", [(f"e{n}", hours(n / 100)) for n in range(10_000)])
         run.insert("clock", [(hours(50),)])
         run.advance()
+        assert len(list(run.changes("recent"))) == 2400
         given = {m.id: m.records_out for m in run.metrics()}
         run.delete("clock", [(hours(50),)])
         run.insert("clock", [(hours(50.1),)])

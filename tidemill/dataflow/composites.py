@@ -18,8 +18,9 @@ from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.windows.binding import BoundWindows
 
 __all__ = [
-    "Aggregate", "AntiJoin", "ComparingFilter", "Composite", "DynamicFilter", "OrderedDynamicFilter", "OuterJoin",
-    "PartneredJoin", "SemiJoin", "SetOperation", "TemporalFilter", "TopK", "Windowed",
+    "Aggregate", "AntiJoin", "ComparingFilter", "Composite", "DeltaJoin", "DynamicFilter", "Lookup",
+    "OrderedDynamicFilter", "OuterJoin", "PartneredJoin", "SemiJoin", "SetOperation", "TemporalFilter", "TopK",
+    "Windowed",
 ]  # fmt: skip
 
 
@@ -182,3 +183,42 @@ class TemporalFilter(Composite):
             f"{word} {to_sql(b)}" for word, b in (("from", self.valid_from), ("to", self.valid_to)) if b is not None
         ]
         return " ".join(bounds) + (f" in coordinate {self.coordinate}" if self.coordinate else "")
+
+
+@attrs.frozen
+class Lookup:
+    """One step of a delta join: the rows of another relation that fit what was found so far."""
+
+    relation: int
+    port: int
+    """The input that arranges the relation by just the columns that are asked for."""
+    key: tuple[tuple[int, int], ...]
+    """For each of its keys in order where the value is: in a relation found before, and in which of its columns."""
+    own: tuple[int, ...]
+    """Which columns of the relation itself these keys are."""
+
+
+@attrs.frozen(eq=False, kw_only=True, repr=False)
+class DeltaJoin(Composite):
+    """Rows of three or more relations with equal keys: times joined, counts multiplied; nothing between is stored.
+
+    Its inputs are arrangements: of each relation one for each set of columns by which it is looked up. A relation's
+    columns are those that matter here, numbered in their order in ``columns``.
+    """
+
+    ports: tuple[tuple[int, ...], ...]
+    """The inputs that are arrangements of each relation: the first of them brings its changes."""
+    columns: tuple[tuple[int, ...], ...]
+    """For each input, where in its rows its relation's columns are."""
+    lookups: tuple[tuple[Lookup, ...], ...]
+    """For changes of each relation, how rows of all others are found."""
+    output: tuple[tuple[int, int], ...]
+    """The columns of what it gives: a relation, and which of its columns."""
+    nulls_equal: bool = False
+    arity: ClassVar[int | None] = None
+
+    def describe(self) -> str:
+        names = [self.inputs[ports[0]].name for ports in self.ports]
+        found = zip(names, self.lookups, strict=True)
+        paths = ["->".join([name, *(names[lookup.relation] for lookup in path)]) for name, path in found]
+        return ", ".join(paths) + (", nulls equal" if self.nulls_equal else "")

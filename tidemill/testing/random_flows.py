@@ -15,6 +15,7 @@ import attrs
 from hypothesis import strategies as st
 
 from tidemill.collections.collection import Collection
+from tidemill.collections.delta_joins import join_all
 from tidemill.expressions import aggregate_functions as agg
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.functions.lists import size
@@ -235,6 +236,7 @@ def grow_any(growth: Growth, pool: Pool, _depth: int) -> Plant:
             lambda: _delay(growth, plant),
             lambda: _temporal_filter(growth, plant),
             lambda: _outer_join(growth, plant, growth.pick(pool)),
+            lambda: _delta_join(growth, plant, growth.pick(pool), growth.pick(pool)),
             lambda: _outer_join(growth, plant, growth.pick(pool)),
             lambda: plant.like(rows.antijoin(growth.pick(pool).rows, on=growth.pick(JOIN_KEYS))),
             lambda: Plant(rows.except_all(growth.pick(pool).rows), positive=True, most=plant.most * 2),
@@ -320,6 +322,16 @@ def _outer_join(growth: Growth, one: Plant, other: Plant) -> Plant:
     last = joined.schema.names[-1]
     positive = one.positive and other.positive and how == "inner"
     return Plant(joined.select("k", v=last), positive, one.most * other.most * 40)
+
+
+def _delta_join(growth: Growth, *plants: Plant) -> Plant:
+    one, other, third = map(growth.small, plants)
+    paths = [one.rows, other.rows.rename({"k": "v", "v": "w"}), third.rows.rename({"k": "w", "v": "x"})]
+    stars = [one.rows, other.rows.rename({"v": "w"}), third.rows.rename({"v": "x"})]
+    rows, on = growth.pick([(paths, ["v", "w"]), (stars, ["k"]), (stars, ["k", ("v", "x")])])
+    joined = join_all(rows, on=on, nulls_equal=growth.pick([False, True]))
+    positive = one.positive and other.positive and third.positive
+    return Plant(joined.select("k", v="w"), positive, one.most * other.most * third.most * 200)
 
 
 # Rows of many types: mostly for outputs of their own, compared to the last bit.

@@ -7,6 +7,7 @@ from typing import Final
 
 import attrs
 
+from tidemill.dataflow.composites import DeltaJoin
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Arrange, Consolidate, Enter, Filter, FlatMap, Join, Map, Negate, Node, Reduce
 from tidemill.dataflow.passes.duplicates import merged
@@ -14,6 +15,7 @@ from tidemill.dataflow.passes.rebuild import Copy, rebuild
 
 __all__ = ["share_arrangements"]
 
+_LOOK_UP: Final = (DeltaJoin, Join, Reduce)
 _LEADING_TO_ONE: Final = (Map, Filter, FlatMap, Negate, Consolidate)
 
 
@@ -68,4 +70,4 @@ def _leading(graph: Graph) -> set[Node]:
 def _is_used(graph: Graph, node: Node) -> bool:
     """Return whether anybody looks something up in an arrangement, wherever it was entered."""
     readers = [reader for reader, _ in graph.consumers(node)]
-    return any(isinstance(r, (Join, Reduce)) or (isinstance(r, Enter) and _is_used(graph, r)) for r in readers)
+    return any(isinstance(r, _LOOK_UP) or (isinstance(r, Enter) and _is_used(graph, r)) for r in readers)

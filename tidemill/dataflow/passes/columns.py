@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
+from tidemill.dataflow.composites import DeltaJoin, Lookup
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import (
     Arrange,
@@ -74,19 +75,18 @@ class _Pruning:
 
     def _reads(self, node: Node, port: int) -> Iterable[int]:
         """Return which columns a node reads of an input."""
-        if isinstance(node, (Map, Concat, Arrange)):
-            wanted = self._wanted(node)
-            return (i for w in wanted for i in column_uses(node.columns[w])) if isinstance(node, Map) else wanted
+        if isinstance(node, Map):
+            return (i for w in self._wanted(node) for i in column_uses(node.columns[w]))
+        if isinstance(node, (Concat, Arrange)):
+            return self._wanted(node)
         if isinstance(node, Join):
             width = len(node.inputs[0].schema)
             picked = [node.output[w] for w in self._wanted(node)]
             return [p - width * port for p in picked if (p >= width) == bool(port)]
-        if isinstance(node, Filter):
-            return {*self._read[node], *column_uses(node.predicate)}
-        if isinstance(node, Retime):
-            return {*self._read[node], *_times_of(node)}
+        if isinstance(node, DeltaJoin):
+            return _read_by_join(node, port, self._wanted(node))
         if isinstance(node, _PASS_ON):
-            return self._read[node]
+            return {*self._read[node], *_used_by(node)}
         return range(len(node.inputs[port].schema))
 
     def _wanted(self, node: Node) -> Places:
@@ -97,7 +97,7 @@ class _Pruning:
     def rewrite(self, copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
         """Return the node over narrower inputs, narrower itself where it can be."""
         sources = [self._left[source] for source in node.inputs]
-        if isinstance(node, (Map, Join, Concat, Arrange)):
+        if isinstance(node, (Map, Join, DeltaJoin, Concat, Arrange)):
             left = self._wanted(node)
         elif isinstance(node, _PASS_ON):
             (left,) = sources
@@ -113,21 +113,23 @@ class _Pruning:
 def _narrowed(node: Node, sources: list[Places], left: Places) -> Node:
     """Return a node that gives these columns, over inputs of which those are left."""
     schema = Schema(tuple(node.schema.fields[i] for i in left))
+    fields: dict[str, Any] = {}
     if isinstance(node, Map):
-        columns = tuple(_moved(node.columns[i], sources[0]) for i in left)
-        return attrs.evolve(node, schema=schema, columns=columns)
-    if isinstance(node, Filter):
-        return attrs.evolve(node, schema=schema, predicate=_moved(node.predicate, sources[0]))
-    if isinstance(node, Retime):
+        fields = {"columns": tuple(_moved(node.columns[i], sources[0]) for i in left)}
+    elif isinstance(node, Filter):
+        fields = {"predicate": _moved(node.predicate, sources[0])}
+    elif isinstance(node, DeltaJoin):
+        fields = _fields_of_join(node, sources, left)
+    elif isinstance(node, Retime):
         column, since = (None if c is None else left.index(c) for c in (node.column, node.since))
-        return attrs.evolve(node, schema=schema, column=column, since=since)
-    if isinstance(node, Arrange):
-        return attrs.evolve(node, schema=schema, keys=tuple(left.index(k) for k in node.keys))
-    if isinstance(node, Join):
+        fields = {"column": column, "since": since}
+    elif isinstance(node, Arrange):
+        fields = {"keys": tuple(left.index(k) for k in node.keys)}
+    elif isinstance(node, Join):
         width = len(node.inputs[0].schema)
         both = (*sources[0], *(width + i for i in sources[1]))
-        return attrs.evolve(node, schema=schema, output=tuple(both.index(node.output[i]) for i in left))
-    return attrs.evolve(node, schema=schema)
+        fields = {"output": tuple(both.index(node.output[i]) for i in left)}
+    return attrs.evolve(node, schema=schema, **fields)
 
 
 def _moved(bound: Bound, left: Places) -> Bound:
@@ -143,6 +145,48 @@ def _projected(copy: Copy, node: Node, source: Node, have: Places, want: Places)
     return copy.add(Map, node, source, schema=schema, columns=picked)
 
 
-def _times_of(node: Retime) -> list[int]:
-    """Return the columns by which a Retime moves updates."""
-    return [c for c in (node.column, node.since) if c is not None]
+def _used_by(node: Node) -> Iterable[int]:
+    """Return the columns that an operator that passes rows on looks at itself."""
+    if isinstance(node, Filter):
+        return column_uses(node.predicate)
+    return [c for c in (node.column, node.since) if c is not None] if isinstance(node, Retime) else []
+
+
+def _read_by_join(node: DeltaJoin, port: int, left: Places) -> list[int]:
+    (relation,) = (r for r, ports in enumerate(node.ports) if port in ports)
+    return [node.columns[port][c] for c in _columns_of(node, left)[relation]]
+
+
+def _columns_of(node: DeltaJoin, left: Places) -> list[list[int]]:
+    """Return the columns of each relation that a delta join asks by, is asked by, or gives out among these."""
+    found: list[set[int]] = [set() for _ in node.ports]
+    for path in node.lookups:
+        for lookup in path:
+            found[lookup.relation].update(lookup.own)
+            for r, c in lookup.key:
+                found[r].add(c)
+    for i in left:
+        r, c = node.output[i]
+        found[r].add(c)
+    return [sorted(columns) for columns in found]
+
+
+def _fields_of_join(node: DeltaJoin, sources: list[Places], left: Places) -> dict[str, Any]:
+    """Return what a delta join is that gives these columns, over inputs of which those are left."""
+    kept = _columns_of(node, left)
+    owners = {p: r for r, ports in enumerate(node.ports) for p in ports}
+
+    def place(at: tuple[int, int]) -> tuple[int, int]:
+        return at[0], kept[at[0]].index(at[1])
+
+    def moved(lookup: Lookup) -> Lookup:
+        own = tuple(kept[lookup.relation].index(c) for c in lookup.own)
+        return attrs.evolve(lookup, key=tuple(map(place, lookup.key)), own=own)
+
+    return {
+        "columns": tuple(
+            tuple(source.index(node.columns[p][c]) for c in kept[owners[p]]) for p, source in enumerate(sources)
+        ),
+        "lookups": tuple(tuple(map(moved, path)) for path in node.lookups),
+        "output": tuple(place(node.output[i]) for i in left),
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from tidemill.dataflow.composites import DeltaJoin
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, common
 from tidemill.dataflow.nodes import (
@@ -34,6 +35,7 @@ from tidemill.renderer.embedded.operators import (  # noqa: F401 - they fill the
     upsert_input,
 )
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
+from tidemill.renderer.embedded.operators.delta_join import DeltaJoinOperator
 from tidemill.renderer.embedded.operators.input_output import InputOperator, OutputOperator
 from tidemill.renderer.embedded.operators.join import JoinOperator
 from tidemill.renderer.embedded.operators.linear import FilterOperator, MapOperator, ProjectWire
@@ -143,7 +145,7 @@ class Compiled:
                 operator.consumers.append((self.operators[node.variable], 0))
         for node, operator in self.operators.items():
             if isinstance(operator, ArrangeOperator):
-                operator.may_repeat = all(isinstance(reader, JoinOperator) for reader, _ in operator.consumers)
+                operator.may_repeat = all(isinstance(reader, _BILINEAR) for reader, _ in operator.consumers)
                 operator.few_are_consolidated = isinstance(node.inputs[0], Input)
                 operator.consolidated = not operator.may_repeat
         for source_operator in self.inputs.values():
@@ -154,7 +156,7 @@ class Compiled:
                 operator.consolidated = all(self.operators[source].consolidated for source in node.inputs)
             for port, source in zip(operator.ports, node.inputs, strict=False):
                 port.consolidated = self.operators[source].consolidated
-            if isinstance(node, (Join, Reduce)):
+            if isinstance(node, (DeltaJoin, Join, Reduce)):
                 for source in node.inputs:
                     if isinstance(outside(source), Arrange):
                         self.arrangement(source).readers.append(operator)
@@ -179,6 +181,7 @@ def _takes_repeated(operator: Operator) -> bool:
     return isinstance(operator, ArrangeOperator) and operator.may_repeat
 
 
+_BILINEAR: Final = (DeltaJoinOperator, JoinOperator)
 _PASSING: Final = (Concat, Enter, Leave, Negate, Variable)
 """Pass on each block as it is, but for a sign or a coordinate that is the same all over it."""
 

@@ -13,6 +13,7 @@ from tidemill.dataflow import composites
 from tidemill.dataflow.composites import (
     AntiJoin,
     Composite,
+    DeltaJoin,
     DynamicFilter,
     OuterJoin,
     PartneredJoin,
@@ -132,6 +133,39 @@ def _dynamic_filter(node: DynamicFilter, final: IsFinal, left: Trace, right: Tra
         return {l: n for l, n in lefts.items() for r, _ in one if evaluated(node, node.predicate, l + r) is True}
 
     yield from triples(at_every_time(passing, left, right, final=final))
+
+
+@by_contents(DeltaJoin)
+def _delta_join(node: DeltaJoin, final: IsFinal, *arrangements: Trace) -> Updates:
+    relations = [arrangements[ports[0]] for ports in node.ports]
+    yield from triples(at_every_time(lambda *found: _combinations(node, found), *relations, final=final))
+
+
+def _combinations(node: DeltaJoin, relations: tuple[Contents, ...]) -> Contents:
+    """Return the rows of all relations that fit, begun with the first: counts multiplied."""
+    found = [({0: row}, count) for row, count in _columns_that_matter(node, 0, relations).items()]
+    for lookup in node.lookups[0]:
+        rows = _columns_that_matter(node, lookup.relation, relations)
+        found = [
+            ({**known, lookup.relation: row}, m * n)
+            for known, m in found
+            for row, n in rows.items()
+            if all(
+                known[r][c] == row[own] and (node.nulls_equal or row[own] is not None)
+                for (r, c), own in zip(lookup.key, lookup.own, strict=True)
+            )
+        ]
+    result: Contents = defaultdict(int)
+    for known, count in found:
+        result[tuple(known[r][c] for r, c in node.output)] += count
+    return result
+
+
+def _columns_that_matter(node: DeltaJoin, relation: int, relations: tuple[Contents, ...]) -> Contents:
+    found: Contents = defaultdict(int)
+    for row, count in relations[relation].items():
+        found[tuple(row[c] for c in node.columns[node.ports[relation][0]])] += count
+    return found
 
 
 _COUNTS: Final[dict[str, Callable[[int, int], int]]] = {

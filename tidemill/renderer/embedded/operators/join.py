@@ -25,13 +25,13 @@ from tidemill.renderer.embedded.kernels.updates import (
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
-from tidemill.renderer.embedded.schedule import Operator, Region
+from tidemill.renderer.embedded.schedule import Operator, Region, Round
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine, View
 from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.runs import failures
 
-__all__ = ["JoinOperator"]
+__all__ = ["MANY", "JoinOperator", "common_round", "pairs_of_many"]
 
 MANY: Final = 1 << 12
 """Of more updates the keys are looked up once each."""
@@ -84,7 +84,7 @@ class JoinOperator(Operator):
             updates = stacked(found)
             if self._order is not None:
                 updates = np.concatenate((updates[self._order], updates[len(self._order) :]))
-            self.emit(updates, self._common_round(updates))
+            self.emit(updates, common_round(self.region, updates))
 
     def _retract_unmet(self, new: list[UpdateArray | None], found: list[UpdateArray]) -> None:
         """Where frontiers differ, the arrangements hold updates that are still pending for this operator.
@@ -122,7 +122,7 @@ class JoinOperator(Operator):
             valid = (keys != NULL).all(axis=0)
             new, keys, hashes = new.compress(valid, axis=1), keys.compress(valid, axis=1), None
         if many:
-            mine, theirs, others = _pairs_of_many(keys, hashes, spine, view)
+            mine, theirs, others = pairs_of_many(keys, hashes, spine, view)
         else:
             mine, others = spine.find(keys, view)
             theirs = None
@@ -161,17 +161,18 @@ class JoinOperator(Operator):
             result[shared:-1] = ours[shared:-1]
         np.multiply(ours[-1], others[-1], out=result[-1])
 
-    def _common_round(self, updates: UpdateArray) -> tuple[int, ...] | None:
-        """Return the round all results are of, where that is one: mostly this one, but a stored update may be later."""
-        now = self.region.now
-        if not now:
-            return now
-        loops = updates[-1 - len(now) : -1]
-        here = loops[0] == now[0] if len(now) == 1 else loops == np.array(now)[:, None]
-        return now if np.count_nonzero(here) == here.size else None
+
+def common_round(region: Region, updates: UpdateArray) -> Round | None:
+    """Return the round all results are of, where that is one: mostly this one, but a stored update may be later."""
+    now = region.now
+    if not now:
+        return now
+    loops = updates[-1 - len(now) : -1]
+    here = loops[0] == now[0] if len(now) == 1 else loops == np.array(now)[:, None]
+    return now if np.count_nonzero(here) == here.size else None
 
 
-def _pairs_of_many(
+def pairs_of_many(
     keys: Codes, hashes: Ints | None, spine: Spine, view: View | None
 ) -> tuple[Ints | None, Ints | None, UpdateArray]:
     """Return, of many keys, pairs of a key and an update in the spine; and these updates. Each key is looked up once.
@@ -199,7 +200,7 @@ def _pairs_of_many(
 
 
 def _pairs_of_few(keys: Codes, hashes: Ints, view: View, spine: Spine) -> tuple[Ints, Ints, UpdateArray]:
-    """Return what `_pairs_of_many` does, where there are few updates: these are looked up among the keys' hashes."""
+    """Return what `pairs_of_many` does, where there are few updates: these are looked up among the keys' hashes."""
     updates = stacked([*(b.updates for b in view.batches), view.tail.updates[:, : view.tail_size]])
     sought = np.concatenate([*(b.hashes for b in view.batches), view.tail.hashes[: view.tail_size]])
     starts = hashes.searchsorted(sought)

@@ -1,0 +1,157 @@
+"""Delta join: each relation's changes look up all others, and nothing of what lies between is stored."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.boundary.rows import COUNT_LIMIT
+from tidemill.dataflow.composites import DeltaJoin, Lookup
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray, consolidated, largest, stacked
+from tidemill.renderer.embedded.made import Made
+from tidemill.renderer.embedded.makers import MAKERS
+from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
+from tidemill.renderer.embedded.operators.join import MANY, common_round, pairs_of_many
+from tidemill.renderer.embedded.schedule import Operator, Region
+from tidemill.renderer.embedded.trace.batch import UpdateLayout
+from tidemill.renderer.embedded.trace.spine import Spine, View
+from tidemill.renderer.embedded.trace.transaction import Transaction
+from tidemill.renderer.runs import failures
+
+__all__ = ["DeltaJoinOperator"]
+
+
+class Found(NamedTuple):
+    """Combinations of rows of some relations."""
+
+    rows: dict[int, Codes]
+    """For each relation its columns, a column for each combination."""
+    times: UpdateArray
+    """The joins of their times, and last the products of their counts."""
+
+    def taken(self, at: Ints | None) -> Found:
+        """Return some of them, or for None all."""
+        if at is None:
+            return self
+        return Found({r: codes.take(at, axis=1) for r, codes in self.rows.items()}, self.times.take(at, axis=1))
+
+
+class Asked(NamedTuple):
+    """What a change is to meet of a relation: its arrangement, less updates that are in it and are not to be met."""
+
+    spine: Spine
+    view: View | None
+    without: list[Spine]
+
+
+class DeltaJoinOperator(Operator):
+    """Delta join.
+
+    All arrangements have this round's updates already. So that each combination of updates is met once, when the last
+    of them comes, changes of a relation meet those before it as they are and those after it as they were. A round does
+    all of that at once: what is found on the way belongs to no time of its own, so times of any shape will do.
+    """
+
+    def __init__(self, node: DeltaJoin, region: Region, arrangements: tuple[ArrangeOperator, ...]) -> None:
+        super().__init__(node, region, tuple(len(a.schema) for a in arrangements))
+        self._join = node
+        self._arrangements = arrangements
+        self._columns = [np.array(places, np.int64) for places in node.columns]
+        self._coordinates = node.scope.coordinates
+        for place, port in enumerate(self.ports):
+            port.index = self._index(place, self.schedule.transaction)
+
+    def run(self) -> None:
+        new = [port.take() for port in self.ports]
+        found: list[UpdateArray] = []
+        for relation, ports in enumerate(self._join.ports):
+            updates = new[ports[0]]
+            if updates is not None:
+                self._extend(relation, updates, new, found)
+        if found:
+            updates = stacked(found)
+            self.emit(updates, common_round(self.region, updates))
+
+    def _extend(
+        self, relation: int, updates: UpdateArray, new: list[UpdateArray | None], result: list[UpdateArray]
+    ) -> None:
+        """Add what a relation's changes make with the others."""
+        port = self._join.ports[relation][0]
+        width = len(self._arrangements[port].schema)
+        found = Found({relation: updates.take(self._columns[port], axis=0)}, updates[width:])
+        for lookup in self._join.lookups[relation]:
+            asked = self._asked(lookup, new[lookup.port], is_before=lookup.relation < relation)
+            found = self._looked_up(found, lookup, asked)
+            if not found.times.shape[1]:
+                return
+        codes = np.stack([found.rows[r][c] for r, c in self._join.output])
+        result.append(np.concatenate((codes, found.times)))
+
+    def _asked(self, lookup: Lookup, new: UpdateArray | None, *, is_before: bool) -> Asked:
+        """Return what of a relation is to be met: with its new updates only if it is before the one that changes."""
+        spine, unmet = self._arrangements[lookup.port].spine, self.ports[lookup.port].index
+        if not self.schedule.frontiers_differ:
+            before = not is_before and new is not None
+            return Asked(spine, self._arrangements[lookup.port].before if before else None, [])
+        without = []  # where frontiers differ, the arrangement holds updates that have not come here yet
+        if unmet is not None and unmet.size:
+            without.append(unmet)
+        if new is not None and not is_before:
+            without.append(self._index(lookup.port, Transaction()))
+            without[-1].append(new)
+        return Asked(spine, None, without)
+
+    def _looked_up(self, found: Found, lookup: Lookup, asked: Asked) -> Found:
+        """Return the combinations with the rows of one more relation that fit."""
+        keys = np.stack([found.rows[r][c] for r, c in lookup.key])
+        if not self._join.nulls_equal and np.count_nonzero(keys == NULL):
+            valid = (keys != NULL).all(axis=0).nonzero()[0]
+            found, keys = found.taken(valid), keys.take(valid, axis=1)
+        parts = [self._joined(found, keys, lookup, asked.spine, asked.view)]
+        for spine in asked.without:
+            part = self._joined(found, keys, lookup, spine, None)
+            np.negative(part.times[-1], out=part.times[-1])
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else _sum(parts)
+
+    def _joined(self, found: Found, keys: Codes, lookup: Lookup, spine: Spine, view: View | None) -> Found:
+        if keys.shape[1] > MANY:
+            mine, theirs, others = pairs_of_many(keys, None, spine, view)
+        else:
+            (mine, others), theirs = spine.find(keys, view), None
+        if theirs is not None:
+            others = others.take(theirs, axis=1)
+        found = found.taken(mine)
+        if largest(found.times[-1]) > COUNT_LIMIT or largest(others[-1]) > COUNT_LIMIT:
+            raise failures.too_many(self.node)
+        times = others[len(self._arrangements[lookup.port].schema) :]
+        joined = found.times.copy()
+        shared = len(times) - 1  # an arrangement from outside a loop has fewer coordinates: 0 in the others
+        np.maximum(joined[:shared], times[:-1], out=joined[:shared])
+        np.multiply(joined[-1], times[-1], out=joined[-1])
+        return Found({**found.rows, lookup.relation: others.take(self._columns[lookup.port], axis=0)}, joined)
+
+    def _index(self, port: int, transaction: Transaction) -> Spine:
+        """Return a spine for updates of one input."""
+        of = self._arrangements[port]
+        layout = UpdateLayout(of.keys, [f.dtype for f in of.schema], self._coordinates, self.schedule.users)
+        return Spine(layout, self.since, transaction)
+
+
+def _sum(parts: list[Found]) -> Found:
+    """Return the combinations of all parts, without those that cancel out."""
+    order = list(parts[0].rows)
+    both = np.concatenate([np.concatenate((*(p.rows[r] for r in order), p.times)) for p in parts], axis=1)
+    both = consolidated(both)
+    rows, at = {}, 0
+    for relation in order:
+        width = len(parts[0].rows[relation])
+        rows[relation] = both[at : at + width]
+        at += width
+    return Found(rows, both[at:])
+
+
+@MAKERS(DeltaJoin)
+def _delta_join(node: DeltaJoin, region: Region, made: Made) -> Operator:
+    return DeltaJoinOperator(node, region, tuple(map(made.arrangement, node.inputs)))
