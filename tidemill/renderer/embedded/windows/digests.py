@@ -27,7 +27,11 @@ class Digest(NamedTuple):
     """What is known of rows: a kind of knowledge, of a column."""
 
     kind: str
-    """``known`` counts values; ``whole`` and ``floats`` add them up; ``least`` and ``greatest`` are codes, or NULL."""
+    """``known`` counts values; ``whole`` and ``floats`` add them up.
+
+    The others are codes, or NULL where there are none: ``least``, ``greatest``, ``first``, ``last``, and of those that
+    are not NULL ``first known`` and ``last known``.
+    """
     column: int
 
 
@@ -102,9 +106,14 @@ def _greatest(codes: Ints, _dtype: DType, _interner: Interner) -> int:
     return int(codes.max(initial=NULL))  # NULL is the least there is
 
 
+def _first_known(codes: Ints) -> int:
+    return int(codes[(codes != NULL).argmax()])  # the first there is, NULL, where all are
+
+
 _OF_ROWS: Final[dict[str, Callable[[Ints, DType, Interner], Value]]] = {
     "known": _known, "whole": _whole, "floats": _floats, "least": _least, "greatest": _greatest,
     "first": lambda codes, *_: int(codes[0]), "last": lambda codes, *_: int(codes[-1]),
+    "first known": lambda codes, *_: _first_known(codes), "last known": lambda codes, *_: _first_known(codes[::-1]),
 }  # fmt: skip
 
 
@@ -123,4 +132,6 @@ _TOGETHER: Final[dict[str, Callable[[Iterable[Any]], Any]]] = {
     "greatest": lambda values: max(values, default=NULL),
     "first": lambda values: next(iter(values), NULL),
     "last": lambda values: next(reversed(list(values)), NULL),
+    "first known": lambda values: next((v for v in values if v != NULL), NULL),
+    "last known": lambda values: next((v for v in reversed(list(values)) if v != NULL), NULL),
 }

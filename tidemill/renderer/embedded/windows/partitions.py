@@ -163,6 +163,18 @@ class Partitions:
             return behind(wanted)
         return [together(wanted.kind, pair) for pair in zip(before(wanted), behind(wanted), strict=True)]
 
+    def at_end(self, wanted: Digest, *, behind: bool) -> tuple[Ints, Bools] | None:
+        """Return what the rows before those here come to, or behind, and whether to anything; None where all are here.
+
+        Both for each row.
+        """
+        if self._ahead is None:
+            return None
+        values = np.array((self._ahead.behind if behind else self._ahead.before)(wanted), np.int64)
+        counts = self._ahead.sizes - self._ahead.rows - self.sizes if behind else self._ahead.rows
+        there = values != NULL if wanted.kind.endswith("known") else counts > 0
+        return values.repeat(self.sizes), there.repeat(self.sizes)
+
     def count_beyond(self, frame: Frame) -> Ints | None:
         """Return how many rows are not here of those in all frames, for each row; None for none."""
         if self._ahead is None or (frame.start is not None and frame.end is not None):

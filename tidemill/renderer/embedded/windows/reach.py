@@ -117,7 +117,9 @@ def _of_framed(call: ValueCall | AggregateCall, types: Sequence[DType]) -> Reach
     start, end = frame.start or 0, frame.end or 0
     peers = frame.exclusion in ("group", "ties")
     if frame.mode == "range":
-        found = Reach(peers=True, values=((start, end),) if frame.offsets else ())
+        # What is not looked at is in all frames: so the rows looked at have the bound there is, wherever it lies.
+        far = (end if to_first else start, start if to_last else end)
+        found = Reach(peers=True, values=(far,) if frame.offsets else ())
     else:
         assert isinstance(start, int)
         assert isinstance(end, int)
@@ -129,7 +131,7 @@ def _of_framed(call: ValueCall | AggregateCall, types: Sequence[DType]) -> Reach
 def _has_digest(call: ValueCall | AggregateCall, types: Sequence[DType]) -> bool:
     """Return whether a call needs of most rows of a frame only what a `Digest` says."""
     if isinstance(call, ValueCall):
-        return call.function != "nth_value" and not call.ignore_nulls and call.frame.exclusion == "no others"
+        return call.function != "nth_value"
     if call.distinct or call.function not in ("count", "sum", "avg", "min", "max", "bool_and", "bool_or"):
         return False
     column = call.aggregate.column

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import attrs
 import numpy as np
 
 from tidemill.expressions.windows.bound import ValueCall
-from tidemill.renderer.embedded.kernels.updates import NULL, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 from tidemill.renderer.embedded.windows.digests import Digest
 from tidemill.renderer.embedded.windows.frames import frame_parts
 from tidemill.renderer.embedded.windows.partitions import Partitions, prefix_counts
@@ -23,27 +22,27 @@ def value_in_frame(rows: Partitions, call: ValueCall) -> Ints:
         before = prefix_counts(known)
         codes, parts = codes[known], [(before.take(start), before.take(end)) for start, end in parts]
     rest = _rank(call, rows, parts)
-    result = np.full(len(rows), NULL)
-    if not len(codes):
-        return result
-    for start, end in parts:
+    result, found = np.full(len(rows), NULL), np.zeros(len(rows), np.bool_)
+    for start, end in parts if len(codes) else ():
         inside = (rest >= 0) & (rest < end - start)
         result = np.where(inside, codes.take(start + rest, mode="clip"), result)
+        found |= inside
         rest = rest - (end - start)
-    return _with_ends(rows, call, result)
+    return result if call.function == "nth_value" else _with_ends(rows, call, result, found)
 
 
-def _with_ends(rows: Partitions, call: ValueCall, result: Ints) -> Ints:
-    """Return values, of frames that go on to a partition's first or last row, which is not here, the value there."""
-    end = {"first_value": call.frame.start, "last_value": call.frame.end}.get(call.function, 0)
-    if end is not None or call.ignore_nulls:
-        return result
-    kind = call.function.removesuffix("_value")
-    of_end = attrs.evolve(call.frame, end=0) if kind == "first" else attrs.evolve(call.frame, start=0)
-    beyond, count = rows.beyond(of_end, Digest(kind, call.column)), rows.count_beyond(of_end)
-    if beyond is None or count is None:
-        return result
-    return np.where(count > 0, np.array(beyond, np.int64).repeat(rows.sizes), result)
+def _with_ends(rows: Partitions, call: ValueCall, result: Ints, found: Bools) -> Ints:
+    """Return first or last values, some of which were found, of frames that go on to rows that are not here."""
+    of_first = call.function == "first_value"
+    wanted = Digest(("first" if of_first else "last") + " known" * call.ignore_nulls, call.column)
+    for behind, endless in ((False, call.frame.start is None), (True, call.frame.end is None)):
+        beyond = rows.at_end(wanted, behind=behind) if endless else None
+        if beyond is not None:
+            values, there = beyond
+            decides = behind != of_first  # over what is here
+            result = np.where(there if decides else there & ~found, values, result)
+            found = found | there
+    return result
 
 
 def _rank(call: ValueCall, rows: Partitions, parts: list[tuple[Ints, Ints]]) -> Ints:
