@@ -188,16 +188,26 @@ def _extreme(rows: Partitions, call: AggregateCall) -> Ints:
     if ranks is not codes:
         return _of_ranks(codes, ranks, rows, call)
     sign = -1 if call.aggregate.function == "min" else 1  # NULL, turned round, is NULL
-    found = greatest(sign * codes, frame_parts(rows, call.frame))
+    found = _greatest(sign * codes, rows, call)
     beyond = rows.beyond(call.frame, Digest("least" if sign < 0 else "greatest", column))
     if beyond is not None:
         found = np.maximum(found, sign * np.array(beyond, np.int64).repeat(rows.sizes))
     return sign * found
 
 
+def _greatest(numbers: Ints, rows: Partitions, call: AggregateCall) -> Ints:
+    parts, wanted = frame_parts(rows, call.frame), rows.wanted
+    if wanted is None:
+        return greatest(numbers, parts)
+    # Frames of the others are cut off, each elsewhere: lengths of all kinds, and so all levels of the table.
+    found = np.full(len(rows), NULL)
+    found[wanted] = greatest(numbers, [(start.take(wanted), end.take(wanted)) for start, end in parts])
+    return found
+
+
 def _of_ranks(codes: Ints, ranks: Ints, rows: Partitions, call: AggregateCall) -> Ints:
     sign = -1 if call.aggregate.function == "min" else 1
-    found = sign * greatest(np.where(codes == NULL, NULL, sign * ranks), frame_parts(rows, call.frame))
+    found = sign * _greatest(np.where(codes == NULL, NULL, sign * ranks), rows, call)
     of_rank = np.full(int(ranks.max(initial=0)) + 1, NULL)
     of_rank[ranks] = codes
     return np.where(found == NULL, NULL, of_rank.take(np.maximum(found, 0)))

@@ -15,7 +15,7 @@ import numpy as np
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
 from tidemill.renderer.embedded.windows.digests import Digest, digest
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition, edited
 from tidemill.renderer.embedded.windows.ordering import OrderedRows
@@ -33,6 +33,8 @@ class Changed(NamedTuple):
     values: Codes
     gone: int
     """How many go; these come first."""
+    differ: bool = False
+    """Whether no row, with its values, is known to be among those that go or come twice, or among both."""
 
 
 class _Cut(NamedTuple):
@@ -82,12 +84,21 @@ def changed_rows(
     codes = np.concatenate([cut.codes for cut in cuts], axis=1)
     lengths = np.array([cut.codes.shape[1] for cut in cuts], np.int64)
     values = np.empty((len(windows.calls), codes.shape[1]), np.int64)
-    ordered, ahead = _places(windows, codes, lengths, cuts)
+    wanted = _wanted(cuts)
+    ordered, ahead = _places(windows, codes, lengths, cuts, wanted)
     call_values(Partitions(windows, types, codes, interner, ordered, ahead=ahead), values)
-    return _differences(codes, values, lengths.cumsum() - lengths, cuts, runs)
+    return _differences(codes, values, lengths.cumsum() - lengths, wanted, runs)
 
 
-def _places(windows: Windows, codes: Codes, lengths: Ints, cuts: Sequence[_Cut]) -> tuple[OrderedRows, Ahead]:
+def _wanted(cuts: Sequence[_Cut]) -> Bools:
+    """Return which rows of the cuts are not there to be looked at only."""
+    pieces = [n for cut in cuts for n in (cut.skipped, cut.wanted, cut.codes.shape[1] - cut.skipped - cut.wanted)]
+    return np.array([False, True, False] * len(cuts)).repeat(pieces)
+
+
+def _places(
+    windows: Windows, codes: Codes, lengths: Ints, cuts: Sequence[_Cut], wanted: Bools
+) -> tuple[OrderedRows, Ahead]:
     """Return where each of the cuts, and peer groups in them, begin, and what was before them."""
     some = lengths > 0
     starts = lengths.cumsum() - lengths
@@ -99,7 +110,7 @@ def _places(windows: Windows, codes: Codes, lengths: Ints, cuts: Sequence[_Cut])
     here = [cut for cut in cuts if cut.codes.shape[1]]
     rows, groups, sizes = np.array([(cut.rows_before, cut.groups_before, cut.total) for cut in here], np.int64).T
     before, behind = (lambda d: [cut.before(d) for cut in here]), (lambda d: [cut.behind(d) for cut in here])
-    return ordered, Ahead(rows, groups, sizes, before, behind)
+    return ordered, Ahead(rows, groups, sizes, wanted, before, behind)
 
 
 def _digests(
@@ -117,26 +128,30 @@ def _digests(
     return of
 
 
-def _differences(codes: Codes, values: Codes, starts: Ints, cuts: Sequence[_Cut], runs: Sequence[Affected]) -> Changed:
+def _differences(codes: Codes, values: Codes, starts: Ints, wanted: Bools, runs: Sequence[Affected]) -> Changed:
     """Return the rows before and after, without those that no edit puts in or takes out and whose values are the same.
 
     Without what is taken out and put in, the rows before are, one by one, those after.
     """
-    wanted, is_edited = np.zeros((2, codes.shape[1]), np.bool_)
+    changes = np.zeros(codes.shape[1], np.bool_)  # what is edited, at first
     begins = starts.tolist()
-    for start, cut in zip(begins, cuts, strict=True):
-        wanted[start + cut.skipped : start + cut.skipped + cut.wanted] = True
     half = len(runs)
     for before, after, run in zip(begins[:half], begins[half:], runs, strict=True):
         shift = 0
         for place, _, copies in run.edits:
             at = place - run.first
             if copies < 0:
-                is_edited[before + at : before + at - copies] = True
+                changes[before + at : before + at - copies] = True
             else:
-                is_edited[after + at + shift : after + at + shift + copies] = True
+                changes[after + at + shift : after + at + shift + copies] = True
             shift += copies
-    kept_old, kept_new = (wanted & ~is_edited).nonzero()[0].reshape(2, -1)
-    differs = (values[:, kept_old] != values[:, kept_new]).any(axis=0)
-    found = np.sort(np.concatenate((is_edited.nonzero()[0], kept_old[differs], kept_new[differs])))
-    return Changed(codes.take(found, axis=1), values.take(found, axis=1), int(found.searchsorted(begins[half])))
+    kept_old, kept_new = (wanted > changes).nonzero()[0].reshape(2, -1)
+    for of_call in values:
+        differs = of_call.take(kept_old) != of_call.take(kept_new)
+        changes[kept_old.compress(differs)] = True
+        changes[kept_new.compress(differs)] = True
+    found = changes.nonzero()[0]
+    rows = codes.take(found, axis=1)
+    # Of copies of a row, some may get what others had; and only of copies, which are neighbours.
+    differ = bool((rows[:, 1:] != rows[:, :-1]).any(axis=0).all())
+    return Changed(rows, values.take(found, axis=1), int(found.searchsorted(begins[half])), differ)

@@ -190,7 +190,7 @@ class OrderedPartition:
         """Return whether the row at a place is a peer of another."""
         chunk, at = self._at(place)
         codes = self._chunks[chunk].codes
-        return all(codes[by, at] == row[by] for by in self._by)
+        return all(codes.item(by, at) == row.item(by) for by in self._by)
 
     def more_groups(self, low: int, high: int, edits: Sequence[Edit]) -> int:
         """Return how many more peer groups edits make among whole ones, from one place up to another."""
@@ -262,10 +262,13 @@ class OrderedPartition:
     def _mark_first(self, chunk: int) -> None:
         if chunk < len(self._chunks):
             here = self._chunks[chunk]
-            before = self._chunks[chunk - 1].codes if chunk else None
-            first = before is None or any(before[row, -1] != here.codes[row, 0] for row in self._by)
-            if (here.starts[:1] == 0).any() != first:
+            first = chunk == 0 or self._differ(self._chunks[chunk - 1].codes, -1, here.codes)
+            if (len(here.starts) > 0 and here.starts.item(0) == 0) != first:
                 here.starts = np.concatenate(([0], here.starts)) if first else here.starts[1:]
+
+    def _differ(self, codes: Codes, at: int, first: Codes) -> bool:
+        """Return whether a row is no peer of the first of others."""
+        return any(codes.item(row, at) != first.item(row, 0) for row in self._by)
 
     def _split(self, codes: Codes, most: int) -> list[_Chunk]:
         """Return rows as one chunk, if they are no more than so many, or as some."""

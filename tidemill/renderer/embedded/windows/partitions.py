@@ -41,6 +41,8 @@ class Ahead(NamedTuple):
     """How many peer groups."""
     sizes: Ints
     """How many rows each partition has in all."""
+    wanted: Bools
+    """Which of the rows calls are asked for; the others are there to be looked at."""
     before: Callable[[Digest], list[Any]]
     """What the rows before them come to, for each partition."""
     behind: Callable[[Digest], list[Any]]
@@ -50,7 +52,7 @@ class Ahead(NamedTuple):
 class Partitions:
     """Rows sorted by partition and in it by the order, each copy a row. A place is where in them a row is.
 
-    With ``ahead``, they are some adjacent rows of each partition only.
+    With ``ahead``, they are some adjacent rows of each partition only, and given in their order.
     """
 
     def __init__(
@@ -150,6 +152,11 @@ class Partitions:
         """How many rows each row's partition has."""
         return (self.sizes if self._ahead is None else self._ahead.sizes).repeat(self.sizes)
 
+    @cached_property
+    def wanted(self) -> Ints | None:
+        """The places of the rows that calls are asked for; None where these are all. Others may have any value."""
+        return None if self._ahead is None or self._ahead.wanted.all() else self._ahead.wanted.nonzero()[0]
+
     # -- what is not here, of frames without a bound -------------------------------------------------------------------
 
     def beyond(self, frame: Frame, wanted: Digest) -> list[Any] | None:
@@ -192,7 +199,8 @@ class Partitions:
         """Return the codes of a column at each place."""
         found = self._columns.get(column)
         if found is None:
-            found = self._columns[column] = self._codes[column].take(self.source)
+            codes = self._codes[column]
+            found = self._columns[column] = codes.take(self.source) if self._ahead is None else codes
         return found
 
     def argument(self, argument: Argument) -> Ints:

@@ -201,6 +201,8 @@ def _near(edits: Sequence[Edit]) -> list[list[Edit]]:
 
 def _merged(runs: Sequence[Affected], *, looked: bool = False) -> list[Affected]:
     """Return runs with those put together that touch, or where what one looks at is edited by the other."""
+    if len(runs) == 1:
+        return list(runs)
     found: list[Affected] = []
     for run in runs:
         last = found[-1] if found else None
