@@ -247,14 +247,16 @@ class OrderedPartition:
                 by_chunk.setdefault(chunk, []).append(Edit(at, edit.row, -here))
                 left, chunk, at = left - here, chunk + 1, 0
         for chunk in sorted(by_chunk, reverse=True):
+            size = self._sizes[chunk]
             made = self._split(edited(self._chunks[chunk].codes, by_chunk[chunk]), 2 * CHUNK)
             self._chunks[chunk : chunk + 1] = made
             self._sizes[chunk : chunk + 1] = [len(c.leads) for c in made]
             self._begun[chunk : chunk + 1] = [len(c.starts) for c in made]
             self._first_leads[chunk : chunk + 1] = [int(c.leads[0]) for c in made]
-            for at in range(chunk, chunk + len(made) + 1):  # what is before those in front is looked at after them
-                self._mark_first(at)
-                self._begun[at : at + 1] = [len(c.starts) for c in self._chunks[at : at + 1]]
+            # A chunk whose first row was put in, or before which the last row was, is looked at after those in front.
+            self._mark_first(chunk)
+            if made and by_chunk[chunk][-1].end >= size:
+                self._mark_first(chunk + len(made))
         self._forget_sums()
         if len(self._chunks) > 4 * len(self) // CHUNK + _FEW:  # most have become small
             self._fill(self.cut(0, len(self)))
@@ -265,6 +267,7 @@ class OrderedPartition:
             first = chunk == 0 or self._differ(self._chunks[chunk - 1].codes, -1, here.codes)
             if (len(here.starts) > 0 and here.starts.item(0) == 0) != first:
                 here.starts = np.concatenate(([0], here.starts)) if first else here.starts[1:]
+                self._begun[chunk] = len(here.starts)
 
     def _differ(self, codes: Codes, at: int, first: Codes) -> bool:
         """Return whether a row is no peer of the first of others."""
