@@ -151,9 +151,9 @@ class OrderedWindowsOperator(Operator):
             order = self._order.sorted(list(new[: self._codes]), np.zeros(new.shape[1], np.int64)).order
             new = new.take(order, axis=1)
         found: list[Edit] = []
-        for update in new.T:
-            row, count = update[: self._codes], int(update[-1])
-            place = rows.place_of(row.tolist())
+        for update, codes in zip(new.T, new.T.tolist(), strict=True):
+            row, count = update[: self._codes], codes[-1]
+            place = rows.place_of(codes)
             if count < 0 and (there := rows.copies(place, row, -count)) < -count:
                 raise self._negative(row, there + count)
             last = place + MOST_COPIES - count  # where no copy may be that is there already

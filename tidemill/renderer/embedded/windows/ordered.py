@@ -16,7 +16,7 @@ from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
-from tidemill.renderer.embedded.windows.digests import Digest, digest
+from tidemill.renderer.embedded.windows.digests import Digest, digest, together
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition, edited
 from tidemill.renderer.embedded.windows.ordering import OrderedRows
 from tidemill.renderer.embedded.windows.partitions import Ahead, Partitions
@@ -76,9 +76,10 @@ def changed_rows(
             new = edited(old, run.edits, run.first)
             skipped, wanted = run.low - run.first, run.high - run.low
             groups = rows.groups_before(run.first) if reach.counts_groups else 0
-            ends = tuple(_digests(rows, types, interner, *end) for end in ((0, run.first), (run.end, size)))
-            before.append(_Cut(old, skipped, wanted, run.first, groups, size, *ends))
-            after.append(_Cut(new, skipped, wanted + run.shift, run.first, groups, size + more, *ends))
+            front = _digests(rows, types, interner, 0, run.first) if reach.to_first else _nothing
+            back = _digests(rows, types, interner, run.end, size) if reach.to_last else _nothing
+            before.append(_Cut(old, skipped, wanted, run.first, groups, size, front, back))
+            after.append(_Cut(new, skipped, wanted + run.shift, run.first, groups, size + more, front, back))
             runs.append(run)
     cuts = before + after
     codes = np.concatenate([cut.codes for cut in cuts], axis=1)
@@ -126,6 +127,11 @@ def _digests(
         return known[wanted]
 
     return of
+
+
+def _nothing(wanted: Digest) -> Any:
+    """Return what no rows come to: nobody asks, where no frame goes on to an end of its partition."""
+    return together(wanted.kind, ())
 
 
 def _differences(codes: Codes, values: Codes, starts: Ints, wanted: Bools, runs: Sequence[Affected]) -> Changed:

@@ -139,13 +139,16 @@ class OrderedPartition:
 
     def place_of(self, row: Sequence[int]) -> int:
         """Return the first place at which a row is, or would be."""
-        lead, key = self._order.number_of(int(row[self._by[0]])), self._order.key(row)
+        lead = self._order.number_of(row[self._by[0]])
         low, high = bisect_left(self._first_leads, lead), bisect_right(self._first_leads, lead)
+        key = self._order.key(row) if low < high else None  # which takes longer than all else
         chunk = _first_not(lambda c: self._key_at(c, 0) < key, low, high) - 1
         if chunk < 0:
             return 0
         leads = self._chunks[chunk].leads
-        low, high = int(leads.searchsorted(lead)), int(leads.searchsorted(lead, "right"))
+        low = high = int(leads.searchsorted(lead))
+        if low < len(leads) and leads.item(low) == lead:
+            key, high = key or self._order.key(row), int(leads.searchsorted(lead, "right"))
         return self._start(chunk) + _first_not(lambda i: self._key_at(chunk, i) < key, low, high)
 
     def place_of_number(self, number: int, *, right: bool = False) -> int:

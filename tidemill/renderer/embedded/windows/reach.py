@@ -200,9 +200,10 @@ def _near(edits: Sequence[Edit]) -> list[list[Edit]]:
 
 
 def _merged(runs: Sequence[Affected], *, looked: bool = False) -> list[Affected]:
-    """Return runs with those put together that touch, or where what one looks at is edited by the other."""
-    if len(runs) == 1:
-        return list(runs)
+    """Return runs with those put together that touch, or where what one looks at is edited by the other.
+
+    The first of these is made larger.
+    """
     found: list[Affected] = []
     for run in runs:
         last = found[-1] if found else None
@@ -215,7 +216,7 @@ def _merged(runs: Sequence[Affected], *, looked: bool = False) -> list[Affected]
             last.low = min(last.low, run.low)
             last.edits += run.edits
         else:
-            found.append(attrs.evolve(run, edits=list(run.edits)))
+            found.append(run)
     return found
 
 
