@@ -113,9 +113,10 @@ class OrderedWindowsOperator(Operator):
             return {}, np.arange(keys.shape[1])
         in_order: dict[int, OrderedPartition] = {}
         changed = np.bincount(owner, np.abs(new[-1]), minlength=keys.shape[1]).tolist()
-        stored = self._spine.count(keys).tolist()
+        known = [self._partitions.get(key) for key in map(tuple, keys.T.tolist())]
+        stored = self._spine.count(keys).tolist() if None in known else []
         for number, key in enumerate(map(tuple, keys.T.tolist())):
-            rows = self._partitions.get(key)
+            rows = known[number]
             if rows is None and stored[number] >= max(LARGE, changed[number] * MANY):
                 rows = self._in_its_order(keys[:, number : number + 1])
                 if len(rows) < LARGE:  # what is stored may cancel out

@@ -39,7 +39,7 @@ def _bound(rows: Partitions, frame: Frame, offset: Offset, *, end: bool) -> Ints
     if frame.mode == "rows":
         far = min(max(offset, -len(rows)), len(rows))
         places = rows.places + (far + end)
-        if far + end > 0:
+        if far > 0:
             places = np.minimum(places, rows.end)
         return np.maximum(places, rows.first) if far + end < 0 else places
     if offset == 0:

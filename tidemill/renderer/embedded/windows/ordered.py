@@ -8,22 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import accumulate
+from operator import eq
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes
 from tidemill.renderer.embedded.windows.digests import Digest, digest, together
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition, edited
-from tidemill.renderer.embedded.windows.ordering import OrderedRows
 from tidemill.renderer.embedded.windows.partitions import Ahead, Partitions
 from tidemill.renderer.embedded.windows.reach import Affected, Reach, affected
 from tidemill.renderer.embedded.windows.recompute import call_values
 
 __all__ = ["Changed", "changed_rows"]
+
+_FEW: Final = 16
+"""Rows up to which they are compared one by one."""
 
 
 class Changed(NamedTuple):
@@ -83,12 +87,11 @@ def changed_rows(
             runs.append(run)
     cuts = before + after
     codes = np.concatenate([cut.codes for cut in cuts], axis=1)
-    lengths = np.array([cut.codes.shape[1] for cut in cuts], np.int64)
+    starts = [0, *accumulate(cut.codes.shape[1] for cut in cuts)]
     values = np.empty((len(windows.calls), codes.shape[1]), np.int64)
     wanted = _wanted(cuts)
-    ordered, ahead = _places(windows, codes, lengths, cuts, wanted)
-    call_values(Partitions(windows, types, codes, interner, ordered, ahead=ahead), values)
-    return _differences(codes, values, lengths.cumsum() - lengths, wanted, runs)
+    call_values(Partitions(windows, types, codes, interner, _ahead(cuts, starts, wanted)), values)
+    return _differences(codes, values, starts, wanted, runs)
 
 
 def _wanted(cuts: Sequence[_Cut]) -> Bools:
@@ -97,21 +100,19 @@ def _wanted(cuts: Sequence[_Cut]) -> Bools:
     return np.array([False, True, False] * len(cuts)).repeat(pieces)
 
 
-def _places(
-    windows: Windows, codes: Codes, lengths: Ints, cuts: Sequence[_Cut], wanted: Bools
-) -> tuple[OrderedRows, Ahead]:
-    """Return where each of the cuts, and peer groups in them, begin, and what was before them."""
-    some = lengths > 0
-    starts = lengths.cumsum() - lengths
-    begins = np.zeros(codes.shape[1], np.bool_)
-    begins[starts[some]] = True
-    for o in windows.order:
-        begins[1:] |= codes[o.column, 1:] != codes[o.column, :-1]
-    ordered = OrderedRows(np.arange(codes.shape[1]), starts[some], begins.nonzero()[0])
-    here = [cut for cut in cuts if cut.codes.shape[1]]
-    rows, groups, sizes = np.array([(cut.rows_before, cut.groups_before, cut.total) for cut in here], np.int64).T
-    before, behind = (lambda d: [cut.before(d) for cut in here]), (lambda d: [cut.behind(d) for cut in here])
-    return ordered, Ahead(rows, groups, sizes, wanted, before, behind)
+def _ahead(cuts: Sequence[_Cut], starts: Sequence[int], wanted: Bools) -> Ahead:
+    """Return where each of the cuts that have rows begins, and what there is of its partition beside it."""
+    some = [(start, cut) for start, cut in zip(starts, cuts, strict=False) if cut.codes.shape[1]]
+    here = [cut for _, cut in some]
+    return Ahead(
+        np.array([start for start, _ in some], np.int64),
+        [cut.rows_before for cut in here],
+        [cut.groups_before for cut in here],
+        [cut.total for cut in here],
+        wanted,
+        lambda digest: [cut.before(digest) for cut in here],
+        lambda digest: [cut.behind(digest) for cut in here],
+    )
 
 
 def _digests(
@@ -134,15 +135,16 @@ def _nothing(wanted: Digest) -> Any:
     return together(wanted.kind, ())
 
 
-def _differences(codes: Codes, values: Codes, starts: Ints, wanted: Bools, runs: Sequence[Affected]) -> Changed:
+def _differences(
+    codes: Codes, values: Codes, starts: Sequence[int], wanted: Bools, runs: Sequence[Affected]
+) -> Changed:
     """Return the rows before and after, without those that no edit puts in or takes out and whose values are the same.
 
     Without what is taken out and put in, the rows before are, one by one, those after.
     """
     changes = np.zeros(codes.shape[1], np.bool_)  # what is edited, at first
-    begins = starts.tolist()
     half = len(runs)
-    for before, after, run in zip(begins[:half], begins[half:], runs, strict=True):
+    for before, after, run in zip(starts[:half], starts[half:-1], runs, strict=True):
         shift = 0
         for place, _, copies in run.edits:
             at = place - run.first
@@ -157,7 +159,15 @@ def _differences(codes: Codes, values: Codes, starts: Ints, wanted: Bools, runs:
         changes[kept_old.compress(differs)] = True
         changes[kept_new.compress(differs)] = True
     found = changes.nonzero()[0]
+    gone = int(found.searchsorted(starts[half]))
     rows = codes.take(found, axis=1)
     # Of copies of a row, some may get what others had; and only of copies, which are neighbours.
-    differ = bool((rows[:, 1:] != rows[:, :-1]).any(axis=0).all())
-    return Changed(rows, values.take(found, axis=1), int(found.searchsorted(begins[half])), differ)
+    differ = not (_has_equal_neighbours(rows[:, :gone]) or _has_equal_neighbours(rows[:, gone:]))
+    return Changed(rows, values.take(found, axis=1), gone, differ)
+
+
+def _has_equal_neighbours(rows: Codes) -> bool:
+    if rows.shape[1] <= _FEW:
+        as_lists = rows.T.tolist()
+        return any(map(eq, as_lists, as_lists[1:]))
+    return bool((rows[:, 1:] == rows[:, :-1]).all(axis=0).any())

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -68,14 +66,16 @@ class OrderedPartition:
 
     def _fill(self, codes: Codes) -> None:
         self._chunks = self._split(codes, CHUNK)
-        self._sizes = [len(c.leads) for c in self._chunks]
-        self._begun = [len(c.starts) for c in self._chunks]
         self._first_leads = [int(c.leads[0]) for c in self._chunks]
-        self._forget_sums()
+        self._count()
 
-    def _forget_sums(self) -> None:
-        for name in ("_ends", "_groups"):
-            self.__dict__.pop(name, None)
+    def _count(self) -> None:
+        """Make the directory's sums over all chunks anew."""
+        self._ends = np.array([len(c.leads) for c in self._chunks], np.int64).cumsum()
+        """The place after the last row of each chunk."""
+        self._groups = np.array([len(c.starts) for c in self._chunks], np.int64).cumsum()
+        """How many peer groups begin in each chunk and those before it."""
+        self._length = int(self._ends[-1]) if self._chunks else 0
 
     def _chunk(self, codes: Codes, new: Bools) -> _Chunk:
         return _Chunk(codes, self._order.number(codes[self._by[0]]), new.nonzero()[0])
@@ -90,23 +90,13 @@ class OrderedPartition:
 
     # -- the directory -------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _ends(self) -> list[int]:
-        """The place after the last row of each chunk."""
-        return list(accumulate(self._sizes))
-
-    @cached_property
-    def _groups(self) -> list[int]:
-        """How many peer groups begin in each chunk and those before it."""
-        return list(accumulate(self._begun))
-
     def __len__(self) -> int:
-        return self._ends[-1] if self._chunks else 0
+        return self._length
 
     @property
     def groups(self) -> int:
         """How many peer groups there are."""
-        return self._groups[-1] if self._chunks else 0
+        return self._groups.item(-1) if self._chunks else 0
 
     @property
     def bytes(self) -> int:
@@ -114,11 +104,11 @@ class OrderedPartition:
         return sum(c.codes.nbytes + c.leads.nbytes + c.starts.nbytes for c in self._chunks)
 
     def _start(self, chunk: int) -> int:
-        return self._ends[chunk - 1] if chunk else 0
+        return self._ends.item(chunk - 1) if chunk else 0
 
     def _at(self, place: int) -> tuple[int, int]:
         """Return the chunk that a place is in, and where in it."""
-        chunk = bisect_right(self._ends, place)
+        chunk = int(self._ends.searchsorted(place, "right"))
         return chunk, place - self._start(chunk)
 
     # -- looking up ----------------------------------------------------------------------------------------------------
@@ -169,7 +159,7 @@ class OrderedPartition:
         if place >= len(self):
             return self.groups
         chunk, at = self._at(place)
-        before = self._groups[chunk - 1] if chunk else 0
+        before = self._groups.item(chunk - 1) if chunk else 0
         return before + int(self._chunks[chunk].starts.searchsorted(at))
 
     def group_start(self, group: int) -> int:
@@ -177,8 +167,8 @@ class OrderedPartition:
         if group >= self.groups:
             return len(self)
         group = max(group, 0)
-        chunk = bisect_right(self._groups, group)
-        before = self._groups[chunk - 1] if chunk else 0
+        chunk = int(self._groups.searchsorted(group, "right"))
+        before = self._groups.item(chunk - 1) if chunk else 0
         return self._start(chunk) + int(self._chunks[chunk].starts[group - before])
 
     def peers_start(self, place: int) -> int:
@@ -212,7 +202,7 @@ class OrderedPartition:
         while low < high:
             chunk, at = self._at(low)
             here = self._chunks[chunk]
-            end = min(self._ends[chunk] - low, high - low) + at
+            end = min(self._ends.item(chunk) - low, high - low) + at
             if at == 0 and end == len(here.leads):
                 if wanted not in here.digests:
                     here.digests[wanted] = made(here.codes[wanted.column])
@@ -226,6 +216,9 @@ class OrderedPartition:
 
     def copies(self, place: int, row: Ints, most: int) -> int:
         """Return how many copies of a row there are from a place on, of which so many are looked at."""
+        if most == 1:
+            chunk, at = self._at(place)
+            return int(place < len(self) and self._chunks[chunk].codes[:, at].tolist() == row.tolist())
         here = self.cut(place, min(place + most, len(self)))
         same = (here == row[:, None]).all(axis=0)
         return len(same) if same.all() else int(same.argmin())
@@ -249,20 +242,30 @@ class OrderedPartition:
                 here = min(left, len(self._chunks[chunk].leads) - at)
                 by_chunk.setdefault(chunk, []).append(Edit(at, edit.row, -here))
                 left, chunk, at = left - here, chunk + 1, 0
+        as_many = True
         for chunk in sorted(by_chunk, reverse=True):
-            size = self._sizes[chunk]
-            made = self._split(edited(self._chunks[chunk].codes, by_chunk[chunk]), 2 * CHUNK)
-            self._chunks[chunk : chunk + 1] = made
-            self._sizes[chunk : chunk + 1] = [len(c.leads) for c in made]
-            self._begun[chunk : chunk + 1] = [len(c.starts) for c in made]
-            self._first_leads[chunk : chunk + 1] = [int(c.leads[0]) for c in made]
-            # A chunk whose first row was put in, or before which the last row was, is looked at after those in front.
-            self._mark_first(chunk)
-            if made and by_chunk[chunk][-1].end >= size:
-                self._mark_first(chunk + len(made))
-        self._forget_sums()
+            as_many &= self._replace(chunk, by_chunk[chunk])
+        if not as_many:
+            self._count()
         if len(self._chunks) > 4 * len(self) // CHUNK + _FEW:  # most have become small
             self._fill(self.cut(0, len(self)))
+
+    def _replace(self, chunk: int, edits: Sequence[Edit]) -> bool:
+        """Replace a chunk by what it is after some edits; return whether that is one chunk, too, and counted."""
+        old = self._chunks[chunk]
+        made = self._split(edited(old.codes, edits), 2 * CHUNK)
+        self._chunks[chunk : chunk + 1] = made
+        self._first_leads[chunk : chunk + 1] = [int(c.leads[0]) for c in made]
+        if len(made) == 1:
+            more = len(made[0].leads) - len(old.leads)
+            self._ends[chunk:] += more
+            self._length += more
+            self._groups[chunk:] += len(made[0].starts) - len(old.starts)
+        # A chunk whose first row was put in, or before which the last row was, is looked at after those in front.
+        self._mark_first(chunk)
+        if made and edits[-1].end >= len(old.leads):
+            self._mark_first(chunk + len(made))
+        return len(made) == 1
 
     def _mark_first(self, chunk: int) -> None:
         if chunk < len(self._chunks):
@@ -270,7 +273,7 @@ class OrderedPartition:
             first = chunk == 0 or self._differ(self._chunks[chunk - 1].codes, -1, here.codes)
             if (len(here.starts) > 0 and here.starts.item(0) == 0) != first:
                 here.starts = np.concatenate(([0], here.starts)) if first else here.starts[1:]
-                self._begun[chunk] = len(here.starts)
+                self._groups[chunk:] += 1 if first else -1
 
     def _differ(self, codes: Codes, at: int, first: Codes) -> bool:
         """Return whether a row is no peer of the first of others."""
