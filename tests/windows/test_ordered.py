@@ -1,6 +1,7 @@
 """Window calls over large partitions that are kept in their order: the reference engine's values, whatever changes."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.windows import ordered, ordering, reach
+from tidemill.renderer.embedded.windows.digests import Digest, digest, together
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
@@ -296,6 +298,12 @@ class AnOrderedPartition(RuleBasedStateMachine):
             assert partition.groups_before(place) == sum(s < place for s in starts)
             assert partition.peers_start(place) == max(s for s in starts if s <= place)
             assert partition.peers_end(place + 1) == min(s for s in starts if s > place)
+        for place in range(0, len(rows) + 1, 3):
+            for kind in ("known", "greatest", "first known", "last"):
+                for found, some in ((partition.before, rows[:place]), (partition.behind, rows[place:])):
+                    made = partial(digest, Digest(kind, 1), dtype=INT64, interner=Interner())
+                    expected = made(np.array([u for _, u in some], np.int64)) if some else together(kind, ())
+                    assert found(place, Digest(kind, 1), made) == expected
         for t in range(-1, 7):
             assert partition.place_of_number(t) == sum(r[0] < t for r in rows)
             assert partition.place_of_number(t, right=True) == sum(r[0] <= t for r in rows)

@@ -16,7 +16,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner, float_values, is_
 from tidemill.renderer.embedded.kernels.long_decimals import values_of
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 
-__all__ = ["MANTISSA", "Digest", "FloatSum", "digest", "exact_floats", "objects", "together"]
+__all__ = ["MANTISSA", "Digest", "FloatSum", "RunningDigests", "digest", "exact_floats", "objects", "together"]
 
 MANTISSA: Final = 53
 _HALF: Final = 32
@@ -75,6 +75,28 @@ def objects(values: Sequence[int], counts: Ints) -> Any:
     found = np.empty(len(values), object)
     found[:] = values
     return found.repeat(counts)
+
+
+class RunningDigests:
+    """What some parts of rows come to, one more at a time, as far as that was asked; backwards from the last part."""
+
+    def __init__(self, *, backwards: bool = False) -> None:
+        self._backwards = backwards
+        self._of_first: dict[Digest, list[Any]] = {}
+        """What the first part comes to, the first two, and so on."""
+
+    def of(self, wanted: Digest, count: int, part: Callable[[int], Any]) -> list[Any]:
+        """Return what so many parts come to, of each of which a function says it, as one value; none for none."""
+        known = self._of_first.setdefault(wanted, [])
+        while len(known) < count:
+            pair = [*known[-1:], part(len(known))]
+            known.append(together(wanted.kind, pair[::-1] if self._backwards else pair))
+        return known[count - 1 : count] if count else []
+
+    def forget(self, count: int) -> None:
+        """Forget what more than so many parts come to."""
+        for known in self._of_first.values():
+            del known[count:]
 
 
 def _known(codes: Ints, _dtype: DType, _interner: Interner) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Bools, Codes
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
 from tidemill.renderer.embedded.windows.digests import Digest, digest, together
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition, edited
 from tidemill.renderer.embedded.windows.partitions import Ahead, Partitions
@@ -80,8 +80,8 @@ def changed_rows(
             new = edited(old, run.edits, run.first)
             skipped, wanted = run.low - run.first, run.high - run.low
             groups = rows.groups_before(run.first) if reach.counts_groups else 0
-            front = _digests(rows, types, interner, 0, run.first) if reach.to_first else _nothing
-            back = _digests(rows, types, interner, run.end, size) if reach.to_last else _nothing
+            front = _digests(partial(rows.before, run.first), types, interner) if reach.to_first else _nothing
+            back = _digests(partial(rows.behind, run.end), types, interner) if reach.to_last else _nothing
             before.append(_Cut(old, skipped, wanted, run.first, groups, size, front, back))
             after.append(_Cut(new, skipped, wanted + run.shift, run.first, groups, size + more, front, back))
             runs.append(run)
@@ -116,15 +116,14 @@ def _ahead(cuts: Sequence[_Cut], starts: Sequence[int], wanted: Bools) -> Ahead:
 
 
 def _digests(
-    rows: OrderedPartition, types: Sequence[DType], interner: Interner, low: int, high: int
+    of_rows: Callable[[Digest, Callable[[Ints], Any]], Any], types: Sequence[DType], interner: Interner
 ) -> Callable[[Digest], Any]:
-    """Return what says what some rows of a partition come to."""
+    """Return what says, of each digest once, what some rows come to, which are asked with how to find it from codes."""
     known: dict[Digest, Any] = {}
 
     def of(wanted: Digest) -> Any:
         if wanted not in known:
-            made = partial(digest, wanted, dtype=types[wanted.column], interner=interner)
-            known[wanted] = rows.digest(wanted, low, high, made)
+            known[wanted] = of_rows(wanted, partial(digest, wanted, dtype=types[wanted.column], interner=interner))
         return known[wanted]
 
     return of

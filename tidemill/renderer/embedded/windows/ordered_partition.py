@@ -14,7 +14,7 @@ import numpy as np
 
 from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
 from tidemill.renderer.embedded.trace.row_order import RowOrder
-from tidemill.renderer.embedded.windows.digests import Digest, together
+from tidemill.renderer.embedded.windows.digests import Digest, RunningDigests, together
 
 __all__ = ["Edit", "OrderedPartition", "edited"]
 
@@ -51,6 +51,11 @@ class _Chunk:
         self.digests: dict[Digest, Any] = {}
         """What its rows come to, as far as that was asked."""
 
+    def digest(self, wanted: Digest, made: Callable[[Ints], Any]) -> Any:
+        if wanted not in self.digests:
+            self.digests[wanted] = made(self.codes[wanted.column])
+        return self.digests[wanted]
+
 
 class OrderedPartition:
     """The rows of a partition, each copy a row, in their order; see the module.
@@ -68,6 +73,8 @@ class OrderedPartition:
         self._chunks = self._split(codes, CHUNK)
         self._first_leads = [int(c.leads[0]) for c in self._chunks]
         self._count()
+
+        self._before, self._behind = RunningDigests(), RunningDigests(backwards=True)
 
     def _count(self) -> None:
         """Make the directory's sums over all chunks anew."""
@@ -193,24 +200,23 @@ class OrderedPartition:
     def _key_at(self, chunk: int, at: int) -> tuple[Any, ...]:
         return self._order.key(self._chunks[chunk].codes[:, at].tolist())
 
-    def digest(self, wanted: Digest, low: int, high: int, made: Callable[[Ints], Any]) -> Any:
-        """Return what the rows from one place up to another come to; ``made`` finds it from codes of the column.
+    def before(self, place: int, wanted: Digest, made: Callable[[Ints], Any]) -> Any:
+        """Return what the rows before a place come to; ``made`` finds it from codes of the column.
 
-        Cost: the chunks, and the rows of those that are not in it whole.
+        Cost: a part of a chunk, and the chunks in front that nobody asked for since one of them was changed.
         """
-        values: list[Any] = []
-        while low < high:
-            chunk, at = self._at(low)
-            here = self._chunks[chunk]
-            end = min(self._ends.item(chunk) - low, high - low) + at
-            if at == 0 and end == len(here.leads):
-                if wanted not in here.digests:
-                    here.digests[wanted] = made(here.codes[wanted.column])
-                values.append(here.digests[wanted])
-            else:
-                values.append(made(here.codes[wanted.column, at:end]))
-            low += end - at
-        return together(wanted.kind, values)
+        chunk, at = self._at(place)
+        whole = self._before.of(wanted, chunk, lambda number: self._chunks[number].digest(wanted, made))
+        rest = [made(self._chunks[chunk].codes[wanted.column, :at])] if at else []
+        return together(wanted.kind, [*whole, *rest])
+
+    def behind(self, place: int, wanted: Digest, made: Callable[[Ints], Any]) -> Any:
+        """Return what the rows from a place on come to, as `before` does."""
+        chunk, at = self._at(place)
+        count = len(self._chunks) - chunk - (at > 0)
+        whole = self._behind.of(wanted, count, lambda number: self._chunks[-1 - number].digest(wanted, made))
+        rest = [made(self._chunks[chunk].codes[wanted.column, at:])] if at else []
+        return together(wanted.kind, [*rest, *whole])
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
@@ -253,6 +259,8 @@ class OrderedPartition:
     def _replace(self, chunk: int, edits: Sequence[Edit]) -> bool:
         """Replace a chunk by what it is after some edits; return whether that is one chunk, too, and counted."""
         old = self._chunks[chunk]
+        self._before.forget(chunk)
+        self._behind.forget(len(self._chunks) - chunk - 1)
         made = self._split(edited(old.codes, edits), 2 * CHUNK)
         self._chunks[chunk : chunk + 1] = made
         self._first_leads[chunk : chunk + 1] = [int(c.leads[0]) for c in made]

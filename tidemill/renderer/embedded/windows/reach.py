@@ -244,8 +244,10 @@ class _Finder:
         if reach.peers:
             first = rows.peers_start(edit.place - 1) if self._is_peer(edit.place - 1, edit) else edit.place
             last = rows.peers_end(edit.end + 1) if self._is_peer(edit.end, edit) else edit.end
-            low = min(low, rows.group_start(rows.groups_before(first) - reach.groups[1]), first)
-            high = max(high, rows.group_start(rows.groups_before(last) + reach.groups[0]), last)
+            low, high = min(low, first), max(high, last)
+            if reach.groups != (0, 0):
+                low = min(low, rows.group_start(rows.groups_before(first) - reach.groups[1]))
+                high = max(high, rows.group_start(rows.groups_before(last) + reach.groups[0]))
             code = int(edit.row[self._by.column])
             for start, end in reach.values if code != NULL else ():
                 low = min(low, self._place_by_value(code, _minus(end), up=False))
@@ -277,14 +279,14 @@ class _Finder:
         """Find the rows that the calls of a run look at."""
         rows, reach = self._rows, self._reach
         first, end = run.low - reach.rows[0], run.high + reach.rows[1]
-        if reach.peers:
+        if reach.groups != (0, 0):
             first = min(first, rows.group_start(rows.groups_before(run.low) - reach.groups[0]))
             end = max(end, rows.group_start(rows.groups_before(run.high) + reach.groups[1]))
-            ends = self._end_codes(run) if reach.values else None
-            if ends is not None:
-                for start, stop in reach.values:
-                    first = min(first, self._place_by_value(ends[0], start, up=False))
-                    end = max(end, self._place_by_value(ends[1], stop, up=True))
+        ends = self._end_codes(run) if reach.values else None
+        if ends is not None:
+            for start, stop in reach.values:
+                first = min(first, self._place_by_value(ends[0], start, up=False))
+                end = max(end, self._place_by_value(ends[1], stop, up=True))
         run.first, run.end = self._whole_groups(max(first, 0), min(end, len(rows)))
 
     def _end_codes(self, run: Affected) -> tuple[int, int] | None:
