@@ -302,7 +302,7 @@ class AnOrderedPartition(RuleBasedStateMachine):
             for kind in ("known", "greatest", "first known", "last"):
                 for found, some in ((partition.before, rows[:place]), (partition.behind, rows[place:])):
                     made = partial(digest, Digest(kind, 1), dtype=INT64, interner=Interner())
-                    expected = made(np.array([u for _, u in some], np.int64)) if some else together(kind, ())
+                    expected = made(np.array([u for _, u in some], np.int64)) if some else together(Digest(kind, 1), ())
                     assert found(place, Digest(kind, 1), made) == expected
         for t in range(-1, 7):
             assert partition.place_of_number(t) == sum(r[0] < t for r in rows)

@@ -44,9 +44,10 @@ ADDED_UP: dict[str, list[Any]] = {
 @given(data=st.data())
 def test_frames_without_a_bound(data, dtype):
     """What is before the rows that are looked at, or behind them, is counted, added up and compared, not gone through."""
-    functions = [tm.count(), tm.count("x"), tm.sum("x"), tm.avg("x")]
+    functions = [tm.count(), tm.count("x"), tm.sum("x"), tm.avg("x"), tm.stddev("x"), tm.variance("x")]
     functions += [] if dtype.startswith("decimal") else [tm.min("x"), tm.max("x")]
-    ends = [end("x", ignore_nulls=ignored) for end in (tm.first_value, tm.last_value) for ignored in (False, True)]
+    one = [tm.first_value, tm.last_value, lambda x, **how: tm.nth_value(x, 3, **how)]
+    ends = [of_frame("x", ignore_nulls=ignored) for of_frame in one for ignored in (False, True)]
     calls_drawn = data.draw(
         st.lists(st.tuples(st.sampled_from([*functions, *ends]), st.sampled_from(ENDLESS)), min_size=1, max_size=3)
     )

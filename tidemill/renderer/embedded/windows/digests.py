@@ -7,6 +7,8 @@ that has all of them needs to know how many they are, their exact sum, the least
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,10 +31,13 @@ class Digest(NamedTuple):
     kind: str
     """``known`` counts values; ``whole`` and ``floats`` add them up.
 
-    The others are codes, or NULL where there are none: ``least``, ``greatest``, ``first``, ``last``, and of those that
-    are not NULL ``first known`` and ``last known``.
+    ``squares`` and ``floats squared`` add up their squares. ``least`` and ``greatest`` are codes, NULL for none.
+    ``first`` and ``last`` are tuples of some codes, from an end on; ``first known`` and ``last known`` of such as are
+    not NULL.
     """
     column: int
+    count: int = 1
+    """How many codes from an end on."""
 
 
 class FloatSum(NamedTuple):
@@ -49,17 +54,23 @@ class FloatSum(NamedTuple):
         return self.whole << (self.unit - unit)
 
 
-Value: TypeAlias = int | FloatSum
+Value: TypeAlias = int | FloatSum | tuple[int, ...]
 
 
 def digest(wanted: Digest, codes: Ints, dtype: DType, interner: Interner) -> Value:
     """Return what the rows come to whose codes in the digest's column are given."""
+    if wanted.kind in _ENDS:
+        if wanted.kind in ("first known", "last known"):
+            codes = codes.compress(codes != NULL)
+        return tuple(_ENDS[wanted.kind](codes, wanted.count).tolist())
     return _OF_ROWS[wanted.kind](codes, dtype, interner)
 
 
-def together(kind: str, values: Iterable[Any]) -> Any:
+def together(wanted: Digest, values: Iterable[Any]) -> Any:
     """Return what rows come to, from what parts of them come to."""
-    return _TOGETHER[kind](values)
+    if wanted.kind in _ENDS:
+        return _ENDS[wanted.kind](tuple(chain.from_iterable(values)), wanted.count)
+    return _TOGETHER[wanted.kind](values)
 
 
 def exact_floats(values: Any) -> tuple[Any, int]:
@@ -90,7 +101,7 @@ class RunningDigests:
         known = self._of_first.setdefault(wanted, [])
         while len(known) < count:
             pair = [*known[-1:], part(len(known))]
-            known.append(together(wanted.kind, pair[::-1] if self._backwards else pair))
+            known.append(together(wanted, pair[::-1] if self._backwards else pair))
         return known[count - 1 : count] if count else []
 
     def forget(self, count: int) -> None:
@@ -111,10 +122,18 @@ def _whole(codes: Ints, dtype: DType, interner: Interner) -> int:
     return (int((numbers >> _HALF).sum()) << _HALF) + int((numbers & _LOW).sum())
 
 
-def _floats(codes: Ints, _dtype: DType, _interner: Interner) -> FloatSum:
+def _squares(codes: Ints, dtype: DType, interner: Interner) -> int:
+    codes = codes.compress(codes != NULL)
+    numbers = (values_of(codes, interner) if is_long_decimal(dtype) else codes).astype(object)
+    return int((numbers * numbers).sum())
+
+
+def _floats(codes: Ints, _dtype: DType, _interner: Interner, *, squared: bool = False) -> FloatSum:
     values = float_values(codes.compress(codes != NULL))
     finite = values.compress(np.isfinite(values))
     numbers, unit = exact_floats(finite)
+    if squared:
+        numbers, unit = numbers * numbers, 2 * unit
     special = (np.count_nonzero(np.isnan(values)), *(np.count_nonzero(values == s * np.inf) for s in (1, -1)))
     return FloatSum(int(numbers.sum()) if len(finite) else 0, unit, *map(int, special))
 
@@ -128,14 +147,22 @@ def _greatest(codes: Ints, _dtype: DType, _interner: Interner) -> int:
     return int(codes.max(initial=NULL))  # NULL is the least there is
 
 
-def _first_known(codes: Ints) -> int:
-    return int(codes[(codes != NULL).argmax()])  # the first there is, NULL, where all are
-
-
 _OF_ROWS: Final[dict[str, Callable[[Ints, DType, Interner], Value]]] = {
-    "known": _known, "whole": _whole, "floats": _floats, "least": _least, "greatest": _greatest,
-    "first": lambda codes, *_: int(codes[0]), "last": lambda codes, *_: int(codes[-1]),
-    "first known": lambda codes, *_: _first_known(codes), "last known": lambda codes, *_: _first_known(codes[::-1]),
+    "known": _known, "whole": _whole, "squares": _squares, "floats": _floats,
+    "floats squared": partial(_floats, squared=True), "least": _least, "greatest": _greatest,
+}  # fmt: skip
+
+
+def _first(codes: Any, count: int) -> Any:
+    return codes[:count]
+
+
+def _last(codes: Any, count: int) -> Any:
+    return codes[-count:]
+
+
+_ENDS: Final[dict[str, Callable[[Any, int], Any]]] = {
+    "first": _first, "first known": _first, "last": _last, "last known": _last,
 }  # fmt: skip
 
 
@@ -149,11 +176,9 @@ def _float_sums(values: Iterable[FloatSum]) -> FloatSum:
 _TOGETHER: Final[dict[str, Callable[[Iterable[Any]], Any]]] = {
     "known": sum,
     "whole": sum,
+    "squares": sum,
     "floats": _float_sums,
+    "floats squared": _float_sums,
     "least": lambda values: min((v for v in values if v != NULL), default=NULL),
     "greatest": lambda values: max(values, default=NULL),
-    "first": lambda values: next(iter(values), NULL),
-    "last": lambda values: next(reversed(list(values)), NULL),
-    "first known": lambda values: next((v for v in values if v != NULL), NULL),
-    "last known": lambda values: next((v for v in reversed(list(values)) if v != NULL), NULL),
 }

@@ -131,7 +131,7 @@ def _digests(
 
 def _nothing(wanted: Digest) -> Any:
     """Return what no rows come to: nobody asks, where no frame goes on to an end of its partition."""
-    return together(wanted.kind, ())
+    return together(wanted, ())
 
 
 def _differences(

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.windows.digests import Digest, RunningDigests, together
 
@@ -161,6 +161,27 @@ class OrderedPartition:
         chunk, at = self._at(place)
         return int(self._chunks[chunk].leads[at])
 
+    def known_place(self, column: int, place: int, count: int, *, back: bool = False) -> int:
+        """Return the place up to which from another on so many rows have a value; going back, the place of the last.
+
+        Where there are fewer, the partition's end, or its begin.
+        """
+        if not count:
+            return place
+        chunk, at = self._at(place)
+        chunks = range(chunk, -1, -1) if back else range(chunk, len(self._chunks))
+        for number in chunks if chunk < len(self._chunks) else chunks[1:]:
+            here = self._chunks[number]
+            low, high = (0, None) if number != chunk else (0, at) if back else (at, None)
+            if number != chunk and here.digest(Digest("known", column), _known) < count:
+                count -= here.digest(Digest("known", column), _known)
+                continue
+            known = (here.codes[column, low:high] != NULL).nonzero()[0]
+            if len(known) >= count:
+                return self._start(number) + low + (int(known[-count]) if back else int(known[count - 1]) + 1)
+            count -= len(known)
+        return 0 if back else len(self)
+
     def groups_before(self, place: int) -> int:
         """Return how many peer groups begin before a place."""
         if place >= len(self):
@@ -208,7 +229,7 @@ class OrderedPartition:
         chunk, at = self._at(place)
         whole = self._before.of(wanted, chunk, lambda number: self._chunks[number].digest(wanted, made))
         rest = [made(self._chunks[chunk].codes[wanted.column, :at])] if at else []
-        return together(wanted.kind, [*whole, *rest])
+        return together(wanted, [*whole, *rest])
 
     def behind(self, place: int, wanted: Digest, made: Callable[[Ints], Any]) -> Any:
         """Return what the rows from a place on come to, as `before` does."""
@@ -216,7 +237,7 @@ class OrderedPartition:
         count = len(self._chunks) - chunk - (at > 0)
         whole = self._behind.of(wanted, count, lambda number: self._chunks[-1 - number].digest(wanted, made))
         rest = [made(self._chunks[chunk].codes[wanted.column, at:])] if at else []
-        return together(wanted.kind, [*rest, *whole])
+        return together(wanted, [*rest, *whole])
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
@@ -315,6 +336,10 @@ def edited(codes: Codes, edits: Sequence[Edit], origin: int = 0) -> Codes:
             done = at - edit.copies
     pieces.append(codes[:, done:])
     return np.concatenate(pieces, axis=1)
+
+
+def _known(codes: Ints) -> int:
+    return int(np.count_nonzero(codes != NULL))
 
 
 def _first_not(holds: Callable[[int], bool], low: int, high: int) -> int:

@@ -185,19 +185,20 @@ class Partitions:
             return before(wanted)
         if frame.start is not None:
             return behind(wanted)
-        return [together(wanted.kind, pair) for pair in zip(before(wanted), behind(wanted), strict=True)]
+        return [together(wanted, pair) for pair in zip(before(wanted), behind(wanted), strict=True)]
 
-    def at_end(self, wanted: Digest, *, behind: bool) -> tuple[Ints, Bools] | None:
-        """Return what the rows before those here come to, or behind, and whether to anything; None where all are here.
+    def at_ends(self, frame: Frame, wanted: Digest) -> tuple[list[Any], list[Any]] | None:
+        """Return what the rows come to that are in all frames, before those here and behind them, for each partition.
 
-        Both for each row.
+        On a side on which frames have a bound, that is what no rows come to; None where no rows are missing.
         """
-        if self._ahead is None:
+        if self._ahead is None or (frame.start is not None and frame.end is not None):
             return None
-        values = np.array((self._ahead.behind if behind else self._ahead.before)(wanted), np.int64)
-        counts = self._rows_behind if behind else self._rows_before
-        there = values != NULL if wanted.kind.endswith("known") else counts > 0
-        return values.repeat(self.sizes), there.repeat(self.sizes)
+        none = [together(wanted, ())] * len(self.starts)
+        return (
+            none if frame.start is not None else self._ahead.before(wanted),
+            none if frame.end is not None else self._ahead.behind(wanted),
+        )
 
     def count_beyond(self, frame: Frame) -> Ints | None:
         """Return how many rows are not here of those in all frames, for each row; None for none."""
