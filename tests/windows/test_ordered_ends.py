@@ -136,3 +136,44 @@ def test_an_early_change_of_a_sum_to_the_end_looks_at_the_rows_before_it(in_orde
         assert first == (0, 0, 0, 2999 * 1500 - 9, 2999, 2999)
     assert len(in_order) == 1
     assert looked_at[0] < 30
+
+
+def test_lag_that_passes_over_nulls_looks_as_far_as_there_are_values(in_order, looked_at):
+    flow = tm.Dataflow()
+    before, after = (of("x", 2, ignore_nulls=True).over(W) for of in (tm.lag, tm.lead))
+    flow.output("y", flow.input("x", TXY).with_columns(before=before, after=after))
+    with flow.start() as run, flow.start(tm.Reference()) as reference:
+        for each in (run, reference):
+            each.insert("x", [(0, i, i if i % 10 == 0 else None) for i in range(400)])
+            each.advance()
+            each.insert("x", [(0, 203, 7)])
+            each.advance()
+            each.delete("x", [(0, 210, 210)])
+            each.advance()
+            each.insert("x", [(0, 307, None)])
+            each.advance()
+        assert list(run.changes("y")) == list(reference.changes("y"))
+    assert len(in_order) == 3
+    # From two values before the rows that change to two after; no other row looks at one without a value.
+    assert looked_at == [2 * 71 + 1, 2 * 72 - 1, 2 * 31 + 1]
+
+
+@pytest.mark.parametrize("frame", [(tm.UNBOUNDED, 0), (0, tm.UNBOUNDED)])
+@pytest.mark.parametrize("dtype", ["int64", "float64", "decimal(30,2)"])
+def test_spreads_and_nth_values_over_frames_without_a_bound(frame, dtype, in_order, looked_at):
+    window = W.rows_between(*frame)
+    calls = [tm.stddev("x"), tm.variance("x"), tm.nth_value("x", 2), tm.nth_value("x", 3, ignore_nulls=True)]
+    flow = tm.Dataflow()
+    rows = flow.input("x", {"k": "int64", "t": "int64", "x": dtype})
+    flow.output("y", rows.with_columns(**{f"c{i}": call.over(window) for i, call in enumerate(calls)}))
+    kind = {"int64": int, "float64": float, "decimal(30,2)": Decimal}[dtype]
+    place = 295 if frame[0] is tm.UNBOUNDED else 5
+    with flow.start() as run, flow.start(tm.Reference()) as reference:
+        for each in (run, reference):
+            each.insert("x", [(0, i, None if i % 7 == 0 else kind(i % 5 * 10**6)) for i in range(300)])
+            each.advance()
+            each.insert("x", [(0, place, kind(3))])
+            each.advance()
+        assert list(run.changes("y")) == list(reference.changes("y"))
+    assert len(in_order) == 1
+    assert looked_at[0] < 30
