@@ -133,4 +133,4 @@ class Windowed(Composite):
         return tuple(key for _, key in self.bound.columns[: self.bound.keys])
 
     def describe(self) -> str:
-        return self.bound.describe()
+        return self.bound.describe(self.scope.coordinates)

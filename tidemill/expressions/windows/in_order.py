@@ -16,7 +16,17 @@ from tidemill.expressions.windows.bound import (
     Windows,
 )
 
-__all__ = ["looks_at_all"]
+__all__ = ["ONE_PROCESS", "SEVERAL_COORDINATES", "WHOLE", "looks_at_all"]
+
+SEVERAL_COORDINATES: Final = "in a loop, or over times of several coordinates"
+_NO_ORDER: Final = "the window has no ORDER BY"
+_WHOLE_FRAME: Final = "its frame is the whole partition"
+WHOLE: Final = (_NO_ORDER, _WHOLE_FRAME)
+"""Why values are of whole partitions, so that a change of one is a change of all of its rows."""
+ONE_PROCESS: Final = (
+    "over(strategy='ordered'): on Spark partitions are not kept in their order; expected 'auto', 'recompute' or "
+    "'prefix_sum' there, or a start without Spark"
+)
 
 _ADD_UP: Final = ("count", "sum", "avg", "variance", "stddev", "bool_and", "bool_or", "min", "max")
 """Aggregates of many rows that are put together from those of some of them, each in little room."""
@@ -32,7 +42,7 @@ def looks_at_all(windows: Windows, types: Sequence[DType]) -> dict[str, str]:
     ``types`` are those of the rows' columns.
     """
     if not windows.order:
-        return dict.fromkeys(windows.names, "the window has no ORDER BY")
+        return dict.fromkeys(windows.names, _NO_ORDER)
     by = types[windows.order[0].column]
     reasons = {name: _reason(call, by, types) for name, call in zip(windows.names, windows.calls, strict=True)}
     return {name: reason for name, reason in reasons.items() if reason is not None}
@@ -49,7 +59,7 @@ def _reason(call: BoundWindowCall, by: DType, types: Sequence[DType]) -> str | N
     if frame.start is not None and frame.end is not None:
         return None
     if frame.start is None and frame.end is None:
-        return "its frame is the whole partition"
+        return _WHOLE_FRAME
     return _without_a_bound(call, types)
 
 
