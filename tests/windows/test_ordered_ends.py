@@ -11,6 +11,7 @@ from random_windows import TXY, W
 from running import examples
 
 import tidemill as tm
+from tidemill.renderer.embedded.windows import reach
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
 pytestmark = pytest.mark.usefixtures("small_is_large")
@@ -177,3 +178,33 @@ def test_spreads_and_nth_values_over_frames_without_a_bound(frame, dtype, in_ord
         assert list(run.changes("y")) == list(reference.changes("y"))
     assert len(in_order) == 1
     assert looked_at[0] < 30
+
+
+def test_values_near_others_that_are_null_are_counted_by_rows_beyond_these(in_order, monkeypatch):
+    """Of edits that are looked at together, the last one with a value says how far its like are looked for."""
+    monkeypatch.setattr(reach, "NEAR", 64)
+    flow = tm.Dataflow()
+    before, after = (of("x", ignore_nulls=True).over(W) for of in (tm.lag, tm.lead))
+    flow.output("y", flow.input("x", TXY).with_columns(before=before, after=after))
+    with flow.start() as run, flow.start(tm.Reference()) as reference:
+        for each in (run, reference):
+            each.insert("x", [(0, i, i if i % 20 == 0 else None) for i in range(100)])
+            each.advance()
+            each.insert("x", [(0, t, 7 if t == 50 else None) for t in (43, 45, 50, 53, 55)])
+            each.advance()
+        assert list(run.changes("y")) == list(reference.changes("y"))
+    assert len(in_order) == 1
+
+
+def test_there_is_no_third_row_where_only_two_are_before_those_looked_at(in_order):
+    flow = tm.Dataflow()
+    third = tm.nth_value("x", 3).over(W.rows_between(tm.UNBOUNDED, 1).exclude("group"))
+    flow.output("y", flow.input("x", TXY).with_columns(third=third))
+    with flow.start() as run, flow.start(tm.Reference()) as reference:
+        for each in (run, reference):
+            each.insert("x", [(0, t, x) for x, t in enumerate([1, 2, 3, 3, 3, 4, 5])])
+            each.advance()
+            each.insert("x", [(0, 3, 9)])
+            each.advance()
+        assert list(run.changes("y")) == list(reference.changes("y"))
+    assert len(in_order) == 1

@@ -219,6 +219,12 @@ class _Finder:
         low, high = self._around(edits[0])
         if len(edits) > 1:
             high = max(high, self._around(edits[-1])[1])
+        for column, before, after in self._reach.known:  # rows without a value are counted by no other
+            some = [edit for edit in edits if edit.row.item(column) != NULL]
+            if some:
+                low = min(low, self._rows.known_place(column, some[0].place, after, back=True))
+                high = max(high, self._rows.known_place(column, some[-1].end, before))
+        low, high = self._whole_groups(low, high)
         if self._reach.to_first:
             high = len(self._rows)
         if self._reach.to_last:
@@ -239,12 +245,7 @@ class _Finder:
             for start, end in reach.values if code != NULL else ():
                 low = min(low, self._place_by_value(code, _minus(end), up=False))
                 high = max(high, self._place_by_value(code, _minus(start), up=True))
-        for column, before, after in reach.known:
-            if edit.row.item(column) != NULL:  # the rows that count it among those they look at
-                low = min(low, rows.known_place(column, edit.place, after, back=True))
-                high = max(high, rows.known_place(column, edit.end, before))
-        low, high = max(low, 0), min(high, len(rows))
-        return self._whole_groups(low, high)
+        return max(low, 0), min(high, len(rows))
 
     def moved(self, runs: Sequence[Affected]) -> Iterator[Affected]:
         """Iterate over runs that go on as long as the rows behind have another number of rows, or groups, before."""

@@ -26,10 +26,10 @@ class _End(NamedTuple):
     """How many these are."""
 
     def at(self, rows: Partitions, places: Ints) -> tuple[Ints, Bools]:
-        """Return for each row the value at one of the places, and whether there is one."""
+        """Return for each row the value at one of the places, NULL where there is none, and whether there is one."""
         counts = self.counts.repeat(rows.sizes)
         some = (places >= 0) & (places < counts)
-        return self.codes[rows.number, np.where(some, places, 0)], some
+        return np.where(some, self.codes[rows.number, np.where(some, places, 0)], NULL), some
 
 
 def value_in_frame(rows: Partitions, call: ValueCall) -> Ints:
