@@ -9,7 +9,7 @@ from benchmarks.workloads.least import Least, LeastTen
 from benchmarks.workloads.reachability import Reachability
 from benchmarks.workloads.sales import Accounts, ByCategory, ByUser, Dearest, Everything
 from benchmarks.workloads.tpch import Large, Local, Pricing, Profit, Unshipped
-from benchmarks.workloads.windows import Before, LastHour, LeastAround, Mean, Ranks, RunningSum
+from benchmarks.workloads.windows import Before, FirstTen, LastHour, LeastAround, Mean, Ranks, RunningSum
 
 WORKLOADS: dict[str, type[Workload]] = {
     w.name: w
@@ -26,6 +26,7 @@ WORKLOADS: dict[str, type[Workload]] = {
         Mean,
         LeastAround,
         LastHour,
+        FirstTen,
         Ranks,
     )
 }

@@ -21,11 +21,15 @@ class Windowed(Workload):
     partitions: ClassVar[int] = 1
     over: ClassVar[str]
     """The column with the call, as SQL text that tidemill and DuckDB read alike."""
+    most: ClassVar[int | None] = None
+    """The largest value of it that is asked for."""
     apart: ClassVar[int] = 36_000_000
     """Microseconds from one row of the table to the next."""
 
     def __init_subclass__(cls) -> None:
         cls.query = f"SELECT p, t, x, {cls.over} AS y FROM events"
+        if cls.most is not None:
+            cls.query = f"SELECT * FROM ({cls.query}) WHERE y <= {cls.most}"
 
     @property
     def count(self) -> int:
@@ -57,7 +61,8 @@ class Windowed(Workload):
 
     def answer(self, tm: Any, events: Any) -> Any:
         del tm
-        return events.with_columns(y=self.over)
+        rows = events.with_columns(y=self.over)
+        return rows if self.most is None else rows.filter(f"y <= {self.most}")
 
     def pathway(self, pw: Any, tables: Any) -> Any:  # noqa: ARG002
         msg = "Pathway has pointers to the next and the last row, and no frames"
@@ -84,12 +89,7 @@ class RunningSum(Windowed):
     over = "CAST(sum(x) OVER (PARTITION BY p ORDER BY t) AS BIGINT)"
 
     def changes(self, tables: Tables) -> Iterator[Change]:
-        dice, events = np.random.default_rng(SEED + 1), tables["events"]
-        late = events.take(pc.sort_indices(events, [("t", "descending")])[: 100 * self.partitions]).to_pylist()
-        for at in dice.permutation(len(late)).tolist():
-            row = tuple(late[at].values())
-            yield Change("events", [row], -1)
-            yield Change("events", [(row[0], row[1] + dt.timedelta(microseconds=1), row[2])], 1)
+        return _back_and_forth(tables["events"], "descending", 100 * self.partitions)
 
 
 class Mean(Windowed):
@@ -116,6 +116,20 @@ class LastHour(Windowed):
     over = "CAST(sum(x) OVER (ORDER BY t RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) AS BIGINT)"
 
 
+class FirstTen(Windowed):
+    """Rows come and go among the first ten of each partition."""
+
+    name = "W10"
+    title = "row_number() <= 10 of 1,000,000 rows in 100 partitions, changes among the first 10 rows of each"
+    rows = 1_000_000
+    partitions = 100
+    over = "row_number() OVER (PARTITION BY p ORDER BY t)"
+    most = 10
+
+    def changes(self, tables: Tables) -> Iterator[Change]:
+        return _back_and_forth(tables["events"], "ascending", 10 * self.partitions)
+
+
 class Ranks(Windowed):
     """A row moves by ten places."""
 
@@ -131,3 +145,12 @@ class Ranks(Windowed):
     def moved(self, row: dict[str, Any], dice: np.random.Generator) -> Row:
         del dice
         return row["p"], row["t"] + dt.timedelta(microseconds=10 * self.apart + 1), row["x"]
+
+
+def _back_and_forth(events: pa.Table, order: str, count: int) -> Iterator[Change]:
+    """Delete one of so many rows that come first in an order, insert it a microsecond later, in turn."""
+    rows = events.take(pc.sort_indices(events, [("t", order)])[:count]).to_pylist()
+    for at in np.random.default_rng(SEED + 1).permutation(count).tolist():
+        p, t, x = rows[at].values()
+        yield Change("events", [(p, t, x)], -1)
+        yield Change("events", [(p, t + dt.timedelta(microseconds=1), x)], 1)

@@ -1,8 +1,7 @@
 """Window calls over large partitions that are kept in their order: the reference engine's values, whatever changes."""
 
 import math
-from decimal import Decimal
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,22 +18,13 @@ from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.reduce import ordered_windows
-from tidemill.renderer.embedded.trace import spine
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
-from tidemill.renderer.embedded.windows import ordered, ordered_partition, ordering, reach, recompute
+from tidemill.renderer.embedded.windows import ordered, ordering, reach
+from tidemill.renderer.embedded.windows.digests import Digest, digest, together
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
-
-@pytest.fixture(autouse=True)
-def _small_is_large(monkeypatch):
-    """Partitions of three rows are kept in order, two rows a chunk; all of them may change at once, hardly together."""
-    monkeypatch.setattr(spine, "TAIL", 1)  # its rows are not counted when a partition's size is looked up
-    monkeypatch.setattr(ordered_windows, "LARGE", 3)
-    monkeypatch.setattr(ordered_windows, "SMALL", 2)
-    monkeypatch.setattr(ordered_windows, "MANY", 1)
-    monkeypatch.setattr(ordered_partition, "CHUNK", 2)
-    monkeypatch.setattr(reach, "NEAR", 2)
+pytestmark = pytest.mark.usefixtures("small_is_large")
 
 
 @examples(100)
@@ -46,45 +36,6 @@ def test_any_calls(data):
     flow = tm.Dataflow("windows")
     flow.output("y", flow.input("x", schema).with_columns(**{f"c{i}": call for i, call in enumerate(some)}))
     found = data.draw(changing_rows(schema, most=12, latest=4))
-    check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)])
-
-
-ENDLESS = [
-    W.rows_between(tm.UNBOUNDED, 0),
-    W.rows_between(tm.UNBOUNDED, -2).exclude("current row"),
-    W.rows_between(tm.UNBOUNDED, 1).exclude("group"),
-    W.rows_between(-1, tm.UNBOUNDED),
-    W.rows_between(2, tm.UNBOUNDED),
-    W,
-    W.range_between(tm.UNBOUNDED, 2),
-    W.range_between(1, tm.UNBOUNDED).exclude("ties"),
-    W.groups_between(tm.UNBOUNDED, -1),
-    W.groups_between(0, tm.UNBOUNDED).exclude("current row"),
-]
-ADDED_UP: dict[str, list[Any]] = {
-    "int64": [None, 0, 1, 5, -3, 2**63 - 1, -(2**62)],
-    "float64": [None, 0.5, 0.1, 1e20, -1e20, 3e-300, math.nan, math.inf, -math.inf],
-    "decimal(38,2)": [None, Decimal("0.10"), Decimal("-7.00"), Decimal(2**62), Decimal(-(10**35)), Decimal(10**35)],
-}
-
-
-@pytest.mark.parametrize("dtype", ADDED_UP)
-@examples(80)
-@given(data=st.data())
-def test_frames_without_a_bound(data, dtype):
-    """What is before the rows that are looked at, or behind them, is counted, added up and compared, not gone through."""
-    functions = [tm.count(), tm.count("x"), tm.sum("x"), tm.avg("x")]
-    functions += [] if dtype.startswith("decimal") else [tm.min("x"), tm.max("x")]
-    ends = [tm.first_value("x"), tm.last_value("x")]
-    calls_drawn = data.draw(
-        st.lists(st.tuples(st.sampled_from([*functions, *ends]), st.sampled_from(ENDLESS)), min_size=1, max_size=3)
-    )
-    flow = tm.Dataflow("endless")
-    schema = {"k": "int64", "t": "int64", "x": dtype}
-    calls_made = {f"c{i}": function.over(window) for i, (function, window) in enumerate(calls_drawn)}
-    flow.output("y", flow.input("x", schema).with_columns(**calls_made))
-    values: dict[str, list[Any]] = {"k": [1, 1, 1, 2], "t": [None, *range(8)], "x": ADDED_UP[dtype]}
-    found = data.draw(updates(schema, 1, max_size=24, latest=5, non_negative=True, values=values))
     check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)])
 
 
@@ -107,26 +58,6 @@ def test_a_partition_whose_rows_have_all_gone():
     flow.output("y", flow.input("x", {"t": "int64"}).with_columns(n=tm.row_number().over(tm.Window.order_by("t"))))
     found = [((1,), 0, 1), ((2,), 0, 1), ((1,), 1, -1), ((2,), 1, -1), ((1,), 2, 2)]
     check_equivalent(flow, {"x": found}, batchings=[all_at_once])
-
-
-@pytest.fixture
-def in_order(monkeypatch):
-    """How often changes were worked out in order, not by whole partitions."""
-    made = []
-    changed_rows = ordered.changed_rows
-    monkeypatch.setattr(ordered_windows, "changed_rows", lambda *given: made.append(given) or changed_rows(*given))
-    return made
-
-
-@pytest.fixture
-def looked_at(monkeypatch):
-    """How many rows were looked at, each time that changes were worked out in order."""
-    lengths = []
-    call_values = recompute.call_values
-    monkeypatch.setattr(
-        ordered, "call_values", lambda rows, values: lengths.append(len(rows)) or call_values(rows, values)
-    )
-    return lengths
 
 
 @examples(10)
@@ -207,41 +138,6 @@ def test_edits_near_one_another_are_looked_at_together(monkeypatch):
         changes = [change for change in run.changes("y") if change[1] == 1]
     assert [len(run.edits) for run in found[0]] == [4, 1]
     assert differing[0].rows.shape[1] == len(changes) == 4 + 1 + 2 * 5
-
-
-def test_a_late_change_of_a_running_sum_looks_at_the_rows_behind_it(in_order, looked_at):
-    flow = tm.Dataflow()
-    running = W.rows_between(tm.UNBOUNDED, 0)
-    calls_made = {"s": tm.sum("x").over(running), "m": tm.max("x").over(running), "f": tm.first_value("x").over(W)}
-    flow.output("y", flow.input("x", TXY).with_columns(**calls_made))
-    with flow.start() as run:
-        run.insert("x", [(0, i, i) for i in range(3000)])
-        run.advance()
-        run.insert("x", [(0, 2990, 7)])
-        run.advance()
-        assert list(run.snapshot("y"))[-1] == (0, 2999, 2999, 2999 * 1500 + 7, 2999, 0)
-    assert len(in_order) == 1
-    assert looked_at[0] < 30
-
-
-def test_an_early_change_of_a_sum_to_the_end_looks_at_the_rows_before_it(in_order, looked_at):
-    flow = tm.Dataflow()
-    from_here = W.rows_between(0, tm.UNBOUNDED)
-    calls_made = {
-        "s": tm.sum("x").over(from_here),
-        "m": tm.max("x").over(from_here),
-        "l": tm.last_value("x").over(from_here),
-    }
-    flow.output("y", flow.input("x", TXY).with_columns(**calls_made))
-    with flow.start() as run:
-        run.insert("x", [(0, i, i) for i in range(3000)])
-        run.advance()
-        run.delete("x", [(0, 9, 9)])
-        run.advance()
-        first, *_ = run.snapshot("y")
-        assert first == (0, 0, 0, 2999 * 1500 - 9, 2999, 2999)
-    assert len(in_order) == 1
-    assert looked_at[0] < 30
 
 
 def test_a_refused_step_is_undone(in_order):
@@ -402,6 +298,12 @@ class AnOrderedPartition(RuleBasedStateMachine):
             assert partition.groups_before(place) == sum(s < place for s in starts)
             assert partition.peers_start(place) == max(s for s in starts if s <= place)
             assert partition.peers_end(place + 1) == min(s for s in starts if s > place)
+        for place in range(0, len(rows) + 1, 3):
+            for kind in ("known", "greatest", "first known", "last"):
+                for found, some in ((partition.before, rows[:place]), (partition.behind, rows[place:])):
+                    made = partial(digest, Digest(kind, 1), dtype=INT64, interner=Interner())
+                    expected = made(np.array([u for _, u in some], np.int64)) if some else together(Digest(kind, 1), ())
+                    assert found(place, Digest(kind, 1), made) == expected
         for t in range(-1, 7):
             assert partition.place_of_number(t) == sum(r[0] < t for r in rows)
             assert partition.place_of_number(t, right=True) == sum(r[0] <= t for r in rows)

@@ -7,12 +7,14 @@ from collections.abc import Hashable
 from tidemill.dataflow.composites import Windowed
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Node
+from tidemill.errors import SchemaError
 from tidemill.expressions.expr import Expr, col
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.structure import key, replaced, resolve
-from tidemill.expressions.windows.binding import bind_windows
+from tidemill.expressions.windows.binding import BoundWindows, bind_windows
 from tidemill.expressions.windows.bound import value_fields
 from tidemill.expressions.windows.calls import WindowCall, calls_in
+from tidemill.expressions.windows.in_order import SEVERAL_COORDINATES
 
 __all__ = ["with_window_calls"]
 
@@ -26,6 +28,7 @@ def with_window_calls(graph: Graph, node: Node, named: Named) -> tuple[Node, Nam
     """
     calls = _each_once(named, taken=set(node.schema.names))
     for bound in bind_windows(calls.values(), node.schema):
+        _check_strategy(bound, node.scope.coordinates)
         schema = Schema((*node.schema, *value_fields(bound.windows)))
         node = graph.add(Windowed, scope=node.scope, inputs=(node,), schema=schema, bound=bound)
 
@@ -33,6 +36,19 @@ def with_window_calls(graph: Graph, node: Node, named: Named) -> tuple[Node, Nam
         return col(calls[key(part)][0]) if isinstance(part, WindowCall) else None
 
     return node, [(name, replaced(e, column)) for name, e in named] if calls else named
+
+
+def _check_strategy(bound: BoundWindows, coordinates: int) -> None:
+    """Refuse calls that were asked to be kept in order, and cannot be."""
+    if bound.strategy != "ordered":
+        return
+    reasons = dict.fromkeys(bound.windows.names, SEVERAL_COORDINATES) if coordinates > 1 else bound.look_at_all
+    for name, reason in reasons.items():
+        msg = (
+            f"{name}: over(strategy='ordered'): a change costs its whole partition here, since: {reason}; expected "
+            "strategy='auto', 'recompute' or 'prefix_sum'"
+        )
+        raise SchemaError(msg)
 
 
 def _each_once(named: Named, taken: set[str]) -> dict[Hashable, tuple[str, WindowCall]]:

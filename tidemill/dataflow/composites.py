@@ -163,7 +163,7 @@ class Windowed(Composite):
         return tuple(key for _, key in self.bound.columns[: self.bound.keys])
 
     def describe(self) -> str:
-        return self.bound.describe()
+        return self.bound.describe(self.scope.coordinates)
 
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)

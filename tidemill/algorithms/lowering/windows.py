@@ -34,5 +34,6 @@ def _recomputed(node: Windowed, wide: Collection) -> Collection:
     rows = (wide.schema.fields[i] for i in bound.windows.kept(bound.keys))
     # Named so that no call can clash with a column.
     values = (Field(f"call {f.name}", f.dtype, f.nullable) for f in value_fields(bound.windows))
-    windows = attrs.evolve(bound.windows, in_order=bound.strategy != "recompute")
+    in_order, only = bound.strategy != "recompute", bound.strategy == "ordered"
+    windows = attrs.evolve(bound.windows, in_order=in_order, only_in_order=only)
     return wide.reduce_by(tuple(range(bound.keys)), windows, Schema((*rows, *values)))

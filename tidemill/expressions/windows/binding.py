@@ -30,6 +30,7 @@ from tidemill.expressions.windows.bound import (
 from tidemill.expressions.windows.calls import Strategy, WindowCall
 from tidemill.expressions.windows.frames import Frame, offset_for
 from tidemill.expressions.windows.functions import RANKINGS, WindowFunction
+from tidemill.expressions.windows.in_order import SEVERAL_COORDINATES, WHOLE, looks_at_all
 
 __all__ = ["BoundWindows", "bind_windows"]
 
@@ -45,12 +46,34 @@ class BoundWindows:
     windows: Windows
     strategy: Strategy = "auto"
 
-    def describe(self) -> str:
-        """Return the calls with their columns' names, and over what they are."""
+    @property
+    def look_at_all(self) -> dict[str, str]:
+        """The calls that need the whole partition at any change, by their columns' names, and why."""
+        return looks_at_all(self.windows, [bound.dtype for _, bound in self.columns])
+
+    def describe(self, coordinates: int = 1) -> str:
+        """Return the calls with their columns' names, over what they are, and how they are kept up to date.
+
+        At times of so many coordinates.
+        """
         partition = ", ".join(to_sql(bound) for _, bound in self.columns[: self.keys])
         shown = [to_sql(bound) for _, bound in self.columns]
-        how = {"auto": "in order or recompute (auto)"}.get(self.strategy, f"{self.strategy} (as asked)")
+        how = f"{self.strategy} (as asked)" if self.strategy != "auto" else self._chosen(coordinates)
         return self.windows.describe(shown) + (f" of each {partition}" if partition else "") + f", {how}"
+
+    def _chosen(self, coordinates: int) -> str:
+        """Return how calls are kept up to date where nothing was asked for, and what costs whole partitions."""
+        names: dict[str, list[str]] = {}
+        look_at_all = self.look_at_all
+        for name, reason in look_at_all.items():
+            names.setdefault(reason, []).append(name)
+        reasons = [f"{', '.join(some)}: {reason}" for reason, some in names.items() if reason not in WHOLE]
+        if coordinates > 1:
+            reasons = [SEVERAL_COORDINATES]
+        if reasons:
+            return f"recompute (auto), a change costs its whole partition ({'; '.join(reasons)})"
+        every = len(look_at_all) == len(self.windows.calls)  # a pass takes calls over whole partitions from the others
+        return "recompute (auto)" if every else "in order or recompute (auto)"
 
 
 def bind_windows(calls: Iterable[tuple[str, WindowCall]], schema: Schema) -> list[BoundWindows]:

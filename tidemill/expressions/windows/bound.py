@@ -160,6 +160,8 @@ class Windows:
     """Which of the columns are those of the rows that calls are for; all others were computed from them."""
     in_order: bool = True
     """Whether an engine that can keeps large partitions in their order, and computes what a change reaches only."""
+    only_in_order: bool = False
+    """Whether an engine that cannot is to refuse."""
 
     def kept(self, keys: int) -> tuple[int, ...]:
         """Return which of the columns come out again: the partitioning's, which are the first, and the rows' own."""

@@ -14,7 +14,7 @@ from tidemill.expressions.windows.specification import Window
 
 __all__ = ["Strategy", "WindowCall", "calls_in", "window_call"]
 
-Strategy: TypeAlias = Literal["auto", "recompute", "prefix_sum"]
+Strategy: TypeAlias = Literal["auto", "ordered", "recompute", "prefix_sum"]
 """How window calls are computed: see ``.over``."""
 
 

@@ -54,8 +54,15 @@ class WindowFunction(Expr):
         which is best up to some ten thousand rows in each; ``"prefix_sum"`` works with sums over blocks of the order,
         where a change costs the values that it changes and the logarithm of the partition, and no partition has to fit
         in one task. ``"auto"`` takes "recompute" or, in one process and outside of loops, keeps large partitions in
-        their order and computes the rows around a change only: see docs/windows.md. The values are the same. A row with
-        a negative count is an error.
+        their order and computes the rows around a change only: see docs/windows.md. ``"ordered"`` does that or, where
+        it cannot be, is an error that says why. The values are the same. A row with a negative count is an error.
+
+        >>> import tidemill as tm
+        >>> rows, window = tm.Dataflow().input("rows", {"t": "int64", "x": "int64"}), tm.Window.order_by("t")
+        >>> rows.with_columns(b=tm.lag("x", "t").over(window, strategy="ordered"))
+        Traceback (most recent call last):
+        ...
+        tidemill.errors.SchemaError: b: over(strategy='ordered'): ... its offset is another for each row; expected ...
         """
         self._check()
         return window_call(self, self.function, window, strategy)

@@ -32,6 +32,9 @@ from tidemill.dataflow.nodes import (
     Variable,
 )
 from tidemill.dataflow.scopes import Scope
+from tidemill.errors import EngineError
+from tidemill.expressions.windows.bound import Windows
+from tidemill.expressions.windows.in_order import ONE_PROCESS
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.registry import Registry
 from tidemill.renderer.spark import linear, native
@@ -279,6 +282,8 @@ class Step:
         (frame,) = self._inputs(node)
         if frame is None and (node, now) not in self._pending:
             return None
+        if isinstance(node.logic, Windows) and node.logic.only_in_order:
+            raise EngineError(ONE_PROCESS)
         if frame is not None and not (now or self.keeps_state) and self._strategy.is_native(node, frame):
             return native.aggregated(node, frame)
         return self._keyed(node, frame, now)

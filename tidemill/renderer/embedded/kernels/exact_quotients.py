@@ -19,13 +19,14 @@ def quotients(numerators: Any, denominators: Any) -> Any:
     >>> quotients(np.array([1, 2**62 + 1]), np.array([3, 2])).tolist()
     [0.3333333333333333, 2.305843009213694e+18]
     """
-    result = np.empty(len(numerators))
     small = (np.abs(numerators) <= _EXACT) & (denominators <= _EXACT)
     small = small.astype(np.bool_, copy=False)
+    if small.all():
+        return numerators.astype(np.float64) / denominators.astype(np.float64)
+    result = np.empty(len(numerators))
     result[small] = numerators[small].astype(np.float64) / denominators[small].astype(np.float64)
     large = ~small
-    if large.any():
-        result[large] = _quotients(numerators[large].astype(object), denominators[large].astype(object))
+    result[large] = _quotients(numerators[large].astype(object), denominators[large].astype(object))
     return result
 
 

@@ -103,7 +103,9 @@ class OrderedWindowsOperator(Operator):
         self._spine.append(new)
         for rows, made in edits:
             rows.apply(made)
-        return consolidated(np.concatenate([_updates(part, self._kept, time) for part in found], axis=1))
+        change = [_updates(part, self._kept, time) for part in found]
+        all_differ = not len(whole) and all(part.differ for part in found)
+        return change[0] if all_differ and len(change) == 1 else consolidated(np.concatenate(change, axis=1))
 
     def _shared_out(self, keys: Codes, owner: Ints, new: UpdateArray) -> tuple[dict[int, OrderedPartition], Ints]:
         """Return which partitions are changed in their order, by the number of the key, and which computed whole."""
@@ -111,9 +113,10 @@ class OrderedWindowsOperator(Operator):
             return {}, np.arange(keys.shape[1])
         in_order: dict[int, OrderedPartition] = {}
         changed = np.bincount(owner, np.abs(new[-1]), minlength=keys.shape[1]).tolist()
-        stored = self._spine.count(keys).tolist()
+        known = [self._partitions.get(key) for key in map(tuple, keys.T.tolist())]
+        stored = self._spine.count(keys).tolist() if None in known else []
         for number, key in enumerate(map(tuple, keys.T.tolist())):
-            rows = self._partitions.get(key)
+            rows = known[number]
             if rows is None and stored[number] >= max(LARGE, changed[number] * MANY):
                 rows = self._in_its_order(keys[:, number : number + 1])
                 if len(rows) < LARGE:  # what is stored may cancel out
@@ -130,6 +133,9 @@ class OrderedWindowsOperator(Operator):
         in_order: dict[int, OrderedPartition], owner: Ints, new: UpdateArray
     ) -> Iterator[tuple[OrderedPartition, UpdateArray]]:
         """Iterate over the partitions changed in their order, with the updates of each."""
+        if new.shape[1] == 1:
+            yield from ((rows, new) for rows in in_order.values())
+            return
         order = owner.argsort(kind="stable")
         ends = np.bincount(owner).cumsum().tolist()
         for key, rows in in_order.items():
@@ -142,11 +148,13 @@ class OrderedWindowsOperator(Operator):
 
     def _edits(self, rows: OrderedPartition, new: UpdateArray) -> list[Edit]:
         """Return what updates of one partition come to, in its order; `CallError` for too many copies of a row."""
-        order = self._order.sorted(list(new[: self._codes]), np.zeros(new.shape[1], np.int64)).order
+        if new.shape[1] > 1:
+            order = self._order.sorted(list(new[: self._codes]), np.zeros(new.shape[1], np.int64)).order
+            new = new.take(order, axis=1)
         found: list[Edit] = []
-        for update in new.take(order, axis=1).T:
-            row, count = update[: self._codes], int(update[-1])
-            place = rows.place_of(row.tolist())
+        for update, codes in zip(new.T, new.T.tolist(), strict=True):
+            row, count = update[: self._codes], codes[-1]
+            place = rows.place_of(codes)
             if count < 0 and (there := rows.copies(place, row, -count)) < -count:
                 raise self._negative(row, there + count)
             last = place + MOST_COPIES - count  # where no copy may be that is there already

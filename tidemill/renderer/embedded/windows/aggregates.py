@@ -14,7 +14,7 @@ from tidemill.expressions.windows.bound import AggregateCall
 from tidemill.renderer.embedded.kernels.codec import float_codes, float_values, order_ranks
 from tidemill.renderer.embedded.kernels.exact_quotients import halves_up, quotients
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
-from tidemill.renderer.embedded.windows.digests import Digest, exact_floats, objects
+from tidemill.renderer.embedded.windows.digests import Digest, FloatSum, exact_floats, objects
 from tidemill.renderer.embedded.windows.distinct import DistinctSums
 from tidemill.renderer.embedded.windows.extremes import greatest
 from tidemill.renderer.embedded.windows.frames import frame_parts, has_its_row
@@ -117,17 +117,48 @@ def _spread(rows: Partitions, call: AggregateCall) -> Ints:
         whole, power = exact_floats(values)
     else:
         whole = whole_numbers(rows, column, squared=True, times=2)
-    totals, squares = summed.of(whole), summed.of(whole * whole)
+    beyond = _spread_beyond(rows, call)
+    if beyond is None:
+        totals, squares = summed.of(whole), summed.of(whole * whole)
+    else:
+        unit = min([power, *(some.unit for some, _ in beyond)])
+        whole, power = whole.astype(object) << (power - unit), unit
+        more = objects([some.at_unit(unit) for some, _ in beyond], rows.sizes)
+        more_squares = objects([some.at_unit(2 * unit) for _, some in beyond], rows.sizes)
+        totals, squares = summed.of(whole) + more, summed.of(whole * whole) + more_squares
     scale = 10 ** (2 * dtype.scale) << -2 * power
     several = counts > 1
     pairs = np.where(several, counts * (counts - 1), 1)
-    small = max(rows.longest, 1) ** 2 * scale <= INT64_LIMIT
+    small = beyond is None and max(rows.longest, 1) ** 2 * scale <= INT64_LIMIT
     found = quotients(squares * counts - totals * totals, (pairs if small else pairs.astype(object)) * scale)
     if call.aggregate.function == "stddev":
         found = np.sqrt(found)
+    special = _special_in_frame(rows, summed, special, beyond)
     if special is not None:
-        found = np.where(summed.of(special.astype(np.int64)) > 0, math.nan, found)
+        found = np.where(special, math.nan, found)
     return _where(several, float_codes(found))
+
+
+def _spread_beyond(rows: Partitions, call: AggregateCall) -> list[tuple[FloatSum, FloatSum]] | None:
+    """Return the sums of what is not here, and of its squares, for each partition; None for nothing."""
+    column = _column(call)
+    if rows.types[column].name == "float64":
+        sums, squares = (rows.beyond(call.frame, Digest(kind, column)) for kind in ("floats", "floats squared"))
+    else:
+        sums, squares = (rows.beyond(call.frame, Digest(kind, column)) for kind in ("whole", "squares"))
+        sums, squares = (None if some is None else [FloatSum(n) for n in some] for some in (sums, squares))
+    return None if sums is None or squares is None else list(zip(sums, squares, strict=True))
+
+
+def _special_in_frame(
+    rows: Partitions, summed: Summation, special: Bools | None, beyond: list[tuple[FloatSum, FloatSum]] | None
+) -> Bools | None:
+    """Return whether frames have NaN or an infinity, of which it is known where here there are some."""
+    in_frame = None if special is None else summed.of(special.astype(np.int64)) > 0
+    if beyond is None:
+        return in_frame
+    elsewhere = np.array([some.nan + some.plus + some.minus > 0 for some, _ in beyond]).repeat(rows.sizes)
+    return elsewhere if in_frame is None else in_frame | elsewhere
 
 
 def _floats(rows: Partitions, call: AggregateCall, summed: Summation) -> Any:
@@ -188,16 +219,26 @@ def _extreme(rows: Partitions, call: AggregateCall) -> Ints:
     if ranks is not codes:
         return _of_ranks(codes, ranks, rows, call)
     sign = -1 if call.aggregate.function == "min" else 1  # NULL, turned round, is NULL
-    found = greatest(sign * codes, frame_parts(rows, call.frame))
+    found = _greatest(sign * codes, rows, call)
     beyond = rows.beyond(call.frame, Digest("least" if sign < 0 else "greatest", column))
     if beyond is not None:
         found = np.maximum(found, sign * np.array(beyond, np.int64).repeat(rows.sizes))
     return sign * found
 
 
+def _greatest(numbers: Ints, rows: Partitions, call: AggregateCall) -> Ints:
+    parts, wanted = frame_parts(rows, call.frame), rows.wanted
+    if wanted is None:
+        return greatest(numbers, parts)
+    # Frames of the others are cut off, each elsewhere: lengths of all kinds, and so all levels of the table.
+    found = np.full(len(rows), NULL)
+    found[wanted] = greatest(numbers, [(start.take(wanted), end.take(wanted)) for start, end in parts])
+    return found
+
+
 def _of_ranks(codes: Ints, ranks: Ints, rows: Partitions, call: AggregateCall) -> Ints:
     sign = -1 if call.aggregate.function == "min" else 1
-    found = sign * greatest(np.where(codes == NULL, NULL, sign * ranks), frame_parts(rows, call.frame))
+    found = sign * _greatest(np.where(codes == NULL, NULL, sign * ranks), rows, call)
     of_rank = np.full(int(ranks.max(initial=0)) + 1, NULL)
     of_rank[ranks] = codes
     return np.where(found == NULL, NULL, of_rank.take(np.maximum(found, 0)))

@@ -7,6 +7,8 @@ that has all of them needs to know how many they are, their exact sum, the least
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,7 +18,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner, float_values, is_
 from tidemill.renderer.embedded.kernels.long_decimals import values_of
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 
-__all__ = ["MANTISSA", "Digest", "FloatSum", "digest", "exact_floats", "objects", "together"]
+__all__ = ["MANTISSA", "Digest", "FloatSum", "RunningDigests", "digest", "exact_floats", "objects", "together"]
 
 MANTISSA: Final = 53
 _HALF: Final = 32
@@ -27,8 +29,15 @@ class Digest(NamedTuple):
     """What is known of rows: a kind of knowledge, of a column."""
 
     kind: str
-    """``known`` counts values; ``whole`` and ``floats`` add them up; ``least`` and ``greatest`` are codes, or NULL."""
+    """``known`` counts values; ``whole`` and ``floats`` add them up.
+
+    ``squares`` and ``floats squared`` add up their squares. ``least`` and ``greatest`` are codes, NULL for none.
+    ``first`` and ``last`` are tuples of some codes, from an end on; ``first known`` and ``last known`` of such as are
+    not NULL.
+    """
     column: int
+    count: int = 1
+    """How many codes from an end on."""
 
 
 class FloatSum(NamedTuple):
@@ -45,17 +54,23 @@ class FloatSum(NamedTuple):
         return self.whole << (self.unit - unit)
 
 
-Value: TypeAlias = int | FloatSum
+Value: TypeAlias = int | FloatSum | tuple[int, ...]
 
 
 def digest(wanted: Digest, codes: Ints, dtype: DType, interner: Interner) -> Value:
     """Return what the rows come to whose codes in the digest's column are given."""
+    if wanted.kind in _ENDS:
+        if wanted.kind in ("first known", "last known"):
+            codes = codes.compress(codes != NULL)
+        return tuple(_ENDS[wanted.kind](codes, wanted.count).tolist())
     return _OF_ROWS[wanted.kind](codes, dtype, interner)
 
 
-def together(kind: str, values: Iterable[Any]) -> Any:
+def together(wanted: Digest, values: Iterable[Any]) -> Any:
     """Return what rows come to, from what parts of them come to."""
-    return _TOGETHER[kind](values)
+    if wanted.kind in _ENDS:
+        return _ENDS[wanted.kind](tuple(chain.from_iterable(values)), wanted.count)
+    return _TOGETHER[wanted.kind](values)
 
 
 def exact_floats(values: Any) -> tuple[Any, int]:
@@ -73,6 +88,28 @@ def objects(values: Sequence[int], counts: Ints) -> Any:
     return found.repeat(counts)
 
 
+class RunningDigests:
+    """What some parts of rows come to, one more at a time, as far as that was asked; backwards from the last part."""
+
+    def __init__(self, *, backwards: bool = False) -> None:
+        self._backwards = backwards
+        self._of_first: dict[Digest, list[Any]] = {}
+        """What the first part comes to, the first two, and so on."""
+
+    def of(self, wanted: Digest, count: int, part: Callable[[int], Any]) -> list[Any]:
+        """Return what so many parts come to, of each of which a function says it, as one value; none for none."""
+        known = self._of_first.setdefault(wanted, [])
+        while len(known) < count:
+            pair = [*known[-1:], part(len(known))]
+            known.append(together(wanted, pair[::-1] if self._backwards else pair))
+        return known[count - 1 : count] if count else []
+
+    def forget(self, count: int) -> None:
+        """Forget what more than so many parts come to."""
+        for known in self._of_first.values():
+            del known[count:]
+
+
 def _known(codes: Ints, _dtype: DType, _interner: Interner) -> int:
     return int(np.count_nonzero(codes != NULL))
 
@@ -85,10 +122,18 @@ def _whole(codes: Ints, dtype: DType, interner: Interner) -> int:
     return (int((numbers >> _HALF).sum()) << _HALF) + int((numbers & _LOW).sum())
 
 
-def _floats(codes: Ints, _dtype: DType, _interner: Interner) -> FloatSum:
+def _squares(codes: Ints, dtype: DType, interner: Interner) -> int:
+    codes = codes.compress(codes != NULL)
+    numbers = (values_of(codes, interner) if is_long_decimal(dtype) else codes).astype(object)
+    return int((numbers * numbers).sum())
+
+
+def _floats(codes: Ints, _dtype: DType, _interner: Interner, *, squared: bool = False) -> FloatSum:
     values = float_values(codes.compress(codes != NULL))
     finite = values.compress(np.isfinite(values))
     numbers, unit = exact_floats(finite)
+    if squared:
+        numbers, unit = numbers * numbers, 2 * unit
     special = (np.count_nonzero(np.isnan(values)), *(np.count_nonzero(values == s * np.inf) for s in (1, -1)))
     return FloatSum(int(numbers.sum()) if len(finite) else 0, unit, *map(int, special))
 
@@ -103,8 +148,21 @@ def _greatest(codes: Ints, _dtype: DType, _interner: Interner) -> int:
 
 
 _OF_ROWS: Final[dict[str, Callable[[Ints, DType, Interner], Value]]] = {
-    "known": _known, "whole": _whole, "floats": _floats, "least": _least, "greatest": _greatest,
-    "first": lambda codes, *_: int(codes[0]), "last": lambda codes, *_: int(codes[-1]),
+    "known": _known, "whole": _whole, "squares": _squares, "floats": _floats,
+    "floats squared": partial(_floats, squared=True), "least": _least, "greatest": _greatest,
+}  # fmt: skip
+
+
+def _first(codes: Any, count: int) -> Any:
+    return codes[:count]
+
+
+def _last(codes: Any, count: int) -> Any:
+    return codes[-count:]
+
+
+_ENDS: Final[dict[str, Callable[[Any, int], Any]]] = {
+    "first": _first, "first known": _first, "last": _last, "last known": _last,
 }  # fmt: skip
 
 
@@ -118,9 +176,9 @@ def _float_sums(values: Iterable[FloatSum]) -> FloatSum:
 _TOGETHER: Final[dict[str, Callable[[Iterable[Any]], Any]]] = {
     "known": sum,
     "whole": sum,
+    "squares": sum,
     "floats": _float_sums,
+    "floats squared": _float_sums,
     "least": lambda values: min((v for v in values if v != NULL), default=NULL),
     "greatest": lambda values: max(values, default=NULL),
-    "first": lambda values: next(iter(values), NULL),
-    "last": lambda values: next(reversed(list(values)), NULL),
 }

@@ -13,11 +13,11 @@ __all__ = ["greatest"]
 
 
 def greatest(numbers: Ints, parts: Sequence[Part]) -> Ints:
-    """Return the greatest number in each row's frame; the least number there is, NULL, for none.
+    """Return the greatest number in each of some frames; the least number there is, NULL, for none.
 
     Any run is two of the table's, which may overlap. One level is held at a time.
     """
-    result = np.full(len(numbers), NULL)
+    result = np.full(len(parts[0][0]), NULL)
     levels = [np.frexp(end - start)[1] - 1 for start, end in parts]  # of 0: -1
     counts = [np.bincount(level + 1).tolist() for level in levels]
     table, most = numbers, max(map(len, counts)) - 2

@@ -27,9 +27,9 @@ def has_its_row(frame: Frame) -> bool:
 
 def _ordered(frame: Frame) -> bool:
     """Return whether a frame's start is never after its end, for all that can be known of it."""
-    at = (0 if b is None else b for b in (frame.start, frame.end))
-    start, end = (b if isinstance(b, int) else None for b in at)
-    return start is not None and end is not None and start <= 0 <= end
+    start = 0 if frame.start is None else frame.start
+    end = 0 if frame.end is None else frame.end
+    return isinstance(start, int) and isinstance(end, int) and start <= 0 <= end
 
 
 def _bound(rows: Partitions, frame: Frame, offset: Offset, *, end: bool) -> Ints:
@@ -39,17 +39,18 @@ def _bound(rows: Partitions, frame: Frame, offset: Offset, *, end: bool) -> Ints
     if frame.mode == "rows":
         far = min(max(offset, -len(rows)), len(rows))
         places = rows.places + (far + end)
-        if far + end > 0:
+        if far > 0:
             places = np.minimum(places, rows.end)
         return np.maximum(places, rows.first) if far + end < 0 else places
     if offset == 0:
         return rows.peer_end if end else rows.peer_first
     groups = len(rows.peer_starts)
-    least = rows.groups_before.repeat(rows.sizes)
-    most = (rows.groups_before + run_lengths(rows.groups_before, groups)).repeat(rows.sizes)
-    wanted = rows.group + (min(max(offset, -groups), groups) + end)
+    sizes = run_lengths(rows.groups_before, groups)
+    least = rows.groups_before.repeat(sizes)
+    most = (rows.groups_before + sizes).repeat(sizes)
+    wanted = np.arange(groups) + (min(max(offset, -groups), groups) + end)
     starts = np.append(rows.peer_starts, len(rows))
-    found: Ints = starts.take(np.minimum(np.maximum(wanted, least), most))
+    found: Ints = starts.take(np.minimum(np.maximum(wanted, least), most)).repeat(rows.peer_sizes)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidemill.expressions.windows.bound import OffsetCall
-from tidemill.renderer.embedded.kernels.updates import NULL, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 from tidemill.renderer.embedded.windows.partitions import Partitions, prefix_counts
 
 __all__ = ["value_at_offset"]
@@ -20,7 +20,7 @@ def value_at_offset(rows: Partitions, call: OffsetCall) -> Ints:
     known = rows.known(call.column) if call.ignore_nulls else None
     if known is None:
         places = rows.places + distance
-        inside = (places >= rows.first) & (places < rows.end)
+        inside = _inside(rows, places, distance)
         found = codes.take(places, mode="clip")
     else:
         before = prefix_counts(known)
@@ -34,3 +34,10 @@ def value_at_offset(rows: Partitions, call: OffsetCall) -> Ints:
         inside, found = inside | itself, np.where(itself, codes, found)
     result = np.where(inside, found, default)
     return np.where(offsets == NULL, NULL, result) if (offsets == NULL).any() else result
+
+
+def _inside(rows: Partitions, places: Ints, distance: Ints) -> Bools:
+    """Return whether places, so far from each row's, are in the row's partition."""
+    if len(distance) > 1:
+        return (places >= rows.first) & (places < rows.end)
+    return places >= rows.first if distance.item(0) < 0 else places < rows.end

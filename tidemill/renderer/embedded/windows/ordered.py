@@ -8,22 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import accumulate
+from operator import eq
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints
-from tidemill.renderer.embedded.windows.digests import Digest, digest
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
+from tidemill.renderer.embedded.windows.digests import Digest, digest, together
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition, edited
-from tidemill.renderer.embedded.windows.ordering import OrderedRows
 from tidemill.renderer.embedded.windows.partitions import Ahead, Partitions
 from tidemill.renderer.embedded.windows.reach import Affected, Reach, affected
 from tidemill.renderer.embedded.windows.recompute import call_values
 
 __all__ = ["Changed", "changed_rows"]
+
+_FEW: Final = 16
+"""Rows up to which they are compared one by one."""
 
 
 class Changed(NamedTuple):
@@ -33,6 +37,8 @@ class Changed(NamedTuple):
     values: Codes
     gone: int
     """How many go; these come first."""
+    differ: bool = False
+    """Whether no row, with its values, is known to be among those that go or come twice, or among both."""
 
 
 class _Cut(NamedTuple):
@@ -74,69 +80,93 @@ def changed_rows(
             new = edited(old, run.edits, run.first)
             skipped, wanted = run.low - run.first, run.high - run.low
             groups = rows.groups_before(run.first) if reach.counts_groups else 0
-            ends = tuple(_digests(rows, types, interner, *end) for end in ((0, run.first), (run.end, size)))
-            before.append(_Cut(old, skipped, wanted, run.first, groups, size, *ends))
-            after.append(_Cut(new, skipped, wanted + run.shift, run.first, groups, size + more, *ends))
+            front = _digests(partial(rows.before, run.first), types, interner) if reach.to_first else _nothing
+            back = _digests(partial(rows.behind, run.end), types, interner) if reach.to_last else _nothing
+            before.append(_Cut(old, skipped, wanted, run.first, groups, size, front, back))
+            after.append(_Cut(new, skipped, wanted + run.shift, run.first, groups, size + more, front, back))
             runs.append(run)
     cuts = before + after
     codes = np.concatenate([cut.codes for cut in cuts], axis=1)
-    lengths = np.array([cut.codes.shape[1] for cut in cuts], np.int64)
+    starts = [0, *accumulate(cut.codes.shape[1] for cut in cuts)]
     values = np.empty((len(windows.calls), codes.shape[1]), np.int64)
-    ordered, ahead = _places(windows, codes, lengths, cuts)
-    call_values(Partitions(windows, types, codes, interner, ordered, ahead=ahead), values)
-    return _differences(codes, values, lengths.cumsum() - lengths, cuts, runs)
+    wanted = _wanted(cuts)
+    call_values(Partitions(windows, types, codes, interner, _ahead(cuts, starts, wanted)), values)
+    return _differences(codes, values, starts, wanted, runs)
 
 
-def _places(windows: Windows, codes: Codes, lengths: Ints, cuts: Sequence[_Cut]) -> tuple[OrderedRows, Ahead]:
-    """Return where each of the cuts, and peer groups in them, begin, and what was before them."""
-    some = lengths > 0
-    starts = lengths.cumsum() - lengths
-    begins = np.zeros(codes.shape[1], np.bool_)
-    begins[starts[some]] = True
-    for o in windows.order:
-        begins[1:] |= codes[o.column, 1:] != codes[o.column, :-1]
-    ordered = OrderedRows(np.arange(codes.shape[1]), starts[some], begins.nonzero()[0])
-    here = [cut for cut in cuts if cut.codes.shape[1]]
-    rows, groups, sizes = np.array([(cut.rows_before, cut.groups_before, cut.total) for cut in here], np.int64).T
-    before, behind = (lambda d: [cut.before(d) for cut in here]), (lambda d: [cut.behind(d) for cut in here])
-    return ordered, Ahead(rows, groups, sizes, before, behind)
+def _wanted(cuts: Sequence[_Cut]) -> Bools:
+    """Return which rows of the cuts are not there to be looked at only."""
+    pieces = [n for cut in cuts for n in (cut.skipped, cut.wanted, cut.codes.shape[1] - cut.skipped - cut.wanted)]
+    return np.array([False, True, False] * len(cuts)).repeat(pieces)
+
+
+def _ahead(cuts: Sequence[_Cut], starts: Sequence[int], wanted: Bools) -> Ahead:
+    """Return where each of the cuts that have rows begins, and what there is of its partition beside it."""
+    some = [(start, cut) for start, cut in zip(starts, cuts, strict=False) if cut.codes.shape[1]]
+    here = [cut for _, cut in some]
+    return Ahead(
+        np.array([start for start, _ in some], np.int64),
+        [cut.rows_before for cut in here],
+        [cut.groups_before for cut in here],
+        [cut.total for cut in here],
+        wanted,
+        lambda digest: [cut.before(digest) for cut in here],
+        lambda digest: [cut.behind(digest) for cut in here],
+    )
 
 
 def _digests(
-    rows: OrderedPartition, types: Sequence[DType], interner: Interner, low: int, high: int
+    of_rows: Callable[[Digest, Callable[[Ints], Any]], Any], types: Sequence[DType], interner: Interner
 ) -> Callable[[Digest], Any]:
-    """Return what says what some rows of a partition come to."""
+    """Return what says, of each digest once, what some rows come to, which are asked with how to find it from codes."""
     known: dict[Digest, Any] = {}
 
     def of(wanted: Digest) -> Any:
         if wanted not in known:
-            made = partial(digest, wanted, dtype=types[wanted.column], interner=interner)
-            known[wanted] = rows.digest(wanted, low, high, made)
+            known[wanted] = of_rows(wanted, partial(digest, wanted, dtype=types[wanted.column], interner=interner))
         return known[wanted]
 
     return of
 
 
-def _differences(codes: Codes, values: Codes, starts: Ints, cuts: Sequence[_Cut], runs: Sequence[Affected]) -> Changed:
+def _nothing(wanted: Digest) -> Any:
+    """Return what no rows come to: nobody asks, where no frame goes on to an end of its partition."""
+    return together(wanted, ())
+
+
+def _differences(
+    codes: Codes, values: Codes, starts: Sequence[int], wanted: Bools, runs: Sequence[Affected]
+) -> Changed:
     """Return the rows before and after, without those that no edit puts in or takes out and whose values are the same.
 
     Without what is taken out and put in, the rows before are, one by one, those after.
     """
-    wanted, is_edited = np.zeros((2, codes.shape[1]), np.bool_)
-    begins = starts.tolist()
-    for start, cut in zip(begins, cuts, strict=True):
-        wanted[start + cut.skipped : start + cut.skipped + cut.wanted] = True
+    changes = np.zeros(codes.shape[1], np.bool_)  # what is edited, at first
     half = len(runs)
-    for before, after, run in zip(begins[:half], begins[half:], runs, strict=True):
+    for before, after, run in zip(starts[:half], starts[half:-1], runs, strict=True):
         shift = 0
         for place, _, copies in run.edits:
             at = place - run.first
             if copies < 0:
-                is_edited[before + at : before + at - copies] = True
+                changes[before + at : before + at - copies] = True
             else:
-                is_edited[after + at + shift : after + at + shift + copies] = True
+                changes[after + at + shift : after + at + shift + copies] = True
             shift += copies
-    kept_old, kept_new = (wanted & ~is_edited).nonzero()[0].reshape(2, -1)
-    differs = (values[:, kept_old] != values[:, kept_new]).any(axis=0)
-    found = np.sort(np.concatenate((is_edited.nonzero()[0], kept_old[differs], kept_new[differs])))
-    return Changed(codes.take(found, axis=1), values.take(found, axis=1), int(found.searchsorted(begins[half])))
+    kept_old, kept_new = (wanted > changes).nonzero()[0].reshape(2, -1)
+    for of_call in values:
+        differs = of_call.take(kept_old) != of_call.take(kept_new)
+        changes[kept_old.compress(differs)] = True
+        changes[kept_new.compress(differs)] = True
+    found = changes.nonzero()[0]
+    gone = int(found.searchsorted(starts[half]))
+    rows = codes.take(found, axis=1)
+    # Of copies of a row, some may get what others had; and only of copies, which are neighbours.
+    differ = not (_has_equal_neighbours(rows[:, :gone]) or _has_equal_neighbours(rows[:, gone:]))
+    return Changed(rows, values.take(found, axis=1), gone, differ)
+
+
+def _has_equal_neighbours(rows: Codes) -> bool:
+    if rows.shape[1] <= _FEW:
+        as_lists = rows.T.tolist()
+        return any(map(eq, as_lists, as_lists[1:]))
+    return bool((rows[:, 1:] == rows[:, :-1]).all(axis=0).any())

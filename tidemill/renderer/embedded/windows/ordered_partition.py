@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 from tidemill.renderer.embedded.trace.row_order import RowOrder
-from tidemill.renderer.embedded.windows.digests import Digest, together
+from tidemill.renderer.embedded.windows.digests import Digest, RunningDigests, together
 
 __all__ = ["Edit", "OrderedPartition", "edited"]
 
@@ -53,6 +51,11 @@ class _Chunk:
         self.digests: dict[Digest, Any] = {}
         """What its rows come to, as far as that was asked."""
 
+    def digest(self, wanted: Digest, made: Callable[[Ints], Any]) -> Any:
+        if wanted not in self.digests:
+            self.digests[wanted] = made(self.codes[wanted.column])
+        return self.digests[wanted]
+
 
 class OrderedPartition:
     """The rows of a partition, each copy a row, in their order; see the module.
@@ -68,14 +71,18 @@ class OrderedPartition:
 
     def _fill(self, codes: Codes) -> None:
         self._chunks = self._split(codes, CHUNK)
-        self._sizes = [len(c.leads) for c in self._chunks]
-        self._begun = [len(c.starts) for c in self._chunks]
         self._first_leads = [int(c.leads[0]) for c in self._chunks]
-        self._forget_sums()
+        self._count()
 
-    def _forget_sums(self) -> None:
-        for name in ("_ends", "_groups"):
-            self.__dict__.pop(name, None)
+        self._before, self._behind = RunningDigests(), RunningDigests(backwards=True)
+
+    def _count(self) -> None:
+        """Make the directory's sums over all chunks anew."""
+        self._ends = np.array([len(c.leads) for c in self._chunks], np.int64).cumsum()
+        """The place after the last row of each chunk."""
+        self._groups = np.array([len(c.starts) for c in self._chunks], np.int64).cumsum()
+        """How many peer groups begin in each chunk and those before it."""
+        self._length = int(self._ends[-1]) if self._chunks else 0
 
     def _chunk(self, codes: Codes, new: Bools) -> _Chunk:
         return _Chunk(codes, self._order.number(codes[self._by[0]]), new.nonzero()[0])
@@ -90,23 +97,13 @@ class OrderedPartition:
 
     # -- the directory -------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _ends(self) -> list[int]:
-        """The place after the last row of each chunk."""
-        return list(accumulate(self._sizes))
-
-    @cached_property
-    def _groups(self) -> list[int]:
-        """How many peer groups begin in each chunk and those before it."""
-        return list(accumulate(self._begun))
-
     def __len__(self) -> int:
-        return self._ends[-1] if self._chunks else 0
+        return self._length
 
     @property
     def groups(self) -> int:
         """How many peer groups there are."""
-        return self._groups[-1] if self._chunks else 0
+        return self._groups.item(-1) if self._chunks else 0
 
     @property
     def bytes(self) -> int:
@@ -114,11 +111,11 @@ class OrderedPartition:
         return sum(c.codes.nbytes + c.leads.nbytes + c.starts.nbytes for c in self._chunks)
 
     def _start(self, chunk: int) -> int:
-        return self._ends[chunk - 1] if chunk else 0
+        return self._ends.item(chunk - 1) if chunk else 0
 
     def _at(self, place: int) -> tuple[int, int]:
         """Return the chunk that a place is in, and where in it."""
-        chunk = bisect_right(self._ends, place)
+        chunk = int(self._ends.searchsorted(place, "right"))
         return chunk, place - self._start(chunk)
 
     # -- looking up ----------------------------------------------------------------------------------------------------
@@ -139,13 +136,16 @@ class OrderedPartition:
 
     def place_of(self, row: Sequence[int]) -> int:
         """Return the first place at which a row is, or would be."""
-        lead, key = self._order.number_of(int(row[self._by[0]])), self._order.key(row)
+        lead = self._order.number_of(row[self._by[0]])
         low, high = bisect_left(self._first_leads, lead), bisect_right(self._first_leads, lead)
+        key = self._order.key(row) if low < high else None  # which takes longer than all else
         chunk = _first_not(lambda c: self._key_at(c, 0) < key, low, high) - 1
         if chunk < 0:
             return 0
         leads = self._chunks[chunk].leads
-        low, high = int(leads.searchsorted(lead)), int(leads.searchsorted(lead, "right"))
+        low = high = int(leads.searchsorted(lead))
+        if low < len(leads) and leads.item(low) == lead:
+            key, high = key or self._order.key(row), int(leads.searchsorted(lead, "right"))
         return self._start(chunk) + _first_not(lambda i: self._key_at(chunk, i) < key, low, high)
 
     def place_of_number(self, number: int, *, right: bool = False) -> int:
@@ -161,12 +161,33 @@ class OrderedPartition:
         chunk, at = self._at(place)
         return int(self._chunks[chunk].leads[at])
 
+    def known_place(self, column: int, place: int, count: int, *, back: bool = False) -> int:
+        """Return the place up to which from another on so many rows have a value; going back, the place of the last.
+
+        Where there are fewer, the partition's end, or its begin.
+        """
+        if not count:
+            return place
+        chunk, at = self._at(place)
+        chunks = range(chunk, -1, -1) if back else range(chunk, len(self._chunks))
+        for number in chunks if chunk < len(self._chunks) else chunks[1:]:
+            here = self._chunks[number]
+            low, high = (0, None) if number != chunk else (0, at) if back else (at, None)
+            if number != chunk and here.digest(Digest("known", column), _known) < count:
+                count -= here.digest(Digest("known", column), _known)
+                continue
+            known = (here.codes[column, low:high] != NULL).nonzero()[0]
+            if len(known) >= count:
+                return self._start(number) + low + (int(known[-count]) if back else int(known[count - 1]) + 1)
+            count -= len(known)
+        return 0 if back else len(self)
+
     def groups_before(self, place: int) -> int:
         """Return how many peer groups begin before a place."""
         if place >= len(self):
             return self.groups
         chunk, at = self._at(place)
-        before = self._groups[chunk - 1] if chunk else 0
+        before = self._groups.item(chunk - 1) if chunk else 0
         return before + int(self._chunks[chunk].starts.searchsorted(at))
 
     def group_start(self, group: int) -> int:
@@ -174,8 +195,8 @@ class OrderedPartition:
         if group >= self.groups:
             return len(self)
         group = max(group, 0)
-        chunk = bisect_right(self._groups, group)
-        before = self._groups[chunk - 1] if chunk else 0
+        chunk = int(self._groups.searchsorted(group, "right"))
+        before = self._groups.item(chunk - 1) if chunk else 0
         return self._start(chunk) + int(self._chunks[chunk].starts[group - before])
 
     def peers_start(self, place: int) -> int:
@@ -190,7 +211,7 @@ class OrderedPartition:
         """Return whether the row at a place is a peer of another."""
         chunk, at = self._at(place)
         codes = self._chunks[chunk].codes
-        return all(codes[by, at] == row[by] for by in self._by)
+        return all(codes.item(by, at) == row.item(by) for by in self._by)
 
     def more_groups(self, low: int, high: int, edits: Sequence[Edit]) -> int:
         """Return how many more peer groups edits make among whole ones, from one place up to another."""
@@ -200,29 +221,31 @@ class OrderedPartition:
     def _key_at(self, chunk: int, at: int) -> tuple[Any, ...]:
         return self._order.key(self._chunks[chunk].codes[:, at].tolist())
 
-    def digest(self, wanted: Digest, low: int, high: int, made: Callable[[Ints], Any]) -> Any:
-        """Return what the rows from one place up to another come to; ``made`` finds it from codes of the column.
+    def before(self, place: int, wanted: Digest, made: Callable[[Ints], Any]) -> Any:
+        """Return what the rows before a place come to; ``made`` finds it from codes of the column.
 
-        Cost: the chunks, and the rows of those that are not in it whole.
+        Cost: a part of a chunk, and the chunks in front that nobody asked for since one of them was changed.
         """
-        values: list[Any] = []
-        while low < high:
-            chunk, at = self._at(low)
-            here = self._chunks[chunk]
-            end = min(self._ends[chunk] - low, high - low) + at
-            if at == 0 and end == len(here.leads):
-                if wanted not in here.digests:
-                    here.digests[wanted] = made(here.codes[wanted.column])
-                values.append(here.digests[wanted])
-            else:
-                values.append(made(here.codes[wanted.column, at:end]))
-            low += end - at
-        return together(wanted.kind, values)
+        chunk, at = self._at(place)
+        whole = self._before.of(wanted, chunk, lambda number: self._chunks[number].digest(wanted, made))
+        rest = [made(self._chunks[chunk].codes[wanted.column, :at])] if at else []
+        return together(wanted, [*whole, *rest])
+
+    def behind(self, place: int, wanted: Digest, made: Callable[[Ints], Any]) -> Any:
+        """Return what the rows from a place on come to, as `before` does."""
+        chunk, at = self._at(place)
+        count = len(self._chunks) - chunk - (at > 0)
+        whole = self._behind.of(wanted, count, lambda number: self._chunks[-1 - number].digest(wanted, made))
+        rest = [made(self._chunks[chunk].codes[wanted.column, at:])] if at else []
+        return together(wanted, [*rest, *whole])
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
     def copies(self, place: int, row: Ints, most: int) -> int:
         """Return how many copies of a row there are from a place on, of which so many are looked at."""
+        if most == 1:
+            chunk, at = self._at(place)
+            return int(place < len(self) and self._chunks[chunk].codes[:, at].tolist() == row.tolist())
         here = self.cut(place, min(place + most, len(self)))
         same = (here == row[:, None]).all(axis=0)
         return len(same) if same.all() else int(same.argmin())
@@ -246,26 +269,44 @@ class OrderedPartition:
                 here = min(left, len(self._chunks[chunk].leads) - at)
                 by_chunk.setdefault(chunk, []).append(Edit(at, edit.row, -here))
                 left, chunk, at = left - here, chunk + 1, 0
+        as_many = True
         for chunk in sorted(by_chunk, reverse=True):
-            made = self._split(edited(self._chunks[chunk].codes, by_chunk[chunk]), 2 * CHUNK)
-            self._chunks[chunk : chunk + 1] = made
-            self._sizes[chunk : chunk + 1] = [len(c.leads) for c in made]
-            self._begun[chunk : chunk + 1] = [len(c.starts) for c in made]
-            self._first_leads[chunk : chunk + 1] = [int(c.leads[0]) for c in made]
-            for at in range(chunk, chunk + len(made) + 1):  # what is before those in front is looked at after them
-                self._mark_first(at)
-                self._begun[at : at + 1] = [len(c.starts) for c in self._chunks[at : at + 1]]
-        self._forget_sums()
+            as_many &= self._replace(chunk, by_chunk[chunk])
+        if not as_many:
+            self._count()
         if len(self._chunks) > 4 * len(self) // CHUNK + _FEW:  # most have become small
             self._fill(self.cut(0, len(self)))
+
+    def _replace(self, chunk: int, edits: Sequence[Edit]) -> bool:
+        """Replace a chunk by what it is after some edits; return whether that is one chunk, too, and counted."""
+        old = self._chunks[chunk]
+        self._before.forget(chunk)
+        self._behind.forget(len(self._chunks) - chunk - 1)
+        made = self._split(edited(old.codes, edits), 2 * CHUNK)
+        self._chunks[chunk : chunk + 1] = made
+        self._first_leads[chunk : chunk + 1] = [int(c.leads[0]) for c in made]
+        if len(made) == 1:
+            more = len(made[0].leads) - len(old.leads)
+            self._ends[chunk:] += more
+            self._length += more
+            self._groups[chunk:] += len(made[0].starts) - len(old.starts)
+        # A chunk whose first row was put in, or before which the last row was, is looked at after those in front.
+        self._mark_first(chunk)
+        if made and edits[-1].end >= len(old.leads):
+            self._mark_first(chunk + len(made))
+        return len(made) == 1
 
     def _mark_first(self, chunk: int) -> None:
         if chunk < len(self._chunks):
             here = self._chunks[chunk]
-            before = self._chunks[chunk - 1].codes if chunk else None
-            first = before is None or any(before[row, -1] != here.codes[row, 0] for row in self._by)
-            if (here.starts[:1] == 0).any() != first:
+            first = chunk == 0 or self._differ(self._chunks[chunk - 1].codes, -1, here.codes)
+            if (len(here.starts) > 0 and here.starts.item(0) == 0) != first:
                 here.starts = np.concatenate(([0], here.starts)) if first else here.starts[1:]
+                self._groups[chunk:] += 1 if first else -1
+
+    def _differ(self, codes: Codes, at: int, first: Codes) -> bool:
+        """Return whether a row is no peer of the first of others."""
+        return any(codes.item(row, at) != first.item(row, 0) for row in self._by)
 
     def _split(self, codes: Codes, most: int) -> list[_Chunk]:
         """Return rows as one chunk, if they are no more than so many, or as some."""
@@ -295,6 +336,10 @@ def edited(codes: Codes, edits: Sequence[Edit], origin: int = 0) -> Codes:
             done = at - edit.copies
     pieces.append(codes[:, done:])
     return np.concatenate(pieces, axis=1)
+
+
+def _known(codes: Ints) -> int:
+    return int(np.count_nonzero(codes != NULL))
 
 
 def _first_not(holds: Callable[[int], bool], low: int, high: int) -> int:

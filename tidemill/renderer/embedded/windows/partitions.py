@@ -8,11 +8,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import Argument, Windows
 from tidemill.expressions.windows.frames import Frame
-from tidemill.renderer.embedded.kernels.codec import Interner, encoders
+from tidemill.renderer.embedded.kernels.codec import Interner, encoder
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 from tidemill.renderer.embedded.windows.digests import Digest, together
 from tidemill.renderer.embedded.windows.ordering import OrderedRows
@@ -33,14 +32,18 @@ class RefusedError(Exception):
 
 
 class Ahead(NamedTuple):
-    """What there is of partitions of which only some adjacent rows are given."""
+    """What there is of partitions of which only some adjacent rows are given, one partition's after another's."""
 
-    rows: Ints
-    """How many rows are before them."""
-    groups: Ints
+    starts: Ints
+    """The places at which partitions begin."""
+    rows: Sequence[int]
+    """How many rows are before those given, of each partition."""
+    groups: Sequence[int]
     """How many peer groups."""
-    sizes: Ints
+    sizes: Sequence[int]
     """How many rows each partition has in all."""
+    wanted: Bools
+    """Which of the rows calls are asked for; the others are there to be looked at."""
     before: Callable[[Digest], list[Any]]
     """What the rows before them come to, for each partition."""
     behind: Callable[[Digest], list[Any]]
@@ -50,7 +53,7 @@ class Ahead(NamedTuple):
 class Partitions:
     """Rows sorted by partition and in it by the order, each copy a row. A place is where in them a row is.
 
-    With ``ahead``, they are some adjacent rows of each partition only.
+    Given in any order, with that in which they are; or in it, as some adjacent rows of each partition only.
     """
 
     def __init__(
@@ -59,15 +62,15 @@ class Partitions:
         types: Sequence[DType],
         codes: Codes,
         interner: Interner,
-        ordered: OrderedRows,
-        *,
-        ahead: Ahead | None = None,
+        ordered: OrderedRows | Ahead,
     ) -> None:
         self.windows = windows
         self.types = types
         self.interner = interner
-        self.source, self.starts, self.peer_starts = ordered
-        self._ahead = ahead
+        self._ordered = ordered
+        self._ahead = ordered if isinstance(ordered, Ahead) else None
+        self.starts = ordered.starts
+        self._length = codes.shape[1] if isinstance(ordered, Ahead) else len(ordered.source)
         self._codes = codes
         self._columns: dict[int, Ints] = {}
         self._known: dict[int, Bools | None] = {}
@@ -75,7 +78,12 @@ class Partitions:
         """The frames found so far."""
 
     def __len__(self) -> int:
-        return len(self.source)
+        return self._length
+
+    @cached_property
+    def source(self) -> Ints:
+        """Which of the rows given is at each place."""
+        return self.places if isinstance(self._ordered, Ahead) else self._ordered.source
 
     # -- where partitions and peers begin and end ----------------------------------------------------------------------
 
@@ -110,6 +118,17 @@ class Partitions:
         return (self.starts + self.sizes).repeat(self.sizes)
 
     @cached_property
+    def peer_starts(self) -> Ints:
+        """The places at which peer groups begin."""
+        if not isinstance(self._ordered, Ahead):
+            return self._ordered.peer_starts
+        begins = np.zeros(len(self), np.bool_)
+        begins[self.starts] = True
+        for o in self.windows.order:
+            begins[1:] |= self._codes[o.column, 1:] != self._codes[o.column, :-1]
+        return begins.nonzero()[0]
+
+    @cached_property
     def peer_sizes(self) -> Ints:
         """How many rows each peer group has."""
         return run_lengths(self.peer_starts, len(self))
@@ -137,18 +156,23 @@ class Partitions:
     @cached_property
     def origin(self) -> Ints:
         """Where each row's partition would begin, if all of its rows were here."""
-        return self.first if self._ahead is None else (self.starts - self._ahead.rows).repeat(self.sizes)
+        return self.first if self._ahead is None else (self.starts - self._rows_before).repeat(self.sizes)
 
     @cached_property
     def first_group(self) -> Ints:
         """The number of the first peer group of each row's partition."""
-        before = self.groups_before if self._ahead is None else self.groups_before - self._ahead.groups
+        before = self.groups_before if self._ahead is None else self.groups_before - np.array(self._ahead.groups)
         return before.repeat(self.sizes)
 
     @cached_property
     def totals(self) -> Ints:
         """How many rows each row's partition has."""
-        return (self.sizes if self._ahead is None else self._ahead.sizes).repeat(self.sizes)
+        return (self.sizes if self._ahead is None else np.array(self._ahead.sizes)).repeat(self.sizes)
+
+    @cached_property
+    def wanted(self) -> Ints | None:
+        """The places of the rows that calls are asked for; None where these are all. Others may have any value."""
+        return None if self._ahead is None or self._ahead.wanted.all() else self._ahead.wanted.nonzero()[0]
 
     # -- what is not here, of frames without a bound -------------------------------------------------------------------
 
@@ -161,7 +185,20 @@ class Partitions:
             return before(wanted)
         if frame.start is not None:
             return behind(wanted)
-        return [together(wanted.kind, pair) for pair in zip(before(wanted), behind(wanted), strict=True)]
+        return [together(wanted, pair) for pair in zip(before(wanted), behind(wanted), strict=True)]
+
+    def at_ends(self, frame: Frame, wanted: Digest) -> tuple[list[Any], list[Any]] | None:
+        """Return what the rows come to that are in all frames, before those here and behind them, for each partition.
+
+        On a side on which frames have a bound, that is what no rows come to; None where no rows are missing.
+        """
+        if self._ahead is None or (frame.start is not None and frame.end is not None):
+            return None
+        none = [together(wanted, ())] * len(self.starts)
+        return (
+            none if frame.start is not None else self._ahead.before(wanted),
+            none if frame.end is not None else self._ahead.behind(wanted),
+        )
 
     def count_beyond(self, frame: Frame) -> Ints | None:
         """Return how many rows are not here of those in all frames, for each row; None for none."""
@@ -169,10 +206,19 @@ class Partitions:
             return None
         counts = np.zeros(len(self.starts), np.int64)
         if frame.start is None:
-            counts += self._ahead.rows
+            counts += self._rows_before
         if frame.end is None:
-            counts += self._ahead.sizes - self._ahead.rows - self.sizes
+            counts += self._rows_behind
         return counts.repeat(self.sizes)
+
+    @property
+    def _rows_before(self) -> Ints:
+        return np.array(self._ahead.rows if self._ahead else [0] * len(self.starts), np.int64)
+
+    @property
+    def _rows_behind(self) -> Ints:
+        sizes = self.sizes if self._ahead is None else np.array(self._ahead.sizes, np.int64)
+        return sizes - self._rows_before - self.sizes
 
     # -- columns -------------------------------------------------------------------------------------------------------
 
@@ -180,15 +226,16 @@ class Partitions:
         """Return the codes of a column at each place."""
         found = self._columns.get(column)
         if found is None:
-            found = self._columns[column] = self._codes[column].take(self.source)
+            codes = self._codes[column]
+            found = self._columns[column] = codes.take(self.source) if self._ahead is None else codes
         return found
 
     def argument(self, argument: Argument) -> Ints:
         """Return the codes of an argument at each place, or the one that is at all."""
         if isinstance(argument, int):
             return self.codes(argument)
-        (encoded,) = encoders(Schema((Field("", argument.dtype),)), self.interner)
-        return np.array([NULL if argument.value is None else encoded(argument.value)], np.int64)
+        value = argument.value
+        return np.array([NULL if value is None else encoder(argument.dtype, self.interner)(value)], np.int64)
 
     def known(self, column: int) -> Bools | None:
         """Return where a column is not NULL; None where that is everywhere."""

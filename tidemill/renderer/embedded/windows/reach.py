@@ -29,7 +29,8 @@ from tidemill.expressions.windows.bound import (
     Windows,
 )
 from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Offset
-from tidemill.renderer.embedded.kernels.codec import float_codes, float_values, is_interned, is_long_decimal
+from tidemill.expressions.windows.in_order import looks_at_all
+from tidemill.renderer.embedded.kernels.codec import float_codes, float_values
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
 from tidemill.renderer.embedded.windows.ranges import units
@@ -54,6 +55,8 @@ class Reach:
     """Whether a row's peers matter, so that peer groups are looked at whole."""
     values: tuple[tuple[Offset, Offset], ...] = ()
     """For each RANGE frame by value how far it begins and ends from its row."""
+    known: tuple[tuple[int, int, int], ...] = ()
+    """For some columns, how many of their values that are not NULL are looked at before a row, and after."""
     counts_rows: bool = False
     """Whether it matters how many rows are before a row."""
     counts_groups: bool = False
@@ -66,15 +69,11 @@ class Reach:
     @staticmethod
     def of(windows: Windows, types: Sequence[DType]) -> Reach | None:
         """Return how far calls reach; None where some reach to an end of the partition, or as far as a row says."""
-        if not windows.order:
+        if looks_at_all(windows, types):
             return None
-        first = types[windows.order[0].column]
         found = Reach()
         for call in windows.calls:
-            reach = _REACHES[type(call)](call, types)
-            if reach is None or (reach.values and (is_interned(first) or is_long_decimal(first))):
-                return None
-            found = found.joined(reach)
+            found = found.joined(_REACHES[type(call)](call))
         return found
 
     def joined(self, other: Reach) -> Reach:
@@ -84,6 +83,7 @@ class Reach:
             (max(self.groups[0], other.groups[0]), max(self.groups[1], other.groups[1])),
             self.peers or other.peers,
             (*self.values, *(v for v in other.values if v not in self.values)),
+            (*self.known, *(k for k in other.known if k not in self.known)),
             self.counts_rows or other.counts_rows,
             self.counts_groups or other.counts_groups,
             self.counts_all or other.counts_all,
@@ -92,7 +92,7 @@ class Reach:
         )
 
 
-def _of_ranking(call: RankingCall, _types: Sequence[DType]) -> Reach:
+def _of_ranking(call: RankingCall) -> Reach:
     peers = not call.by_row
     counts_all = call.function in ("percent_rank", "cume_dist", "ntile")
     return Reach(
@@ -101,40 +101,29 @@ def _of_ranking(call: RankingCall, _types: Sequence[DType]) -> Reach:
     )  # fmt: skip
 
 
-def _of_offset(call: OffsetCall, _types: Sequence[DType]) -> Reach | None:
-    if not isinstance(call.offset, BoundLiteral) or call.ignore_nulls:
-        return None
+def _of_offset(call: OffsetCall) -> Reach:
+    assert isinstance(call.offset, BoundLiteral)
     far = call.offset.value or 0
     low, high = max(far, 0), max(-far, 0)
-    return Reach((low, high) if call.function == "lag" else (high, low))
+    before, after = (low, high) if call.function == "lag" else (high, low)
+    return Reach(known=((call.column, before, after),)) if call.ignore_nulls else Reach((before, after))
 
 
-def _of_framed(call: ValueCall | AggregateCall, types: Sequence[DType]) -> Reach | None:
+def _of_framed(call: ValueCall | AggregateCall) -> Reach:
     frame = call.frame
     to_first, to_last = frame.start is None, frame.end is None
-    if (to_first or to_last) and ((to_first and to_last) or not _has_digest(call, types)):
-        return None
     start, end = frame.start or 0, frame.end or 0
     peers = frame.exclusion in ("group", "ties")
     if frame.mode == "range":
-        found = Reach(peers=True, values=((start, end),) if frame.offsets else ())
+        # What is not looked at is in all frames: so the rows looked at have the bound there is, wherever it lies.
+        far = (end if to_first else start, start if to_last else end)
+        found = Reach(peers=True, values=(far,) if frame.offsets else ())
     else:
         assert isinstance(start, int)
         assert isinstance(end, int)
         far = -min(start, end, 0), max(start, end, 0)
         found = Reach(far, peers=peers) if frame.mode == "rows" else Reach(groups=far, peers=True)
     return attrs.evolve(found, to_first=to_first, to_last=to_last)
-
-
-def _has_digest(call: ValueCall | AggregateCall, types: Sequence[DType]) -> bool:
-    """Return whether a call needs of most rows of a frame only what a `Digest` says."""
-    if isinstance(call, ValueCall):
-        return call.function != "nth_value" and not call.ignore_nulls and call.frame.exclusion == "no others"
-    if call.distinct or call.function not in ("count", "sum", "avg", "min", "max", "bool_and", "bool_or"):
-        return False
-    column = call.aggregate.column
-    extreme = call.function in ("min", "max") and column is not None
-    return not (extreme and column is not None and (is_interned(types[column]) or is_long_decimal(types[column])))
 
 
 _REACHES: Final[dict[type[BoundWindowCall], Any]] = {
@@ -198,7 +187,10 @@ def _near(edits: Sequence[Edit]) -> list[list[Edit]]:
 
 
 def _merged(runs: Sequence[Affected], *, looked: bool = False) -> list[Affected]:
-    """Return runs with those put together that touch, or where what one looks at is edited by the other."""
+    """Return runs with those put together that touch, or where what one looks at is edited by the other.
+
+    The first of these is made larger.
+    """
     found: list[Affected] = []
     for run in runs:
         last = found[-1] if found else None
@@ -211,7 +203,7 @@ def _merged(runs: Sequence[Affected], *, looked: bool = False) -> list[Affected]
             last.low = min(last.low, run.low)
             last.edits += run.edits
         else:
-            found.append(attrs.evolve(run, edits=list(run.edits)))
+            found.append(run)
     return found
 
 
@@ -227,6 +219,12 @@ class _Finder:
         low, high = self._around(edits[0])
         if len(edits) > 1:
             high = max(high, self._around(edits[-1])[1])
+        for column, before, after in self._reach.known:  # rows without a value are counted by no other
+            some = [edit for edit in edits if edit.row.item(column) != NULL]
+            if some:
+                low = min(low, self._rows.known_place(column, some[0].place, after, back=True))
+                high = max(high, self._rows.known_place(column, some[-1].end, before))
+        low, high = self._whole_groups(low, high)
         if self._reach.to_first:
             high = len(self._rows)
         if self._reach.to_last:
@@ -239,14 +237,15 @@ class _Finder:
         if reach.peers:
             first = rows.peers_start(edit.place - 1) if self._is_peer(edit.place - 1, edit) else edit.place
             last = rows.peers_end(edit.end + 1) if self._is_peer(edit.end, edit) else edit.end
-            low = min(low, rows.group_start(rows.groups_before(first) - reach.groups[1]), first)
-            high = max(high, rows.group_start(rows.groups_before(last) + reach.groups[0]), last)
+            low, high = min(low, first), max(high, last)
+            if reach.groups != (0, 0):
+                low = min(low, rows.group_start(rows.groups_before(first) - reach.groups[1]))
+                high = max(high, rows.group_start(rows.groups_before(last) + reach.groups[0]))
             code = int(edit.row[self._by.column])
             for start, end in reach.values if code != NULL else ():
                 low = min(low, self._place_by_value(code, _minus(end), up=False))
                 high = max(high, self._place_by_value(code, _minus(start), up=True))
-        low, high = max(low, 0), min(high, len(rows))
-        return self._whole_groups(low, high)
+        return max(low, 0), min(high, len(rows))
 
     def moved(self, runs: Sequence[Affected]) -> Iterator[Affected]:
         """Iterate over runs that go on as long as the rows behind have another number of rows, or groups, before."""
@@ -272,14 +271,17 @@ class _Finder:
         """Find the rows that the calls of a run look at."""
         rows, reach = self._rows, self._reach
         first, end = run.low - reach.rows[0], run.high + reach.rows[1]
-        if reach.peers:
+        if reach.groups != (0, 0):
             first = min(first, rows.group_start(rows.groups_before(run.low) - reach.groups[0]))
             end = max(end, rows.group_start(rows.groups_before(run.high) + reach.groups[1]))
-            ends = self._end_codes(run) if reach.values else None
-            if ends is not None:
-                for start, stop in reach.values:
-                    first = min(first, self._place_by_value(ends[0], start, up=False))
-                    end = max(end, self._place_by_value(ends[1], stop, up=True))
+        ends = self._end_codes(run) if reach.values else None
+        if ends is not None:
+            for start, stop in reach.values:
+                first = min(first, self._place_by_value(ends[0], start, up=False))
+                end = max(end, self._place_by_value(ends[1], stop, up=True))
+        for column, before, after in reach.known:
+            first = min(first, rows.known_place(column, run.low, before, back=True))
+            end = max(end, rows.known_place(column, run.high, after))
         run.first, run.end = self._whole_groups(max(first, 0), min(end, len(rows)))
 
     def _end_codes(self, run: Affected) -> tuple[int, int] | None:

@@ -1,0 +1,38 @@
+"""Partitions kept in their order, however small; and what was worked out in order."""
+
+import pytest
+
+from tidemill.renderer.embedded.reduce import ordered_windows
+from tidemill.renderer.embedded.trace import spine
+from tidemill.renderer.embedded.windows import ordered, ordered_partition, reach, recompute
+
+
+@pytest.fixture
+def small_is_large(monkeypatch):
+    """Partitions of three rows are kept in order, two rows a chunk; all of them may change at once, hardly together."""
+    monkeypatch.setattr(spine, "TAIL", 1)  # its rows are not counted when a partition's size is looked up
+    monkeypatch.setattr(ordered_windows, "LARGE", 3)
+    monkeypatch.setattr(ordered_windows, "SMALL", 2)
+    monkeypatch.setattr(ordered_windows, "MANY", 1)
+    monkeypatch.setattr(ordered_partition, "CHUNK", 2)
+    monkeypatch.setattr(reach, "NEAR", 2)
+
+
+@pytest.fixture
+def in_order(monkeypatch):
+    """How often changes were worked out in order, not by whole partitions."""
+    made = []
+    changed_rows = ordered.changed_rows
+    monkeypatch.setattr(ordered_windows, "changed_rows", lambda *given: made.append(given) or changed_rows(*given))
+    return made
+
+
+@pytest.fixture
+def looked_at(monkeypatch):
+    """How many rows were looked at, each time that changes were worked out in order."""
+    lengths = []
+    call_values = recompute.call_values
+    monkeypatch.setattr(
+        ordered, "call_values", lambda rows, values: lengths.append(len(rows)) or call_values(rows, values)
+    )
+    return lengths

@@ -1,0 +1,87 @@
+"""Of which calls a change in a large partition costs its surroundings only, once the partition is kept in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tidemill.expressions.bound import BoundLiteral
+from tidemill.expressions.types import DType
+from tidemill.expressions.windows.bound import (
+    AggregateCall,
+    BoundWindowCall,
+    OffsetCall,
+    RankingCall,
+    ValueCall,
+    Windows,
+)
+
+__all__ = ["ONE_PROCESS", "SEVERAL_COORDINATES", "WHOLE", "looks_at_all"]
+
+SEVERAL_COORDINATES: Final = "in a loop, or over times of several coordinates"
+_NO_ORDER: Final = "the window has no ORDER BY"
+_WHOLE_FRAME: Final = "its frame is the whole partition"
+WHOLE: Final = (_NO_ORDER, _WHOLE_FRAME)
+"""Why values are of whole partitions, so that a change of one is a change of all of its rows."""
+ONE_PROCESS: Final = (
+    "over(strategy='ordered'): on Spark partitions are not kept in their order; expected 'auto', 'recompute' or "
+    "'prefix_sum' there, or a start without Spark"
+)
+
+_ADD_UP: Final = ("count", "sum", "avg", "variance", "stddev", "bool_and", "bool_or", "min", "max")
+"""Aggregates of many rows that are put together from those of some of them, each in little room."""
+MOST_OF_FIRST: Final = 100
+"""The rows that nth_value counts from an end of the partition at most."""
+_DIGITS: Final = 18
+"""Decimals of more digits do not fit the word that values are compared by."""
+
+
+def looks_at_all(windows: Windows, types: Sequence[DType]) -> dict[str, str]:
+    """Return the calls whose values need the whole partition at any change, by their columns' names, and why.
+
+    ``types`` are those of the rows' columns.
+    """
+    if not windows.order:
+        return dict.fromkeys(windows.names, _NO_ORDER)
+    by = types[windows.order[0].column]
+    reasons = {name: _reason(call, by, types) for name, call in zip(windows.names, windows.calls, strict=True)}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def _reason(call: BoundWindowCall, by: DType, types: Sequence[DType]) -> str | None:
+    if isinstance(call, RankingCall):
+        return None
+    if isinstance(call, OffsetCall):
+        return None if isinstance(call.offset, BoundLiteral) else "its offset is another for each row"
+    frame = call.frame
+    if frame.mode == "range" and frame.offsets and _is_long(by):
+        return f"a RANGE by value over decimals of more than {_DIGITS} digits"
+    if frame.start is not None and frame.end is not None:
+        return None
+    if frame.start is None and frame.end is None:
+        return _WHOLE_FRAME
+    return _without_a_bound(call, types)
+
+
+def _without_a_bound(call: ValueCall | AggregateCall, types: Sequence[DType]) -> str | None:
+    """Return why a call needs all rows of frames that go on to an end of the partition."""
+    name = call.function
+    reason = None
+    if isinstance(call, ValueCall):
+        n = call.n.value if isinstance(call.n, BoundLiteral) else None
+        if name == "nth_value" and (n is None or n > MOST_OF_FIRST):
+            reason = f"nth_value, but of at most {MOST_OF_FIRST} rows,"
+    elif call.distinct and name not in ("min", "max"):
+        reason = f"{name}(DISTINCT ...)"
+    elif name not in _ADD_UP:
+        reason = name
+    elif name in ("min", "max"):
+        assert call.aggregate.column is not None
+        dtype = types[call.aggregate.column]
+        if _is_long(dtype) or dtype.name in ("string", "binary", "list"):
+            reason = f"{name} of {dtype}"
+    return None if reason is None else f"{reason} over a frame without a bound"
+
+
+def _is_long(dtype: DType) -> bool:
+    return dtype.is_decimal and dtype.precision > _DIGITS
