@@ -1,4 +1,4 @@
-"""Write the tables of docs/architecture.md and docs/windows.md anew from code and tests: ``python docs/generate.py``.
+"""Write the tables of docs/{architecture,model,windows}.md anew from code and tests: ``python docs/generate.py``.
 
 Packages and imports come from the source, operators from the node classes and the engines' tables of rules, laws from
 the tests marked with them; what window functions take from asking them.
@@ -103,6 +103,14 @@ def operators() -> Iterator[str]:
 
 def laws() -> Iterator[str]:
     """Return a table of laws, each with the tests that are marked with it."""
+    yield "| law | checked by |"
+    yield "|---|---|"
+    for law, tests in _laws().items():
+        yield f"| {law} | {', '.join(tests)} |"
+
+
+def _laws() -> dict[str, list[str]]:
+    """Return the laws, each with links to the tests that are marked with it."""
     found: dict[str, list[str]] = {}
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for test in ast.parse(path.read_text()).body:
@@ -110,10 +118,21 @@ def laws() -> Iterator[str]:
                 if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.law":
                     link = f"[{test.name}](../{path.relative_to(ROOT).as_posix()})"  # type: ignore[attr-defined]
                     found.setdefault(ast.literal_eval(mark.args[0]), []).append(link)
-    yield "| law | checked by |"
+    return found
+
+
+def meanings() -> Iterator[str]:
+    """Return a table of operators: what each gives."""
+    yield "| operator | gives |"
     yield "|---|---|"
-    for law, tests in found.items():
-        yield f"| {law} | {', '.join(tests)} |"
+    for node in _classes(nodes.Node):
+        yield f"| `{node.__name__}` | {_first(inspect.getdoc(node) or '')} |"
+
+
+def law_texts() -> Iterator[str]:
+    """Return the laws as a list."""
+    for law in _laws():
+        yield f"- {law}"
 
 
 def window_functions() -> Iterator[str]:
@@ -190,6 +209,7 @@ def _label(name: str) -> str:
 
 PAGES: Final = {
     DOCS / "architecture.md": (packages, imports, operators, laws),
+    DOCS / "model.md": (meanings, law_texts),
     DOCS / "windows.md": (window_functions,),
 }
 
