@@ -1,7 +1,7 @@
-"""Write the tables of docs/{architecture,model,windows}.md anew from code and tests: ``python docs/generate.py``.
+"""Write the tables of docs/{architecture,benchmarks,model,windows}.md anew: ``python docs/generate.py``.
 
 Packages and imports come from the source, operators from the node classes and the engines' tables of rules, laws from
-the tests marked with them; what window functions take from asking them.
+the tests marked with them; what window functions take from asking them, figures from what was measured.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -135,6 +136,39 @@ def law_texts() -> Iterator[str]:
         yield f"- {law}"
 
 
+def one_row() -> Iterator[str]:
+    """Return a table of epochs of one row, measured with all engines."""
+    yield from _measured(["embedded", "large_groups"], "epochs")
+
+
+def windows_in_order() -> Iterator[str]:
+    """Return a table of epochs of one row through window calls."""
+    yield from _measured(["windows_in_order"], "epochs")
+
+
+def large_tables() -> Iterator[str]:
+    """Return a table of epochs of a thousand rows in large tables."""
+    yield from _measured(["tables"], "batches")
+
+
+def _measured(names: Sequence[str], kind: str) -> Iterator[str]:
+    """Return a table of what was measured, the last run where there are several: a line a workload, a column an engine."""
+    runs = [json.loads((ROOT / f"benchmarks/results/{name}.json").read_text())[kind] for name in names]
+    last = {(m["workload"], m["engine"]): m for run in runs for m in run if m["scale"] == 1}
+    found = list(last.values())
+    engines = {"tidemill": "tidemill", "pathway": "Pathway", "duckdb": "DuckDB, anew"}
+    engines = {engine: label for engine, label in engines.items() if any(m["engine"] == engine for m in found)}
+    yield f"| | work | load | memory | {' | '.join(engines.values())} |"
+    yield f"|---|---|--:|--:|{'--:|' * len(engines)}"
+    for workload in dict.fromkeys(m["workload"] for m in found):
+        by_engine = {m["engine"]: m for m in found if m["workload"] == workload}
+        own = by_engine["tidemill"]
+        medians = [by_engine[e]["epoch_ms"]["median"] if "epoch_ms" in by_engine.get(e, {}) else None for e in engines]
+        shown = ["" if ms is None else f"{ms:.2g} ms" if ms < 10 else f"{ms:,.0f} ms" for ms in medians]  # noqa: PLR2004
+        held = f"{own['memory_mb']:,.0f} MB"
+        yield f"| {workload} | {own['title']} | {own['load_s']:.2g} s | {held} | {' | '.join(shown)} |"
+
+
 def window_functions() -> Iterator[str]:
     """Return a table of window functions: what each takes, and what is added up for it as sums over the order."""
     yield "| function | frame | `FILTER` | `DISTINCT` | `IGNORE NULLS` | under `prefix_sum` |"
@@ -210,6 +244,7 @@ def _label(name: str) -> str:
 PAGES: Final = {
     DOCS / "architecture.md": (packages, imports, operators, laws),
     DOCS / "model.md": (meanings, law_texts),
+    DOCS / "benchmarks.md": (one_row, windows_in_order, large_tables),
     DOCS / "windows.md": (window_functions,),
 }
 
