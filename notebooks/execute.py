@@ -1,0 +1,88 @@
+"""Run the notebooks and keep what they show: ``python notebooks/execute.py``, or with the names of some.
+
+Running them again makes no difference: cells have fixed ids, and nothing of a machine, a path or a moment is kept. Only
+pictures of what was measured, in cells with the tag `measured`, are others each time; they are drawn anew where the
+code of the notebook has changed, or with ``--measure``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import nbformat
+from nbclient import NotebookClient
+
+HERE: Final = Path(__file__).parent
+METADATA: Final = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python"},
+}
+SECONDS: Final = 600
+"""What a cell may take."""
+
+
+def executed(path: Path) -> Any:
+    """Return a notebook with the outputs of running it now, in a folder of its own."""
+    notebook = nbformat.read(path, as_version=4)
+    with tempfile.TemporaryDirectory() as folder:
+        client = NotebookClient(
+            notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}},
+            store_widget_state=False, record_timing=False,
+        )  # fmt: skip
+        here = os.pathsep.join([str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+        client.execute(env=os.environ | {"PYTHONPATH": here, "MPLBACKEND": "module://matplotlib_inline.backend_inline"})
+    return tidied(notebook)
+
+
+def tidied(notebook: Any) -> Any:
+    """Return a notebook without what would be another the next time."""
+    notebook.metadata = nbformat.from_dict(METADATA)
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{number:02}"
+        cell.metadata = nbformat.from_dict({k: v for k, v in cell.metadata.items() if k == "tags"})
+        if cell.cell_type == "code":
+            cell.outputs = [joined(o) for o in cell.outputs if o.get("name") != "stderr"]
+    return notebook
+
+
+def joined(output: Any) -> Any:
+    """Return an output without metadata."""
+    if "metadata" in output:
+        output.metadata = nbformat.from_dict({})
+    return output
+
+
+def measured(cell: Any) -> bool:
+    """Return whether what a cell shows was measured, so that it is another each time."""
+    return "measured" in cell.metadata.get("tags", ())
+
+
+def kept(old: Any, new: Any) -> Any:
+    """Return the new notebook, with what was measured before where all code is the same."""
+    if [c.source for c in old.cells] == [c.source for c in new.cells]:
+        for before, after in zip(old.cells, new.cells, strict=True):
+            if measured(after) and before.outputs:
+                after.outputs = before.outputs
+    return new
+
+
+def main() -> None:
+    """Run the notebooks that are named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="such as 1-first-steps; all, if none is given")
+    parser.add_argument("--measure", action="store_true", help="keep what is measured now, not what was before")
+    given = parser.parse_args()
+    for path in sorted(HERE.glob("*.ipynb")):
+        if not given.names or path.stem in given.names:
+            before = nbformat.read(path, as_version=4)
+            notebook = executed(path)
+            notebook = notebook if given.measure else kept(before, notebook)
+            path.write_text(nbformat.writes(notebook, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
