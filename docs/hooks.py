@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 import reference  # noqa: E402 - beside this file
 
 LINK: Final = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
+COMMENT: Final = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 OUTSIDE: Final = "repository/"
 """Where on the site files of the repository are, other than pages."""
 PICTURES: Final = {"image/svg+xml": "svg", "image/png": "png"}
@@ -46,8 +47,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Point links that leave docs/ to where on the site their files are."""
-    name = page.file.src_uri
+    """Point links that leave docs/ to where on the site their files are, and leave comments out."""
+    name, markdown = page.file.src_uri, COMMENT.sub("", markdown)
     for link, there in links(name, markdown):
         relative = posixpath.relpath(there, posixpath.dirname(name))
         markdown = markdown.replace(f"]({link}", f"]({relative}")

@@ -211,12 +211,12 @@ def markdown(text: str, page: str, where: dict[str, str], title: str) -> str:
         if line.startswith(">>> ") and not example:
             parts.append(_linked("\n".join(lines), page, where, title))
             lines, example = [], True
-        lines.append(line)
+        lines.append(line.partition("  # doctest:")[0])
         if example and not line.strip():
             parts.append("```pycon\n" + "\n".join(lines).strip() + "\n```")
             lines, example = [], False
     parts.append(_linked("\n".join(lines), page, where, title))
-    return "\n\n".join(part for part in parts if part.strip())
+    return "\n\n".join(part.strip("\n") for part in parts if part.strip())
 
 
 def _linked(text: str, page: str, where: dict[str, str], title: str) -> str:

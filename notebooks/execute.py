@@ -1,8 +1,8 @@
 """Run the notebooks and keep what they show: ``python notebooks/execute.py``, or with the names of some.
 
 Running them again makes no difference: cells have fixed ids, and nothing of a machine, a path or a moment is kept. Only
-pictures of what was measured, in cells with the tag `measured`, are others each time; they are drawn anew where the
-code of the notebook has changed, or with ``--measure``.
+what is measured or found by chance, in cells with the tag `varies`, is another each time; it is kept as it was unless the
+code of the notebook has changed, or with ``--anew``.
 """
 
 from __future__ import annotations
@@ -56,31 +56,41 @@ def joined(output: Any) -> Any:
     return output
 
 
-def measured(cell: Any) -> bool:
-    """Return whether what a cell shows was measured, so that it is another each time."""
-    return "measured" in cell.metadata.get("tags", ())
+def varies(cell: Any) -> bool:
+    """Return whether what a cell shows is another each time."""
+    return "varies" in cell.metadata.get("tags", ())
 
 
 def kept(old: Any, new: Any) -> Any:
-    """Return the new notebook, with what was measured before where all code is the same."""
+    """Return the new notebook, with what varies as it was before, where all code is the same."""
     if [c.source for c in old.cells] == [c.source for c in new.cells]:
         for before, after in zip(old.cells, new.cells, strict=True):
-            if measured(after) and before.outputs:
+            if varies(after) and before.outputs:
                 after.outputs = before.outputs
     return new
+
+
+def shown(cell: Any) -> list[str]:
+    """Return what a cell shows, as text; of a picture that there is one."""
+    found = []
+    for output in cell.get("outputs", ()):
+        data = output.get("data", {"text/plain": output.get("text", "")})
+        found += [kind for kind in sorted(data) if kind.startswith("image/")]
+        found.append(data["text/plain"])
+    return found
 
 
 def main() -> None:
     """Run the notebooks that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="such as 1-first-steps; all, if none is given")
-    parser.add_argument("--measure", action="store_true", help="keep what is measured now, not what was before")
+    parser.add_argument("--anew", action="store_true", help="keep what varies as it is now, not as it was before")
     given = parser.parse_args()
     for path in sorted(HERE.glob("*.ipynb")):
         if not given.names or path.stem in given.names:
             before = nbformat.read(path, as_version=4)
             notebook = executed(path)
-            notebook = notebook if given.measure else kept(before, notebook)
+            notebook = notebook if given.anew else kept(before, notebook)
             path.write_text(nbformat.writes(notebook, indent=1) + "\n")
 
 
