@@ -56,7 +56,7 @@ def bars(axes: Axes, entries: Sequence[Mapping[str, Any]], ylabel: str) -> None:
         medians = {e["workload"]: e["epoch_ms"]["median"] for e in entries if e["engine"] == engine}
         places = [n + (i - (len(engines) - 1) / 2) * width for n, name in enumerate(names) if name in medians]
         drawn = axes.bar(places, list(medians.values()), width * 0.92, color=COLOURS[engine], label=LABELS[engine])
-        axes.bar_label(drawn, labels=[f"{v:.2g}" if v < 10 else f"{v:,.0f}" for v in medians.values()], fontsize=7)  # noqa: PLR2004
+        axes.bar_label(drawn, labels=[f"{v:.2g}" if v < 10 else f"{v:,.0f}" for v in medians.values()], fontsize=7)
     axes.set_yscale("log")
     axes.set_ylim(top=axes.get_ylim()[1] * 4)
     axes.set_ylabel(ylabel)
@@ -110,7 +110,7 @@ def on_spark(axes: Axes) -> None:
         seconds = [1000 * pair[i] for pair in work.values()]
         colour = ("#d9a441", "#0b6e99")[i]
         drawn = axes.bar([n + (i - 0.5) * 0.4 for n in range(len(work))], seconds, 0.37, color=colour, label=label)
-        axes.bar_label(drawn, labels=[f"{s:.2g}" if s < 10 else f"{s:,.0f}" for s in seconds], fontsize=7)  # noqa: PLR2004
+        axes.bar_label(drawn, labels=[f"{s:.2g}" if s < 10 else f"{s:,.0f}" for s in seconds], fontsize=7)
     axes.set_yscale("log")
     axes.set_ylim(top=axes.get_ylim()[1] * 4)
     axes.set_ylabel("ms")

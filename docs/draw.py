@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/how-it-works.md: ``python docs/draw.py``. Nothing but shapes and text, so any viewer shows them."""
+"""Draw the pictures of docs/how-it-works.md: ``python docs/draw.py``. Shapes and text, which any viewer shows."""
 
 from __future__ import annotations
 
@@ -26,19 +26,22 @@ class Picture:
             f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="{r:g}" fill="{fill}" stroke="{line}"/>'
         )
 
-    def text(self, x: float, y: float, text: str, colour: str = INK, size: int = 13, at: str = "middle", weight: int = 400) -> None:
+    def text(
+        self, x: float, y: float, text: str, colour: str = INK, size: int = 13, at: str = "middle", weight: int = 400
+    ) -> None:
         """Add a line of text; ``y`` is its baseline."""
         self.shapes.append(
             f'<text x="{x:g}" y="{y:g}" fill="{colour}" font-size="{size}" font-weight="{weight}" text-anchor="{at}" '
             f'font-family="system-ui, Helvetica, Arial, sans-serif">{escape(text)}</text>'
         )
 
-    def line(self, points: Sequence[tuple[float, float]], colour: str = GREY, width: float = 1.5, dash: str = "none") -> None:
+    def line(
+        self, points: Sequence[tuple[float, float]], colour: str = GREY, width: float = 1.5, dash: str = "none"
+    ) -> None:
         """Add a line through points."""
         through = " ".join(f"{x:g},{y:g}" for x, y in points)
-        self.shapes.append(
-            f'<polyline points="{through}" fill="none" stroke="{colour}" stroke-width="{width:g}" stroke-dasharray="{dash}"/>'
-        )
+        stroke = f'stroke="{colour}" stroke-width="{width:g}" stroke-dasharray="{dash}"'
+        self.shapes.append(f'<polyline points="{through}" fill="none" {stroke}/>')
 
     def arrow(self, x0: float, y0: float, x1: float, y1: float, colour: str = GREY, dash: str = "none") -> None:
         """Add a line with a head at its end."""
@@ -50,15 +53,14 @@ class Picture:
 
     def dot(self, x: float, y: float, fill: str, line: str = "none", r: float = 6) -> None:
         """Add a circle."""
-        self.shapes.append(
-            f'<circle cx="{x:g}" cy="{y:g}" r="{r:g}" fill="{fill}" stroke="{line}" stroke-width="2"/>'
-        )
+        self.shapes.append(f'<circle cx="{x:g}" cy="{y:g}" r="{r:g}" fill="{fill}" stroke="{line}" stroke-width="2"/>')
 
     def save(self, name: str) -> None:
         """Write the picture, on white."""
         w, h = self.size
         head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}">'
-        (PICTURES / name).write_text("\n".join([head, f'<rect width="{w}" height="{h}" fill="#ffffff"/>', *self.shapes, "</svg>\n"]))
+        ground = f'<rect width="{w}" height="{h}" fill="#ffffff"/>'
+        (PICTURES / name).write_text("\n".join([head, ground, *self.shapes, "</svg>\n"]))
 
 
 def step() -> None:
@@ -76,7 +78,8 @@ def step() -> None:
     p.text(left - 30, top + 2.6 * high, "iteration", GREY, at="end")
     y1 = top + 3.5 * high
     p.box(left + 3 * cell + 3, y1 - 21, 3 * cell - 6, 42, SAND, AMBER, 21)
-    for epoch, rounds in {0: (0, 1, 2), 1: (0, 1), 2: (0, 1, 2, 4), 3: (0, 1, 2), 4: (0, 1, 4), 5: (0, 1, 2, 4), 6: (0,), 7: (0,)}.items():
+    worked = [(0, 1, 2), (0, 1), (0, 1, 2, 4), (0, 1, 2), (0, 1, 4), (0, 1, 2, 4), (0,), (0,)]
+    for epoch, rounds in enumerate(worked):
         for i in rounds:
             colour = GREY if epoch < 3 else BLUE if epoch < 6 else "#ffffff"
             p.dot(left + (epoch + 0.5) * cell, top + (4.5 - i) * high, colour, BLUE if epoch > 5 else "none")
@@ -117,7 +120,8 @@ def spine() -> None:
     p.text(583, y + 141, "a merge, under way", AMBER, 12)
     p.text(495, y + 133, "gets on a little at each step;", GREY, 12, "end")
     p.text(495, y + 149, "equal rows at times nobody can tell apart add up", GREY, 12, "end")
-    p.text(40, 30, "A key is looked up in each batch by binary search, and in the tail by comparing with all of it", INK, 14, "start", 600)
+    said = "A key is looked up in each batch by binary search, and in the tail by comparing with all of it"
+    p.text(40, 30, said, INK, 14, "start", 600)
     p.arrow(790, 117, 734, 117, GREY)
     p.text(738, 106, "new updates", GREY, 12, "start")
     p.save("how-spine.svg")
@@ -177,7 +181,7 @@ def prefix_sums() -> None:
     p = Picture(820, 350)
     left, cell, high = 110, 82, 44
     places, xs = [10, 20, 30, 40, 50, 60, 70, 80], [1, 2, 3, 4, 5, 6, 7, 8]
-    rows = {"the whole": 40, "blocks around": 40 + high + 12, "blocks": 40 + 2 * (high + 12), "rows": 40 + 3 * (high + 12)}
+    rows = {name: 40 + n * (high + 12) for n, name in enumerate(("the whole", "blocks around", "blocks", "rows"))}
 
     def block(name: str, first: int, last: int, text: str, *, used: bool = False) -> None:
         x = left + first * cell
@@ -199,7 +203,8 @@ def prefix_sums() -> None:
         p.text(left + (i + 0.5) * cell, rows["rows"] + high + 37, separator, GREY, 11)
     y = rows["rows"] + high + 58
     p.line([(left + cell, y - 6), (left + cell, y), (left + 7 * cell, y), (left + 7 * cell, y - 6)], AMBER, 2)
-    p.text(left + 4 * cell, y + 20, "the sum over [20, 80) is 2 + 18 + 7: three pieces, however many rows lie between", AMBER, 13)
+    said = "the sum over [20, 80) is 2 + 18 + 7: three pieces, however many rows lie between"
+    p.text(left + 4 * cell, y + 20, said, AMBER, 13)
     p.save("how-prefix-sums.svg")
 
 

@@ -152,7 +152,7 @@ def large_tables() -> Iterator[str]:
 
 
 def _measured(names: Sequence[str], kind: str) -> Iterator[str]:
-    """Return a table of what was measured, the last run where there are several: a line a workload, a column an engine."""
+    """Return a table of what was measured, last where it was twice: a line a workload, a column an engine."""
     runs = [json.loads((ROOT / f"benchmarks/results/{name}.json").read_text())[kind] for name in names]
     last = {(m["workload"], m["engine"]): m for run in runs for m in run if m["scale"] == 1}
     found = list(last.values())

@@ -1,4 +1,4 @@
-"""What `mkdocs build` adds to the pages in docs/: the reference, the notebooks, and the files of the repository they link to.
+"""What `mkdocs build` adds to the pages in docs/: the reference, the notebooks, and the files that pages link to.
 
 Nothing of it is kept: it is made of docstrings, of notebooks/*.ipynb and of the files as they are.
 """
@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -46,13 +46,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Point links that leave docs/ to where on the site their files are, and leave comments out."""
+def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
+    """Point links that leave docs/ to where on the site their files are, leave comments out, mark what code prints."""
     name, markdown = page.file.src_uri, COMMENT.sub("", markdown)
     for link, there in links(name, markdown):
         relative = posixpath.relpath(there, posixpath.dirname(name))
         markdown = markdown.replace(f"]({link}", f"]({relative}")
-    return markdown
+    return re.sub(r"^```text$", "```text {.output}", markdown, flags=re.MULTILINE)
 
 
 def links(name: str, markdown: str) -> Iterator[tuple[str, str]]:
@@ -61,7 +61,8 @@ def links(name: str, markdown: str) -> Iterator[tuple[str, str]]:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(at(name)), link))
         if (ROOT / path).is_dir():
             path = posixpath.join(path, "README.md")
-        if (ROOT / path).is_file() and name_of(path) != posixpath.normpath(posixpath.join(posixpath.dirname(name), link)):
+        on_site = posixpath.normpath(posixpath.join(posixpath.dirname(name), link))
+        if (ROOT / path).is_file() and name_of(path) != on_site:
             yield link, name_of(path)
 
 
@@ -105,6 +106,6 @@ def notebook(path: Path) -> Iterator[tuple[str, str | bytes]]:
                     parts.append(f"![What the cell above draws]({posixpath.basename(picture)})")
                     break
             else:
-                parts.append(f"```text {{.output}}\n{''.join(data['text/plain']).rstrip()}\n```")
+                parts.append(f"```text\n{''.join(data['text/plain']).rstrip()}\n```")
     yield f"{name}.md", "\n\n".join(parts) + f"\n\n---\nThe notebook itself: [{path.name}]({path.name}).\n"
     yield f"{name}.ipynb", path.read_text()

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-import public_api as public  # noqa: E402 - beside the test of the public names
+import public_api as public
 
-import tidemill as tm  # noqa: E402
-import tidemill.algorithms  # noqa: E402
+import tidemill as tm
+import tidemill.algorithms
 
 PAGES: Final = {
     "dataflow": "Dataflows and engines",
@@ -53,6 +53,10 @@ BY_MODULE: Final = {
 """On which page a name is, by the longest of these that its module's name begins with."""
 BY_NAME: Final = {"interval": "expressions", "when": "expressions", "When": "expressions", "Aggregate": "aggregates"}
 """On which page those are whose module says otherwise."""
+FIRST: Final = (
+    "Dataflow", "LetRec", "Collection", "Run", "Rows", "Updates", "col", "lit", "expr", "Window", "TidemillError",
+)  # fmt: skip
+"""Names that their pages begin with."""
 FAMILIES: Final = {
     "choice": "Choices", "numbers": "Numbers", "text": "Text", "dates": "Dates and times", "lists": "Lists",
     "hashing": "Hashes",
@@ -69,6 +73,7 @@ class Entry(NamedTuple):
 
     @property
     def anchor(self) -> str:
+        """Where on its page an entry is."""
         return self.title.lower().replace(".", "-")
 
 
@@ -97,6 +102,8 @@ def entries() -> dict[str, list[Entry]]:
             found[page_of(name, value)].append(Entry(name, value, tuple(inner)))
     for page, module in {"errors": tm.errors, "testing": tm.testing, "algorithms": tidemill.algorithms}.items():
         found[page] += [Entry(n, getattr(module, n)) for n in module.__all__ if n not in tm.__all__]
+    for of in found.values():
+        of.sort(key=lambda e: FIRST.index(e.title) if e.title in FIRST else len(FIRST))
     return found
 
 
@@ -113,7 +120,7 @@ def page_of(name: str, value: Any) -> str:
 def _index(found: dict[str, list[Entry]]) -> Iterator[str]:
     """Return the lines of the page that lists all names."""
     yield "# Reference\n"
-    yield "All that is public, from its docstrings. `import tidemill as tm`, and what is listed here is an attribute of `tm`,"
+    yield "All that is public, from its docstrings. `import tidemill as tm`, and what is here is an attribute of `tm`,"
     yield "but for what [testing](testing.md) (`tm.testing`), [errors](errors.md) (`tm.errors`) and"
     yield "[sums over an order](algorithms.md) (`tidemill.algorithms`) say.\n"
     for page, title in PAGES.items():
@@ -183,7 +190,8 @@ def _parameter(p: inspect.Parameter) -> str:
     kind = "" if p.annotation is inspect.Parameter.empty else f": {_type(p.annotation)}"
     if p.default is inspect.Parameter.empty:
         return f"{star}{p.name}{kind}"
-    default = "..." if p.default is ... or " at 0x" in repr(p.default) or "function" in repr(p.default) else repr(p.default)
+    default = repr(p.default)
+    default = "..." if p.default is ... or "function" in default else default
     return f"{star}{p.name}{kind} = {default}" if kind else f"{star}{p.name}={default}"
 
 
@@ -194,8 +202,9 @@ def _type(annotation: Any) -> str:
 def _doc(value: Any) -> str:
     """Return a docstring, not one that is a builtin type's."""
     text = inspect.getdoc(value) or ""
-    own = type(value).__module__ not in {builtins.__name__, "types"} or inspect.isfunction(value) or isinstance(value, type)
-    return text if own or isinstance(value, (property, functools.cached_property)) else ""
+    if isinstance(value, (type, property, functools.cached_property)) or inspect.isfunction(value):
+        return text
+    return text if type(value).__module__ not in {builtins.__name__, "types"} else ""
 
 
 def _first(value: Any) -> str:

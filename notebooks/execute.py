@@ -19,7 +19,11 @@ from nbclient import NotebookClient
 HERE: Final = Path(__file__).parent
 METADATA: Final = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-    "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python"},
+    "language_info": {
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "name": "python",
+    },
 }
 SECONDS: Final = 600
 """What a cell may take."""
@@ -33,8 +37,16 @@ def executed(path: Path) -> Any:
             notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}},
             store_widget_state=False, record_timing=False,
         )  # fmt: skip
-        here = os.pathsep.join([str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-        client.execute(env=os.environ | {"PYTHONPATH": here, "MPLBACKEND": "module://matplotlib_inline.backend_inline"})
+        here = os.pathsep.join(
+            [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+        )
+        client.execute(
+            env=os.environ
+            | {
+                "PYTHONPATH": here,
+                "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+            }
+        )
     return tidied(notebook)
 
 
@@ -43,7 +55,9 @@ def tidied(notebook: Any) -> Any:
     notebook.metadata = nbformat.from_dict(METADATA)
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number:02}"
-        cell.metadata = nbformat.from_dict({k: v for k, v in cell.metadata.items() if k == "tags"})
+        cell.metadata = nbformat.from_dict(
+            {k: v for k, v in cell.metadata.items() if k == "tags"}
+        )
         if cell.cell_type == "code":
             cell.outputs = [joined(o) for o in cell.outputs if o.get("name") != "stderr"]
     return notebook
@@ -83,8 +97,14 @@ def shown(cell: Any) -> list[str]:
 def main() -> None:
     """Run the notebooks that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="such as 1-first-steps; all, if none is given")
-    parser.add_argument("--anew", action="store_true", help="keep what varies as it is now, not as it was before")
+    parser.add_argument(
+        "names", nargs="*", help="such as 1-first-steps; all, if none is given"
+    )
+    parser.add_argument(
+        "--anew",
+        action="store_true",
+        help="keep what varies as it is now, not as it was before",
+    )
     given = parser.parse_args()
     for path in sorted(HERE.glob("*.ipynb")):
         if not given.names or path.stem in given.names:

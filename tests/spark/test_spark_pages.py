@@ -13,4 +13,6 @@ def test_the_code_of_the_page_on_spark_runs_and_prints_what_the_page_shows(spark
     found = ran(PAGE, {"__name__": "page", "spark": spark})
     if "TIDEMILL_WRITE" in os.environ:
         PAGE.write_text(found)
-    assert found == PAGE.read_text(), "TIDEMILL_WRITE=1 pytest tests/spark/test_spark_pages.py writes what is printed now"
+    assert found == PAGE.read_text(), (
+        "TIDEMILL_WRITE=1 pytest tests/spark/test_spark_pages.py writes what is printed now"
+    )
