@@ -28,10 +28,15 @@ PAGES: Final = {
     "functions": "Functions",
     "aggregates": "Aggregates",
     "windows": "Windows",
+    "graphs": "Graph algorithms",
     "algorithms": "Sums over an order",
     "testing": "Testing",
     "errors": "Errors",
 }
+MODULES: Final = {"algorithms": tidemill.algorithms} | {
+    name: getattr(tm, name) for name in tm.__all__ if inspect.ismodule(getattr(tm, name))
+}
+"""Whose names are on a page of their own."""
 BY_MODULE: Final = {
     "tidemill.algorithms": "algorithms",
     "tidemill.boundary": "run",
@@ -100,7 +105,7 @@ def entries() -> dict[str, list[Entry]]:
         if not inspect.ismodule(value):
             inner = (Entry(f"{name}.{m}", inspect.getattr_static(value, m, None)) for m in members.get(name, ()))
             found[page_of(name, value)].append(Entry(name, value, tuple(inner)))
-    for page, module in {"errors": tm.errors, "testing": tm.testing, "algorithms": tidemill.algorithms}.items():
+    for page, module in MODULES.items():
         found[page] += [Entry(n, getattr(module, n)) for n in module.__all__ if n not in tm.__all__]
     for of in found.values():
         of.sort(key=lambda e: FIRST.index(e.title) if e.title in FIRST else len(FIRST))
@@ -121,8 +126,9 @@ def _index(found: dict[str, list[Entry]]) -> Iterator[str]:
     """Return the lines of the page that lists all names."""
     yield "# Reference\n"
     yield "All that is public, from its docstrings. `import tidemill as tm`, and what is here is an attribute of `tm`,"
-    yield "but for what [testing](testing.md) (`tm.testing`), [errors](errors.md) (`tm.errors`) and"
-    yield "[sums over an order](algorithms.md) (`tidemill.algorithms`) say.\n"
+    yield "but for the names of its modules: [graph algorithms](graphs.md) are in `tm.graphs`, [testing](testing.md) in"
+    yield "`tm.testing`, [errors](errors.md) in `tm.errors`, [sums over an order](algorithms.md) in"
+    yield "`tidemill.algorithms`.\n"
     for page, title in PAGES.items():
         yield f"## {title}\n"
         yield "| | |"
@@ -134,6 +140,8 @@ def _index(found: dict[str, list[Entry]]) -> Iterator[str]:
 
 def _page(page: str, found: list[Entry], where: dict[str, str]) -> Iterator[str]:
     yield f"# {PAGES[page]}"
+    if page in MODULES:
+        yield markdown(inspect.getdoc(MODULES[page]) or "", page, where, "")
     family = None
     order = list(FAMILIES)
     if page == "functions":
