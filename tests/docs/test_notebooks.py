@@ -1,43 +1,22 @@
-"""The notebooks run, and show what is kept in them; see notebooks/execute.py. The one on Spark is in tests/spark."""
+"""The notebooks run, and show what is kept in them; see notebooks/execute.py. The one on Spark is run in tests/spark."""
 
-import importlib.util
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
-
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-NAMES = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
-ON_SPARK = {"4-flights-on-spark"}
-
-
-@pytest.fixture(scope="module")
-def execute() -> Any:
-    pytest.importorskip("nbclient", reason="needs tidemill[docs]")
-    spec: Any = importlib.util.spec_from_file_location("execute", NOTEBOOKS / "execute.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def read(name):
-    import nbformat
-
-    return nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
+from running_notebooks import NAMES, ON_SPARK, now_and_kept, read, script
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # of Jupyter's
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in ON_SPARK])
-def test_a_notebook_shows_what_is_kept_in_it(name, execute):
-    now, before = execute.executed(NOTEBOOKS / f"{name}.ipynb"), read(name)
-    same = [(c, d) for c, d in zip(before.cells, now.cells, strict=True) if not execute.varies(c)]
-    assert [execute.shown(d) for _, d in same] == [execute.shown(c) for c, _ in same], "python notebooks/execute.py"
+def test_a_notebook_shows_what_is_kept_in_it(name):
+    now, kept = now_and_kept(name)
+    assert now == kept, "python notebooks/execute.py"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_notebook_was_run_from_top_to_bottom_and_names_no_machine(name, execute):
+def test_a_notebook_was_run_from_top_to_bottom_and_names_no_machine(name):
+    execute = script()
     notebook = read(name)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
@@ -47,7 +26,8 @@ def test_a_notebook_was_run_from_top_to_bottom_and_names_no_machine(name, execut
     assert not [output for cell in code for output in cell.outputs if output.output_type == "error"]
 
 
-def test_what_varies_is_kept_unless_the_code_has_changed(execute):
+def test_what_varies_is_kept_unless_the_code_has_changed():
+    execute = script()
     from nbformat import v4
 
     def notebook(code, shown):

@@ -53,11 +53,11 @@ def test_the_search_knows_pages_reference_and_notebooks(site):
         assert f'"location":"{location}"' in index
 
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+@pytest.mark.skipif(not BROWSER, reason="needs Chromium")
 def test_the_search_finds_from_the_file_system(site):
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000", "--dump-dom"]
     url = f"{(site / 'index.html').as_uri()}?q=antichain"
