@@ -36,6 +36,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         for name, content in notebook(path):
             files.append(File.generated(config, name, content=content))
+    overview = name_of("notebooks/README.md")
+    files.append(File.generated(config, overview, content=(ROOT / source(overview)).read_text()))
     waiting = [file.src_uri for file in files.documentation_pages()]
     while waiting:
         name = waiting.pop()

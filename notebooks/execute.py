@@ -2,12 +2,13 @@
 
 Running them again makes no difference: cells have fixed ids, and nothing of a machine, a path or a moment is kept. Only
 what is measured or found by chance, in cells with the tag `varies`, is another each time; it is kept as it was unless the
-code of the notebook has changed, or with ``--anew``.
+code of the notebook has changed, or with ``--anew``. The picture of the cell with the tag `main` goes to docs/pictures, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import os
 import tempfile
 from pathlib import Path
@@ -17,6 +18,7 @@ import nbformat
 from nbclient import NotebookClient
 
 HERE: Final = Path(__file__).parent
+PICTURES: Final = HERE.parent / "docs" / "pictures"
 METADATA: Final = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {
@@ -94,6 +96,12 @@ def shown(cell: Any) -> list[str]:
     return found
 
 
+def main_picture(notebook: Any) -> bytes:
+    """Return the picture that stands for a notebook: what its cell with the tag `main` draws."""
+    (cell,) = (c for c in notebook.cells if "main" in c.metadata.get("tags", ()))
+    return base64.b64decode(cell.outputs[0].data["image/png"])
+
+
 def main() -> None:
     """Run the notebooks that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -112,6 +120,7 @@ def main() -> None:
             notebook = executed(path)
             notebook = notebook if given.anew else kept(before, notebook)
             path.write_text(nbformat.writes(notebook, indent=1) + "\n")
+            (PICTURES / f"notebook-{path.stem}.png").write_bytes(main_picture(notebook))
 
 
 if __name__ == "__main__":
