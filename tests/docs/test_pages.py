@@ -4,12 +4,14 @@ import os
 from pathlib import Path
 
 import pytest
-from pages import has_code, ran
+from pages import BLOCK, has_code, ran
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md") if has_code(p))
 ON_SPARK = {"guides/spark.md"}
 """Those that tests/spark/test_spark_pages.py runs, where there is a session."""
+WIDTH = 100
+"""Characters that fit the site's column."""
 
 
 @pytest.mark.parametrize("name", [n for n in PAGES if n not in ON_SPARK])
@@ -33,3 +35,9 @@ def test_an_example_with_prompts_that_gives_something_else_is_found(tmp_path):
     page.write_text("```python\n>>> 1 + 1\n3\n```\n")
     with pytest.raises(AssertionError, match="Expected:\n +3\nGot:\n +2"):
         ran(page, {})
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_code_is_no_wider_than_the_page(name):
+    blocks = [b for b in BLOCK.finditer((DOCS / name).read_text()) if b["kind"] in {"python", "pycon"}]
+    assert [line for block in blocks for line in block["text"].splitlines() if len(line) > WIDTH] == []
