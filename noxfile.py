@@ -1,4 +1,4 @@
-"""The commands people type: ``nox -s check``, ``nox -s test``, ``nox -s test-all``, ``nox -s bench``, ``nox -s demo``.
+"""The commands people type: ``nox -s check``, ``test``, ``test-all``, ``bench``, ``docs``, ``demo``.
 
 They run in the environment that nox is installed in (``pip install -e '.[dev]'``), so there is one to make, not five.
 """
@@ -37,6 +37,12 @@ def test_all(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Run the embedded engine's benchmarks. Arguments after ``--`` go to them: ``nox -s bench -- --help``."""
     session.run(sys.executable, "-m", "benchmarks", *session.posargs)
+
+
+@nox.session(python=False)
+def docs(session: nox.Session) -> None:
+    """Build the documentation site: then open site/index.html."""
+    session.run(sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", env={"NO_MKDOCS_2_WARNING": "1"})
 
 
 @nox.session(python=False)

@@ -1,7 +1,7 @@
-"""Write the tables of docs/architecture.md and docs/windows.md anew from code and tests: ``python docs/generate.py``.
+"""Write the tables of docs/{architecture,benchmarks,model,windows}.md anew: ``python docs/generate.py``.
 
 Packages and imports come from the source, operators from the node classes and the engines' tables of rules, laws from
-the tests marked with them; what window functions take from asking them.
+the tests marked with them; what window functions take from asking them, figures from what was measured.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -103,6 +104,14 @@ def operators() -> Iterator[str]:
 
 def laws() -> Iterator[str]:
     """Return a table of laws, each with the tests that are marked with it."""
+    yield "| law | checked by |"
+    yield "|---|---|"
+    for law, tests in _laws().items():
+        yield f"| {law} | {', '.join(tests)} |"
+
+
+def _laws() -> dict[str, list[str]]:
+    """Return the laws, each with links to the tests that are marked with it."""
     found: dict[str, list[str]] = {}
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for test in ast.parse(path.read_text()).body:
@@ -110,10 +119,54 @@ def laws() -> Iterator[str]:
                 if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.law":
                     link = f"[{test.name}](../{path.relative_to(ROOT).as_posix()})"  # type: ignore[attr-defined]
                     found.setdefault(ast.literal_eval(mark.args[0]), []).append(link)
-    yield "| law | checked by |"
+    return found
+
+
+def meanings() -> Iterator[str]:
+    """Return a table of operators: what each gives."""
+    yield "| operator | gives |"
     yield "|---|---|"
-    for law, tests in found.items():
-        yield f"| {law} | {', '.join(tests)} |"
+    for node in _classes(nodes.Node):
+        yield f"| `{node.__name__}` | {_first(inspect.getdoc(node) or '')} |"
+
+
+def law_texts() -> Iterator[str]:
+    """Return the laws as a list."""
+    for law in _laws():
+        yield f"- {law}"
+
+
+def one_row() -> Iterator[str]:
+    """Return a table of epochs of one row, measured with all engines."""
+    yield from _measured(["embedded", "large_groups"], "epochs")
+
+
+def windows_in_order() -> Iterator[str]:
+    """Return a table of epochs of one row through window calls."""
+    yield from _measured(["windows_in_order"], "epochs")
+
+
+def large_tables() -> Iterator[str]:
+    """Return a table of epochs of a thousand rows in large tables."""
+    yield from _measured(["tables"], "batches")
+
+
+def _measured(names: Sequence[str], kind: str) -> Iterator[str]:
+    """Return a table of what was measured, last where it was twice: a line a workload, a column an engine."""
+    runs = [json.loads((ROOT / f"benchmarks/results/{name}.json").read_text())[kind] for name in names]
+    last = {(m["workload"], m["engine"]): m for run in runs for m in run if m["scale"] == 1}
+    found = list(last.values())
+    engines = {"tidemill": "tidemill", "pathway": "Pathway", "duckdb": "DuckDB, anew"}
+    engines = {engine: label for engine, label in engines.items() if any(m["engine"] == engine for m in found)}
+    yield f"| | work | load | memory | {' | '.join(engines.values())} |"
+    yield f"|---|---|--:|--:|{'--:|' * len(engines)}"
+    for workload in dict.fromkeys(m["workload"] for m in found):
+        by_engine = {m["engine"]: m for m in found if m["workload"] == workload}
+        own = by_engine["tidemill"]
+        medians = [by_engine[e]["epoch_ms"]["median"] if "epoch_ms" in by_engine.get(e, {}) else None for e in engines]
+        shown = ["" if ms is None else f"{ms:.2g} ms" if ms < 10 else f"{ms:,.0f} ms" for ms in medians]  # noqa: PLR2004
+        held = f"{own['memory_mb']:,.0f} MB"
+        yield f"| {workload} | {own['title']} | {own['load_s']:.2g} s | {held} | {' | '.join(shown)} |"
 
 
 def window_functions() -> Iterator[str]:
@@ -190,6 +243,8 @@ def _label(name: str) -> str:
 
 PAGES: Final = {
     DOCS / "architecture.md": (packages, imports, operators, laws),
+    DOCS / "model.md": (meanings, law_texts),
+    DOCS / "benchmarks.md": (one_row, windows_in_order, large_tables),
     DOCS / "windows.md": (window_functions,),
 }
 

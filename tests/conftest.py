@@ -13,7 +13,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # last: for benchmarks, not for
 
 import profiles  # noqa: E402, F401 - Hypothesis' profiles
 
-BESIDE = ("test_cluster.py", "test_connect.py", "test_demo_on_spark.py", "test_java.py")
+BESIDE = ("test_cluster.py", "test_connect.py", "test_demo_on_spark.py", "test_java.py", "test_spark_notebook.py")
 
 
 @pytest.hookimpl(optionalhook=True)
