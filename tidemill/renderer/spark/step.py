@@ -280,7 +280,7 @@ class Step:
         if frame is None and (node, now) not in self._pending:
             return None
         if frame is not None and not (now or self.keeps_state) and self._strategy.is_native(node, frame):
-            return native.aggregated(node, frame)
+            return native.aggregated(node, frame, self._strategy.limbs)
         return self._keyed(node, frame, now)
 
     def _keyed(self, node: Node, frame: Frame | None, now: Round) -> Frame | None:
