@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from running import examples
 
 import tidemill as tm
-from tidemill.renderer.spark import exact_floats
+from tidemill.renderer.spark.exact_floats import FIVE, THREE
 from tidemill.testing import all_at_once, check_equivalent
 
 KX = {"k": "int64", "x": "float64"}
@@ -22,41 +22,61 @@ def scaled(mantissa, exponent):
     return math.ldexp(mantissa, exponent)
 
 
-FLOATS = st.one_of(
-    st.floats(-1e20, 1e20).filter(lambda x: x == 0 or abs(x) > 2.0**-70),
-    st.integers(-1000, 1000).map(lambda cents: cents / 100),
-    st.builds(scaled, st.integers(-(2**53), 2**53), st.integers(-124, 16)),
-    st.builds(scaled, st.sampled_from([1, -1]), st.integers(-124, 69)),  # powers of two: ties, and a bit far below
-    st.sampled_from([0.0, -0.0, 1 + 2.0**-52, 2.0**53, 2.0**53 + 2, 0.1, -0.1, 1e20, -1e20]),
-)
-GROUPS = st.lists(st.lists(st.tuples(FLOATS, st.sampled_from([1, 1, 1, -1, 2, 1000])), max_size=7), max_size=60)
-CLOSE = [  # halfway between two floats; a bit below, and a bit above
-    [(2.0**53, 1), (1.0, 1)],
-    [(2.0**53, 1), (1.0, 1), (2.0**-100, 1)],
-    [(2.0**53, 1), (1.0, 1), (-(2.0**-100), 1)],
-    [(2.0**53 + 2, 1), (1.0, 1)],
-    [(-(2.0**53), 1), (-1.0, 1), (2.0**-124, -1)],
-    [(1e20, 1), (2.0**-124, 1), (1e20, -1)],
-    [(2.0**-124, 1)],
-    [(2.0**-124, -1)],
-    [(0.1, 1 << 26)],
-    [],
-]
+def held_by(limbs):
+    """Floats that have no bits but where the limbs are: from 2**56 times the first unit down to the last."""
+    low, high = limbs.units[-1], limbs.first + 56
+    return st.one_of(
+        st.floats(-(2.0**high), 2.0**high, exclude_min=True, exclude_max=True).filter(
+            lambda x: x == 0 or abs(x) > scaled(1, low + 54)
+        ),
+        st.integers(-1000, 1000).map(lambda cents: cents / 100),
+        st.builds(scaled, st.integers(-(2**53), 2**53), st.integers(low, high - 54)),
+        st.builds(scaled, st.sampled_from([1, -1]), st.integers(low, high - 1)),  # powers of two: ties, and far below
+        st.sampled_from([0.0, -0.0, 1 + 2.0**-52, 0.1, -0.1, scaled(1, high - 1), scaled(-1, high - 1)]),
+    )
+
+
+def groups_of(limbs):
+    return st.lists(st.lists(st.tuples(held_by(limbs), st.sampled_from([1, 1, 1, -1, 2, 20])), max_size=7), max_size=60)
+
+
+def close(low, high):
+    """Return groups that come to what is halfway between two floats; a bit below, and a bit above."""
+    bit = scaled(1, low)
+    return [
+        [(scaled(1, low + 70), 1), (scaled(1, low + 17), 1)],
+        [(scaled(1, low + 70), 1), (scaled(1, low + 17), 1), (bit, 1)],
+        [(scaled(1, low + 70), 1), (scaled(1, low + 17), 1), (bit, -1)],
+        [(scaled(2**52 + 1, low + 18), 1), (scaled(1, low + 17), 1)],
+        [(scaled(-1, low + 70), 1), (scaled(-1, low + 17), 1), (bit, -1)],
+        [(scaled(1, high), 1), (bit, 1), (scaled(1, high), -1)],
+        [(scaled(1, high), 7), (bit, -1)],
+        [(bit, 1)],
+        [(bit, -1)],
+        [(0.1, 1 << 26)],
+        [],
+    ]
 
 
 def rounded(group):
     return float(sum((Fraction(x) * n for x, n in group), Fraction()))
 
 
+def summed_by(limbs, spark, groups):
+    lines = [(g, x and x + 0.0, n) for g, group in enumerate(groups) for x, n in [*group, (0.0, 1), (None, 1)]]
+    data = limbs.split(spark.createDataFrame(lines, "g int, c0 double, d bigint"), {0: True})
+    amounts = limbs.amounts(0)
+    sums = data.groupBy("g").agg(*(F.sum(F.expr(text) * F.col("d")).alias(name) for name, text in amounts.items()))
+    sums, rounded_sums = limbs.rounded(sums, [0])
+    return {r.g: r.s for r in sums.selectExpr("g", f"{rounded_sums[0]} AS s").collect()}
+
+
+@pytest.mark.parametrize("limbs", [THREE, FIVE], ids=["three limbs", "five limbs"])
 @examples(6)
-@given(groups=GROUPS)
-def test_sums_are_exact_and_rounded_once(spark, groups):
-    groups = [*CLOSE, *groups]
-    lines = [(g, x + 0.0, n) for g, group in enumerate(groups) for x, n in [*group, (0.0, 1)]]
-    data = exact_floats.with_limbs(spark.createDataFrame(lines, "g int, c0 double, d bigint"), [0])
-    limbs = [exact_floats.limb(0, i) for i in range(exact_floats.LIMBS)]
-    sums = data.groupBy("g").agg(*(F.sum(F.col(name) * F.col("d")).alias(name) for name in limbs))
-    found = {r.g: r.s for r in exact_floats.with_rounded_sums(sums, {0: "s"}).select("g", "s").collect()}
+@given(data=st.data())
+def test_sums_are_exact_and_rounded_once(spark, limbs, data):
+    groups = [*close(limbs.units[-1], limbs.first + 55), *data.draw(groups_of(limbs))]
+    found = summed_by(limbs, spark, groups)
     expected = {g: rounded(group) for g, group in enumerate(groups)}
     assert {g: s.hex() for g, s in found.items()} == {g: (s + 0.0).hex() for g, s in expected.items()}
 
@@ -70,7 +90,17 @@ def flow_of_sums():
     return flow
 
 
-ORDINARY = [0.1, 0.2, -0.3, 1e15, -1e15, 2.0**53, 1.0, 0.0, -0.0, None]
+def flow_of_variants():
+    flow = tm.Dataflow("sums")
+    rows = flow.input("rows", {"k": "int64", "x": "float64"})
+    flow.output("by key", rows.group_by("k").agg(**SUMS))
+    flow.output("taken away", rows.negate().group_by("k").agg(**SUMS))
+    flow.output("twice", rows.concat(rows).filter("x > 0").group_by("k").agg(**SUMS))
+    return flow
+
+
+ORDINARY = [0.1, 0.2, -0.3, 12.34, 1e9, -1e9, 2.0**-60, 1.0, 0.0, -0.0, None]
+FAR_APART = [1e15, -1e15, 2.0**53, 2.0**-100]
 EXTRAORDINARY = [math.nan, math.inf, -math.inf, 5e-324, 1e308, 2.0**70, -(2.0**-125)]
 
 
@@ -80,15 +110,22 @@ def history(values, latest):
     return given + [((k, x), latest + 1, -n) for (k, x), _, n in given[::2]]
 
 
-@pytest.mark.parametrize("values", [ORDINARY, [*ORDINARY, *EXTRAORDINARY]], ids=["limbs", "kernels"])
+LONG, KERNELS = "floats in more limbs", "floats added up by the kernels"
+CASES = {
+    "three limbs": (ORDINARY, []),
+    "five limbs": ([*ORDINARY, *FAR_APART], [LONG]),
+    "kernels": ([*ORDINARY, *EXTRAORDINARY], [LONG, KERNELS]),
+}
+
+
+@pytest.mark.parametrize(("values", "tries"), CASES.values(), ids=CASES.keys())
 @pytest.mark.parametrize("latest", [1, 3])
-def test_updates_are_those_of_the_reference_engine(spark, caplog, values, latest):
+def test_updates_are_those_of_the_reference_engine(spark, caplog, values, tries, latest):
     caplog.set_level(logging.INFO, "tidemill.spark")
     engines = ["reference", "spark"]
     check_equivalent(flow_of_sums(), {"rows": history(values, latest)}, engines=engines, batchings=[all_at_once])
     again = [r.getMessage() for r in caplog.records if "tried again" in r.getMessage()]
-    assert all("floats added up by the kernels" in text for text in again)
-    assert bool(again) == (len(values) > len(ORDINARY))
+    assert [text.split(", ")[1].split(":")[0] for text in again] == tries
 
 
 @pytest.mark.parametrize("updates", [[], [((1, 0.5), 0, 1)], [((1, 0.5), 4, 1)], [((2, 0.5), 4, 1), ((2, 0.5), 4, -1)]])
@@ -96,9 +133,34 @@ def test_the_group_without_keys_has_a_row_at_the_least_time(spark, updates):
     check_equivalent(flow_of_sums(), {"rows": updates}, engines=["reference", "spark"], batchings=[all_at_once])
 
 
-def test_limbs_that_overflow_are_added_up_by_the_kernels(spark):
-    updates = [((1, 2.0**69), 0, 1 << 30), ((1, 2.0**69), 0, 1 << 29)]
+@pytest.mark.parametrize("size", [2.0**41, 2.0**69], ids=["of three", "of five"])
+def test_limbs_that_overflow_are_added_up_in_more_or_by_the_kernels(spark, size):
+    updates = [((1, size), 0, 1 << 30), ((1, size), 0, 1 << 29), ((1, 0.1), 0, 1)]
     check_equivalent(flow_of_sums(), {"rows": updates}, engines=["reference", "spark"], batchings=[all_at_once])
+
+
+def test_a_sum_too_long_for_a_decimal_is_added_up_in_more_limbs(spark, caplog):
+    caplog.set_level(logging.INFO, "tidemill.spark")
+    data = spark.sql("SELECT CAST(1 AS bigint) k, 4e12D x FROM range(100)")
+    flow = flow_of_sums()
+    found = tm.render(flow, spark, {"rows": data})
+    assert [row.s for row in found["by key"].collect()] == [4e14]
+    assert [r.getMessage() for r in caplog.records if LONG in r.getMessage()]
+
+
+def test_rows_without_counts_are_added_up_like_those_with_counts(spark):
+    values = [(1, 0.1), (1, 0.2), (1, 0.2), (2, None), (2, -0.3)]
+    rows = spark.createDataFrame(values, "k bigint, x double")
+    counted = rows.selectExpr("*", "CAST(1 AS bigint) AS diff")
+    found = [
+        {
+            name: sorted(map(tuple, data.collect()))
+            for name, data in tm.render(flow_of_variants(), spark, {"rows": given}).items()
+        }
+        for given in (rows, counted)
+    ]
+    assert found[0] == found[1]
+    assert found[0]["by key"] == [(1, 0.5, 0.5 / 3, 3, 3, 0, 1), (2, -0.3, -0.3, 1, 2, 0, 1)]
 
 
 def test_sums_of_floats_are_planned_by_spark(spark):
@@ -106,4 +168,4 @@ def test_sums_of_floats_are_planned_by_spark(spark):
     flow.output("o", flow.input("rows", KX).group_by("k").agg(**SUMS))
     plan = flow.explain(spark=spark)
     assert "run(" not in plan
-    assert "limb1_4" in plan
+    assert "limb1_2" in plan

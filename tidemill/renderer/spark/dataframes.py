@@ -228,7 +228,7 @@ def constant(spark: SparkSession, node: Input, coordinates: int) -> Frame | None
     data = frame_of_rows(spark, node.schema, list(node.rows))
     rest = [F.lit(0).cast("bigint").alias(name) for name in times(coordinates)]
     data = data.toDF(*columns(len(node.schema))).select("*", *rest, F.lit(1).cast("bigint").alias(DIFF))
-    return Frame(data, len(node.schema), coordinates, (0,) * coordinates, len(node.rows), cheap=True)
+    return Frame(data, len(node.schema), coordinates, (0,) * coordinates, len(node.rows), cheap=True, inserted=True)
 
 
 def frame_of_rows(spark: SparkSession, schema: Schema, rows: list[tuple[Any, ...]]) -> DataFrame:

@@ -1,16 +1,15 @@
 """Exact sums of floats by Catalyst: each float split without error into whole numbers, whose sums are exact.
 
-A float is cut into limbs: multiples of 2**20, 2**-16, 2**-52, 2**-88 and 2**-124. Adding 1.5 * 2**(k + 52) to it and
-taking that away again rounds it to a multiple of 2**k, in double arithmetic as Java has it; what is left is exact, and
-is cut at the next power. All but the first limb are at most 2**35 in size, so hundreds of millions of them add up in
-64 bits; where they do not, that is an error in ANSI mode. Of a group's sums, carried over, the leading 62 bits and one
-more that says whether there is anything below make one integer; Java's conversion to a double rounds that correctly.
+A float is cut into limbs: rounded to a multiple of 2**-14, say, what is left, which is exact, to one of 2**-46, and so
+on. All but the first limb are so small that hundreds of millions of them add up in 64 bits; where limbs do not, that is
+an error in ANSI mode.
 
-Floats that have bits elsewhere, NaN and the infinities raise `OUTSIDE`: the step is then taken again with the kernels'
-sums, which have no limits.
+`THREE` limbs hold what most tables have: all digits of floats from 2**-26, or 0.000000015, on, with sums up to 2**47.
+Floats that have bits elsewhere, NaN and the infinities raise `OUTSIDE`: the step is then taken again with `FIVE`, and
+then with the kernels' sums, which have no limits.
 
-All is SQL text, since a Column is many calls to Java; and one projection after the other, so that Catalyst computes
-once what several limbs depend on.
+All is SQL text, since a Column is many calls to Java; and few projections, for each takes Catalyst as long as many
+rows. Within one, Catalyst computes once what several columns depend on.
 """
 
 from __future__ import annotations
@@ -18,134 +17,114 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import attrs
 from pyspark.sql import DataFrame
 
-__all__ = ["LIMBS", "OUTSIDE", "limb", "with_limbs", "with_rounded_sums"]
+__all__ = ["FIVE", "OUTSIDE", "THREE", "Limbs"]
 
-OUTSIDE: Final = "tidemill: a float that five limbs do not hold"
+OUTSIDE: Final = "tidemill: a float that limbs do not hold"
 
-_WIDTH: Final = 36
-_UNITS: Final = (20, -16, -52, -88, -124)
-"""What the limbs are multiples of, as powers of two."""
-LIMBS: Final = len(_UNITS)
-_LIMIT: Final = 2.0**70
-"""Below it, rounding to a multiple of the first unit is exact to half of that."""
-_MANTISSA: Final = 52
-_MASK: Final = (1 << _WIDTH) - 1
-_LEADING: Final = 62
-"""How many bits of a sum are rounded to the 53 of a double."""
+_ROOM: Final = 56
+"""How many bits a float's first limb may have: a sum of limbs has 63."""
+_DECIMAL_BITS: Final = 126
+"""Numbers of so many bits have 38 decimal digits, the most that Spark's decimals may have."""
+_RAISE: Final = f"raise_error('{OUTSIDE}')"
 
 
-def limb(column: int, place: int) -> str:
-    """Return the name of the column that has the limb in a place, or its sum, of an input's column."""
-    return f"limb{column}_{place}"
+@attrs.frozen
+class Limbs:
+    """What limbs are multiples of, as powers of two: the first, and each of the others by ``width`` below."""
 
+    first: int
+    width: int
+    count: int
 
-def with_limbs(data: DataFrame, columns: Iterable[int]) -> DataFrame:
-    """Return updates with the limbs of these columns of floats beside them; of NULL all are 0."""
-    steps = _Steps(data)
-    rests = {c: f"rest{c}" for c in columns}
-    steps.then(
-        {
-            rest: f"IF(abs(coalesce(c{c}, 0D)) < {_LIMIT!r}D, coalesce(c{c}, 0D), {_raise('double')})"
-            for c, rest in rests.items()
+    @property
+    def units(self) -> list[int]:
+        """The powers of two, the highest first."""
+        return [self.first - self.width * i for i in range(self.count)]
+
+    def names(self, column: int) -> list[str]:
+        """Return the names of the sums of the limbs of an input's column."""
+        return [f"limb{column}_{i}" for i in range(self.count)]
+
+    def split(self, data: DataFrame, columns: Mapping[int, bool]) -> DataFrame:
+        """Return updates with these columns of floats, which may have NULL or not, split for `amounts`."""
+        rests = {c: f"coalesce(c{c}, 0D)" if nullable else f"c{c}" for c, nullable in columns.items()}
+        for i, unit in enumerate(self.units[:-1]):
+            made = []
+            for c, rest in rests.items():
+                part = f"rint({rest} * {2.0**-unit!r}D)"
+                made += [f"{part} AS part{c}_{i}", f"{rest} - {part} * {2.0**unit!r}D AS rest{c}_{i}"]
+            data = data.selectExpr("*", *made)
+            rests = {c: f"rest{c}_{i}" for c in columns}
+        return data
+
+    def amounts(self, column: int) -> dict[str, str]:
+        """Return the limbs of a column that was split, by the names of their sums; NULL has none."""
+        *names, last = self.names(column)
+        limbs = {name: f"floor(part{column}_{i})" for i, name in enumerate(names)}
+        rest = f"rest{column}_{self.count - 2} * {2.0 ** -self.units[-1]!r}D"
+        held = f"coalesce(abs(c{column}), 0D) < {2.0 ** (self.first + _ROOM)!r}D AND rint({rest}) = {rest}"
+        return {**limbs, last: f"IF({held}, floor({rest}), CAST({_RAISE} AS bigint))"}
+
+    def rounded(self, data: DataFrame, columns: Iterable[int]) -> tuple[DataFrame, dict[int, str]]:
+        """Return lines of sums, with more columns if need be, and for each input's column the float that is its sum."""
+        below = self.width * (self.count - 1)
+        if below >= _DECIMAL_BITS:
+            return self._rounded_by_digits(data, columns)
+        return data, {c: self._rounded_as_decimal(self.names(c), _DECIMAL_BITS - 1 - below) for c in columns}
+
+    def _rounded_as_decimal(self, sums: list[str], most: int) -> str:
+        """Return the float nearest to limbs, the first of at most so many bits: a decimal, which Java rounds."""
+        whole = " + ".join(
+            f"CAST({s} AS decimal(20)) * {1 << (self.units[i] - self.units[-1])}BD" for i, s in enumerate(sums)
+        )
+        fits = f"{sums[0]} BETWEEN {-(1 << most)} AND {1 << most}"
+        return f"IF({fits}, CAST({whole} AS double) * {2.0 ** self.units[-1]!r}D, CAST({_RAISE} AS double))"
+
+    def _rounded_by_digits(self, data: DataFrame, columns: Iterable[int]) -> tuple[DataFrame, dict[int, str]]:
+        """Return the same as `math.fsum` rounds.
+
+        Carried over, limbs are digits, all but the first not negative. They are added up from the first on until one
+        leaves an error; that is half of the last place at most, and where it is exactly that, what is below decides.
+        """
+        data = data.selectExpr("*", *(text for c in columns for text in self._digits(c)))
+        for i in range(1, self.count + 1):
+            made = []
+            for c in columns:
+                total, error, below = (f"{name}{c}_{i - 1}" for name in ("total", "error", "below"))
+                digit = f"digit{c}_{i}"
+                added = f"({total} + {digit})"
+                made += [
+                    f"IF({error} = 0D, {added}, {total}) AS total{c}_{i}",
+                    f"IF({error} = 0D, {digit} - ({added} - {total}), {error}) AS error{c}_{i}",
+                    f"{below} OR {error} <> 0D AND {digit} <> 0D AS below{c}_{i}",
+                ]
+            data = data.selectExpr("*", *made)
+        return data, {
+            c: _nearest(*(f"{name}{c}_{self.count}" for name in ("total", "error", "below"))) for c in columns
         }
-    )
-    for place, unit in enumerate(_UNITS):
-        far = 1.5 * 2.0 ** (unit + _MANTISSA)
-        steps.then({f"cut{c}": f"{rest} + {far!r}D - {far!r}D" for c, rest in rests.items()})
-        cut = {limb(c, place): f"CAST(cut{c} * {2.0**-unit!r}D AS bigint)" for c in rests}
-        steps.then({**cut, **{rest: f"{rest} - cut{c}" for c, rest in rests.items()}})
-    last = {limb(c, LIMBS - 1): rest for c, rest in rests.items()}
-    steps.then({name: f"IF({rest} = 0D, {name}, {_raise('bigint')})" for name, rest in last.items()})
-    return steps.data
+
+    def _digits(self, column: int) -> list[str]:
+        """Return the digits of a sum, as floats; one more than limbs, whose first may be too long for a float."""
+        *others, carried = self.names(column)
+        mask, digits = (1 << self.width) - 1, []
+        for i, name in enumerate(reversed(others), 1):
+            digits.append(f"({carried} & {mask}L) * {2.0 ** self.units[-i]!r}D")
+            carried = f"({name} + shiftright({carried}, {self.width}))"
+        digits.append(f"({carried} & {mask}L) * {2.0**self.first!r}D")
+        digits.append(f"shiftright({carried}, {self.width}) * {2.0 ** (self.first + self.width)!r}D")
+        first, *rest = digits[::-1]
+        start = [f"{first} AS total{column}_0", f"0D AS error{column}_0", f"false AS below{column}_0"]
+        return [*start, *(f"{text} AS digit{column}_{i}" for i, text in enumerate(rest, 1))]
 
 
-def with_rounded_sums(data: DataFrame, sums: Mapping[int, str]) -> DataFrame:
-    """Return lines with one float for the sums of a column's limbs, correctly rounded, by its name in ``sums``."""
-    steps = _Steps(data)
-    limbs = {c: [limb(c, i) for i in range(LIMBS)] for c in sums}
-    steps.then({f"negative{c}": f"{_carried(of)[0]} < 0" for c, of in limbs.items()})
-    steps.then({name: f"IF(negative{c}, -{name}, {name})" for c, of in limbs.items() for name in of})
-    steps.then({name: digit for of in limbs.values() for name, digit in zip(of, _digits(of), strict=True)})
-    steps.then({name: value for c, of in limbs.items() for name, value in _leading_limbs(c, of).items()})
-    steps.then({name: value for c in sums for name, value in _joined_limbs(c).items()})
-    steps.then({f"room{c}": _room(f"whole{c}") for c in sums})
-    steps.then({f"taken{c}": f"shiftright(next{c}, {_WIDTH} - room{c})" for c in sums})
-    steps.then({name: _rounded(c) for c, name in sums.items()})
-    return steps.data
+def _nearest(total: str, error: str, below: str) -> str:
+    """Return a total, or the float after it, where the error is half of the way there and something is below."""
+    after = f"({total} + 2D * {error})"
+    return f"IF({below} AND {error} > 0D AND {after} - {total} = 2D * {error}, {after}, {total})"
 
 
-class _Steps:
-    """Projections of a table one after the other, each of which adds columns or computes them anew."""
-
-    def __init__(self, data: DataFrame) -> None:
-        self.data = data
-        self._names = dict.fromkeys(data.columns)
-
-    def then(self, made: Mapping[str, str]) -> None:
-        kept = [name for name in self._names if name not in made]
-        self.data = self.data.selectExpr(*kept, *(f"{text} AS {name}" for name, text in made.items()))
-        self._names |= dict.fromkeys(made)
-
-
-def _raise(dtype: str) -> str:
-    return f"CAST(raise_error('{OUTSIDE}') AS {dtype})"
-
-
-def _carried(limbs: list[str]) -> list[str]:
-    """Return limbs, the highest first, each with what the lower ones carry."""
-    found = [limbs[-1]]
-    for name in reversed(limbs[:-1]):
-        found.append(f"({name} + shiftright({found[-1]}, {_WIDTH}))")
-    return found[::-1]
-
-
-def _digits(limbs: list[str]) -> list[str]:
-    """Return the digits of a sum that is not negative: all but the first have 36 bits."""
-    first, *others = _carried(limbs)
-    return [first, *(f"{value} & {_MASK}L" for value in others)]
-
-
-def _leading_limbs(column: int, limbs: list[str]) -> dict[str, str]:
-    """Return the first digit that is not 0, the two after it, whether there is anything below, and their unit."""
-    digits = [*limbs, "0L", "0L"]
-    wanted: dict[str, list[str]] = {
-        "first": digits,
-        "second": digits[1:],
-        "third": digits[2:],
-        "below": [" OR ".join(["false", *(f"{d} <> 0" for d in limbs[i + 3 :])]) for i in range(LIMBS)],
-        "unit": [str(unit) for unit in _UNITS],
-    }
-    none = {"below": "false", "unit": "0"}
-    found = {}
-    for name, values in wanted.items():
-        cases = " ".join(f"WHEN {limbs[i]} <> 0 THEN {values[i]}" for i in range(LIMBS))
-        found[f"{name}{column}"] = f"CASE {cases} ELSE {none.get(name, '0L')} END"
-    return found
-
-
-def _joined_limbs(column: int) -> dict[str, str]:
-    """Return two digits as one number, or the first alone where that is long enough, and the digit after it."""
-    first, second, third, below, unit = (f"{name}{column}" for name in ("first", "second", "third", "below", "unit"))
-    short = f"{first} < {1 << (_LEADING - _WIDTH)}L"
-    return {
-        f"whole{column}": f"IF({short}, shiftleft({first}, {_WIDTH}) | {second}, {first})",
-        f"next{column}": f"IF({short}, {third}, {second})",
-        below: f"{below} OR NOT ({short}) AND {third} <> 0",
-        unit: f"IF({short}, {unit} - {_WIDTH}, {unit})",
-    }
-
-
-def _room(whole: str) -> str:
-    """Return how many bits of the next digit there is room for; a logarithm's error is no matter, there is one more."""
-    bits = f"IF({whole} > 0, CAST(floor(log2(CAST({whole} AS double))) AS int), {_LEADING})"
-    return f"greatest(0, least({_WIDTH}, {_LEADING - 1} - {bits}))"
-
-
-def _rounded(column: int) -> str:
-    room, following, taken = f"room{column}", f"next{column}", f"taken{column}"
-    dropped = f"({following} <> shiftleft({taken}, {_WIDTH} - {room}) OR below{column})"
-    leading = f"(shiftleft(whole{column}, {room}) | {taken} | IF({dropped}, 1L, 0L))"
-    size = f"CAST({leading} AS double) * power(2D, unit{column} - {room})"
-    return f"IF(negative{column}, -({size}), {size})"
+THREE: Final = Limbs(-14, 32, 3)
+FIVE: Final = Limbs(20, 36, 5)

@@ -20,8 +20,8 @@ from tidemill.dataflow.lattice import Time
 from tidemill.renderer.spark.session import is_connected
 
 __all__ = [
-    "DIFF", "Frame", "checkpointed", "columns", "consolidated", "is_small", "materialised", "names", "planning",
-    "times", "united",
+    "DIFF", "Frame", "checkpointed", "columns", "computed", "consolidated", "is_small", "materialised", "names",
+    "planning", "times", "united",
 ]  # fmt: skip
 
 DIFF = "d"
@@ -51,6 +51,8 @@ class Frame:
     depth: int | None = None
     """How many projections they are away from a checkpoint; None where there is none below them."""
     consolidated: bool = False
+    inserted: bool = False
+    """Whether every diff is known to be 1."""
 
     def of(self, data: DataFrame, **known: Any) -> Frame:
         """Return other updates of the same width and time, of which nothing else is known but what is said."""
@@ -97,6 +99,13 @@ def materialised(frame: Frame) -> Frame | None:
     return frame if frame.rows else None
 
 
+def computed(frame: Frame) -> Frame:
+    """Return the updates computed and cut off from their lineage, as `materialised` does but for counting them."""
+    if frame.rows is not None and frame.depth is not None:
+        return frame
+    return attrs.evolve(frame, data=frame.data.localCheckpoint(), cheap=True, depth=0)
+
+
 def checkpointed(data: DataFrame, *counts: Column) -> tuple[DataFrame, Mapping[str, int]]:
     """Return lines computed and cut off from their lineage, and the values of aggregates over them: one job."""
     if (instead := _instead.get()) is not None:
@@ -129,7 +138,8 @@ def united(frames: Sequence[Frame]) -> Frame | None:
     if rows is not None and all(f.depth is not None for f in frames):  # many small pieces would be as many tasks
         data = data.coalesce(1 + rows // _ROWS_A_PARTITION)
     time = frames[0].time if all(f.time == frames[0].time for f in frames) else None
-    return Frame(data, frames[0].width, frames[0].coordinates, time, rows, cheap=all(f.cheap for f in frames))
+    cheap, inserted = (all(f.cheap for f in frames), all(f.inserted for f in frames))
+    return Frame(data, frames[0].width, frames[0].coordinates, time, rows, cheap=cheap, inserted=inserted)
 
 
 def is_small(frame: Frame) -> bool:

@@ -44,7 +44,8 @@ def filtered(node: Filter, frame: Frame, strategy: Strategy) -> Frame:
     text = strategy.sql(node.predicate)
     if text is None:
         return in_python(node, frame, strategy)
-    return frame.of(frame.data.filter(F.expr(text)), cheap=frame.cheap, consolidated=frame.consolidated)
+    known = {"cheap": frame.cheap, "consolidated": frame.consolidated, "inserted": frame.inserted}
+    return frame.of(frame.data.filter(F.expr(text)), **known)
 
 
 @RULES(FlatMap, Inspect)
@@ -68,7 +69,7 @@ def _negate(_node: Negate, frame: Frame, _strategy: Strategy) -> Frame:
 def negated(frame: Frame) -> Frame:
     """Return the same rows with negated counts."""
     kept = [F.col(name) for name in names(frame.width, frame.coordinates)[:-1]]
-    return frame.projected(frame.data.select(*kept, (-F.col(DIFF)).alias(DIFF)))
+    return frame.projected(frame.data.select(*kept, (-F.col(DIFF)).alias(DIFF)), inserted=False)
 
 
 def entered(frame: Frame) -> Frame:

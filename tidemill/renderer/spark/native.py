@@ -20,15 +20,16 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.nodes import Node, Reduce
 from tidemill.expressions.aggregates import Aggregates, BoundAggregate
-from tidemill.expressions.types import DType
-from tidemill.renderer.spark import exact_floats
+from tidemill.expressions.schema import Field
+from tidemill.expressions.types import FLOAT64, DType
+from tidemill.renderer.spark.exact_floats import Limbs
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, is_small, times
 from tidemill.renderer.spark.join import checked_count
 from tidemill.renderer.spark.keyed import as_lines, touched
 from tidemill.renderer.spark.keyed_tasks import NEW, Layout
 from tidemill.renderer.spark.types import spark_type
 
-__all__ = ["aggregated", "distinct", "distinct_in_round", "is_native", "summed"]
+__all__ = ["adds_floats", "aggregated", "distinct", "distinct_in_round", "is_native", "summed"]
 
 _TOTALS: Final = frozenset(("count", "sum", "avg", "bool_or", "bool_and"))
 _EXACT: Final = 2**53
@@ -95,7 +96,7 @@ def _weight(node: Reduce, what: str, column: int | None) -> Column:
         return diff
     value = F.col(f"c{column}")
     if what in ("rows", "count"):
-        return _counts(column, diff)
+        return _counts(column, diff, node.inputs[0].schema.fields)
     code = _code(value, node.inputs[0].schema.fields[column].dtype)
     half = code.bitwiseAND(F.lit(_MASK)) if what == "low" else F.shiftright(code, 32)
     return F.coalesce(half * diff, F.lit(0).cast("bigint"))
@@ -108,12 +109,12 @@ def _code(value: Column, dtype: DType) -> Column:
     return value.cast("int").cast("bigint") if dtype.name == "bool" else value.cast("bigint")
 
 
-def is_native(node: Reduce, frame: Frame, *, floats: bool) -> bool:
-    """Return whether Catalyst aggregates exactly as the kernels do, at these times; and adds up floats, if it may."""
+def is_native(node: Reduce, frame: Frame, limbs: Limbs | None) -> bool:
+    """Return whether Catalyst aggregates exactly as the kernels do, at these times; floats by their limbs, if any."""
     logic = node.logic
     if frame.coordinates != 1 or not isinstance(logic, Aggregates):
         return False
-    if _floats(logic) and not floats:
+    if limbs is None and adds_floats(node):
         return False
     extremes = {a.column for a in logic.columns if a.function in ("min", "max")}
     if extremes and (frame.time is None or len(extremes) > 1 or node.scalar):
@@ -129,50 +130,68 @@ def _adds_up(a: BoundAggregate) -> bool:
     return not a.input.is_decimal or (a.function == "sum" and a.input.precision <= _DIGITS)
 
 
-def _floats(logic: Aggregates) -> dict[int, str]:
-    """Return the columns of floats that are added up, and the names of their sums."""
-    added = (a for a in logic.columns if a.column is not None and a.function in ("sum", "avg"))
-    return {a.column: f"s{a.column}" for a in added if a.input is not None and a.input.name == "float64"}  # type: ignore[misc]
+def adds_floats(node: Node) -> bool:
+    """Return whether a node adds up floats."""
+    return isinstance(node, Reduce) and bool(_floats(node))
 
 
-def aggregated(node: Reduce, frame: Frame) -> Frame:
+def _floats(node: Reduce) -> dict[int, bool]:
+    """Return the columns of floats that are added up, and whether they may have NULL."""
+    logic, fields = node.logic, node.inputs[0].schema.fields
+    columns = logic.columns if isinstance(logic, Aggregates) else ()
+    added = (a.column for a in columns if a.column is not None and a.function in ("sum", "avg"))
+    return {c: fields[c].nullable for c in added if fields[c].dtype == FLOAT64}
+
+
+def aggregated(node: Reduce, frame: Frame, limbs: Limbs | None) -> Frame:
     """Return one row for each group and time at which it changes, as `is_native` allows."""
     logic = node.logic
     assert isinstance(logic, Aggregates)
     keys = [f"c{k}" for k in node.keys]
-    floats = _floats(logic)
-    if floats:
-        frame = frame.of(exact_floats.with_limbs(frame.data, floats))
+    floats = _floats(node)
+    if floats and limbs is not None:
+        frame = attrs.evolve(frame, data=limbs.split(frame.data, floats))
     if node.scalar and frame.time != (0,):
         frame = attrs.evolve(frame, time=None)  # there is a row at time 0 as well
-    totals = _totals(node, logic)
-    extremes = next((a.column for a in logic.columns if a.function in ("min", "max")), None)
-    if extremes is not None:
-        grouped = _extremes(node, frame, keys, extremes, totals)
-    else:
-        sums = [F.sum(value).alias(name) for name, value in totals.items()]
-        grouped = _summed(frame, keys, sums)
-        if node.scalar:
-            grouped = _with_the_empty_group(grouped, list(totals))
-        if frame.time is None:
-            grouped = _running(grouped, keys, list(totals))
-    if floats:
-        grouped = exact_floats.with_rounded_sums(grouped, floats)
-    values = [_value(a).alias(f"a{i}") for i, a in enumerate(logic.columns)]
-    there = F.lit(True) if node.scalar else F.col("n") != 0
-    grouped = _at(grouped.filter(there), frame) if frame.time is not None else grouped
-    wide = grouped.select(*keys, "t0", there.alias("there"), *values)
-    return _changes(node, frame, wide, keys, [f"a{i}" for i in range(len(values))])
-
-
-def _changes(node: Reduce, frame: Frame, wide: DataFrame, keys: list[str], made: list[str]) -> Frame:
-    """Return rows as updates: in where they are new, out where the group has another row."""
-    given = [*keys, *made]
-    out = [F.col(name).alias(f"c{i}") for i, name in enumerate(given)]
-    width = len(node.schema)
+    grouped = _grouped(node, frame, keys, _totals(node, frame, limbs))
+    sums: dict[int, str] = {}
+    if floats and limbs is not None:
+        grouped, sums = limbs.rounded(grouped, floats)
+    values = [_value(a, sums) for a in logic.columns]
     if frame.time is not None:
-        data = wide.select(*out, "t0", F.lit(1).cast("bigint").alias(DIFF))
-        return Frame(data, width, 1, frame.time, consolidated=True)
+        return _rows(node, frame, grouped, [*map(F.col, keys), *values])
+    there = F.lit(True) if node.scalar else F.col("n") != 0
+    made = [f"a{i}" for i in range(len(values))]
+    named = (value.alias(name) for name, value in zip(made, values, strict=True))
+    return _changes(node, grouped.select(*keys, "t0", there.alias("there"), *named), keys, made)
+
+
+def _grouped(node: Reduce, frame: Frame, keys: list[str], totals: dict[str, Column]) -> DataFrame:
+    """Return what is added up, and extremes, for each group; up to each time, where there are several."""
+    assert isinstance(node.logic, Aggregates)
+    for a in node.logic.columns:
+        if a.column is not None and a.function in ("min", "max"):
+            return _extremes(frame, keys, a.column, totals)
+    grouped = _summed(frame, keys, [F.sum(value).alias(name) for name, value in totals.items()])
+    if node.scalar:
+        grouped = _with_the_empty_group(grouped, list(totals))
+    return _running(grouped, keys, list(totals)) if frame.time is None else grouped
+
+
+def _rows(node: Reduce, frame: Frame, grouped: DataFrame, row: list[Column]) -> Frame:
+    """Return a row for each group that is there, at the one time of all updates."""
+    assert frame.time is not None
+    assert isinstance(node.logic, Aggregates)
+    if not node.scalar and not (frame.inserted and node.logic.present is None):  # else there are only groups with rows
+        grouped = grouped.filter(F.col("n") != 0)
+    time = F.lit(frame.time[0]).cast("bigint").alias("t0")
+    out = [column.alias(f"c{i}") for i, column in enumerate(row)]
+    data = grouped.select(*out, time, F.lit(1).cast("bigint").alias(DIFF))
+    return Frame(data, len(row), 1, frame.time, consolidated=True, inserted=True)
+
+
+def _changes(node: Reduce, wide: DataFrame, keys: list[str], made: list[str]) -> Frame:
+    """Return rows as updates: in where they are new, out where the group has another row."""
     window = Window.partitionBy(*keys).orderBy("t0")
     now = F.struct("there", *made)
     both = wide.withColumn("now", now).withColumn("old", F.lag("now").over(window))
@@ -184,26 +203,36 @@ def _changes(node: Reduce, frame: Frame, wide: DataFrame, keys: list[str], made:
     lines = both.select(*keys, "t0", F.explode(sides).alias("side")).filter(F.col("side.row.there"))
     picked = [*(F.col(k).alias(f"c{i}") for i, k in enumerate(keys))]
     picked += [F.col(f"side.row.{m}").alias(f"c{len(keys) + i}") for i, m in enumerate(made)]
-    return Frame(lines.select(*picked, "t0", F.col(f"side.{DIFF}").alias(DIFF)), width, 1, consolidated=True)
+    data = lines.select(*picked, "t0", F.col(f"side.{DIFF}").alias(DIFF))
+    return Frame(data, len(node.schema), 1, consolidated=True)
 
 
-def _totals(node: Reduce, logic: Aggregates) -> dict[str, Column]:
+def _totals(node: Reduce, frame: Frame, limbs: Limbs | None) -> dict[str, Column]:
     """Return what is added up: the group's count, and for columns their count and their sum."""
-    diff = checked_count(node, DIFF)
-    present = diff if logic.present is None else _counts(logic.present, diff)
+    logic, fields = node.logic, node.inputs[0].schema.fields
+    assert isinstance(logic, Aggregates)
+    diff = _one() if frame.inserted else checked_count(node, DIFF)
+    present = diff if logic.present is None else _counts(logic.present, diff, fields)
     totals = {"n": present, "rows": diff}
     for a in logic.columns:
-        if a.column is not None and a.function not in ("min", "max"):
-            totals[f"n{a.column}"] = _counts(a.column, diff)
-        if a.column in _floats(logic):
-            for name in (exact_floats.limb(a.column, i) for i in range(exact_floats.LIMBS)):
-                totals[name] = F.col(name) * diff
-        elif a.column is not None and a.input is not None and a.function not in ("min", "max", "count"):
+        if a.column is None or a.function in ("min", "max"):
+            continue
+        totals[f"n{a.column}"] = _counts(a.column, diff, fields)
+        if limbs is not None and a.column in _floats(node):
+            amounts = {name: F.expr(text) for name, text in limbs.amounts(a.column).items()}
+            totals |= {name: value if frame.inserted else value * diff for name, value in amounts.items()}
+        elif a.input is not None and a.function != "count":
             totals[f"s{a.column}"] = _times(a.column, a.input, diff)
     return totals
 
 
-def _counts(column: int, diff: Column) -> Column:
+def _one() -> Column:
+    return F.lit(1).cast("bigint")
+
+
+def _counts(column: int, diff: Column, fields: Sequence[Field]) -> Column:
+    if not fields[column].nullable:
+        return diff
     return F.when(F.col(f"c{column}").isNull(), F.lit(0).cast("bigint")).otherwise(diff)
 
 
@@ -216,15 +245,15 @@ def _times(column: int, dtype: DType, diff: Column) -> Column:
     return F.coalesce(product, F.lit(0).cast("bigint"))
 
 
-def _value(a: BoundAggregate) -> Column:
-    """Return an aggregate, from the sums of its group."""
+def _value(a: BoundAggregate, floats: dict[int, str]) -> Column:
+    """Return an aggregate, from the sums of its group; those of floats are given."""
     if a.function == "count":
         return F.col("rows" if a.column is None else f"n{a.column}")
     if a.function in ("min", "max"):
         return F.col(f"{a.function}{a.column}")
-    count, total = F.col(f"n{a.column}"), F.col(f"s{a.column}")
-    floats = a.input is not None and a.input.name == "float64"
-    if a.function == "sum" and floats:
+    assert a.column is not None
+    count, total = F.col(f"n{a.column}"), F.expr(floats.get(a.column, f"s{a.column}"))
+    if a.function == "sum" and a.column in floats:
         value = total
     elif a.function == "sum":
         if a.output.is_decimal:
@@ -233,17 +262,17 @@ def _value(a: BoundAggregate) -> Column:
             value = total - F.lit(1).cast("bigint") + F.lit(1).cast("bigint")  # -2**63 is an overflow
     elif a.function == "avg":
         exact = F.when(F.abs(total) <= _EXACT, total).otherwise(F.raise_error(F.lit("tidemill: beyond 53 bits")))
-        value = (total if floats else exact).cast("double") / count.cast("double") + F.lit(0.0)
+        value = (total if a.column in floats else exact).cast("double") / count.cast("double") + F.lit(0.0)
     else:
         value = total > 0 if a.function == "bool_or" else count - total <= 0
     return F.when(count != 0, value)
 
 
-def _extremes(node: Reduce, frame: Frame, keys: list[str], column: int, totals: dict[str, Column]) -> DataFrame:
+def _extremes(frame: Frame, keys: list[str], column: int, totals: dict[str, Column]) -> DataFrame:
     """Return the sums of groups and the least and greatest value of a column, for updates at one time."""
     value = f"c{column}"
     sums = [F.sum(amount).alias(name) for name, amount in totals.items()]
-    count = F.sum(checked_count(node, DIFF)).alias("of")
+    count = F.sum(totals["rows"]).alias("of")
     by_value = frame.data.groupBy(*dict.fromkeys([*keys, value])).agg(count, *sums)
     negative = F.raise_error(F.lit("tidemill: RAISED a negative count")).cast(frame.data.schema[value].dataType)
     some = F.when(F.col("of") > 0, F.col(value)).when(F.col("of") < 0, negative)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Final
 
+import attrs
 import networkx as nx
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import (
@@ -27,7 +29,7 @@ from tidemill.errors import UnknownNameError, did_you_mean
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
 from tidemill.renderer.spark.dataframes import Names, checked_inputs, guarded_inputs, typed_updates
-from tidemill.renderer.spark.frames import Frame, materialised, names
+from tidemill.renderer.spark.frames import Frame, computed, names
 from tidemill.renderer.spark.retries import retried, translated_errors
 from tidemill.renderer.spark.scalars import cannot_fail
 from tidemill.renderer.spark.session import check_session
@@ -59,7 +61,8 @@ def render(
     with translated_errors(graph):
         typed = {node: typed_updates(node, frames[name], named) for name, node in graph.inputs.items()}
     said = {name for frame in frames.values() for name in frame.columns}
-    given = _Given(graph, typed, named, at_once=said.isdisjoint(named.times))
+    inserted = {node for name, node in graph.inputs.items() if diff not in frames[name].columns}
+    given = _Given(graph, typed, named, inserted, at_once=said.isdisjoint(named.times))
     rows = said.isdisjoint([*named.times, named.diff])
     as_they_come = {o: _is_sure(graph, o, typed) for o in graph.outputs.values() if rows and _is_linear(graph, o)}
     outputs = retried(graph, lambda strategy: _step(spark, graph, given.to(strategy), strategy, as_they_come))
@@ -72,10 +75,13 @@ _IN_ONE_PASS: Final = (Input, Map, Filter, FlatMap, Negate, Concat, Arrange, Con
 class _Given:
     """The updates of inputs: checked as they are read where nobody has to know their number, else by a job before."""
 
-    def __init__(self, graph: Graph, typed: Mapping[Input, DataFrame], named: Names, *, at_once: bool) -> None:
-        """Prepare for them; ``at_once`` says that all are at time 0."""
+    def __init__(
+        self, graph: Graph, typed: Mapping[Input, DataFrame], named: Names, inserted: Container[Input], *, at_once: bool
+    ) -> None:
+        """Prepare for them: ``inserted`` are those with rows only, ``at_once`` says that all are at time 0."""
         self._typed = typed
         self._named = named
+        self._inserted = inserted
         self._read_once = at_once and all(
             isinstance(n, _IN_ONE_PASS) and not (isinstance(n, Input) and n.unique) for n in graph.nodes
         )
@@ -84,10 +90,13 @@ class _Given:
     def to(self, strategy: Strategy) -> dict[Input, Frame | None]:
         """Return them for a step."""
         if self._read_once and strategy is not CAREFUL:
-            return guarded_inputs(self._typed, self._named)
+            return self._noted(guarded_inputs(self._typed, self._named))
         if self._checked is None:
-            self._checked = checked_inputs(self._typed, self._named)
+            self._checked = self._noted(checked_inputs(self._typed, self._named))
         return self._checked
+
+    def _noted(self, frames: dict[Input, Frame | None]) -> dict[Input, Frame | None]:
+        return {n: f and attrs.evolve(f, inserted=n in self._inserted) for n, f in frames.items()}
 
 
 def _step(
@@ -111,7 +120,7 @@ def _step(
     for output in graph.outputs.values():
         change = step.deltas[output]
         lazy = as_they_come.get(output, False) and strategy is not CAREFUL
-        found[output] = change if change is None or lazy else materialised(change)
+        found[output] = change if change is None or lazy else computed(change)
     return found
 
 
@@ -145,9 +154,8 @@ def _may_lack_values(node: Input, data: Mapping[Input, DataFrame]) -> bool:
 
 def _named(spark: SparkSession, node: Output, frame: Frame | None, named: Names) -> DataFrame:
     schema = node.schema
-    wanted = [*schema.names, *named.times, named.diff]
     if frame is None:
         whole = Schema((*schema, *(Field(name, INT64) for name in (*named.times, named.diff))))
         return spark.createDataFrame([], struct(whole))
-    inside = names(frame.width, frame.coordinates)
-    return frame.data.select(*inside).toDF(*wanted)
+    wanted = zip(names(frame.width, frame.coordinates), [*schema.names, *named.times, named.diff], strict=True)
+    return frame.data.select(*(F.col(inside).alias(name) for inside, name in wanted))

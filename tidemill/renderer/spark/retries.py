@@ -20,7 +20,15 @@ from tidemill.renderer.spark.failures import (
     missing_in_python,
     overflowed_node,
 )
-from tidemill.renderer.spark.strategy import CAREFUL, FAST, KERNELS_FOR_FLOATS, Strategy
+from tidemill.renderer.spark.native import adds_floats
+from tidemill.renderer.spark.strategy import (
+    AFTER_FLOATS,
+    CAREFUL,
+    FAST,
+    KERNELS_FOR_FLOATS,
+    LONG_FLOATS,
+    Strategy,
+)
 
 __all__ = ["retried", "translated_errors"]
 
@@ -42,6 +50,13 @@ _LOST: Final = (
 )
 
 
+_HOW: Final = {
+    LONG_FLOATS: "floats in more limbs",
+    KERNELS_FOR_FLOATS: "floats added up by the kernels",
+    CAREFUL: "with care",
+}
+
+
 def retried(graph: Graph, take: Callable[[Strategy], T]) -> T:
     """Return the result of a step, computed fast; then in other ways where Spark raised what may be no error."""
     strategy = FAST
@@ -54,9 +69,8 @@ def retried(graph: Graph, take: Callable[[Strategy], T]) -> T:
             except Exception as error:
                 if not is_worth_care(error):
                     raise
-                strategy = KERNELS_FOR_FLOATS if is_of_floats(error) else CAREFUL
-                how = "with care" if strategy is CAREFUL else "floats added up by the kernels"
-                _LOG.info("%s: a step is tried again, %s: %s", graph.name, how, type(error).__name__)
+                strategy = _after(strategy, error, graph)
+                _LOG.info("%s: a step is tried again, %s: %s", graph.name, _HOW[strategy], type(error).__name__)
         return _in_spite_of_losses(take, CAREFUL)
 
 
@@ -80,6 +94,12 @@ def translated_errors(graph: Graph) -> Iterator[None]:
             msg = f"{lack}: {_WORKERS}"
             raise EngineError(msg) from error
         raise
+
+
+def _after(strategy: Strategy, error: Exception, graph: Graph) -> Strategy:
+    """Return the strategy to try after one that came to an error, which may be that limbs of floats overflow."""
+    of_floats = is_of_floats(error) or (is_overflow(error) and any(map(adds_floats, graph.nodes)))
+    return AFTER_FLOATS.get(strategy, CAREFUL) if of_floats else CAREFUL
 
 
 def _in_spite_of_losses(take: Callable[[Strategy], T], strategy: Strategy) -> T:

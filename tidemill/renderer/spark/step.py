@@ -285,7 +285,7 @@ class Step:
         if isinstance(node.logic, Windows) and node.logic.only_in_order:
             raise EngineError(ONE_PROCESS)
         if frame is not None and not (now or self.keeps_state) and self._strategy.is_native(node, frame):
-            return native.aggregated(node, frame)
+            return native.aggregated(node, frame, self._strategy.limbs)
         return self._keyed(node, frame, now)
 
     def _keyed(self, node: Node, frame: Frame | None, now: Round) -> Frame | None:

@@ -3,7 +3,7 @@
 Catalyst computes what no row that counts depends on: an expression of a row that another update takes away, a sum whose
 parts overflow though the whole does not. So its errors are not the last word. The careful strategy leaves everything
 that may fail to the embedded engine's kernels, and gives these consolidated updates only. Between the two, where floats
-are too far apart for Catalyst to add them up, the kernels do that and nothing else.
+are too far apart for Catalyst to add them up in a few limbs, it does so in more, and then the kernels do that alone.
 """
 
 from __future__ import annotations
@@ -15,15 +15,20 @@ from pyspark.sql import DataFrame
 from tidemill.dataflow.nodes import Node, Reduce, Threshold
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.renderer.spark import native
+from tidemill.renderer.spark.exact_floats import FIVE, THREE, Limbs
 from tidemill.renderer.spark.frames import Frame, consolidated
 from tidemill.renderer.spark.keyed_tasks import Layout
 from tidemill.renderer.spark.scalars import native_sql
 
-__all__ = ["CAREFUL", "FAST", "KERNELS_FOR_FLOATS", "Strategy"]
+__all__ = ["AFTER_FLOATS", "CAREFUL", "FAST", "KERNELS_FOR_FLOATS", "LONG_FLOATS", "Strategy"]
 
 
 class Strategy(Protocol):
     """What Catalyst computes and what the embedded engine's kernels do, and from which updates."""
+
+    @property
+    def limbs(self) -> Limbs | None:
+        """The limbs by which Catalyst adds up floats; None where the kernels do."""
 
     def sql(self, bound: Bound) -> str | None:
         """Return an expression as Spark SQL; None where the kernels have to compute it."""
@@ -41,8 +46,8 @@ class Strategy(Protocol):
 class _Fast:
     """In Catalyst wherever it means the same, from updates as they come."""
 
-    def __init__(self, *, floats: bool) -> None:
-        self._floats = floats
+    def __init__(self, limbs: Limbs | None) -> None:
+        self.limbs = limbs
 
     def sql(self, bound: Bound) -> str | None:
         return native_sql(bound)
@@ -52,7 +57,7 @@ class _Fast:
 
     def is_native(self, node: Threshold | Reduce, frame: Frame) -> bool:
         if isinstance(node, Reduce):
-            return native.is_native(node, frame, floats=self._floats)
+            return native.is_native(node, frame, self.limbs)
         return node.function is None
 
     def summed(self, node: Node, frame: Frame, layout: Layout) -> DataFrame | None:
@@ -61,6 +66,8 @@ class _Fast:
 
 class _Careful:
     """In the kernels wherever something may fail, from consolidated updates; what fails then is an error."""
+
+    limbs = None
 
     def sql(self, bound: Bound) -> str | None:
         return native_sql(bound) if isinstance(bound, BoundColumn) else None
@@ -75,6 +82,9 @@ class _Careful:
         return None
 
 
-FAST: Final[Strategy] = _Fast(floats=True)
-KERNELS_FOR_FLOATS: Final[Strategy] = _Fast(floats=False)
+FAST: Final[Strategy] = _Fast(THREE)
+LONG_FLOATS: Final[Strategy] = _Fast(FIVE)
+KERNELS_FOR_FLOATS: Final[Strategy] = _Fast(None)
 CAREFUL: Final[Strategy] = _Careful()
+AFTER_FLOATS: Final = {FAST: LONG_FLOATS, LONG_FLOATS: KERNELS_FOR_FLOATS}
+"""What to try next where floats could not be added up."""
