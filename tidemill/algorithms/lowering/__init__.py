@@ -21,6 +21,15 @@ itself, and its ``takes`` has it then; a pass that can do better asks for the cl
 rule of the reference engine with what the embedded one makes of the lowered graph.
 """
 
-from tidemill.algorithms.lowering import aggregates, dynamic_filter, joins, set_operations, temporal, top_k, windows
+from tidemill.algorithms.lowering import (
+    aggregates,
+    dynamic_filter,
+    joins,
+    on_close,
+    set_operations,
+    temporal,
+    top_k,
+    windows,
+)
 
-__all__ = ["aggregates", "dynamic_filter", "joins", "set_operations", "temporal", "top_k", "windows"]
+__all__ = ["aggregates", "dynamic_filter", "joins", "on_close", "set_operations", "temporal", "top_k", "windows"]

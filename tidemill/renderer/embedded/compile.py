@@ -30,14 +30,17 @@ from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators import (  # noqa: F401 - they fill the table
     dynamic_filter,
     feedback,
+    sessions,
     table_function,
     upsert_input,
+    watermarks,
 )
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.input_output import InputOperator, OutputOperator
 from tidemill.renderer.embedded.operators.join import JoinOperator
 from tidemill.renderer.embedded.operators.linear import FilterOperator, MapOperator, ProjectWire
 from tidemill.renderer.embedded.operators.threshold import UniqueCheck
+from tidemill.renderer.embedded.reduce import sliding_windows  # noqa: F401 - it fills the table, too
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Frontier, Operator, Region, Schedule
 
