@@ -78,4 +78,5 @@ class Numbers(HeldRows):
         block = np.zeros((3, len(numbers)), np.int64)
         block[0] = numbers
         block[2] = 1
-        self.pending.state = ((block,), ())
+        self.pending.clear()
+        self.pending.add(block)
