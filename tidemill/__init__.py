@@ -135,6 +135,7 @@ from tidemill.expressions.windows.functions import (
     rank,
     row_number,
 )
+from tidemill.expressions.windows.sessions import session
 from tidemill.expressions.windows.specification import Window
 from tidemill.flow import Dataflow, load, local_spark, render
 from tidemill.renderer.engines import Embedded
@@ -255,6 +256,7 @@ __all__ = [
     "rpad",
     "rtrim",
     "second",
+    "session",
     "shiftleft",
     "shiftright",
     "shiftrightunsigned",

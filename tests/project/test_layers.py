@@ -46,7 +46,7 @@ MAY_IMPORT_PYSPARK = {
 KNOWN_CIRCLES = {
     frozenset(f"collections.{name}" for name in (
         "aggregate_expressions", "aggregation", "builder", "collection", "dynamic_filters", "grouped", "joins",
-        "loops", "recursion", "set_operations", "temporal",
+        "loops", "on_close", "recursion", "sessions", "set_operations", "temporal", "watermarks",
     )): "methods of collections give grouped collections and loops, which give collections",
 }  # fmt: skip
 KNOWN_CIRCLES_OF_PACKAGES: set[frozenset[str]] = set()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from tidemill.boundary.rows import checked_batch, python_rows
+from tidemill.collections.watermarks import Declared, declare
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Arrange, Enter, Input, Node, Output
 from tidemill.dataflow.scopes import Scope
@@ -23,7 +24,7 @@ __all__ = ["Builder"]
 
 
 BETWEEN_LAYERS: Final = frozenset(
-    ("arrange", "attempt", "collection", "current", "enter", "graph", "inside", "meeting_scope", "own")
+    ("arrange", "attempt", "collection", "current", "enter", "graph", "inside", "meeting_scope", "own", "watermarks")
 )
 """What collections and engines use, and completion need not offer to users."""
 
@@ -41,6 +42,7 @@ class Builder:
     def _build_on(self, graph: Graph) -> None:
         self.graph = graph
         self._open: list[Scope] = [graph.root]
+        self.watermarks: dict[Input, Declared] = {}
 
     @property
     def name(self) -> str:
@@ -53,12 +55,23 @@ class Builder:
     # -- what the user calls --------------------------------------------------------------------------------------
 
     def input(
-        self, name: str, schema: SchemaLike, *, unique: bool = False, key: str | Sequence[str] | None = None
+        self,
+        name: str,
+        schema: SchemaLike,
+        *,
+        unique: bool = False,
+        key: str | Sequence[str] | None = None,
+        watermark: Any = None,
     ) -> Collection:
         """Return a collection fed from outside under this name.
 
         Columns are nullable unless declared ``not null``. ``unique=True`` checks, when a time closes, that every count
         is 0 or 1. ``key=[...]`` allows ``run.upsert(name, rows)`` and deletes by key.
+
+        ``watermark=("ts", timedelta(minutes=5))`` says that rows come at most so long after rows with a later ``ts``:
+        below the greatest one so far less the delay no more are expected, and those that come are late. With
+        ``watermark="ts"`` only what `Run.watermark` tells counts. See `Collection.sort_buffer`. For times of one
+        coordinate.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow("routes")
@@ -68,9 +81,12 @@ class Builder:
         made = Schema.of(schema)
         keys = (key,) if isinstance(key, str) else tuple(key or ())
         positions = tuple(made.index(k) for k in keys)
-        node = self.graph.add(
-            Input, scope=self.graph.root, name=_named(name, "input"), schema=made, unique=unique, key=positions
-        )
+        with self.attempt():
+            node = self.graph.add(
+                Input, scope=self.graph.root, name=_named(name, "input"), schema=made, unique=unique, key=positions
+            )
+            if watermark is not None:
+                declare(self, node, watermark)
         return self.collection(node)
 
     def constant(self, schema: SchemaLike, rows: Any) -> Collection:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Never, overload
 
-from tidemill.collections import joins, loops
+from tidemill.collections import joins, loops, watermarks
 from tidemill.collections import set_operations as relational
 from tidemill.collections.builder import either_nullable, same_schema
 from tidemill.collections.dynamic_filters import Monotone, dynamic_filter
 from tidemill.collections.hints import missing_attribute
+from tidemill.collections.on_close import with_calls_on_close
+from tidemill.collections.sessions import with_sessions
 from tidemill.collections.temporal import temporal_filter
 from tidemill.collections.windows import with_window_calls
 from tidemill.dataflow.lattice import as_time
@@ -27,7 +29,7 @@ from tidemill.dataflow.nodes import (
     Retime,
     Threshold,
 )
-from tidemill.errors import GraphError, SchemaError
+from tidemill.errors import GraphError, SchemaError, did_you_mean
 from tidemill.expressions import aggregate_functions
 from tidemill.expressions.binding import bind, bind_predicate
 from tidemill.expressions.bound import Bound, BoundColumn
@@ -116,12 +118,16 @@ class Collection:
         rows, named = self._with_window_calls(named)
         return rows.map_columns([(name, bind(e, rows.schema)) for name, e in named])
 
-    def with_columns(self, *columns: Any, **expressions: Any) -> Collection:
+    def with_columns(self, *columns: Any, emit: Any = "on_update", **expressions: Any) -> Collection:
         """Return the rows with these columns added, replacing those of the same name.
 
         Expressions are as for `select`; all of them see the row as it was. Window calls may be in them, and by
         themselves: a row that is there n times is n rows then, and a row with a negative count is an error. Cost: a
         change computes anew the partitions that it touches.
+
+        With ``emit="on_close"`` rows with window calls come once and for all, each at the first time at which the row
+        and the last row of its frames have been released by a watermark (see `sort_buffer`), which all windows are to
+        be ordered by; and what no frame to come looks at is forgotten. See docs/on-close.md.
 
         >>> import tidemill as tm
         >>> c = tm.Dataflow().input("flights", {"origin": "string", "delay": "int64"})
@@ -133,7 +139,11 @@ class Collection:
         """
         named = [_named_expression(c, self.schema) for c in columns]
         named += [(name, as_expr(e, self.schema)) for name, e in expressions.items()]
-        rows, named = self._with_window_calls(named)
+        if emit not in ("on_update", "on_close"):
+            known = did_you_mean(str(emit), ["on_update", "on_close"])
+            msg = f"with_columns(emit={emit!r}): {known}; a column called emit is added by select, or renamed"
+            raise SchemaError(msg)
+        rows, named = self._with_window_calls(named) if emit == "on_update" else with_calls_on_close(self, named)
         bound: dict[str, Bound] = dict(zip(self.schema.names, self._columns(self.schema.names), strict=True))
         bound |= {name: bind(e, rows.schema) for name, e in named}
         return rows.map_columns(list(bound.items()))
@@ -346,6 +356,38 @@ class Collection:
         >>> flow.output("recent", recent.select("what"))
         """
         return temporal_filter(self, valid_from, valid_to, clock, coordinate)
+
+    # -- in the order of a column, as a watermark says --------------------------------------------------------------
+
+    def sort_buffer(self, column: str) -> Collection:
+        """Return the rows in the order of a column, each once the watermark has passed its value.
+
+        The collection is an input opened with ``watermark=``, or what select, filter and concat make of such inputs
+        without computing the column anew; of several inputs the least watermark counts. A row moves to the first time,
+        from its own on, at which its value is less than the watermark. So what comes later never lies before what has
+        come, and a row that is deleted before it was released never appears. Rows and deletions that are below the
+        watermark of the time before their own are late: dropped, counted (``late`` in `Run.metrics`), and given by
+        `late_rows` to those who ask. NULL is less than all values. Cost: the rows that wait are held.
+
+        >>> import tidemill as tm
+        >>> from datetime import timedelta
+        >>> flow = tm.Dataflow()
+        >>> flights = flow.input("flights", {"minute": "int64", "flight": "string"}, watermark=("minute", 10))
+        >>> flow.output("sorted", flights.sort_buffer("minute"))
+        >>> flow.output("late", flights.late_rows("minute"))
+        >>> with flow.start() as run:
+        ...     run.insert("flights", [(5, "B6 2"), (3, "AA 1"), (14, "UA 7")])
+        ...     run.advance()
+        ...     run.insert("flights", [(2, "DL 9"), (17, "B6 4")])
+        ...     run.advance()
+        ...     list(run.changes("sorted")), list(run.changes("late"))
+        ([((3, 'AA 1'), 0, 1), ((5, 'B6 2'), 1, 1)], [((2, 'DL 9'), 1, 1)])
+        """
+        return Collection(self.builder, watermarks.sort_buffer(self.builder, self.node, column))
+
+    def late_rows(self, column: str) -> Collection:
+        """Return the rows and deletions that `sort_buffer` of the column drops, at the times at which they came."""
+        return Collection(self.builder, watermarks.late_rows(self.builder, self.node, column))
 
     # -- joins ------------------------------------------------------------------------------------------------------
 
@@ -593,7 +635,7 @@ class Collection:
 
     def _with_window_calls(self, named: list[tuple[str, Expr]]) -> tuple[Collection, list[tuple[str, Expr]]]:
         node, named = with_window_calls(self.builder.graph, self.node, named)
-        return Collection(self.builder, node), named
+        return with_sessions(Collection(self.builder, node), named)
 
     def _columns(self, names: Iterable[str]) -> list[Bound]:
         return [self._column(self.schema.index(n)) for n in names]

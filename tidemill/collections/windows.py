@@ -16,9 +16,10 @@ from tidemill.expressions.windows.bound import value_fields
 from tidemill.expressions.windows.calls import WindowCall, calls_in
 from tidemill.expressions.windows.in_order import SEVERAL_COORDINATES
 
-__all__ = ["with_window_calls"]
+__all__ = ["Calls", "Named", "each_once", "over_values", "with_window_calls"]
 
 Named = list[tuple[str, Expr]]
+Calls = dict[Hashable, tuple[str, WindowCall]]
 
 
 def with_window_calls(graph: Graph, node: Node, named: Named) -> tuple[Node, Named]:
@@ -26,16 +27,21 @@ def with_window_calls(graph: Graph, node: Node, named: Named) -> tuple[Node, Nam
 
     Calls of one partitioning and one order are one operator's.
     """
-    calls = _each_once(named, taken=set(node.schema.names))
+    calls = each_once(named, taken=set(node.schema.names))
     for bound in bind_windows(calls.values(), node.schema):
         _check_strategy(bound, node.scope.coordinates)
         schema = Schema((*node.schema, *value_fields(bound.windows)))
         node = graph.add(Windowed, scope=node.scope, inputs=(node,), schema=schema, bound=bound)
+    return node, over_values(named, calls) if calls else named
+
+
+def over_values(named: Named, calls: Calls) -> Named:
+    """Return expressions over rows that have the values of calls as columns."""
 
     def column(part: Expr) -> Expr | None:
         return col(calls[key(part)][0]) if isinstance(part, WindowCall) else None
 
-    return node, [(name, replaced(e, column)) for name, e in named] if calls else named
+    return [(name, replaced(e, column)) for name, e in named]
 
 
 def _check_strategy(bound: BoundWindows, coordinates: int) -> None:
@@ -51,9 +57,9 @@ def _check_strategy(bound: BoundWindows, coordinates: int) -> None:
         raise SchemaError(msg)
 
 
-def _each_once(named: Named, taken: set[str]) -> dict[Hashable, tuple[str, WindowCall]]:
+def each_once(named: Named, taken: set[str]) -> Calls:
     """Return the calls by their structure, named as the user did or, inside of an expression, like its column."""
-    found: dict[Hashable, tuple[str, WindowCall]] = {}
+    found: Calls = {}
     whole = [(name, e) for name, e in named if isinstance(resolve(e), WindowCall)]
     for name, expression in [*whole, *named]:
         for call in calls_in(expression):

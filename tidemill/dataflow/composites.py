@@ -13,14 +13,14 @@ import attrs
 from tidemill.dataflow.nodes import Node
 from tidemill.expressions.aggregates import AggregateCall
 from tidemill.expressions.bound import Bound
+from tidemill.expressions.instants import shown_distance
 from tidemill.expressions.ordering import OrderKey
 from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.windows.binding import BoundWindows
+from tidemill.expressions.windows.bound import Windows
 
 __all__ = [
-    "Aggregate", "AntiJoin", "ComparingFilter", "Composite", "DeltaJoin", "DynamicFilter", "Lookup",
-    "OrderedDynamicFilter", "OuterJoin", "PartneredJoin", "SemiJoin", "SetOperation", "TemporalFilter", "TopK",
-    "Windowed",
+    "Aggregate", "AntiJoin", "ClosedSessions", "ComparingFilter", "Composite", "DeltaJoin", "DynamicFilter", "Lookup", "OrderedDynamicFilter", "OuterJoin", "PartneredJoin", "SemiJoin", "SetOperation", "SlidingWindows", "TemporalFilter", "TopK", "Windowed",
 ]  # fmt: skip
 
 
@@ -222,3 +222,50 @@ class DeltaJoin(Composite):
         found = zip(names, self.lookups, strict=True)
         paths = ["->".join([name, *(names[lookup.relation] for lookup in path)]) for name, path in found]
         return ", ".join(paths) + (", nulls equal" if self.nulls_equal else "")
+
+
+@attrs.frozen(eq=False, kw_only=True, repr=False)
+class SlidingWindows(Composite):
+    """Rows that a sort buffer released, with the values of window calls, each once its frames are closed.
+
+    The second input is the watermark. The rows have beside their own columns what the calls read, their partitioning
+    first; what is left of them, and the values, is the output. A row's frames are closed when the ``closing`` calls are
+    not NULL in it, and the watermark is greater than its value of ``column`` plus ``distance``.
+    """
+
+    keys: int
+    windows: Windows
+    closing: tuple[int, ...]
+    """Which of the calls say whether frames are closed."""
+    column: int
+    """What the watermark is of: the first column of the order."""
+    distance: int
+    arity: ClassVar[int | None] = 2
+
+    def describe(self) -> str:
+        names = self.inputs[0].schema.names
+        calls = self.windows.describe([f"`{name}`" for name in names])
+        dtype = self.inputs[0].schema.fields[self.column].dtype
+        more = f" + {shown_distance(self.distance, dtype)}" if self.distance else ""
+        partition = f" of each {', '.join(f'`{n}`' for n in names[: self.keys])}" if self.keys else ""
+        return f"{calls}{partition}, once closed{more and ', ' + names[self.column] + more + ' < watermark'}"
+
+
+@attrs.frozen(eq=False, kw_only=True, repr=False)
+class ClosedSessions(Composite):
+    """Rows that a sort buffer released, with the starts of their sessions, once these are over.
+
+    The second input is the watermark. The rows begin with ``keys`` columns that they are partitioned by. In a session
+    each row's value of ``column`` is no more than ``gap`` after the last one; NULL is in none. It is over when the
+    watermark is greater than its last value plus ``gap``.
+    """
+
+    keys: int
+    column: int
+    gap: int
+    arity: ClassVar[int | None] = 2
+
+    def describe(self) -> str:
+        names, field = self.inputs[0].schema.names, self.inputs[0].schema.fields[self.column]
+        partition = f" of each {', '.join(f'`{n}`' for n in names[: self.keys])}" if self.keys else ""
+        return f"by `{field.name}`, {shown_distance(self.gap, field.dtype)} apart{partition}, once over"

@@ -14,6 +14,7 @@ import attrs
 
 from tidemill.dataflow.scopes import Scope
 from tidemill.expressions.bound import Bound, BoundColumn
+from tidemill.expressions.instants import shown_distance
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.table_functions import TableCall
@@ -31,19 +32,24 @@ __all__ = [
     "Input",
     "Inspect",
     "Join",
+    "LateRows",
     "Leave",
     "Limits",
     "Map",
+    "Mark",
     "Negate",
     "Node",
     "Output",
     "Reduce",
     "ReduceLogic",
     "Retime",
+    "SortBuffer",
     "Threshold",
     "Variable",
+    "Watermark",
     "arranged_keys",
     "outside",
+    "watermark_input",
 ]
 
 
@@ -268,6 +274,69 @@ class Retime(Node):
         return getattr(self.function, "__qualname__", "function")
 
 
+@attrs.frozen
+class Mark:
+    """What an input of a Watermark says: the greatest value of a column over its updates, less a delay.
+
+    Of the marks with one ``source`` the greatest counts, of different sources the least. A mark that is ``told`` may
+    not go back.
+    """
+
+    source: int
+    column: int
+    delay: int
+    """In the units of `tidemill.expressions.instants`."""
+    told: bool
+
+
+@attrs.frozen(eq=False, kw_only=True, repr=False)
+class Watermark(Node):
+    """One row: the value below which no more rows are to come, by the updates up to now; none until all sources say."""
+
+    marks: tuple[Mark, ...]
+    arity: ClassVar[int | None] = None
+
+    def describe(self) -> str:
+        dtype = self.schema.fields[0].dtype
+        sources: dict[int, list[str]] = {}
+        for mark, node in zip(self.marks, self.inputs, strict=True):
+            less = f" less {shown_distance(mark.delay, dtype)}" if mark.delay else ""
+            said = f"as told by {node.name!r}" if mark.told else f"{node.name}.{node.schema.names[mark.column]}{less}"
+            sources.setdefault(mark.source, []).append(said)
+        each = [" or ".join(said) for said in sources.values()]
+        return each[0] if len(each) == 1 else f"the least of {', '.join(each)}"
+
+
+@attrs.frozen(eq=False, kw_only=True, repr=False)
+class SortBuffer(Node):
+    """Each row once the watermark, its second input, is greater than its value of a column plus an extra distance.
+
+    A row moves to the first time from its own on at which that is so; what is below the watermark of the time before
+    its own when it comes is late, and dropped if ``drops_late`` says so. NULL is less than all values.
+    """
+
+    column: int
+    extra: int = 0
+    drops_late: bool = True
+    arity: ClassVar[int | None] = 2
+
+    def describe(self) -> str:
+        field = self.schema.fields[self.column]
+        more = f" + {shown_distance(self.extra, field.dtype)}" if self.extra else ""
+        return f"{field.name}{more} < watermark" + ("" if self.drops_late else ", late ones too")
+
+
+@attrs.frozen(eq=False, kw_only=True, repr=False)
+class LateRows(Node):
+    """The updates that a SortBuffer drops, at their own times: those below the watermark of the time before."""
+
+    column: int
+    arity: ClassVar[int | None] = 2
+
+    def describe(self) -> str:
+        return f"{self.schema.names[self.column]} < watermark before"
+
+
 @attrs.frozen(eq=False, kw_only=True, repr=False)
 class Enter(Node):
     """Brings a collection, or an arrangement, into a loop: there from iteration 0, so visible in every one."""
@@ -316,6 +385,11 @@ class Output(Node):
     """
 
     changes: bool | int = True
+
+
+def watermark_input(name: str) -> str:
+    """Return the name of the input that takes what is told of another input's watermark."""
+    return f"{name}.watermark"
 
 
 def outside(node: Node) -> Node:

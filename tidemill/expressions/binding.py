@@ -22,6 +22,7 @@ from tidemill.expressions.structure import resolve, walk
 from tidemill.expressions.types import BOOL, DType
 from tidemill.expressions.windows.calls import WindowCall
 from tidemill.expressions.windows.functions import WindowFunction
+from tidemill.expressions.windows.sessions import SessionCall
 
 __all__ = ["bind", "bind_predicate"]
 
@@ -151,7 +152,7 @@ def _leaf(expression: Expr, schema: Schema) -> Operand:
             "in group_by(...).agg(...) or agg(...), and not inside another aggregate"
         )
         raise SchemaError(msg)
-    if isinstance(expression, WindowCall):
+    if isinstance(expression, (WindowCall, SessionCall)):
         msg = (
             f"`{expression!r}` is not supported here: a window call looks at other rows; add it as a column in "
             "select(...) or with_columns(...) before, and use that"

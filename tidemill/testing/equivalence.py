@@ -151,12 +151,11 @@ def _feed(run: Run, feed: Feed) -> None:
 
 
 def _move(run: Run, move: Move) -> None:
-    if move.to.elements:
-        run.advance_to(move.to, input=move.input)
-    elif move.input is None:
-        run.close_inputs()
-    else:
-        run.close_input(move.input)
+    if move.input is None:
+        run.advance_to(move.to) if move.to.elements else run.close_inputs()
+        return
+    stepper, node = run._stepper, run.graph.inputs[move.input]  # noqa: SLF001 - watermarks move apart from inputs, too
+    stepper.move(stepper.frontiers.advanced_to(move.to, [node]) if move.to.elements else {node: Antichain()})
 
 
 def _read(run: Run, output: str, trace: Trace) -> None:

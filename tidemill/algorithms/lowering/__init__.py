@@ -26,10 +26,21 @@ from tidemill.algorithms.lowering import (
     delta_joins,
     dynamic_filter,
     joins,
+    on_close,
     set_operations,
     temporal,
     top_k,
     windows,
 )
 
-__all__ = ["aggregates", "delta_joins", "dynamic_filter", "joins", "set_operations", "temporal", "top_k", "windows"]
+__all__ = [
+    "aggregates",
+    "delta_joins",
+    "dynamic_filter",
+    "joins",
+    "on_close",
+    "set_operations",
+    "temporal",
+    "top_k",
+    "windows",
+]

@@ -31,8 +31,10 @@ from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators import (  # noqa: F401 - they fill the table
     dynamic_filter,
     feedback,
+    sessions,
     table_function,
     upsert_input,
+    watermarks,
 )
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.delta_join import DeltaJoinOperator
@@ -40,6 +42,7 @@ from tidemill.renderer.embedded.operators.input_output import InputOperator, Out
 from tidemill.renderer.embedded.operators.join import JoinOperator
 from tidemill.renderer.embedded.operators.linear import FilterOperator, MapOperator, ProjectWire
 from tidemill.renderer.embedded.operators.threshold import UniqueCheck
+from tidemill.renderer.embedded.reduce import sliding_windows  # noqa: F401 - it fills the table, too
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Frontier, Operator, Region, Schedule
 

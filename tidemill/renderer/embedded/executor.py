@@ -247,7 +247,7 @@ class EmbeddedExecutor:
 
     def _measure(self, node: Node) -> OperatorMetrics:
         o = self.compiled.operators[node]
-        waiting = sum(p.pending.size for p in o.ports)
+        waiting = sum(p.waiting for p in o.ports)
         check = self.compiled.checks.get(node)  # a unique input holds its rows, to check them
         holding = [o] if check is None else [o, check]
         return OperatorMetrics(
@@ -262,6 +262,7 @@ class EmbeddedExecutor:
             waiting,
             str(node.site),
             sum(h.bytes for h in holding),
+            o.late,
         )
 
     def close(self) -> None:

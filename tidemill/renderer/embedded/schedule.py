@@ -262,6 +262,11 @@ class Port:
             self._stack_rows()
         return {**({now: self._now} if self._now and now is not None else {}), **self._later}
 
+    @property
+    def waiting(self) -> int:
+        """How many updates wait for later steps."""
+        return self.pending.size
+
     def take(self) -> UpdateArray | None:
         """Return what is there for the operator's turn."""
         if self._rows is not None:
@@ -433,6 +438,11 @@ class Operator:
 
     def drop_derived(self) -> None:
         """Drop state derived from the traces, such as indexes, since these were given other contents."""
+
+    @property
+    def late(self) -> int:
+        """How many updates came when a watermark had passed them."""
+        return 0
 
     @property
     def state_rows(self) -> int:

@@ -12,7 +12,7 @@ from tidemill.dataflow.lattice import Antichain, join_closure
 from tidemill.dataflow.nodes import Feedback, Input, Node, Variable
 from tidemill.dataflow.scopes import Scope
 from tidemill.expressions.functions.values import row_order
-from tidemill.renderer.reference import composites, operators  # noqa: F401 - they fill the table of rules
+from tidemill.renderer.reference import composites, operators, watermarks  # noqa: F401 - they fill the table of rules
 from tidemill.renderer.reference.rules import RULES
 from tidemill.renderer.reference.traces import Row, Trace, complete, consolidated, contents
 from tidemill.renderer.runs import failures

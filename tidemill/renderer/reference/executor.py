@@ -14,12 +14,13 @@ from tidemill.boundary.results import Rows, Updates, arrow_table
 from tidemill.boundary.rows import python_rows
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time, less_equal
-from tidemill.dataflow.nodes import Arrange, Input, Inspect, Node, Output
+from tidemill.dataflow.nodes import Arrange, Input, Inspect, LateRows, Node, Output, SortBuffer
 from tidemill.dataflow.progress import Progress
 from tidemill.errors import EngineError
 from tidemill.renderer.reference.evaluation import Evaluation
 from tidemill.renderer.reference.traces import Row, Trace, consolidated, contents, triples
 from tidemill.renderer.reference.upserts import Upserts
+from tidemill.renderer.reference.watermarks import late_updates
 from tidemill.renderer.runs import user_functions as functions
 from tidemill.renderer.runs.metrics import Memory, Metrics, OperatorMetrics
 from tidemill.renderer.runs.progress import OperatorProgress
@@ -183,7 +184,14 @@ class ReferenceExecutor:
             seconds=self._seconds[node],
             waiting=len(self._queued.get(node, ())) if isinstance(node, Input) else 0,
             line=str(node.site),
+            late=self._late(node),
         )
+
+    def _late(self, node: Node) -> int:
+        if not isinstance(node, (SortBuffer, LateRows)):
+            return 0
+        late = late_updates(node, *(self._traces[source] for source in node.inputs))
+        return sum(abs(diff) for _, _, diff in late)
 
     def save(self, path: Path, header: Mapping[str, Any]) -> None:  # noqa: ARG002 - as all executors
         msg = "the reference engine does not save state: start the run on the embedded engine, as flow.start() does"

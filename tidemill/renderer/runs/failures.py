@@ -22,6 +22,7 @@ from tidemill.renderer.runs.determinism import functions_before
 __all__ = [
     "count_overflow", "ends_before_it_begins", "expression_failed", "iteration_limit", "negative_count",
     "no_window_value", "not_monotone", "not_unique", "of_node", "one_row", "overflow", "too_many",
+    "watermark_went_back",
 ]  # fmt: skip
 
 Row = tuple[Any, ...]
@@ -119,6 +120,15 @@ def not_unique(node: Input, row: Row, count: int, time: Time) -> NegativeCountEr
     """Return the error of a row of a unique input that is there twice, or less than no times."""
     msg = f"{node.where} is unique, but row {row} has the count {count} at time {shown(time)}: expected 0 or 1"
     return of_node(node, NegativeCountError(msg), row=row, time=shown(time))
+
+
+def watermark_went_back(node: Node, before: Any, value: Any, time: Time) -> StepError:
+    """Return the error of a watermark that was told and is less than one told for an earlier time."""
+    msg = (
+        f"{node.where}: a watermark of {value} was told for time {shown(time)}, after {before} for an earlier time: "
+        "it cannot go back; discard() what is queued, and tell greater ones"
+    )
+    return of_node(node, StepError(msg), time=shown(time))
 
 
 def iteration_limit(node: Feedback, row: Row) -> IterationLimitError:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time, as_time, common, shown
-from tidemill.dataflow.nodes import Input, Node, Output
+from tidemill.dataflow.nodes import Input, Node, Output, watermark_input
 from tidemill.dataflow.progress import Progress
 from tidemill.errors import TimeError
 from tidemill.renderer.runs.failures import of_node
@@ -158,13 +158,18 @@ class Frontiers:
             raise of_node(node, TimeError(msg), time=shown(t))
         return t
 
+    def with_watermark(self, node: Input) -> list[Input]:
+        """Return an input and that of its watermark, if it has one: where one moves, both do."""
+        told = self.graph.inputs.get(watermark_input(node.name))
+        return [node] if told is None else [node, told]
+
     # -- moving on ----------------------------------------------------------------------------------------------------
 
-    def advanced_to(self, time: Any, node: Input | None = None) -> dict[Input, Antichain]:
-        """Return where the inputs, or one, are when times not beyond these are closed; `TimeError` if none moves."""
+    def advanced_to(self, time: Any, some: Sequence[Input] | None = None) -> dict[Input, Antichain]:
+        """Return where the inputs, or some, are when times not beyond these are closed; `TimeError` if none moves."""
         elements = time if isinstance(time, Antichain) else [time]
         wanted = Antichain([as_time(t, self.users) for t in elements])
-        nodes = list(self.inputs) if node is None else [node]
+        nodes = list(self.inputs) if some is None else some
         moved: dict[Input, Antichain] = {}
         last = after = wanted
         for n in nodes:  # those that are at one object stay so

@@ -9,8 +9,8 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 from tidemill.boundary.feeds import Feed
 from tidemill.boundary.rows import COUNT_LIMIT, checked_batch, checked_rows
 from tidemill.boundary.sorting_out import RefusedRow, sorted_out
-from tidemill.dataflow.lattice import Time
-from tidemill.dataflow.nodes import Input
+from tidemill.dataflow.lattice import Time, shown
+from tidemill.dataflow.nodes import Input, watermark_input
 from tidemill.errors import EngineError, RowError, TidemillError, TimeError
 from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.failures import of_node
@@ -91,6 +91,8 @@ class Intake:
         self._stepper = stepper
         self._frontiers = stepper.frontiers
         self._dataframes = dataframes
+        self._told: dict[Input, dict[Time, Any]] = {}
+        """The watermarks that this run was told, the last ones of each time."""
 
     @_about_input
     def change(
@@ -126,6 +128,30 @@ class Intake:
     def updates(self, node: Input, updates: Iterable[Any]) -> None:
         """Queue ``(row, time, diff)`` triples."""
         self._stepper.queue(node, checked_updates(node, self._frontiers, updates))
+
+    @_about_input
+    def watermark(self, node: Input, value: Any, time: Any) -> None:
+        """Queue what is told of an input's watermark; `TimeError` where it goes back."""
+        told = self._frontiers.graph.inputs.get(watermark_input(node.name))
+        if told is None:
+            msg = f"{node.where} has no watermark: open it with flow.input(..., watermark=(column, delay)) or =column"
+            raise TimeError(msg)
+        at = self._frontiers.open_time(told, time)
+        ((checked,),) = checked_rows(told.schema, [(value,)], told.where)
+        known = self._told.setdefault(told, {})
+        before = max((v for t, v in known.items() if t <= at), default=checked)
+        after = min((v for t, v in known.items() if t > at), default=checked)
+        if not before <= checked <= after:
+            other = before if checked < before else after
+            msg = f"{node.where}: a watermark of {checked} at {shown(at)} goes back: {other} was told"
+            raise TimeError(msg)
+        self._stepper.queue(told, Queued([(checked,)], at, 1))
+        last = max((t for t in known if t <= at), default=at)
+        self._told[told] = {t: v for t, v in known.items() if t > last} | {at: checked}
+
+    def forget_told(self) -> None:
+        """Forget which watermarks were told, some of which may have been taken back: the step looks again."""
+        self._told.clear()
 
 
 def _checked_feed(node: Input, frontiers: Frontiers, feed: Any, op: str, time: Any) -> Writes:

@@ -30,6 +30,8 @@ class OperatorMetrics:
     """The user's line that it is of."""
     bytes: int = 0
     """Memory that its state takes, without interned values."""
+    late: int = 0
+    """Rows, and deletions of rows, that came when a watermark had passed them: a SortBuffer has dropped them."""
 
     @property
     def title(self) -> str:
@@ -104,6 +106,7 @@ class Metrics(Sequence[OperatorMetrics]):
         lines = [
             f"{o.title:32.32} {o.records_in:>10,} {o.records_out:>10,} {o.state_rows:>10,} "
             f"{o.batches:>8} {o.waiting:>8} {o.seconds:>9.4f} {shown_bytes(o.bytes):>9}  {o.line}".rstrip()
+            + (f", {o.late:,} late" if o.late else "")
             for o in self._operators
         ]
         return "\n".join([head, *lines, str(self.memory)])

@@ -188,6 +188,26 @@ class Run:
         self._intake.updates(self._input(name), updates)
 
     @_alone
+    def watermark(self, name: str, value: Any, *, time: Any = None) -> None:
+        """Say that no rows of an input will come any more whose watermark column is below a value.
+
+        For inputs opened with ``watermark=``; where that has a delay too, the greater of the two watermarks counts. It
+        holds from the given time on, or from the input's frontier, and takes effect when that time closes: it is put in
+        like a row, so it is part of the step, durable, and gone with `discard`. ``TimeError`` for one that goes back.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("sorted", flow.input("x", {"i": "int64"}, watermark="i").sort_buffer("i"))
+        >>> with flow.start() as run:
+        ...     run.insert("x", [(7,), (5,), (6,)])
+        ...     run.watermark("x", 7)
+        ...     run.advance()
+        ...     list(run.snapshot("sorted"))
+        [(5,), (6,)]
+        """
+        self._intake.watermark(self._input(name), value, time)
+
+    @_alone
     def deliver(self, source: str, batch: int, put: Callable[[Self], object], *, advance_to: Any = None) -> bool:
         """Take a numbered batch of a source exactly once: call ``put(run)``, which puts it in, and take a step.
 
@@ -197,7 +217,11 @@ class Run:
         or ``advance_to(advance_to)``. Without durable state numbers are remembered in this process alone.
         """
         advance = self.advance if advance_to is None else lambda: self.advance_to(advance_to)
-        return self._stepper.deliver(source, batch, lambda: put(self), advance)
+        try:
+            return self._stepper.deliver(source, batch, lambda: put(self), advance)
+        except BaseException:
+            self._intake.forget_told()
+            raise
 
     @_alone
     def foreach_batch(
@@ -255,8 +279,8 @@ class Run:
         ...     run.frontier("x")
         Antichain((0, 2), (4, 0))
         """
-        node = None if input is None else self._input(input)
-        self._stepper.move(self._frontiers.advanced_to(time, node))
+        some = None if input is None else self._frontiers.with_watermark(self._input(input))
+        self._stepper.move(self._frontiers.advanced_to(time, some))
 
     @_alone
     def advance(self) -> None:
@@ -266,7 +290,7 @@ class Run:
     @_alone
     def close_input(self, name: str) -> None:
         """Declare that an input will not change any more, and do the work this brings."""
-        self._stepper.move({self._input(name): Antichain()})
+        self._stepper.move(dict.fromkeys(self._frontiers.with_watermark(self._input(name)), Antichain()))
 
     @_alone
     def close_inputs(self) -> None:
@@ -282,6 +306,7 @@ class Run:
         accepted again, as they are to correct what was refused.
         """
         self._stepper.discard()
+        self._intake.forget_told()
 
     # -- reading ----------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from tidemill.dataflow.nodes import (
     Output,
     Reduce,
     Threshold,
+    watermark_input,
 )
 from tidemill.errors import UnknownNameError, did_you_mean
 from tidemill.expressions.schema import Field, Schema
@@ -50,6 +51,9 @@ def render(
         if name not in graph.inputs:
             msg = f"no input {name!r}: {did_you_mean(name, graph.inputs)}"
             raise UnknownNameError(msg)
+    told = {watermark_input(name) for name in graph.inputs}
+    untold = {n: spark.createDataFrame([], struct(i.schema)) for n, i in graph.inputs.items() if n in told}
+    frames = {**untold, **frames}
     for name in graph.inputs:
         if name not in frames:
             msg = f"no DataFrame for the input {name!r}: frames has {list(frames)}; give an empty one if need be"

@@ -23,13 +23,16 @@ from tidemill.dataflow.nodes import (
     Feedback,
     Input,
     Join,
+    LateRows,
     Leave,
     Node,
     Output,
     Reduce,
     Retime,
+    SortBuffer,
     Threshold,
     Variable,
+    Watermark,
 )
 from tidemill.dataflow.scopes import Scope
 from tidemill.errors import EngineError
@@ -45,6 +48,7 @@ from tidemill.renderer.spark.keyed import KeyedRound, first_pending_line
 from tidemill.renderer.spark.state import Round, Trace
 from tidemill.renderer.spark.strategy import Strategy
 from tidemill.renderer.spark.usage import Usage
+from tidemill.renderer.spark.watermarks import Steps, extremes, sorted_out, steps_of
 
 __all__ = ["COMPOSITES", "Step"]
 
@@ -89,6 +93,8 @@ class Step:
         self._pending: dict[tuple[Node, Round], list[DataFrame]] = defaultdict(list)
         self._leaving: dict[Node, list[Frame]] = defaultdict(list)
         self._running: dict[Scope, Round] = {}
+        self._steps_of: dict[Node, Steps] = {}
+        """How watermarks move."""
 
     def run(self) -> None:
         """Go through the whole graph."""
@@ -118,7 +124,7 @@ class Step:
             return False
         found = {f.time for f in self._input_frames.values() if f is not None}
         for node in self._graph.nodes:
-            if isinstance(node, Retime):
+            if isinstance(node, (Retime, SortBuffer)):
                 return False
             if (isinstance(node, Input) and node.rows) or (isinstance(node, Reduce) and node.scalar):
                 found.add((0,) * self._users)
@@ -218,6 +224,17 @@ class Step:
             raise failures.iteration_limit(node, row)
         moved = linear.moved(change, node.scope.coordinates - 1, 1)
         self._send_later(node.variable, (*now[:-1], after), moved)
+
+    @_rule(Watermark)
+    def of_watermark(self, node: Watermark, _now: Round) -> None:
+        """Return nothing: how a watermark moves is known in the driver."""
+        pairs = zip(self._inputs(node), node.marks, strict=True)
+        self._steps_of[node] = steps_of(node, [extremes(frame, mark) for frame, mark in pairs])
+
+    @_rule(SortBuffer, LateRows)
+    def of_sorted(self, node: SortBuffer | LateRows, _now: Round) -> Frame | None:
+        frame, _ = self._inputs(node)
+        return None if frame is None else sorted_out(node, frame, self._steps_of[node.inputs[1]])
 
     @_rule(Concat)
     def of_concat(self, node: Node, _now: Round) -> Frame | None:

@@ -15,11 +15,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 import attrs
+import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.dataflow.nodes import Arrange, Enter, Input, Join, Leave, Map, Node, Output, Reduce, Threshold, Variable
+from tidemill.dataflow.nodes import (
+    Arrange,
+    Enter,
+    Input,
+    Join,
+    LateRows,
+    Leave,
+    Map,
+    Node,
+    Output,
+    Reduce,
+    SortBuffer,
+    Threshold,
+    Variable,
+    Watermark,
+)
 from tidemill.dataflow.scopes import Scope
 from tidemill.expressions.types import INT64
 from tidemill.renderer.durable.spill_files import SpillFile
@@ -41,6 +57,7 @@ from tidemill.renderer.spark.state import Round, Trace
 from tidemill.renderer.spark.step import Step
 from tidemill.renderer.spark.strategy import Strategy
 from tidemill.renderer.spark.usage import affected, outermost_loop
+from tidemill.renderer.spark.watermarks import extremes
 
 __all__ = ["ExecutorStep"]
 
@@ -154,6 +171,9 @@ class ExecutorStep(Step):
     def _render(self, node: Node) -> None:
         """Run an operator on the executors; or in the driver where Spark makes little of what comes to it."""
         operator = self._compiled.operators[node]
+        if isinstance(node, (Watermark, SortBuffer, LateRows)):
+            self._sort_out_in_driver(node)
+            return
         keyed = isinstance(operator, KeyedOperator)
         for i, port in enumerate(operator.ports):
             if i != PENDING or not keyed:
@@ -204,6 +224,24 @@ class ExecutorStep(Step):
         finally:
             cast("AggregateLogic", cast("ReduceOperator", operator).logic).take_presummed(None)
         return True
+
+    def _sort_out_in_driver(self, node: Watermark | SortBuffer | LateRows) -> None:
+        """Have rows wait for a watermark in the driver, which holds what waits; of a watermark, bring values only."""
+        operator = self._compiled.operators[node]
+        for number, source in enumerate(node.inputs):
+            frame = self.deltas.get(source)
+            if frame is None:
+                continue
+            if isinstance(node, Watermark):
+                mark = node.marks[number]
+                found = extremes(frame, mark)
+                block = np.zeros((len(source.schema) + 2, 2 * len(found)), np.int64)
+                block[mark.column] = [value for _, *values in found for value in values]
+                block[-2], block[-1] = np.repeat([time for time, _, _ in found], 2), 1
+            else:
+                block = consolidated_block(block_of(self._compiled, source.schema, frame))
+            operator.accept(number, block, ())
+        self._run_in_driver(operator)
 
     # -- updates in the driver -----------------------------------------------------------------------------------------
 

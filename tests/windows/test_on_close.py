@@ -1,0 +1,87 @@
+"""Windows whose values come once, on all engines and against the plain ones; and what is forgotten meanwhile."""
+
+import attrs
+import pytest
+from closing import ALL, ROW, V, W, calls, told, updates
+from hypothesis import given, note
+from hypothesis import strategies as st
+from running import examples
+
+import tidemill as tm
+from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time
+
+BATCHINGS = [all_at_once, time_by_time, shuffled(0), shuffled(1)]
+
+
+@examples(50)
+@given(found=updates(), named=calls(), marks=told(), delay=st.integers(0, 4))
+def test_any_calls(engines, found, named, marks, delay):
+    flow = tm.Dataflow()
+    flow.output("out", flow.input("x", ROW, watermark=("ts", delay)).with_columns(**named, emit="on_close"))
+    note(flow.explain())
+    check_equivalent(flow, {"x": found, "x.watermark": marks}, engines=engines, batchings=BATCHINGS)
+
+
+@pytest.mark.parametrize("windows", [(W,), (V,), (ALL,)])
+@examples(50)
+@given(data=st.data(), found=updates(), marks=told())
+def test_sliding_windows_and_plain_ones_that_wait(engines, windows, data, found, marks):
+    """What slides gives the same as windows that keep all rows, in the same engine, under all passes."""
+    named, delay = data.draw(calls(windows, unbounded=False)), data.draw(st.integers(0, 4))
+    flow = tm.Dataflow()
+    x = flow.input("x", ROW, watermark=("ts", delay))
+    sliding = x.with_columns(**named, emit="on_close")
+    assert [n.kind for n in flow.graph.nodes].count("SlidingWindows") == 1
+    whole = {n: attrs_with(c, strategy="recompute") for n, c in named.items()}
+    flow.output("out", sliding)
+    flow.output("difference", sliding.concat(x.with_columns(**whole, emit="on_close").negate()))
+    note(flow.explain())
+    given = {"x": found, "x.watermark": marks}
+    check_equivalent(flow, given, engines=engines, batchings=BATCHINGS, passes=True)
+    with flow.start() as run:
+        for name, some in given.items():
+            run.update(name, some)
+        run.advance_to(30)
+        assert list(run.changes("difference")) == []
+
+
+def attrs_with(call, **changes):
+    return attrs.evolve(call, **changes)
+
+
+@examples(50)
+@given(data=st.data(), window=st.sampled_from([W, V, ALL]), found=updates(), delay=st.integers(0, 4))
+def test_closed_rows_are_those_of_the_plain_windows_over_released_rows(data, window, found, delay):
+    """Each row that is given has the values that it has in the plain windows over all rows released in the end."""
+    named = data.draw(calls((window,)))
+    flow = tm.Dataflow()
+    x = flow.input("x", ROW, watermark=("ts", delay))
+    flow.output("closed", x.with_columns(**named, emit="on_close"))
+    flow.output("plain", x.sort_buffer("ts").with_columns(**named))
+    with flow.start() as run:
+        run.update("x", found)
+        run.watermark("x", 10**6, time=8)
+        run.advance_to(9)
+        closed, plain = run.snapshot("closed").counts(), run.snapshot("plain").counts()
+        assert all(plain.get(row, 0) >= count for row, count in closed.items())
+        assert all(diff > 0 for _, _, diff in run.changes("closed"))
+
+
+@pytest.mark.parametrize("window", [W, ALL])
+@examples(60)
+@given(found=updates(), marks=told(), delay=st.integers(0, 3), gap=st.integers(0, 3))
+def test_sessions(engines, window, found, marks, delay, gap):  # noqa: PLR0917 - drawn by name
+    """Those that are over; beside them others with which all rows are kept, which come to the same."""
+    flow = tm.Dataflow()
+    x = flow.input("x", ROW, watermark=("ts", delay))
+    over = x.with_columns(start=tm.session("ts", gap).over(window), emit="on_close")
+    flow.output("over", over)
+    two = {"start": tm.session("ts", gap).over(window), "number": tm.row_number().over(window)}
+    flow.output("beside", x.with_columns(**two, next=tm.lead("v").over(window), emit="on_close"))
+    flow.output("difference", x.with_columns(**two, emit="on_close").drop("number").concat(over.negate()))
+    flow.output("plain", x.with_columns(start=tm.session("ts", gap).over(window)))
+    check_equivalent(flow, {"x": found, "x.watermark": marks}, engines=engines, batchings=BATCHINGS, passes=True)
+    with flow.start() as run:
+        run.update("x", [u for u in found if u[2] > 0])
+        run.advance_to(30)
+        assert list(run.changes("difference")) == []

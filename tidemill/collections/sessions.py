@@ -1,0 +1,100 @@
+"""Sessions of rows, as windows: where one begins, the greatest beginning so far, and the last row of each."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tidemill.errors import SchemaError
+from tidemill.expressions.aggregate_functions import max as greatest
+from tidemill.expressions.bound import BoundColumn
+from tidemill.expressions.expr import Expr, col
+from tidemill.expressions.functions.choice import when
+from tidemill.expressions.instants import require_instant, units_of
+from tidemill.expressions.ordering import bind_order
+from tidemill.expressions.schema import Schema
+from tidemill.expressions.sql_text import as_expr
+from tidemill.expressions.structure import key, replaced
+from tidemill.expressions.types import DATE, TIMESTAMP, DType
+from tidemill.expressions.windows.functions import lag
+from tidemill.expressions.windows.sessions import SessionCall, sessions_in
+from tidemill.expressions.windows.specification import Window
+
+if TYPE_CHECKING:
+    from tidemill.collections.collection import Collection
+    from tidemill.collections.windows import Named
+
+__all__ = ["Sessions", "over_starts", "session_columns", "sessions_of", "with_sessions"]
+
+
+@attrs.frozen
+class Sessions:
+    """A session as users ask for it, checked, and the names of the columns that are to have its start and end."""
+
+    partition: tuple[Expr, ...]
+    column: str
+    gap: int
+    start: str
+    end: str
+
+
+def sessions_of(named: Named, schema: Schema) -> dict[Hashable, Sessions]:
+    """Return the sessions in expressions, each once."""
+    found: dict[Hashable, Sessions] = {}
+    for _, expression in named:
+        for call in sessions_in(expression):
+            if key(call) not in found:
+                found[key(call)] = _checked(call, schema, len(found))
+    return found
+
+
+def _checked(call: SessionCall, schema: Schema, number: int) -> Sessions:
+    dtype = schema.field(call.column).dtype
+    require_instant(dtype, repr(call))
+    gap = units_of(call.gap, dtype, repr(call))
+    order = bind_order(call.window.order, schema)[0] if call.window.order else None
+    by = order.expression if order is not None and not order.descending and order.nulls_first else None
+    if not (isinstance(by, BoundColumn) and by.name == call.column):
+        msg = f"{call!r}: a session is of rows in the order of {call.column!r}: order the window by it, ascending"
+        raise SchemaError(msg)
+    partition = tuple(as_expr(e, schema) for e in call.window.partition)
+    return Sessions(partition, call.column, gap, f"session {number}#", f"session end {number}#")
+
+
+def with_sessions(rows: Collection, named: Named) -> tuple[Collection, Named]:
+    """Return the rows with the starts of sessions in expressions behind them, and expressions over these rows."""
+    found = sessions_of(named, rows.schema)
+    for session in found.values():
+        rows = session_columns(rows, session).drop(session.end)
+    return rows, over_starts(named, found)
+
+
+def over_starts(named: Named, found: dict[Hashable, Sessions]) -> Named:
+    """Return expressions over rows that have the starts of sessions as columns."""
+
+    def column(part: Expr) -> Expr | None:
+        return col(found[key(part)].start) if isinstance(part, SessionCall) else None
+
+    return [(name, replaced(e, column)) for name, e in named] if found else named
+
+
+def session_columns(rows: Collection, session: Sessions) -> Collection:
+    """Return the rows with two columns more: where each one's session starts, and where it ends so far."""
+    value = col(session.column)
+    window = Window.partition_by(*session.partition).order_by(value)
+    before = lag(value).over(window)
+    gap = _distance(session.gap, rows.schema.field(session.column).dtype)
+    begins = when(before.is_null() | (value > before + gap), value)
+    rows = rows.with_columns(**{session.end: begins})
+    rows = rows.with_columns(**{session.start: greatest(session.end).over(window)})  # peers begin together
+    whole = Window.partition_by(*session.partition, col(session.start))
+    return rows.with_columns(**{session.end: greatest(session.column).over(whole)})
+
+
+def _distance(units: int, dtype: DType) -> Any:
+    if dtype == TIMESTAMP:
+        return dt.timedelta(microseconds=units)
+    return dt.timedelta(days=units) if dtype == DATE else units

@@ -1,0 +1,82 @@
+"""State that is no arrangement: rows that wait for a value to be reached, and a few numbers.
+
+It lies in ports that nothing is sent to, so it is saved, restored and rolled back as pending updates are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tidemill.dataflow.lattice import Antichain
+from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray
+from tidemill.renderer.embedded.schedule import Port
+from tidemill.renderer.embedded.trace.pending import PendingState
+
+if TYPE_CHECKING:
+    from tidemill.renderer.embedded.schedule import Operator
+
+__all__ = ["HeldRows", "Numbers"]
+
+
+class HeldRows(Port):
+    """Updates that are held until a limit exceeds their number, which they have where others have their time."""
+
+    __slots__ = ()
+
+    def hold(self, updates: UpdateArray) -> None:
+        """Hold updates from now on."""
+        if updates.shape[1]:
+            self._join()
+            self.pending.add(updates)
+
+    def take_below(self, limit: int) -> UpdateArray | None:
+        """Return the updates with a number less than a limit, which are held no longer; None where there are none."""
+        if not self.pending:
+            return None
+        self._join()
+        return self.pending.take_due(Antichain([(limit,)]))
+
+    def _join(self) -> None:
+        self.operator.schedule.transaction.join(self, self.pending.state)
+
+    # No step lets go of what is held by itself.
+
+    def release(self) -> None:
+        """Nothing: a step's frontier says nothing of what is held."""
+
+    def defer(self, updates: UpdateArray) -> None:
+        self.pending.add(updates)
+
+    def rollback(self, state: PendingState) -> None:
+        self.pending.state = state
+
+
+class Numbers(HeldRows):
+    """A few numbers that an operator goes on from."""
+
+    __slots__ = ("_at_first",)
+
+    def __init__(self, operator: Operator, at_first: list[int]) -> None:
+        super().__init__(operator, 1, 1)
+        self._at_first = np.array(at_first, np.int64)
+
+    @property
+    def waiting(self) -> int:
+        return 0
+
+    @property
+    def now(self) -> Ints:
+        """The numbers."""
+        held = self.pending.arrays()
+        return held[0][0] if held else self._at_first
+
+    def become(self, numbers: Ints) -> None:
+        """Have other numbers."""
+        self._join()
+        block = np.zeros((3, len(numbers)), np.int64)
+        block[0] = numbers
+        block[2] = 1
+        self.pending.clear()
+        self.pending.add(block)

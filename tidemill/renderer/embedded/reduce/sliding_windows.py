@@ -1,0 +1,205 @@
+"""Window calls over rows that come in order: each row is given once, and what no frame to come looks at is forgotten.
+
+The state is, of each partition, the rows that are not closed and those before them that frames still look at; where
+ranks are asked for, how many were forgotten; and which partitions to look at when the watermark has come so far.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.dataflow.composites import SlidingWindows
+from tidemill.expressions.schema import Schema
+from tidemill.expressions.types import INT64
+from tidemill.expressions.windows.bound import CallError, RankingCall
+from tidemill.expressions.windows.closing import Reach, reach_of
+from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, consolidated, numbered
+from tidemill.renderer.embedded.makers import operator_of
+from tidemill.renderer.embedded.operators.held import HeldRows
+from tidemill.renderer.embedded.operators.watermarks import ROWS, AfterWatermark, limits_of
+from tidemill.renderer.embedded.schedule import Region
+from tidemill.renderer.embedded.trace.batch import UpdateLayout
+from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.embedded.windows.closing import NEVER, Arrivals, closed_at, still_needed
+from tidemill.renderer.embedded.windows.ordering import GivenRows, OrderedRows, chunks, in_order
+from tidemill.renderer.embedded.windows.partitions import Partitions
+from tidemill.renderer.embedded.windows.recompute import call_values
+from tidemill.renderer.runs import failures
+
+__all__ = ["SlidingWindowsOperator"]
+
+
+class _Touched(NamedTuple):
+    """Partitions that a step looks at, with all that is there of them."""
+
+    keys: Codes
+    owner: Ints
+    """The number of the key of each row."""
+    rows: Codes
+    counts: Ints
+    released: Ints
+    """When each row was released; -1 for before the step."""
+
+
+@operator_of(SlidingWindows, interner=True)
+class SlidingWindowsOperator(AfterWatermark):
+    """SlidingWindows, of calls that look back a bounded way."""
+
+    consolidated = True
+
+    def __init__(self, node: SlidingWindows, region: Region, interner: Interner) -> None:
+        super().__init__(node, region, node.column)
+        self._windows = node.windows
+        self._interner = interner
+        self._schema = node.inputs[ROWS].schema
+        self._types = self._schema.dtypes
+        reach = reach_of(node.windows, self._types[node.column])
+        assert reach is not None, "windows that look at all rows before are made of others"
+        self._reach: Reach = reach
+        self._distance = node.distance
+        self._keys = node.keys
+        self._kept = np.array(node.windows.kept(node.keys), np.int64)
+        keys = tuple(range(node.keys))
+        transaction = self.schedule.transaction
+        layout = UpdateLayout(keys, self._types, 1, self.schedule.users)
+        self._rows = Spine(layout, self.since, transaction)
+        layout = UpdateLayout(keys, [*self._types[: node.keys], INT64, INT64], 1, self.schedule.users)
+        self._forgotten = Spine(layout, self.since, transaction)
+        """Of each partition, how many rows and peer groups are not there any more."""
+        self._due = HeldRows(self, node.keys, 0)
+        """Partitions that change, by how far the watermark has to come."""
+        self.ports.append(self._due)
+
+    def run(self) -> None:
+        new = self.ports[ROWS].take_consolidated()
+        times, marks, state = self.take_limits()
+        due = self._due.take_below(int(marks[-1])) if len(times) > 1 else None
+        if new is not None or due is not None:
+            self._slide(self._touched(new, due), times, marks)
+        self.keep(state, None)
+
+    def _touched(self, new: UpdateArray | None, due: UpdateArray | None) -> _Touched:
+        width, k = self._width, self._keys
+        blocks = [b[:k] for b in (new, due) if b is not None]
+        every = blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
+        one, owner = numbered(every)
+        keys = every.take(one, axis=1)
+        found, stored = self._rows.find(keys)
+        stored = consolidated(np.concatenate((found[None], stored[:width], stored[-1:])))
+        if new is None:
+            return _Touched(keys, stored[0], stored[1:-1], stored[-1], np.full(stored.shape[1], -1))
+        if new[-1].min() < 0:
+            raise self._negative(new)
+        return _Touched(
+            keys,
+            np.concatenate((stored[0], owner[: new.shape[1]])),
+            np.concatenate((stored[1:-1], new[:width]), axis=1),
+            np.concatenate((stored[-1], new[-1])),
+            np.concatenate((np.full(stored.shape[1], -1), new[width])),
+        )
+
+    def _slide(self, touched: _Touched, times: Ints, marks: Ints) -> None:
+        """Give the rows that are closed now, and forget those that nothing looks at any more."""
+        if not len(touched.owner):
+            return
+        try:
+            ordered = in_order(self._windows, self._types, GivenRows(*touched[1:4]), self._interner)
+            values = self._values(touched, ordered)
+        except CallError as error:
+            (row,) = decode_rows(self._schema, touched.rows[:, [error.row]], self._interner)
+            raise failures.no_window_value(self.node, self._windows, row, error) from None
+        source = ordered.source
+        rows = Arrivals(ordered, touched.released.take(source), touched.rows[self._column].take(source))
+        closed = closed_at(rows, self._reach, times, limits_of(marks, self._distance) if self._distance else None)
+        now = ((closed >= 0) & (closed != NEVER)).nonzero()[0]
+        gone = ~still_needed(rows, self._reach, closed != NEVER, int(marks[-1]))
+        if self._reach.ranks:
+            self._count_before(touched, rows, values, gone, int(times[-1]))
+        if len(now):
+            own = touched.rows[self._kept[:, None], source.take(now)]
+            block = (own, values.take(now, axis=1), closed.take(now)[None], np.ones((1, len(now)), np.int64))
+            self.emit(consolidated(np.concatenate(block)), self.region.now)
+        self._remember(touched, np.bincount(source, gone, minlength=len(touched.counts)).astype(np.int64))
+        self._wait(touched, rows, closed != NEVER, gone, int(marks[-1]))
+
+    def _values(self, touched: _Touched, ordered: OrderedRows) -> Codes:
+        values = np.empty((len(self._windows.calls), len(ordered.source)), np.int64)
+        done = 0
+        for chunk in chunks(ordered):
+            rows = Partitions(self._windows, self._types, touched.rows, self._interner, chunk)
+            call_values(rows, values[:, done : done + len(rows)])
+            done += len(rows)
+        return values
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def _remember(self, touched: _Touched, gone: Ints) -> None:
+        """Hold what came, and no longer what is gone: so often of each row."""
+        change = np.where(touched.released < 0, 0, touched.counts) - gone
+        some = change.nonzero()[0]
+        if len(some):
+            updates = np.empty((self._width + 2, len(some)), np.int64)
+            touched.rows.take(some, axis=1, out=updates[: self._width])
+            updates[-2] = np.maximum(touched.released.take(some), 0)
+            updates[-1] = change.take(some)
+            self._rows.append(consolidated(updates))
+
+    def _count_before(self, touched: _Touched, rows: Arrivals, values: Codes, gone: Bools, time: int) -> None:
+        """Add to ranks what was forgotten before, and note what is forgotten now."""
+        owner, found = self._forgotten.find(touched.keys)
+        k, ordered = self._keys, rows.ordered
+        before = np.zeros((2, touched.keys.shape[1]), np.int64)
+        for row, counts in enumerate(found[k : k + 2]):
+            np.add.at(before[row], owner, counts * found[-1])
+        number = touched.owner.take(ordered.source)
+        for place, call in enumerate(self._windows.calls):
+            if isinstance(call, RankingCall):
+                values[place] += before[int(call.function == "dense_rank")].take(number)
+        if not gone.any():
+            return
+        more = np.zeros_like(before)
+        np.add.at(more[0], number, gone)
+        np.add.at(more[1], number.take(ordered.peer_starts), gone.take(ordered.peer_starts))
+        changed = more[0].nonzero()[0]
+        old = changed.compress(before[0].take(changed))
+        block = np.empty((k + 4, len(old) + len(changed)), np.int64)
+        block[:k] = touched.keys.take(np.concatenate((old, changed)), axis=1)
+        block[k : k + 2, : len(old)] = before.take(old, axis=1)
+        block[k : k + 2, len(old) :] = (before + more).take(changed, axis=1)
+        block[-2] = max(time, 0)
+        block[-1, : len(old)], block[-1, len(old) :] = -1, 1
+        self._forgotten.append(block)
+
+    def _wait(self, touched: _Touched, rows: Arrivals, is_closed: Bools, gone: Bools, mark: int) -> None:
+        """Have partitions looked at again when the watermark closes rows of them, or lets rows be forgotten."""
+        reach = self._reach
+        if not (self._distance or reach.distance_before):
+            return
+        starts, sizes = rows.ordered.starts, rows.sizes
+        last = starts + sizes - 1
+        closed = np.add.reduceat(is_closed, starts, dtype=np.int64)
+        here = closed < sizes
+        value = rows.values.take(np.where(here, starts + closed, last))
+        further = np.where(here, self._distance, reach.distance_before)
+        number = np.minimum(value, NEVER - further) + further
+        some = (number >= mark) & (value != NULL) & ~gone.take(last)
+        if some.any():
+            which = touched.owner.take(rows.ordered.source.take(starts.compress(some)))
+            self._due.hold(np.concatenate((touched.keys.take(which, axis=1), number.compress(some)[None])))
+
+    def _negative(self, new: UpdateArray) -> Exception:
+        place = int((new[-1] < 0).argmax())
+        fields, own = self._schema.fields, [int(i) for i in self._kept[self._keys :]]
+        (key,) = decode_rows(Schema(fields[: self._keys]), new[: self._keys, [place]], self._interner)
+        (row,) = decode_rows(Schema(tuple(fields[i] for i in own)), new[own][:, [place]], self._interner)
+        return failures.negative_count(self.node, key, row, int(new[-1, place]))
+
+    def spines(self) -> dict[str, Spine]:
+        return {"sliding rows": self._rows, "forgotten": self._forgotten}
+
+    def drop_state(self) -> None:
+        super().drop_state()
+        self._due.refill(None)

@@ -1,0 +1,91 @@
+"""Which rows of partitions are closed, and since when; and which of them frames to come still look at."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from tidemill.expressions.windows.closing import Reach
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
+from tidemill.renderer.embedded.windows.ordering import OrderedRows
+from tidemill.renderer.embedded.windows.partitions import run_lengths
+
+__all__ = ["NEVER", "Arrivals", "closed_at", "still_needed"]
+
+NEVER: Final = 2**63 - 1
+"""The time of what has not come."""
+
+
+class Arrivals(NamedTuple):
+    """Rows in their order, and when they came."""
+
+    ordered: OrderedRows
+    released: Ints
+    """The time at which each row was released; -1 for before the step."""
+    values: Ints
+    """The codes of the rows' values in the order."""
+
+    @property
+    def sizes(self) -> Ints:
+        """How many rows each partition has."""
+        return run_lengths(self.ordered.starts, len(self.released))
+
+    @property
+    def group(self) -> Ints:
+        """The number of each row's peer group."""
+        return np.arange(len(self.ordered.peer_starts)).repeat(
+            run_lengths(self.ordered.peer_starts, len(self.released))
+        )
+
+
+def closed_at(rows: Arrivals, reach: Reach, times: Ints, limits: Ints | None) -> Ints:
+    """Return when each row's frames were closed: -1 for before the step, `NEVER` where they are not.
+
+    ``limits`` say, where it matters, below what values of the order rows are far enough behind the watermark since
+    each of the times.
+    """
+    found = rows.released.copy()
+    places, sizes = np.arange(len(found)), rows.sizes
+    if reach.rows_after:
+        end = (rows.ordered.starts + sizes).repeat(sizes)
+        _wait_for(found, rows.released, places + reach.rows_after, end)
+    if reach.groups_after:
+        starts = rows.ordered.peer_starts
+        last = np.append(starts.searchsorted(rows.ordered.starts)[1:], len(starts)).repeat(sizes)
+        wanted = rows.group + reach.groups_after
+        first = np.append(starts, len(found)).take(np.minimum(wanted, len(starts)))
+        first[wanted >= last] = len(found)
+        _wait_for(found, rows.released, first, np.full(len(found), len(found)))
+    if limits is not None:
+        since = limits.searchsorted(rows.values, "right")
+        np.maximum(found, np.append(times, NEVER).take(since), out=found)
+    return found
+
+
+def _wait_for(found: Ints, released: Ints, places: Ints, ends: Ints) -> None:
+    """Have rows closed no sooner than what is at these places came, if it is before the ends."""
+    here = places < ends
+    waited = np.full(len(found), NEVER)
+    waited[here] = released.take(places[here])
+    np.maximum(found, waited, out=found)
+
+
+def still_needed(rows: Arrivals, reach: Reach, is_closed: Bools, watermark: int) -> Bools:
+    """Return which rows are not closed, or looked at by the frames of some that are not, or that are to come."""
+    sizes, starts = rows.sizes, rows.ordered.starts
+    closed = np.add.reduceat(is_closed, starts, dtype=np.int64) if len(starts) else starts
+    first = starts + closed  # the first row that is not closed, which may be the next that comes
+    here = closed < sizes
+    place = np.minimum(first, len(is_closed) - 1)
+    groups = np.where(here, rows.group.take(place), rows.group.take(starts + sizes - 1) + 1)
+    needed: Bools = np.arange(len(is_closed)) >= (first - reach.rows_before).repeat(sizes)
+    needed |= rows.group >= (groups - reach.groups_before).repeat(sizes)
+    if reach.distance_before:
+        values = np.where(here, rows.values.take(place), watermark)
+        least = np.maximum(values, NULL + reach.distance_before) - reach.distance_before
+        needed |= rows.values >= least.repeat(sizes)
+    if reach.ranks:  # whole peer groups are forgotten
+        kept = np.logical_or.reduceat(needed, rows.ordered.peer_starts)
+        needed = kept.repeat(run_lengths(rows.ordered.peer_starts, len(needed)))
+    return needed
