@@ -37,7 +37,8 @@ def joined(node: Join, left: Frame, right: Frame) -> Frame:
     known += [F.greatest(f"l_t{i}", f"r_t{i}") for i in range(len(known), left.coordinates)]
     time = [column.alias(f"t{i}") for i, column in enumerate(known)]
     diff = checked_count(node, f"l_{DIFF}") * checked_count(node, f"r_{DIFF}")
-    return Frame(both.select(*row, *time, diff.alias(DIFF)), len(picked), left.coordinates, at)
+    inserted = left.inserted and right.inserted
+    return Frame(both.select(*row, *time, diff.alias(DIFF)), len(picked), left.coordinates, at, inserted=inserted)
 
 
 def _equal(left: str, right: str, *, nulls_equal: bool) -> Column:

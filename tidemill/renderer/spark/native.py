@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.nodes import Node, Reduce
 from tidemill.expressions.aggregates import Aggregates, BoundAggregate
+from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.schema import Field
 from tidemill.expressions.types import FLOAT64, DType
 from tidemill.renderer.spark.exact_floats import Limbs
@@ -27,11 +28,14 @@ from tidemill.renderer.spark.frames import DIFF, Frame, columns, is_small, times
 from tidemill.renderer.spark.join import checked_count
 from tidemill.renderer.spark.keyed import as_lines, touched
 from tidemill.renderer.spark.keyed_tasks import NEW, Layout
-from tidemill.renderer.spark.types import spark_type
+from tidemill.renderer.spark.types import spark_type, sql_type
 
 __all__ = ["adds_floats", "aggregated", "distinct", "distinct_in_round", "is_native", "summed"]
 
 _TOTALS: Final = frozenset(("count", "sum", "avg", "bool_or", "bool_and"))
+_EXTREMES: Final = frozenset(("min", "max"))
+_OF_ROWS: Final = {"min": F.min, "max": F.max, "list": F.collect_list}
+"""What Spark makes of the values of rows that are there as often as they come."""
 _EXACT: Final = 2**53
 _MASK: Final = (1 << 32) - 1
 _DIGITS: Final = 17
@@ -45,7 +49,7 @@ def distinct(frame: Frame) -> Frame:
     here = (F.col("n") > 0).cast("bigint")
     if frame.time is not None:
         data = _at(summed.filter(F.col("n") > 0), frame).select(*row, "t0", F.lit(1).cast("bigint").alias(DIFF))
-        return frame.of(data, consolidated=True)
+        return frame.of(data, consolidated=True, inserted=True)
     before = F.lag(here, 1, 0).over(Window.partitionBy(*row).orderBy("t0"))
     running = _running(summed, row, ["n"]).withColumn("change", here - before)
     data = running.filter(F.col("change") != 0).select(*row, "t0", F.col("change").alias(DIFF))
@@ -116,10 +120,18 @@ def is_native(node: Reduce, frame: Frame, limbs: Limbs | None) -> bool:
         return False
     if limbs is None and adds_floats(node):
         return False
-    extremes = {a.column for a in logic.columns if a.function in ("min", "max")}
-    if extremes and (frame.time is None or len(extremes) > 1 or node.scalar):
+    of_rows = frame.inserted and frame.time is not None and not node.scalar
+    extremes = {a.column for a in logic.columns if a.function in _EXTREMES}
+    if extremes and not of_rows and (frame.time is None or len(extremes) > 1 or node.scalar):
         return False
-    return all(a.column in extremes or _adds_up(a) for a in logic.columns)
+    return all(a.function in _EXTREMES or _adds_up(a) or (of_rows and _is_sorted_list(a)) for a in logic.columns)
+
+
+def _is_sorted_list(a: BoundAggregate) -> bool:
+    """Return whether an aggregate is a list of all values in their own order."""
+    if a.function != "list" or a.column is None or a.condition is not None or a.input is None or a.input.is_list:
+        return False
+    return a.order == (OrderColumn(a.column),)
 
 
 def _adds_up(a: BoundAggregate) -> bool:
@@ -169,10 +181,12 @@ def aggregated(node: Reduce, frame: Frame, limbs: Limbs | None) -> Frame:
 def _grouped(node: Reduce, frame: Frame, keys: list[str], totals: dict[str, Column]) -> DataFrame:
     """Return what is added up, and extremes, for each group; up to each time, where there are several."""
     assert isinstance(node.logic, Aggregates)
-    for a in node.logic.columns:
-        if a.column is not None and a.function in ("min", "max"):
-            return _extremes(frame, keys, a.column, totals)
-    grouped = _summed(frame, keys, [F.sum(value).alias(name) for name, value in totals.items()])
+    of_rows = [(a.function, a.column) for a in node.logic.columns if a.function in _OF_ROWS and a.column is not None]
+    if of_rows and not frame.inserted:
+        return _extremes(frame, keys, of_rows[0][1], totals)
+    found = {f"{function}{column}": _OF_ROWS[function](f"c{column}") for function, column in of_rows}
+    sums = [F.sum(value).alias(name) for name, value in totals.items()]
+    grouped = _summed(frame, keys, [*sums, *(column.alias(name) for name, column in found.items())])
     if node.scalar:
         grouped = _with_the_empty_group(grouped, list(totals))
     return _running(grouped, keys, list(totals)) if frame.time is None else grouped
@@ -215,13 +229,13 @@ def _totals(node: Reduce, frame: Frame, limbs: Limbs | None) -> dict[str, Column
     present = diff if logic.present is None else _counts(logic.present, diff, fields)
     totals = {"n": present, "rows": diff}
     for a in logic.columns:
-        if a.column is None or a.function in ("min", "max"):
+        if a.column is None or a.function in _EXTREMES:
             continue
         totals[f"n{a.column}"] = _counts(a.column, diff, fields)
-        if limbs is not None and a.column in _floats(node):
+        if limbs is not None and a.column in _floats(node) and a.function in _TOTALS:
             amounts = {name: F.expr(text) for name, text in limbs.amounts(a.column).items()}
             totals |= {name: value if frame.inserted else value * diff for name, value in amounts.items()}
-        elif a.input is not None and a.function != "count":
+        elif a.input is not None and a.function in _TOTALS and a.function != "count":
             totals[f"s{a.column}"] = _times(a.column, a.input, diff)
     return totals
 
@@ -249,8 +263,10 @@ def _value(a: BoundAggregate, floats: dict[int, str]) -> Column:
     """Return an aggregate, from the sums of its group; those of floats are given."""
     if a.function == "count":
         return F.col("rows" if a.column is None else f"n{a.column}")
-    if a.function in ("min", "max"):
+    if a.function in _EXTREMES:
         return F.col(f"{a.function}{a.column}")
+    if a.function == "list":
+        return F.expr(_sorted_list(a))
     assert a.column is not None
     count, total = F.col(f"n{a.column}"), F.expr(floats.get(a.column, f"s{a.column}"))
     if a.function == "sum" and a.column in floats:
@@ -266,6 +282,14 @@ def _value(a: BoundAggregate, floats: dict[int, str]) -> Column:
     else:
         value = total > 0 if a.function == "bool_or" else count - total <= 0
     return F.when(count != 0, value)
+
+
+def _sorted_list(a: BoundAggregate) -> str:
+    """Return the list of a group's values, NULLs first, from that of those which are not NULL."""
+    assert a.input is not None
+    found, nulls = f"sort_array(list{a.column})", f"(rows - n{a.column})"
+    null = f"CAST(NULL AS {sql_type(a.input)})"
+    return f"IF({nulls} = 0, {found}, concat(array_repeat({null}, CAST({nulls} AS int)), {found}))"
 
 
 def _extremes(frame: Frame, keys: list[str], column: int, totals: dict[str, Column]) -> DataFrame:
