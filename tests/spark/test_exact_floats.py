@@ -11,11 +11,12 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from running import examples
 
 import tidemill as tm
-from tidemill.renderer.spark.exact_floats import FIVE, THREE
+from tidemill.renderer.spark.exact_floats import FIVE, THREE, Limbs
 from tidemill.testing import all_at_once, check_equivalent
 
 KX = {"k": "int64", "x": "float64"}
 SUMS = {"s": tm.sum("x"), "m": tm.avg("x"), "c": tm.count("x"), "n": tm.count()}
+SPREADS = {"v": tm.variance("x"), "e": tm.stddev("x"), "m": tm.avg("x"), "n": tm.count("x")}
 
 
 def scaled(mantissa, exponent):
@@ -81,11 +82,43 @@ def test_sums_are_exact_and_rounded_once(spark, limbs, data):
     assert {g: s.hex() for g, s in found.items()} == {g: (s + 0.0).hex() for g, s in expected.items()}
 
 
+@examples(6)
+@given(data=st.data())
+def test_variances_are_exact_and_rounded_once(spark, data):
+    flow = tm.Dataflow("spreads")
+    flow.output("out", flow.input("rows", KX).group_by("k").agg(v=tm.variance("x"), e=tm.stddev("x")))
+    groups = [[(x, abs(n)) for x, n in group if abs(x) < 2.0**31] for group in data.draw(groups_of(Limbs(-25, 13, 4)))]
+    groups += [[(1e9 + 0.01, 1), (1e9 + 0.02, 1)], [(0.1, 3)], [(2.0**31 - 1, 1000), (-(2.0**-64), 1000)], [(5.0, 1)]]
+    lines = [(g, x, 0, n) for g, group in enumerate(groups) for x, n in group]
+    found = tm.render(
+        flow, spark, {"rows": spark.createDataFrame(lines, "k bigint, x double, time bigint, diff bigint")}
+    )
+    expected = {}
+    for g, group in enumerate(groups):
+        count = sum(n for _, n in group)
+        if count > 1:
+            total = sum(Fraction(x) * n for x, n in group)
+            squares = sum(Fraction(x) ** 2 * n for x, n in group)
+            variance = float((squares * count - total**2) / (count * (count - 1)))
+            expected[g] = (variance, math.sqrt(variance))
+        elif count:
+            expected[g] = (None, None)
+    assert {r.k: (r.v, r.e) for r in found["out"].collect()} == expected
+
+
+def test_variances_are_of_sums_made_by_spark(spark):
+    flow = tm.Dataflow("spreads")
+    flow.output("o", flow.input("rows", KX).group_by("k").agg(v=tm.variance("x")))
+    assert "square1_5" in flow.explain(spark=spark)
+
+
 def flow_of_sums():
     flow = tm.Dataflow("sums")
     rows = flow.input("rows", KX)
     flow.output("by key", rows.group_by("k").agg(**SUMS))
     flow.output("all", rows.agg(**SUMS))
+    flow.output("spreads", rows.group_by("k").agg(**SPREADS))
+    flow.output("spreads of all", rows.agg(**SPREADS))
     flow.output("some", rows.filter("k = 1").agg(s=tm.sum("x"), b=tm.bool_or("x > 1")))
     return flow
 

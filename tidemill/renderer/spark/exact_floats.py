@@ -24,8 +24,6 @@ __all__ = ["FIVE", "OUTSIDE", "THREE", "Limbs"]
 
 OUTSIDE: Final = "tidemill: a float that limbs do not hold"
 
-_ROOM: Final = 56
-"""How many bits a float's first limb may have: a sum of limbs has 63."""
 _DECIMAL_BITS: Final = 126
 """Numbers of so many bits have 38 decimal digits, the most that Spark's decimals may have."""
 _RAISE: Final = f"raise_error('{OUTSIDE}')"
@@ -38,6 +36,8 @@ class Limbs:
     first: int
     width: int
     count: int
+    room: int = attrs.field(default=56, kw_only=True)
+    """How many bits a float's first limb may have: a sum of limbs has 63."""
 
     @property
     def units(self) -> list[int]:
@@ -65,7 +65,7 @@ class Limbs:
         *names, last = self.names(column)
         limbs = {name: f"floor(part{column}_{i})" for i, name in enumerate(names)}
         rest = f"rest{column}_{self.count - 2} * {2.0 ** -self.units[-1]!r}D"
-        held = f"coalesce(abs(c{column}), 0D) < {2.0 ** (self.first + _ROOM)!r}D AND rint({rest}) = {rest}"
+        held = f"coalesce(abs(c{column}), 0D) < {2.0 ** (self.first + self.room)!r}D AND rint({rest}) = {rest}"
         return {**limbs, last: f"IF({held}, floor({rest}), CAST({_RAISE} AS bigint))"}
 
     def rounded(self, data: DataFrame, columns: Iterable[int]) -> tuple[DataFrame, dict[int, str]]:

@@ -23,7 +23,8 @@ from tidemill.expressions.aggregates import Aggregates, BoundAggregate
 from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.schema import Field
 from tidemill.expressions.types import FLOAT64, DType
-from tidemill.renderer.spark.exact_floats import Limbs
+from tidemill.renderer.spark import exact_squares
+from tidemill.renderer.spark.exact_floats import THREE, Limbs
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, is_small, times
 from tidemill.renderer.spark.join import checked_count
 from tidemill.renderer.spark.keyed import as_lines, touched
@@ -32,10 +33,12 @@ from tidemill.renderer.spark.types import spark_type, sql_type
 
 __all__ = ["adds_floats", "aggregated", "distinct", "distinct_in_round", "is_native", "summed"]
 
-_TOTALS: Final = frozenset(("count", "sum", "avg", "bool_or", "bool_and"))
+_SPREADS: Final = frozenset(("variance", "stddev"))
+_TOTALS: Final = frozenset(("count", "sum", "avg", "bool_or", "bool_and")) | _SPREADS
 _EXTREMES: Final = frozenset(("min", "max"))
 _OF_ROWS: Final = {"min": F.min, "max": F.max, "list": F.collect_list}
 """What Spark makes of the values of rows that are there as often as they come."""
+_OF_FLOATS: Final = frozenset(("sum", "avg")) | _SPREADS
 _EXACT: Final = 2**53
 _MASK: Final = (1 << 32) - 1
 _DIGITS: Final = 17
@@ -118,7 +121,7 @@ def is_native(node: Reduce, frame: Frame, limbs: Limbs | None) -> bool:
     logic = node.logic
     if frame.coordinates != 1 or not isinstance(logic, Aggregates):
         return False
-    if limbs is None and adds_floats(node):
+    if (limbs is None and adds_floats(node)) or (limbs is not THREE and _spreads(node)):
         return False
     of_rows = frame.inserted and frame.time is not None and not node.scalar
     extremes = {a.column for a in logic.columns if a.function in _EXTREMES}
@@ -139,6 +142,8 @@ def _adds_up(a: BoundAggregate) -> bool:
         return True
     if a.function not in _TOTALS or a.input is None:
         return False
+    if a.function in _SPREADS:
+        return a.input == FLOAT64
     return not a.input.is_decimal or (a.function == "sum" and a.input.precision <= _DIGITS)
 
 
@@ -151,8 +156,14 @@ def _floats(node: Reduce) -> dict[int, bool]:
     """Return the columns of floats that are added up, and whether they may have NULL."""
     logic, fields = node.logic, node.inputs[0].schema.fields
     columns = logic.columns if isinstance(logic, Aggregates) else ()
-    added = (a.column for a in columns if a.column is not None and a.function in ("sum", "avg"))
+    added = (a.column for a in columns if a.column is not None and a.function in _OF_FLOATS)
     return {c: fields[c].nullable for c in added if fields[c].dtype == FLOAT64}
+
+
+def _spreads(node: Reduce) -> list[int]:
+    """Return the columns of which variances are wanted."""
+    columns = node.logic.columns if isinstance(node.logic, Aggregates) else ()
+    return sorted({a.column for a in columns if a.column is not None and a.function in _SPREADS})
 
 
 def aggregated(node: Reduce, frame: Frame, limbs: Limbs | None) -> Frame:
@@ -161,14 +172,18 @@ def aggregated(node: Reduce, frame: Frame, limbs: Limbs | None) -> Frame:
     assert isinstance(logic, Aggregates)
     keys = [f"c{k}" for k in node.keys]
     floats = _floats(node)
+    if spreads := _spreads(node):
+        limbs = exact_squares.SQUARED
     if floats and limbs is not None:
         frame = attrs.evolve(frame, data=limbs.split(frame.data, floats))
+        frame = attrs.evolve(frame, data=exact_squares.with_products(frame.data, spreads)) if spreads else frame
     if node.scalar and frame.time != (0,):
         frame = attrs.evolve(frame, time=None)  # there is a row at time 0 as well
     grouped = _grouped(node, frame, keys, _totals(node, frame, limbs))
     sums: dict[int, str] = {}
     if floats and limbs is not None:
         grouped, sums = limbs.rounded(grouped, floats)
+        grouped = exact_squares.with_variances(grouped, spreads) if spreads else grouped
     values = [_value(a, sums) for a in logic.columns]
     if frame.time is not None:
         return _rows(node, frame, grouped, [*map(F.col, keys), *values])
@@ -233,7 +248,9 @@ def _totals(node: Reduce, frame: Frame, limbs: Limbs | None) -> dict[str, Column
             continue
         totals[f"n{a.column}"] = _counts(a.column, diff, fields)
         if limbs is not None and a.column in _floats(node) and a.function in _TOTALS:
-            amounts = {name: F.expr(text) for name, text in limbs.amounts(a.column).items()}
+            of_squares = a.column in _spreads(node)
+            texts = exact_squares.square_amounts(a.column) if of_squares else limbs.amounts(a.column)
+            amounts = {name: F.expr(text) for name, text in texts.items()}
             totals |= {name: value if frame.inserted else value * diff for name, value in amounts.items()}
         elif a.input is not None and a.function in _TOTALS and a.function != "count":
             totals[f"s{a.column}"] = _times(a.column, a.input, diff)
@@ -268,6 +285,9 @@ def _value(a: BoundAggregate, floats: dict[int, str]) -> Column:
     if a.function == "list":
         return F.expr(_sorted_list(a))
     assert a.column is not None
+    if a.function in _SPREADS:
+        spread = f"v{a.column}"
+        return F.expr(spread if a.function == "variance" else f"IF({spread} < 0D, double('NaN'), sqrt({spread}))")
     count, total = F.col(f"n{a.column}"), F.expr(floats.get(a.column, f"s{a.column}"))
     if a.function == "sum" and a.column in floats:
         value = total

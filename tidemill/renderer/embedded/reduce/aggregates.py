@@ -27,7 +27,7 @@ from tidemill.renderer.embedded.reduce.values import ValueCounts
 from tidemill.renderer.embedded.schedule import Schedule
 from tidemill.renderer.embedded.trace.spine import Spine
 
-__all__ = ["AggregateLogic"]
+__all__ = ["AggregateLogic", "variance"]
 
 _SPREADS: Final = frozenset(("variance", "stddev"))
 
@@ -152,7 +152,7 @@ class AggregateLogic:
         codes = np.full(len(present), NULL)
         for i, at in enumerate(present.tolist()):
             if counts[i] > 1:
-                spread = math.nan if special[at] else _variance(totals[i], squares[at], counts[i], unit)
+                spread = math.nan if special[at] else variance(totals[i], squares[at], counts[i], unit)
                 codes[i] = float_code(spread if aggregate.function == "variance" else _root(spread))
         return codes
 
@@ -169,7 +169,7 @@ def _kept(aggregate: BoundAggregate) -> frozenset[type[Accumulator]]:
     return ACCUMULATORS.get(aggregate.function, frozenset())
 
 
-def _variance(total: int, squares: int, count: int, unit: int) -> float:
+def variance(total: int, squares: int, count: int, unit: int) -> float:
     """Return the sample variance of numbers whose squares are counted in 1/unit."""
     try:
         return (squares * count - total * total) / (count * (count - 1) * unit)
