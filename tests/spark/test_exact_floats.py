@@ -93,7 +93,7 @@ def test_variances_are_exact_and_rounded_once(spark, data):
     found = tm.render(
         flow, spark, {"rows": spark.createDataFrame(lines, "k bigint, x double, time bigint, diff bigint")}
     )
-    expected = {}
+    expected: dict[int, tuple[float | None, float | None]] = {}
     for g, group in enumerate(groups):
         count = sum(n for _, n in group)
         if count > 1:
