@@ -6,6 +6,7 @@ from benchmarks.workloads.counts import Counts
 from benchmarks.workloads.debian import Debian
 from benchmarks.workloads.joined import Joined
 from benchmarks.workloads.least import Least, LeastTen
+from benchmarks.workloads.on_close import MeanOnClose
 from benchmarks.workloads.reachability import Reachability
 from benchmarks.workloads.sales import Accounts, ByCategory, ByUser, Dearest, Everything
 from benchmarks.workloads.tpch import Large, Local, Pricing, Profit, Unshipped
@@ -28,6 +29,7 @@ WORKLOADS: dict[str, type[Workload]] = {
         LastHour,
         FirstTen,
         Ranks,
+        MeanOnClose,
     )
 }
 """One row an epoch."""

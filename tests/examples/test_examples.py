@@ -82,6 +82,7 @@ SHOWN = {
     "in_the_air": ["12:00 UTC: EWR 21 JFK 21 LGA 24\n", "15:00 UTC: EWR 49 JFK 49", "(904, ('EWR', 48))"],
     "k_core": ["Dora  2        1     -1", "Cem   3        2     +1"],
     "pagerank": ["libc6            153.8", "libc6        153826428  1     -1"],
+    "rolling_delays": ["5      12.5  0     +1", "35     19.0  2", "06:21:00  4\n", "06:03:00  LGA     9\n"],
     "scc": ["f     d\n", "f     a      1     +1"],
     "sessions": ["bob   2026-01-01 11:05:00", "10:45:00  6       1     +1"],
     "stable_matching": ["Ann      Law\n", "Ann      Sea     1     +1"],
@@ -281,6 +282,21 @@ def balances(entries):
 
 
 NINE, MINUTE = dt.datetime(2026, 1, 1, 9), dt.timedelta(minutes=1)
+
+
+@examples(25)
+@given(
+    found=tm.testing.updates(
+        {"t": "timestamp", "origin": "string", "delay": "int64"},
+        non_negative=True,
+        values={"t": [NINE + m * MINUTE for m in (0, 4, 9, 12, 20, 21, 40, 60)], "origin": ["JFK", "LGA"]},
+        latest=LATEST,
+    )
+)
+def test_rolling_delays(found):
+    """Engines agree on each row and when it is given."""
+    flow = load("rolling_delays").build()
+    tm.testing.check_equivalent(flow, {"flights": found})
 
 
 @examples(20)

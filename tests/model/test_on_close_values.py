@@ -9,6 +9,7 @@ import tidemill as tm
 from tidemill.errors import StepError, TimeError
 
 FIVE = dt.timedelta(minutes=5)
+TWELVE = dt.timedelta(hours=12)
 
 
 def at(hour, minute):
@@ -140,6 +141,19 @@ def test_a_row_that_waits_longer_for_another_row_than_for_the_watermark(engine):
         run.update("x", [(("a", 1), 0, 1), (("b", 9), 1, 1), (("a", 10), 2, 1), (("b", 30), 3, 1)])
         run.advance_to(5)
         assert list(run.changes("out")) == [(("a", 1, 10, 1), 3, 1)]
+
+
+def test_ranges_of_days(engine):
+    """A number of days behind a date, and hours behind it, which reach no other date."""
+    flow = tm.Dataflow()
+    x = flow.input("x", {"d": "date"}, watermark=("d", dt.timedelta(days=1)))
+    w = tm.Window.order_by("d")
+    calls = {"two": tm.count().over(w.range_between(-1, 2)), "hours": tm.count().over(w.range_between(-TWELVE, TWELVE))}
+    flow.output("out", x.with_columns(**calls, emit="on_close"))
+    with start(flow, engine) as run:
+        run.insert("x", [(dt.date(2024, 1, day),) for day in (1, 2, 3, 5, 6)])
+        run.advance()  # the watermark is the 5th: what ends on the 4th is closed
+        assert list(run.snapshot("out")) == [(dt.date(2024, 1, 1), 3, 1), (dt.date(2024, 1, 2), 3, 1)]
 
 
 # The watermark.

@@ -10,7 +10,6 @@ from tidemill.errors import SchemaError
 from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.expr import Expr, lit
 from tidemill.expressions.expr import Literal as LiteralExpr
-from tidemill.expressions.instants import units_of
 from tidemill.expressions.intervals import DAYS, MONTHS, Interval
 from tidemill.expressions.ordering import bind_order
 from tidemill.expressions.schema import Schema
@@ -120,7 +119,7 @@ def _distance(call: WindowCall, frame: Frame, dtype: DType) -> int:
         if end.dtype == MONTHS:
             raise SchemaError(_never(call, "months differ in their length; give its end in days"))
         return microseconds(end) // (DAY_MICROSECONDS if dtype == DATE else 1)
-    return max(units_of(end, dtype, repr(call)), 0) if end > 0 else 0
+    return max(int(end), 0)
 
 
 def _never(call: WindowCall, why: str) -> str:
