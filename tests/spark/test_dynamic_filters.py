@@ -24,7 +24,9 @@ def test_updates_are_those_of_the_embedded_engine(spark, coordinates):
     columns = ["time"] if coordinates == 1 else names
     types = ", ".join(f"{c} long" for c in columns)
     frames = {
-        "left": spark.createDataFrame([(*row, *rest) for row, *rest in left_rows], f"k long, v long, {types}, diff long"),
+        "left": spark.createDataFrame(
+            [(*row, *rest) for row, *rest in left_rows], f"k long, v long, {types}, diff long"
+        ),
         "right": spark.createDataFrame([(*row, *rest) for row, *rest in right_rows], f"x long, {types}, diff long"),
     }
     found = {name: frame.collect() for name, frame in tm.render(flow, spark, frames).items()}
