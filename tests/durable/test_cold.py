@@ -50,6 +50,23 @@ def test_nothing_in_memory_changes_nothing(tmp_path_factory, coordinates):
     check()
 
 
+@pytest.mark.parametrize("dtype", ["int64", "string"])
+def test_rows_in_order_that_are_not_in_memory_are_compared(tmp_path_factory, dtype):
+    """Of a dynamic filter, whose right value is on the disk, too."""
+
+    @examples(20)
+    @given(tm.testing.updates({"v": dtype, "k": "int64"}, non_negative=True))
+    def check(given):
+        flow = tm.Dataflow()
+        rows = flow.input("rows", {"v": dtype, "k": "int64"})
+        one = rows.filter("k > 0").agg(least=tm.min("v"), most=tm.max("v"))
+        flow.output("between", rows.dynamic_filter([("v", ">", "least"), ("v", "<=", "most")], one))
+        engines: list[Any] = ["embedded", Spilling(tmp_path_factory.mktemp("state"))]
+        tm.testing.check_equivalent(flow, {"rows": given}, engines=engines)
+
+    check()
+
+
 def test_a_page_whose_updates_all_cancel_when_merged(tmp_path):
     """Found by a random test: it was written as a page of nothing, which has no least hash."""
     flow = tm.Dataflow("random")

@@ -109,8 +109,8 @@ def test_a_side_that_moves_in_one_way_gives_the_same(comparison, monotone, data)
 @pytest.fixture
 def _lowered(monkeypatch):
     """The embedded engine takes no composite itself."""
-    every = Registry.composites.fget
-    none = property(lambda self: frozenset() if self is MAKERS else every(self))
+    every: Any = Registry.__dict__["composites"]
+    none = property(lambda self: frozenset() if self is MAKERS else every.fget(self))
     monkeypatch.setattr(Registry, "composites", none)
 
 

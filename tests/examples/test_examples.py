@@ -81,6 +81,11 @@ SHOWN = {
     "flight_facts": ["'American Airlines Inc.', '757-223', 'John F Kennedy Intl', 'Miami Intl'", "737-824  Newark"],
     "in_the_air": ["12:00 UTC: EWR 21 JFK 21 LGA 24\n", "15:00 UTC: EWR 49 JFK 49", "(904, ('EWR', 48))"],
     "k_core": ["Dora  2        1     -1", "Cem   3        2     +1"],
+    "later_than_most": [
+        "EWR     90\n",
+        "EWR     239\n",
+        "9 of the first day's are not later than most any more, by 12",
+    ],
     "pagerank": ["libc6            153.8", "libc6        153826428  1     -1"],
     "rolling_delays": ["5      12.5  0     +1", "35     19.0  2", "06:21:00  4\n", "06:03:00  LGA     9\n"],
     "scc": ["f     d\n", "f     a      1     +1"],
@@ -434,6 +439,19 @@ def test_debian_with_its_data():
             run.advance()
             wanted = broken(depends, [(p,) for p in gone])
             assert {name: run.snapshot(name).counts() for name in wanted} == wanted
+
+
+@examples(30)
+@given(
+    flights=tm.testing.updates({"id": "int64", "origin": "string", "delay": "int64"}, latest=LATEST, non_negative=True)
+)
+def test_later_than_most_are_those_above_the_mean(flights):
+    def expected(rows):
+        delays = [delay for _, _, delay in rows if delay is not None]
+        late = [row for row in rows if row[2] is not None and row[2] > sum(delays) / len(delays)]
+        return {"late": Counter(late), "by_origin": Counter(Counter(origin for _, origin, _ in late).items())}
+
+    agrees(load("later_than_most").build(), {"flights": flights}, expected)
 
 
 def test_flight_facts_are_those_that_duckdb_joins():

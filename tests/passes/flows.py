@@ -149,6 +149,10 @@ FLOWS = {
         "not of one partition": lambda a, b: a.distinct().with_columns(s=tm.sum("v").over(tm.Window())),
     },
     "prune_columns": {
+        "of a dynamic filter": lambda a, b: (
+            a.join(b, on="k").dynamic_filter([("v", ">", "m"), ("v", "<>", "n")], b.agg(n=tm.min("v"), m=tm.max("k")))
+            .select("k", v="k")
+        ),
         "before arrangements": lambda a, b: (
             a.with_columns(x="k", y="v").join(b.with_columns(z="v"), on="k").select("k", w="z")
         ),

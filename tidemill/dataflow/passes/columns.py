@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from tidemill.dataflow.composites import DeltaJoin, Lookup
+from tidemill.dataflow.composites import ComparingFilter, DeltaJoin, Lookup
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import (
     Arrange,
@@ -85,19 +85,21 @@ class _Pruning:
             return [p - width * port for p in picked if (p >= width) == bool(port)]
         if isinstance(node, DeltaJoin):
             return _read_by_join(node, port, self._wanted(node))
+        if isinstance(node, ComparingFilter) and port == 0:
+            return self._wanted(node)
         if isinstance(node, _PASS_ON):
             return {*self._read[node], *_used_by(node)}
         return range(len(node.inputs[port].schema))
 
     def _wanted(self, node: Node) -> Places:
         """Return which columns a node that can drop some has to keep: at least one."""
-        keys = node.keys if isinstance(node, Arrange) else ()
-        return tuple(sorted({*self._read[node], *keys})) or (0,)
+        own = _used_by(node)
+        return tuple(sorted({*self._read[node], *own})) or (0,)
 
     def rewrite(self, copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
         """Return the node over narrower inputs, narrower itself where it can be."""
         sources = [self._left[source] for source in node.inputs]
-        if isinstance(node, (Map, Join, DeltaJoin, Concat, Arrange)):
+        if isinstance(node, (Map, Join, DeltaJoin, Concat, Arrange, ComparingFilter)):
             left = self._wanted(node)
         elif isinstance(node, _PASS_ON):
             (left,) = sources
@@ -107,6 +109,9 @@ class _Pruning:
         if isinstance(node, (Concat, Arrange)):
             pairs = zip(inputs, sources, strict=True)
             inputs = tuple(_projected(copy, node, source, have, left) for source, have in pairs)
+        if isinstance(node, ComparingFilter):
+            inputs = (_projected(copy, node, inputs[0], sources[0], left), inputs[1])
+            sources[0] = left
         return copy.put(_narrowed(node, sources, left), inputs=inputs)
 
 
@@ -120,6 +125,10 @@ def _narrowed(node: Node, sources: list[Places], left: Places) -> Node:
         fields = {"predicate": _moved(node.predicate, sources[0])}
     elif isinstance(node, DeltaJoin):
         fields = _fields_of_join(node, sources, left)
+    elif isinstance(node, ComparingFilter):
+        both = (*sources[0], *(len(node.inputs[0].schema) + i for i in sources[1]))
+        conditions = tuple((left.index(l), how, sources[1].index(r)) for l, how, r in node.conditions)
+        fields = {"predicate": _moved(node.predicate, both), "conditions": conditions}
     elif isinstance(node, Retime):
         column, since = (None if c is None else left.index(c) for c in (node.column, node.since))
         fields = {"column": column, "since": since}
@@ -146,7 +155,11 @@ def _projected(copy: Copy, node: Node, source: Node, have: Places, want: Places)
 
 
 def _used_by(node: Node) -> Iterable[int]:
-    """Return the columns that an operator that passes rows on looks at itself."""
+    """Return the columns that an operator looks at itself, of those that it passes on."""
+    if isinstance(node, Arrange):
+        return node.keys
+    if isinstance(node, ComparingFilter):
+        return [l for l, _, _ in node.conditions]
     if isinstance(node, Filter):
         return column_uses(node.predicate)
     return [c for c in (node.column, node.since) if c is not None] if isinstance(node, Retime) else []

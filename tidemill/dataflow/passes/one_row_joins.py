@@ -126,7 +126,7 @@ def _filtered(
     rows, lefts = _with_columns(copy, source, pair.rows, [l for l, _, _ in compared])
     one, rights = _with_columns(copy, source, pair.one, [r for _, _, r in compared])
     triples = tuple((l, how, r) for l, (_, how, _), r in zip(lefts, compared, rights, strict=True))
-    predicate = None
+    predicate: Bound | None = None
     for (l, _, r), condition in zip(triples, _kept(pair, source), strict=True):
         right = column(one.schema, r)
         args: tuple[Bound, ...] = (column(rows.schema, l), attrs.evolve(right, index=len(rows.schema) + r))
@@ -138,8 +138,8 @@ def _filtered(
     made: Node = copy.add(
         DynamicFilter, source, rows, one, schema=rows.schema, conditions=triples, predicate=predicate, monotone=None
     )
-    for condition in rest:
-        made = copy.add(Filter, source, made, schema=made.schema, predicate=condition)
+    for further in rest:
+        made = copy.add(Filter, source, made, schema=made.schema, predicate=further)
     return copy.put(node, inputs=(made,), columns=tuple(map(pair.of_side, node.columns)))
 
 
