@@ -44,6 +44,12 @@ class Asked(NamedTuple):
     view: View | None
     without: list[Spine]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to be met."""
+        in_memory = (self.spine.view if self.view is None else self.view).size
+        return not in_memory and self.spine.spilled is None
+
 
 class DeltaJoinOperator(Operator):
     """Delta join.
@@ -80,8 +86,11 @@ class DeltaJoinOperator(Operator):
         port = self._join.ports[relation][0]
         width = len(self._arrangements[port].schema)
         found = Found({relation: updates.take(self._columns[port], axis=0)}, updates[width:])
-        for lookup in self._join.lookups[relation]:
-            asked = self._asked(lookup, new[lookup.port], is_before=lookup.relation < relation)
+        lookups = self._join.lookups[relation]
+        all_asked = [self._asked(l, new[l.port], is_before=l.relation < relation) for l in lookups]
+        if any(asked.is_empty for asked in all_asked):  # as in a load that all of them begin with
+            return
+        for lookup, asked in zip(lookups, all_asked, strict=True):
             found = self._looked_up(found, lookup, asked)
             if not found.times.shape[1]:
                 return
