@@ -108,7 +108,7 @@ class DeltaJoinOperator(Operator):
         self._follow(found, list(zip(lookups, all_asked, strict=True)), result)
 
     def _follow(self, found: Found, steps: list[tuple[Lookup, Asked]], result: list[UpdateArray]) -> None:
-        """Add what combinations make with the relations that are left, a block at a time, so that few are held at once."""
+        """Add what combinations make with the relations that are left, a block at a time, so few are held at once."""
         if not steps:
             codes = np.stack([found.rows[r][c] for r, c in self._join.output])
             result.append(np.concatenate((codes, found.times)))
