@@ -226,3 +226,29 @@ def test_columns_of_every_type_go_on(tmp_path):
     with flow.start(tm.Embedded(tmp_path)) as run:
         assert {name: run.snapshot(name).counts() for name in ("o", "k")} == expected
         assert len(expected["o"]) == 2
+
+
+def test_a_delta_join_goes_on_with_what_waits_for_it(tmp_path):
+    """An input that is ahead has brought what the join has not met yet, here from the disk and by few in memory."""
+    flow = tm.Dataflow("join")
+    a, b, c = (flow.input(n, {"k": "int64", n: "int64"}) for n in "abc")
+    for name, rows in (("a", a), ("b", b)):
+        flow.output(name, rows)
+    flow.output("all", tm.join_all([a, b, c], on="k").select("a", "b", "c"))
+    engine = tm.Embedded(tmp_path, in_memory=10)
+    with flow.start(engine) as run:
+        run.insert("a", [(k, 0) for k in range(50)])
+        run.insert("a", [(7, 1)], time=2)
+        run.insert("b", [(k, 0) for k in range(50)])
+        run.advance_to(1)
+        run.advance_to(3, input="a")
+    with flow.start(engine) as again:
+        again.insert("c", [(7, 5), (49, 6)])
+        again.advance_to(2, input="b")
+        again.advance_to(2, input="c")
+        assert list(again.changes("all")) == [((0, 0, 5), 1, 1), ((0, 0, 6), 1, 1)]
+        again.delete("b", [(49, 0)])
+    with flow.start(engine) as last:
+        last.delete("b", [(49, 0)])
+        last.advance_to(4)
+        assert list(last.changes("all")) == [((0, 0, 6), 2, -1), ((1, 0, 5), 2, 1)]

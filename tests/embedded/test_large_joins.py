@@ -53,7 +53,7 @@ def test_pairs_of_keys_in_order_are_those_that_are_equal(monkeypatch, hashing, f
             patch.setattr(spine, "TAIL", 4)  # so that there are batches
             for rows in blocks:
                 here.append(np.array([(*row, 0, 1) for row in rows], np.int64).T)
-        mine, theirs, others = join._pairs_of_many(sought, None, here, None)
+        mine, theirs, others = join.pairs_of_many(sought, None, here, None)
         mine = np.arange(len(keys)) if mine is None else mine
         theirs = np.arange(others.shape[1]) if theirs is None else theirs
         found = [

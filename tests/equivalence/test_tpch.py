@@ -4,6 +4,7 @@ from itertools import islice
 
 import pytest
 
+from benchmarks.delta_joins import LocalByDeltas, LocalByTwo
 from benchmarks.engines import Engine
 from benchmarks.engines.embedded import Embedded
 from benchmarks.engines.recomputed import Recomputed
@@ -12,7 +13,9 @@ from benchmarks.workloads.tpch import Large, Local, Pricing, Profit, Unshipped
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("query", [Pricing, Unshipped, Local, Profit, Large], ids=lambda q: q.name)
+@pytest.mark.parametrize(
+    "query", [Pricing, Unshipped, Local, LocalByDeltas, LocalByTwo, Profit, Large], ids=lambda q: q.name
+)
 def test_queries_of_tpch_are_kept_up_to_date(query):
     workload = query(0.01)
     engines: list[Engine] = [Embedded(workload), Recomputed(workload)]

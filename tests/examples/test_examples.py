@@ -86,10 +86,12 @@ SHOWN = {
         "EWR     239\n",
         "9 of the first day's are not later than most any more, by 12",
     ],
+    "local_suppliers": ["VIETNAM    1000926.6999  0     +1", "CHINA   716271.4010  1     +1"],
     "pagerank": ["libc6            153.8", "libc6        153826428  1     -1"],
     "rolling_delays": ["5      12.5  0     +1", "35     19.0  2", "06:21:00  4\n", "06:03:00  LGA     9\n"],
     "scc": ["f     d\n", "f     a      1     +1"],
     "sessions": ["bob   2026-01-01 11:05:00", "10:45:00  6       1     +1"],
+    "triangles": ["libc6         4100\n", "nautilus     libselinux1   1   1     +1"],
     "stable_matching": ["Ann      Law\n", "Ann      Sea     1     +1"],
 }
 
@@ -117,6 +119,23 @@ def test_the_readme_names_each():
 
 
 # -- that they are right ----------------------------------------------------------------------------------------------
+
+
+@examples(20)
+@given(edges("package", "depends_on"))
+def test_triangles(found):
+    def expected(needs):
+        counts = Counter(needs)
+        follow, most = Counter(), Counter()
+        for (a, b), (x, c) in itertools.product(counts, counts):
+            if x == b and (a, c) in counts:
+                number = counts[a, b] * counts[b, c] * counts[a, c]
+                follow[a, c] += number
+                most[c] += number
+        first = sorted(most.items(), key=lambda pair: (-pair[1], pair[0]))[:3]
+        return {"follow": Counter((*key, n) for key, n in follow.items()), "most": Counter(first)}
+
+    agrees(load("triangles").build(), {"needs": found}, expected)
 
 
 @examples(20)

@@ -1,6 +1,8 @@
 """Delta joins: all combinations of rows with equal keys, as a chain of joins has them, with nothing stored in between."""
 
 import functools
+import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,8 +12,7 @@ from running import KV, assert_same, examples, new_flow, start
 import tidemill as tm
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time, updates
 
-AB, BC, AC = {"a": "int64", "b": "int64"}, {"b": "int64", "c": "int64"}, {"a": "int64", "c": "int64"}
-COLUMNS = ["a", "b", "c", "d", "e"]
+NONE: Any = "a"
 
 
 def triangles(edges):
@@ -151,8 +152,6 @@ def test_what_an_input_ahead_of_the_others_brought_meets_once(engine, order):
 @given(seed=st.integers(0, 1000))
 def test_many_rows_are_looked_up_as_few_are(seed):
     """Beyond what is looked up key by key, in one load and in changes of it."""
-    import random
-
     pick = random.Random(seed)
     edges = [(pick.randrange(300), pick.randrange(300)) for _ in range(6000)]
     flow = new_flow()
@@ -185,7 +184,7 @@ def test_renamed_collections_share_arrangements_and_nothing_in_between_is_stored
     ("build", "message"),
     [
         (lambda a, b, c: tm.join_all([a], on="k"), "expected a list of two or more collections"),
-        (lambda a, b, c: tm.join_all(["a", b], on="k"), "expected a list of two or more collections"),
+        (lambda a, b, c: tm.join_all([NONE, b], on="k"), "expected a list of two or more collections"),
         (
             lambda a, b, c: tm.join_all([a, b], on=[]),
             r"on=\[\]: expected a column name, or a list of names and of tuples",

@@ -20,7 +20,9 @@ from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import Windows
 
 __all__ = [
-    "Aggregate", "AntiJoin", "ClosedSessions", "ComparingFilter", "Composite", "DeltaJoin", "DynamicFilter", "Lookup", "OrderedDynamicFilter", "OuterJoin", "PartneredJoin", "SemiJoin", "SetOperation", "SlidingWindows", "TemporalFilter", "TopK", "Windowed",
+    "Aggregate", "AntiJoin", "ClosedSessions", "ComparingFilter", "Composite", "DeltaJoin", "DynamicFilter",
+    "Lookup", "OrderedDynamicFilter", "OuterJoin", "PartneredJoin", "SemiJoin", "SetOperation", "SlidingWindows",
+    "TemporalFilter", "TopK", "Windowed",
 ]  # fmt: skip
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "Words",
     "ascending",
     "gather",
+    "gathered",
     "packed",
     "parts",
     "refine",
@@ -178,6 +179,21 @@ def gather(numbers: _Ints, order: _Ints, result: _Ints) -> None:
         numbers.take(order[share], out=result[share], mode="clip")  # with "raise" it would go through a buffer
 
     in_shares(some, len(order))
+
+
+def gathered(matrix: _Ints, order: _Ints) -> _Ints:
+    """Return columns of a matrix in an order: of many, row by row, which takes a fraction of the time.
+
+    >>> gathered(np.array([[7, 8, 9], [1, 2, 3]]), np.array([2, 0]))
+    array([[9, 7],
+           [3, 1]])
+    """
+    if len(order) <= FEW:
+        return matrix.take(order, axis=1)
+    result = np.empty((len(matrix), len(order)), np.int64)
+    for row, found in zip(matrix, result, strict=True):
+        gather(row, order, found)
+    return result
 
 
 def parts(stop: int, start: int = 0) -> list[slice]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.composites import DeltaJoin, Lookup
+from tidemill.renderer.embedded.kernels.sorting import gathered
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray, consolidated, largest, stacked
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS
@@ -20,6 +22,9 @@ from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.runs import failures
 
 __all__ = ["DeltaJoinOperator"]
+
+BLOCK: Final = 1 << 15
+"""So many combinations are followed up at once."""
 
 
 class Found(NamedTuple):
@@ -34,7 +39,17 @@ class Found(NamedTuple):
         """Return some of them, or for None all."""
         if at is None:
             return self
-        return Found({r: codes.take(at, axis=1) for r, codes in self.rows.items()}, self.times.take(at, axis=1))
+        return Found({r: gathered(codes, at) for r, codes in self.rows.items()}, gathered(self.times, at))
+
+    def blocks(self) -> Iterator[Found]:
+        """Return them all, so many at a time."""
+        n = self.times.shape[1]
+        if n <= BLOCK:
+            yield self
+            return
+        for start in range(0, n, BLOCK):
+            part = slice(start, start + BLOCK)
+            yield Found({r: codes[:, part] for r, codes in self.rows.items()}, self.times[:, part])
 
 
 class Asked(NamedTuple):
@@ -43,6 +58,12 @@ class Asked(NamedTuple):
     spine: Spine
     view: View | None
     without: list[Spine]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to be met."""
+        in_memory = (self.spine.view if self.view is None else self.view).size
+        return not in_memory and self.spine.spilled is None
 
 
 class DeltaJoinOperator(Operator):
@@ -80,13 +101,23 @@ class DeltaJoinOperator(Operator):
         port = self._join.ports[relation][0]
         width = len(self._arrangements[port].schema)
         found = Found({relation: updates.take(self._columns[port], axis=0)}, updates[width:])
-        for lookup in self._join.lookups[relation]:
-            asked = self._asked(lookup, new[lookup.port], is_before=lookup.relation < relation)
-            found = self._looked_up(found, lookup, asked)
-            if not found.times.shape[1]:
-                return
-        codes = np.stack([found.rows[r][c] for r, c in self._join.output])
-        result.append(np.concatenate((codes, found.times)))
+        lookups = self._join.lookups[relation]
+        all_asked = [self._asked(l, new[l.port], is_before=l.relation < relation) for l in lookups]
+        if any(asked.is_empty for asked in all_asked):  # as in a load that all of them begin with
+            return
+        self._follow(found, list(zip(lookups, all_asked, strict=True)), result)
+
+    def _follow(self, found: Found, steps: list[tuple[Lookup, Asked]], result: list[UpdateArray]) -> None:
+        """Add what combinations make with the relations that are left, a block at a time, so few are held at once."""
+        if not steps:
+            codes = np.stack([found.rows[r][c] for r, c in self._join.output])
+            result.append(np.concatenate((codes, found.times)))
+            return
+        lookup, asked = steps[0]
+        for block in found.blocks():
+            extended = self._looked_up(block, lookup, asked)
+            if extended.times.shape[1]:
+                self._follow(extended, steps[1:], result)
 
     def _asked(self, lookup: Lookup, new: UpdateArray | None, *, is_before: bool) -> Asked:
         """Return what of a relation is to be met: with its new updates only if it is before the one that changes."""
@@ -107,7 +138,7 @@ class DeltaJoinOperator(Operator):
         keys = np.stack([found.rows[r][c] for r, c in lookup.key])
         if not self._join.nulls_equal and np.count_nonzero(keys == NULL):
             valid = (keys != NULL).all(axis=0).nonzero()[0]
-            found, keys = found.taken(valid), keys.take(valid, axis=1)
+            found, keys = found.taken(valid), gathered(keys, valid)
         parts = [self._joined(found, keys, lookup, asked.spine, asked.view)]
         for spine in asked.without:
             part = self._joined(found, keys, lookup, spine, None)
@@ -121,7 +152,7 @@ class DeltaJoinOperator(Operator):
         else:
             (mine, others), theirs = spine.find(keys, view), None
         if theirs is not None:
-            others = others.take(theirs, axis=1)
+            others = gathered(others, theirs)
         found = found.taken(mine)
         if largest(found.times[-1]) > COUNT_LIMIT or largest(others[-1]) > COUNT_LIMIT:
             raise failures.too_many(self.node)

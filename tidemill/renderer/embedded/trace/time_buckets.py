@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain, Time
-from tidemill.renderer.embedded.kernels.sorting import ascending, gather
+from tidemill.renderer.embedded.kernels.sorting import ascending, gathered
 from tidemill.renderer.embedded.kernels.times import beyond
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, Times, UpdateArray, consolidated, grouped, stacked
 
@@ -28,8 +28,6 @@ BITS: Final = 3
 """How many bits of times make a group."""
 RATIO: Final = 2
 """Neighbouring arrays of a bucket are merged when the older is less than this many times the size of the newer."""
-_SMALL: Final = 1 << 12
-"""More updates are gathered row by row, side by side."""
 _THRESHOLDS: Final[Ints] = 1 << np.arange(BITS, 63, BITS)
 
 Range: TypeAlias = tuple[int, ...]
@@ -153,7 +151,7 @@ def _shared_out(updates: UpdateArray, element: Time, layout: Layout) -> Iterator
     ends = [*starts[1:].tolist(), updates.shape[1]]
     for place, start, end in zip(ranges.take(firsts, axis=1).T.tolist(), starts.tolist(), ends, strict=True):
         if order is not None:
-            yield tuple(place), _gathered(updates, order[start:end])
+            yield tuple(place), gathered(updates, order[start:end])
         else:
             yield tuple(place), updates[:, start:end].copy()  # a part would keep the whole in memory
 
@@ -166,22 +164,12 @@ def _balanced(arrays: list[UpdateArray], layout: Layout) -> tuple[UpdateArray, .
     return tuple(arrays)
 
 
-def _gathered(updates: UpdateArray, order: Ints) -> UpdateArray:
-    """Return some updates in an order."""
-    if len(order) <= _SMALL:
-        return updates.take(order, axis=1)
-    result = np.empty((len(updates), len(order)), np.int64)
-    for row, gathered in zip(updates, result, strict=True):
-        gather(row, order, gathered)
-    return result
-
-
 def in_order(updates: UpdateArray, layout: Layout) -> UpdateArray:
     """Return updates, where times have one coordinate in its order."""
     times = layout.times(updates)
     if layout.users > 1 or not (times[0, 1:] < times[0, :-1]).any():
         return updates
-    return _gathered(updates, ascending(times[0])[0])
+    return gathered(updates, ascending(times[0])[0])
 
 
 def _least(a: Time, b: Time) -> Time:
