@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from running import KV, at, examples, new_flow, start
 
 import tidemill as tm
+from tidemill.boundary.values import canonical
 from tidemill.errors import EngineError, GraphError, RowError, TidemillError, TimeError
 from tidemill.provenance.subsets import smaller
 from tidemill.testing import dataflows, updates
@@ -127,7 +128,7 @@ def test_on_random_dataflows(case):
             run.update(name, triples)
             now: Counter[Any] = Counter()
             for row, _, diff in triples:
-                now[row] += diff
+                now[canonical(row)] += diff
             given_rows[name] = now
         try:
             run.close_inputs()
@@ -392,4 +393,4 @@ def test_inputs_with_keys_are_rows_like_others():
 @given(st.sets(st.integers(0, 60)), st.integers(1, 60))
 def test_leaving_out_finds_what_is_needed(needed, size):
     items = [*range(61)][: max([size, *(n + 1 for n in needed)])]
-    assert smaller(items, lambda some: needed <= set(some), 10_000) == (sorted(needed), True)
+    assert smaller(items, lambda some: needed <= set(some)) == (sorted(needed), True)

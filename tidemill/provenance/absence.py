@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from tidemill.boundary.reasons import Reason, Row
+from tidemill.boundary.values import canonical
 from tidemill.dataflow.composites import Aggregate, AntiJoin, OuterJoin, SemiJoin, SetOperation, TopK, Windowed
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import (
@@ -189,7 +190,7 @@ class _Search:
 
     def _with(self, node: Node, known: Known) -> list[Row]:
         if node not in self._contents:
-            self._contents[node] = [row for row, count in self._read(node).items() if count > 0]
+            self._contents[node] = [canonical(row) for row, count in self._read(node).items() if count > 0]
         return [row for row in self._contents[node] if all(_same(row[c], v) for c, v in known.items())]
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import perf_counter
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from tidemill.boundary.reasons import Row
+from tidemill.boundary.values import canonical
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.passes.plan import GraphPlan
@@ -21,6 +23,8 @@ T = TypeVar("T")
 
 TRIALS: Final = 600
 """So many times at most rows are left out to see what happens."""
+SECONDS: Final = 30.0
+"""So long at most: of some rows a loop may come to an end later than of all."""
 
 
 class Unit(NamedTuple):
@@ -51,21 +55,25 @@ def sufficient_rows(graph: Graph, contents: Mapping[str, Mapping[Row, int]], out
         size = 1
         while not trial.holds(units[:size]):
             if size >= len(units):
-                msg = (
-                    f"{output} has {row}, and a run on the same rows has it not: is a function not deterministic?"
-                )
+                msg = f"{output} has {row}, and a run on the same rows has it not: is a function not deterministic?"
                 raise StepError(msg)
             size *= 4
-        found, is_minimal = smaller(units[:size][::-1], trial.holds, TRIALS)
+        trials, end = iter(range(TRIALS)), perf_counter() + SECONDS
+        found, is_minimal = smaller(
+            units[:size][::-1], trial.holds, lambda: next(trials, None) is not None and perf_counter() < end
+        )
     return Found(found[::-1], is_minimal)
 
 
-def smaller(items: Sequence[T], holds: Callable[[list[T]], bool], trials: int) -> tuple[list[T], bool]:
+def smaller(
+    items: Sequence[T], holds: Callable[[list[T]], bool], go_on: Callable[[], bool] = lambda: True
+) -> tuple[list[T], bool]:
     """Return items of these of which something still holds, and whether it holds no more without any one of them.
 
     It has to hold of all the items. Earlier items are left out before later ones, parts of them before single ones.
+    Before each trial ``go_on`` is asked.
 
-    >>> smaller(range(100), lambda some: {7, 70} <= set(some), 1000)
+    >>> smaller(range(100), lambda some: {7, 70} <= set(some))
     ([7, 70], True)
     """
     kept = list(items)
@@ -73,10 +81,9 @@ def smaller(items: Sequence[T], holds: Callable[[list[T]], bool], trials: int) -
     while part:
         changed, start = False, 0
         while start < len(kept):
-            if trials <= 0:
+            if not go_on():
                 return kept, False
             rest = kept[:start] + kept[start + part :]
-            trials -= 1
             if holds(rest):
                 kept, changed = rest, True
             else:
@@ -128,7 +135,7 @@ class _Trial:
         return self._count > 0
 
     def _read(self) -> None:
-        self._count += sum(diff for row, _, diff in self._run.changes(self._output) if row == self._row)
+        self._count += sum(diff for row, _, diff in self._run.changes(self._output) if canonical(row) == self._row)
 
 
 def _nearest_first(units: list[Unit], row: Row) -> list[Unit]:
@@ -138,7 +145,7 @@ def _nearest_first(units: list[Unit], row: Row) -> list[Unit]:
         for value in {v for v in unit.row if v is not None}:
             having[value].append(number)
     ordered: dict[int, None] = {}
-    seen = {v for v in row if v is not None}
+    seen = dict.fromkeys(v for v in row if v is not None)  # in an order, so that answers are the same every time
     waiting = [(0, len(having[v]), number, v) for number, v in enumerate(seen)]
     heapq.heapify(waiting)
     while waiting:
@@ -147,7 +154,7 @@ def _nearest_first(units: list[Unit], row: Row) -> list[Unit]:
             ordered[number] = None
             for other in units[number].row:
                 if other is not None and other not in seen:
-                    seen.add(other)
+                    seen[other] = None
                     heapq.heappush(waiting, (far + 1, len(having[other]), len(seen), other))
     ordered.update(dict.fromkeys(range(len(units))))
     return [units[number] for number in ordered]

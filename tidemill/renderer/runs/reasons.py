@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 
 from tidemill.boundary.reasons import Why
 from tidemill.boundary.rows import checked_rows
+from tidemill.boundary.values import canonical
 from tidemill.dataflow.nodes import Output
 from tidemill.renderer.runs.executor import Executor
 from tidemill.renderer.runs.frontiers import Frontiers
@@ -35,6 +36,11 @@ def reasons_of(explainer: Explainer, executor: Executor, frontiers: Frontiers, a
             kept = outputs[explainer.kept_name(source.name)]
             if time is not None:
                 frontiers.readable_time(kept, time)
-            given[source.name] = executor.contents(kept, time).counts()
-    is_there = executor.contents(node, time).counts().get(wanted, 0) > 0
+            given[source.name] = _canonical(executor.contents(kept, time).counts())
+    is_there = _canonical(executor.contents(node, time).counts()).get(wanted, 0) > 0
     return explainer.answer(given, node.name, wanted, is_there=is_there)
+
+
+def _canonical(counts: Mapping[Any, int]) -> dict[tuple[Any, ...], int]:
+    """Return rows read out as those put in are written: with the one NaN, which equals itself."""
+    return {canonical(row): count for row, count in counts.items()}

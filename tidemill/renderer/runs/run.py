@@ -384,11 +384,10 @@ class Run:
         >>> flow.output("hops", tm.graphs.bfs(edges, roots))
         >>> run = flow.start(why=True)
         >>> run.insert("roots", [("x",)])
-        >>> run.insert("edges", [("x", "y"), ("x", "z"), ("y", "w"), ("z", "w"), ("w", "x")])
+        >>> run.insert("edges", [("x", "y"), ("y", "w"), ("w", "x"), ("z", "w")])
         >>> run.advance()
-        >>> why = run.why("hops", ("w", 2))
-        >>> why.rows
-        {'edges': [('x', 'z'), ('z', 'w')], 'roots': [('x',)]}
+        >>> run.why("hops", ("w", 2)).rows
+        {'edges': [('x', 'y'), ('y', 'w')], 'roots': [('x',)]}
         """
         node = self._output(name)
         if self._explainer is None:
