@@ -10,7 +10,17 @@ from typing import Any, Final
 
 from tidemill.boundary.reasons import Reason, Row
 from tidemill.boundary.values import canonical
-from tidemill.dataflow.composites import Aggregate, AntiJoin, OuterJoin, SemiJoin, SetOperation, TopK, Windowed
+from tidemill.dataflow.composites import (
+    Aggregate,
+    AntiJoin,
+    ComparingFilter,
+    DeltaJoin,
+    OuterJoin,
+    SemiJoin,
+    SetOperation,
+    TopK,
+    Windowed,
+)
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import (
     Arrange,
@@ -38,6 +48,12 @@ Known = dict[int, Any]
 """What is known of a row: values by column."""
 
 _SHOWN: Final = 3
+_REFUSED: Final[dict[type[Node], str]] = {
+    Filter: "which the condition refuses",
+    ComparingFilter: "which the condition refuses",
+    TopK: "which others come before",
+    Windowed: "with other values added",
+}
 
 
 def absence(graph: Graph, given: Mapping[str, Mapping[Row, int]], output: str, row: Row) -> Reason:
@@ -84,6 +100,7 @@ class _Search:
         ways: list[tuple[tuple[type[Node], ...], Callable[[Any, Known, str], Reason]]] = [
             ((Concat,), self._alternatives),
             ((Join,), self._pair),
+            ((DeltaJoin,), self._several),
             ((SemiJoin, AntiJoin, OuterJoin, SetOperation), self._partnered),
             ((Aggregate, Reduce), self._group),
             ((Map,), self._computed),
@@ -99,9 +116,7 @@ class _Search:
         there = self._with(source, same)
         if not there:
             return Reason(line, (self.of(source, same),))
-        refused = {Filter: "which the condition refuses", TopK: "which others come before"}
-        others = "with other values added" if isinstance(node, Windowed) else "of which it makes others"
-        why = refused.get(type(node), others)
+        why = next((text for kind, text in _REFUSED.items() if isinstance(node, kind)), "of which it makes others")
         return Reason(f"{line}; reads {_number(there)} like that, {why}: {_some(there)}")
 
     def _computed(self, node: Map, known: Known, line: str) -> Reason:
@@ -154,6 +169,27 @@ class _Search:
         ]
         more = f", as {len(few) - _SHOWN} other rows would" if len(few) > _SHOWN else ""
         return Reason(line + more, tuple(alone))
+
+    def _several(self, node: DeltaJoin, known: Known, line: str) -> Reason:
+        """Return which of several relations lack a row; keys that they share are known of all if they are of one."""
+        values = {node.output[place]: value for place, value in known.items()}
+        equal = {
+            (before, (lookup.relation, own))
+            for path in node.lookups
+            for lookup in path
+            for before, own in zip(lookup.key, lookup.own, strict=True)
+        }
+        for _ in node.ports:  # as many times as a value may have to be handed on
+            for one, other in equal:
+                for a, b in ((one, other), (other, one)):
+                    if a in values:
+                        values.setdefault(b, values[a])
+        missing = []
+        for relation, (port, *_) in enumerate(node.ports):
+            own = {node.columns[port][c]: value for (of, c), value in values.items() if of == relation}
+            if not self._with(node.inputs[port], own):
+                missing.append(self.of(node.inputs[port], own))
+        return Reason(line if missing else f"{line}; rows of all are there, and do not fit together", tuple(missing))
 
     def _partnered(self, node: Node, known: Known, line: str) -> Reason:
         left, right = node.inputs

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from tidemill.dataflow.composites import TemporalFilter
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.nodes import Feedback, Input, Leave, Limits, Node, Output, Retime
+from tidemill.dataflow.nodes import (
+    Feedback,
+    Input,
+    LateRows,
+    Leave,
+    Limits,
+    Node,
+    Output,
+    Retime,
+    SortBuffer,
+    Watermark,
+)
 from tidemill.dataflow.passes.rebuild import Copy
 from tidemill.errors import GraphError
 
 __all__ = ["kept_name", "observed_name", "with_every_node_observed", "with_inputs_kept", "with_one_output"]
+
+
+_TIMED: Final = (LateRows, Retime, SortBuffer, TemporalFilter, Watermark)
+"""What gives rows by when others came, and not by what there is."""
 
 
 def kept_name(name: str) -> str:
@@ -23,8 +41,8 @@ def observed_name(node: Node) -> str:
 def with_inputs_kept(graph: Graph) -> Graph:
     """Return a graph that has an output more for each input, with what the input holds."""
     for node in graph.nodes:
-        if isinstance(node, Retime):
-            msg = f"why=True: {node.where} moves rows in time, reasons are sought at one: start without why=True"
+        if isinstance(node, _TIMED):
+            msg = f"why=True: {node.where} depends on when rows came, and reasons are sought at one time"
             raise GraphError(msg)
     copy = _copied(graph)
     for node in graph.inputs.values():
