@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.dataflow.passes.row_keys import without_keys
 from tidemill.errors import EngineError, TimeError
+from tidemill.provenance import answer, kept_name, with_inputs_kept
 from tidemill.renderer.engines import Embedded
 from tidemill.renderer.engines import load as load_run
 from tidemill.renderer.runs.engine import Engine
@@ -50,7 +52,13 @@ class Dataflow(Builder):
     """
 
     def start(
-        self, engine: Engine | None = None, *, keep: int = 0, passes: Passes = True, progress: bool = True
+        self,
+        engine: Engine | None = None,
+        *,
+        keep: int = 0,
+        passes: Passes = True,
+        progress: bool = True,
+        why: bool = False,
     ) -> Run:
         """Return a run of this dataflow: on the embedded engine, or on the one given. Freezes the graph.
 
@@ -63,14 +71,20 @@ class Dataflow(Builder):
 
         A step that takes longer than two seconds is shown operator by operator while it is under way, in notebooks and,
         where rich is installed, in the terminal; not with ``progress=False``, nor where nobody looks.
+
+        With ``why=True`` the run can be asked why a row is there, or is not (`Run.why`). Cost: what each input holds is
+        kept, as for an output without changes. A durable run that is to be asked is always started so.
         """
         if not isinstance(keep, int) or isinstance(keep, bool) or keep < 0:
             msg = f"keep={keep!r}: expected a number of times, 0 or more"
             raise TimeError(msg)
         used = _engine(engine)
         self.graph.freeze()
-        plan = GraphPlan.of(self.graph, None if passes is True else passes)
-        return _shown(used.start(plan, keep), progress=progress)
+        graph = with_inputs_kept(self.graph) if why else self.graph
+        run = used.start(GraphPlan.of(graph, None if passes is True else passes), keep)
+        if why:
+            run.explain_by(functools.partial(answer, self.graph), kept_name)
+        return _shown(run, progress=progress)
 
     def explain(self, *, passes: Passes | None = None, spark: SparkSession | None = None) -> str:
         """Return the graph as text: a line an operator, with what it reads, its schema and the user's line.

@@ -92,6 +92,13 @@ SHOWN = {
     "scc": ["f     d\n", "f     a      1     +1"],
     "sessions": ["bob   2026-01-01 11:05:00", "10:45:00  6       1     +1"],
     "triangles": ["libc6         4100\n", "nautilus     libselinux1   1   1     +1"],
+    "why": [
+        "libjack-jackd2-0',): 4 input rows suffice, none can be left out",
+        "libc6',): an input row suffices",
+        "libc6',): 2 input rows suffice",
+        "('gnome-shell', 'gstreamer1.0-pipewire')  input 'depends'",
+        "input 'depends' has no row with depends_on = 'gnome'",
+    ],
     "stable_matching": ["Ann      Law\n", "Ann      Sea     1     +1"],
 }
 

@@ -12,7 +12,7 @@ GROUND = {"errors", "site"}
 GRAPH = GROUND | {"expressions", "dataflow"}
 DATA = GRAPH | {"boundary"}
 ENGINES = {"renderer/runs", "renderer/reference", "renderer/embedded", "renderer/durable", "renderer/spark"}
-FLOW = DATA | {"collections", "algorithms", "renderer"} | ENGINES
+FLOW = DATA | {"collections", "algorithms", "renderer", "provenance"} | ENGINES
 
 MAY_IMPORT = {
     "site": set(),
@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "renderer/durable": DATA | {"renderer/runs", "renderer/embedded"},
     "renderer/spark": DATA | {"renderer/runs", "renderer/embedded", "renderer/durable"},
     "renderer": DATA | ENGINES,
+    "provenance": DATA | {"renderer", "renderer/reference"},
     "notebook": DATA | {"renderer/runs"},
     "flow": FLOW,
     "testing": FLOW | {"flow"},

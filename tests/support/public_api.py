@@ -27,7 +27,7 @@ BETWEEN_LAYERS = {
     "LetRec": {"builder", "node_of"},
     "Reference": {"start", "takes"},
     "Rows": {"to_frame"},
-    "Run": {"begin", "compiled", "go_on_from", "graph", "input_frontiers", "passes", "progress", "read"}
+    "Run": {"begin", "compiled", "explain_by", "go_on_from", "graph", "input_frontiers", "passes", "progress", "read"}
     | {"executor", "since", "since_at"},
     "Spark": {"start", "start_after", "takes"},
     "Updates": {"to_frame"},

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, Never, ParamSpec, Self, TypeVar, final, overload
 
+from tidemill.boundary.reasons import Why
 from tidemill.boundary.results import Rows, Updates
 from tidemill.boundary.sorting_out import RefusedRow
 from tidemill.dataflow.graph import Graph
@@ -18,6 +19,7 @@ from tidemill.errors import EngineError, StateError, TidemillError, TimeError, U
 from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.intake import Intake, OnError, require_key
 from tidemill.renderer.runs.metrics import Metrics
+from tidemill.renderer.runs.reasons import Explainer, reasons_of
 from tidemill.renderer.runs.step_events import StepEvents
 from tidemill.renderer.runs.step_info import StepInfo
 from tidemill.renderer.runs.stepper import Stepper
@@ -75,6 +77,7 @@ class Run:
         self._dataframes = dataframes
         self._intake = Intake(stepper, dataframes)
         self._inputs, self._outputs = self.graph.inputs, self.graph.outputs
+        self._explainer: Explainer | None = None
 
     # -- putting in -----------------------------------------------------------------------------------------------
 
@@ -360,6 +363,41 @@ class Run:
         found = self.executor.take_unread(node, self._frontiers.read[node], upper)
         self._frontiers.read[node] = upper
         return found
+
+    @_alone
+    def why(self, name: str, row: Any, *, at: Any = None) -> Why:
+        """Return why an output has a row, or why it has not, at its last complete time or at an earlier one.
+
+        For a row that is there: input rows from which alone it follows, found by leaving out others and seeing that it
+        is there still, until (within bounds) none can be left out; and on what way it follows from them, operator by
+        operator, with the iterations of loops. It is one reason of several that there may be, and a least one: of a sum
+        the rows that come to it, of a row of a top-k that row alone. For a row that is not there: backwards from the
+        output what each operator had, and which input rows are missing.
+
+        Needs a run started with ``why=True``. Cost: a run on the embedded engine, in this process, of the rows near to
+        the one asked for, in the worst case of all; and some hundreds of steps of it. User functions are called again.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> edges = flow.input("edges", {"a": "string", "b": "string"})
+        >>> roots = flow.input("roots", {"at": "string"})
+        >>> flow.output("hops", tm.graphs.bfs(edges, roots))
+        >>> run = flow.start(why=True)
+        >>> run.insert("roots", [("x",)])
+        >>> run.insert("edges", [("x", "y"), ("y", "w"), ("w", "x"), ("z", "w")])
+        >>> run.advance()
+        >>> run.why("hops", ("w", 2)).rows
+        {'edges': [('x', 'y'), ('y', 'w')], 'roots': [('x',)]}
+        """
+        node = self._output(name)
+        if self._explainer is None:
+            msg = f"why({name!r}, ...): this run keeps no inputs to look for reasons in: start it with why=True"
+            raise EngineError(msg)
+        return reasons_of(self._explainer, self.executor, self._frontiers, (node, row, at))
+
+    def explain_by(self, answer: Callable[..., Why], kept_name: Callable[[str], str]) -> None:
+        """Have `why` answered, from outputs that hold what inputs do. Called by whoever started the run so."""
+        self._explainer = Explainer(answer, kept_name)
 
     @_alone
     def frontier(self, name: str) -> Antichain:

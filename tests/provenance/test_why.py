@@ -1,0 +1,410 @@
+"""Why a row is there: input rows from which alone it follows, on every kind of dataflow; and why one is not there."""
+
+import contextlib
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pyarrow.parquet as pq
+import pytest
+from graph_oracles import EDGES, ENDS, ROOTS
+from hypothesis import given, note
+from hypothesis import strategies as st
+from running import KV, at, examples, new_flow, start
+
+import tidemill as tm
+from tidemill.boundary.values import canonical
+from tidemill.errors import EngineError, GraphError, RowError, TidemillError, TimeError
+from tidemill.provenance.subsets import smaller
+from tidemill.testing import dataflows, updates
+
+W = tm.Window.partition_by("k").order_by("v")
+DEPENDS = Path(__file__).parents[2] / "examples" / "data" / "debian-gnome.parquet"
+
+
+def hop(a, b):
+    return a.join(b, on={"v": "k"}).select("k", v="v_right")
+
+
+BUILDS: dict[str, Any] = {
+    "a join": lambda a, b: hop(a, b),
+    "a sum": lambda a, b: a.concat(b).group_by("k").agg(v=tm.sum("v")),
+    "a minimum": lambda a, b: a.concat(b).group_by("k").agg(v=tm.min("v")),
+    "a sum of all": lambda a, b: a.concat(b).agg(k=tm.count(), v=tm.sum("v")),
+    "a left join": lambda a, b: a.join(b, on="k", how="left").select("k", v="coalesce(v_right, -1)"),
+    "an antijoin": lambda a, b: a.antijoin(b, on="k"),
+    "a semijoin": lambda a, b: a.semijoin(b, on="k"),
+    "except all": lambda a, b: a.except_all(b),
+    "top k": lambda a, b: a.concat(b).group_by("k").top_k(2, order_by="v"),
+    "a window": lambda a, b: a.concat(b).select("k", v=tm.sum("v").over(W.rows_between(-1, 0))),
+    "a rank": lambda a, b: a.concat(b).select("k", v=tm.row_number().over(W)),
+    "a user's functions": lambda a, b: a.flat_map(lambda r: [(r.k, i) for i in range(r.v)], KV).concat(b),
+    "recursion": lambda a, b: a.distinct().iterate(lambda here: hop(here, b).concat(a).distinct()),
+    "recursion that is not monotone": lambda a, b: a.distinct().iterate(
+        lambda here: a.antijoin(hop(here, b), on="k").distinct(), return_at=4
+    ),
+    "least labels": lambda a, b: tm.graphs.connected_components(
+        a.concat(b), a="k", b="v"
+    ).select(k="node", v="component"),
+    "components in a loop": lambda a, b: tm.graphs.scc(a.concat(b), a="k", b="v").select(k="node", v="component"),
+}  # fmt: skip
+
+
+def started(build, engine=None, coordinates=1, **options):
+    flow = new_flow(coordinates)
+    flow.output("out", build(flow.input("a", KV), flow.input("b", KV)))
+    return flow, flow.start(engine, why=True, **options)
+
+
+def follows(flow, output, row, rows):
+    """Whether the reference engine gives the row of these input rows alone."""
+    with start(flow, "reference") as run:
+        for name, some in rows.items():
+            run.insert(name, some)
+        run.close_inputs()
+        return run.snapshot(output).counts().get(row, 0) > 0
+
+
+def assert_sound(flow, why, given_rows):
+    """What is named was put in, suffices, and is minimal if it says so; the tree's leaves are the rows."""
+    assert why.is_there
+    for name, rows in why.rows.items():
+        assert Counter(rows) <= Counter(given_rows[name])
+    assert follows(flow, why.output, why.row, why.rows), why
+    if why.is_minimal:
+        for name, rows in why.rows.items():
+            for row in set(rows):
+                fewer = {**why.rows, name: [r for r in rows if r != row]}
+                with contextlib.suppress(TidemillError):  # without it there is an error, so no row
+                    assert not follows(flow, why.output, why.row, fewer), (why, row)
+    walk(why.tree, ())
+
+
+def walk(reason, above):
+    """No row is a reason for itself: on the way down nothing comes twice."""
+    if reason.children:
+        here = (reason.line, reason.operator)
+        assert here not in above
+        for child in reason.children:
+            walk(child, (*above, here))
+
+
+PAIRS = {"k": [0, 1, 2, 3], "v": [0, 1, 2, 3]}
+
+
+@pytest.mark.parametrize("name", BUILDS)
+@examples(12, least=5)
+@given(data=st.data())
+def test_the_rows_named_suffice_and_none_can_be_left_out(name, data):
+    rows = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=4, max_size=12)
+    found = {of: data.draw(rows, label=of) for of in "ab"}
+    flow, run = started(BUILDS[name])
+    with run:
+        for of, some in found.items():
+            run.insert(of, some)
+        run.advance()
+        there = sorted(run.snapshot("out").counts())
+        for row in there[:: max(1, len(there) // 3)]:
+            why = run.why("out", row)
+            note(str(why))
+            assert why.is_minimal
+            assert_sound(flow, why, found)
+        absent = run.why("out", (7, 7))
+        assert not absent.is_there
+        assert not absent.rows
+        assert str(absent).startswith("out has no row (7, 7):")
+
+
+@examples(25, least=6)
+@given(case=st.integers(1, 2).flatmap(dataflows))
+def test_on_random_dataflows(case):
+    try:
+        case.flow.start(why=True).close()
+    except GraphError:  # by when rows came
+        return
+    given_rows = {}
+    with case.flow.start(why=True) as run:
+        for name, triples in case.updates.items():
+            run.update(name, triples)
+            now: Counter[Any] = Counter()
+            for row, _, diff in triples:
+                now[canonical(row)] += diff
+            given_rows[name] = now
+        try:
+            run.close_inputs()
+            for output in case.flow.graph.outputs:
+                for row, count in list(run.snapshot(output).counts().items())[:2]:
+                    if count > 0:
+                        why = run.why(output, row)
+                        assert why.is_there
+                        for name, rows in why.rows.items():
+                            assert all(Counter(rows)[r] == abs(given_rows[name][r]) for r in rows)
+                        assert str(why)
+                        assert why._repr_html_()
+        except TidemillError as error:
+            if "why" in str(error):
+                raise
+
+
+@pytest.mark.parametrize("name", ["reference", "embedded"])
+def test_every_engine_can_be_asked(name):
+    engine = {"reference": tm.Reference(), "embedded": tm.Embedded()}[name]
+    flow, run = started(BUILDS["recursion"], engine)
+    with run:
+        given_rows = {"a": [(0, 1), (5, 5)], "b": [(1, 2), (2, 3), (3, 1), (9, 9)]}
+        for of, some in given_rows.items():
+            run.insert(of, some)
+        run.advance()
+        why = run.why("out", (0, 3))
+        assert why.rows == {"a": [(0, 1)], "b": [(1, 2), (2, 3)]}
+        assert_sound(flow, why, given_rows)
+
+
+def test_a_cycle_is_no_reason_for_itself():
+    """1 -> 2 -> 3 -> 1 support each other; why 2 is reached is where it was reached from outside."""
+    flow, run = started(lambda a, b: a.distinct().iterate(lambda here: hop(here, b).concat(a).distinct()))
+    with run:
+        run.insert("a", [(0, 1)])
+        run.insert("b", [(1, 2), (2, 3), (3, 1)])
+        run.advance()
+        why = run.why("out", (0, 2))
+        assert why.rows == {"a": [(0, 1)], "b": [(1, 2)]}
+        around = run.why("out", (0, 1))
+        assert around.rows == {"a": [(0, 1)]}
+        assert_sound(flow, why, {"a": [(0, 1)], "b": [(1, 2), (2, 3), (3, 1)]})
+
+
+def test_a_row_is_explained_at_an_earlier_time():
+    _, run = started(BUILDS["a join"], keep=3)
+    with run:
+        run.insert("a", [(0, 1)])
+        run.insert("b", [(1, 2)])
+        run.advance()
+        run.delete("a", [(0, 1)])
+        run.advance()
+        assert run.why("out", (0, 2), at=0).rows == {"a": [(0, 1)], "b": [(1, 2)]}
+        assert not run.why("out", (0, 2)).is_there
+
+
+@examples(10)
+@given(found=updates(KV, 2, values=PAIRS, non_negative=True, max_size=12))
+def test_at_a_time_of_two_coordinates(found):
+    flow, run = started(BUILDS["recursion"], coordinates=2, keep=9)
+    with run:
+        run.update("a", found)
+        run.update("b", found)
+        run.close_inputs()
+        for time in [(0, 0), (1, 2), (3, 3)]:
+            for row in list(run.snapshot("out", at=time).counts())[:2]:
+                rows = list(Counter(at(found, time)).elements())
+                assert_sound(flow, run.why("out", row, at=time), {"a": rows, "b": rows})
+
+
+def test_copies_of_a_row_are_one_and_are_all_named():
+    _, run = started(lambda a, _: a.group_by("k").agg(n=tm.count()))
+    with run:
+        run.insert("a", [(1, 2), (1, 2), (1, 2), (3, 4)])
+        run.advance()
+        assert run.why("out", (1, 3)).rows == {"a": [(1, 2)] * 3}
+
+
+def test_the_tree_says_by_what_operators_and_in_which_iterations():
+    flow = new_flow()
+    edges, roots = flow.input("edges", EDGES), flow.input("nodes", ROOTS)
+    flow.output("hops", tm.graphs.bfs(edges, roots, **ENDS))
+    with flow.start(why=True) as run:
+        run.insert("nodes", [(0,)])
+        run.insert("edges", [(0, 1, 1), (1, 2, 1), (2, 0, 1)])
+        run.advance()
+        text = str(run.why("hops", (2, 2)))
+    lines = text.splitlines()
+    assert lines[0] == "hops has (2, 2): 3 input rows suffice, none can be left out"
+    assert [line.strip("│├└─ ") for line in lines if "input" in line][1:] == [
+        "(0,)  input 'nodes'",
+        "(0, 1, 1)  input 'edges'",
+        "(1, 2, 1)  input 'edges'",
+    ]
+    assert sum("Join [on node = a]" in line for line in lines) == 2
+    assert "iteration 2" in text
+    assert __file__.rsplit("/", 1)[1] in text
+
+
+def test_in_notebooks_it_is_a_list_with_values_escaped():
+    flow = new_flow()
+    a = flow.input("a", {"name": "string"})
+    flow.output("out", a.distinct())
+    with flow.start(why=True) as run:
+        run.insert("a", [("<b>",)])
+        run.advance()
+        html = run.why("out", ("<b>",))._repr_html_()
+    assert "<b>" not in html
+    assert "<li><code>(&#x27;&lt;b&gt;&#x27;,)  input &#x27;a&#x27;</code></li>" in html
+
+
+def test_of_many_rows_that_are_all_needed_there_is_no_tree():
+    flow = new_flow()
+    flow.output("out", flow.input("a", KV).agg(n=tm.count()))
+    with flow.start(why=True) as run:
+        run.insert("a", [(i, i) for i in range(700)])
+        run.advance()
+        why = run.why("out", (700,))
+        assert len(why.rows["a"]) == 700
+        assert why.tree is None
+        assert not why.is_minimal  # 600 trials were not enough to be sure
+        assert "too many rows" in str(why)
+        assert "... and 680 more rows of input 'a'" in str(why)
+
+
+# -- on real data -------------------------------------------------------------------------------------------------------
+
+
+def test_why_gnome_needs_a_package_is_a_path():
+    table = pq.read_table(DEPENDS)
+    graph = nx.DiGraph(list(zip(*table.to_pydict().values(), strict=True)))
+    flow = new_flow()
+    depends = flow.input("depends", {"package": "string", "depends_on": "string"})
+    start_rows = flow.constant({"package": "string"}, [("gnome",)])
+    flow.output("needed", tm.graphs.bfs(depends, start_rows, a="package", b="depends_on"))
+    with flow.start(why=True) as run:
+        run.insert("depends", table)
+        run.advance()
+        for package in ("libc6", "zlib1g", random.Random(1).choice(sorted(graph))):
+            hops = nx.shortest_path_length(graph, "gnome", package)
+            path = run.why("needed", (package, hops)).rows["depends"]
+            assert len(path) == hops
+            assert nx.shortest_path_length(nx.DiGraph(path), "gnome", package) == hops
+
+
+# -- rows that are not there --------------------------------------------------------------------------------------------
+
+MISSING: dict[str, Any] = {
+    "an edge": (
+        BUILDS["recursion"], {"a": [(0, 1)], "b": [(1, 2), (3, 4)]}, (0, 4),
+        ["(3, 4) is there, and would need a partner", "input 'a' has no row with k = 0, v = 3"],
+    ),
+    "one side of a join": (BUILDS["a join"], {"a": [(0, 1)], "b": []}, (0, 2), ["input 'b' has no row with v = 2"]),
+    "both sides of a join": (
+        BUILDS["a join"], {"a": [], "b": []}, (0, 2),
+        ["input 'a' has no row with k = 0", "input 'b' has no row with v = 2"],
+    ),
+    "another sum": (
+        BUILDS["a sum"], {"a": [(1, 2)], "b": [(1, 3)]}, (1, 7), ["the group has (1, 5)"],
+    ),
+    "a group": (BUILDS["a sum"], {"a": [(1, 2)], "b": []}, (2, 7), ["input 'a' has no row with k = 2"]),
+    "what a filter refuses": (
+        lambda a, b: a.filter("v > 3").concat(b), {"a": [(1, 2)], "b": []}, (1, 2),
+        ["which the condition refuses: (1, 2)", "input 'b' has no row with k = 1, v = 2"],
+    ),
+    "what is not among the first": (
+        BUILDS["top k"], {"a": [(1, 1), (1, 2), (1, 3)], "b": []}, (1, 3), ["which others come before: (1, 3)"],
+    ),
+    "what has a partner": (
+        BUILDS["an antijoin"], {"a": [(1, 2)], "b": [(1, 9)]}, (1, 2), ["(1, 2) has 1 row against it: (1, 9)"],
+    ),
+    "what has none": (
+        BUILDS["a semijoin"], {"a": [(1, 2)], "b": [(2, 9)]}, (1, 2),
+        ["(1, 2) has no partner", "input 'b' has no row with k = 1"],
+    ),
+    "a part of three": (
+        lambda a, b: tm.join_all([a.rename(v="w"), b.rename(v="x"), a.rename(v="y")], on="k").select("k", v="x"),
+        {"a": [(1, 2)], "b": [(2, 9)]}, (1, 9), ["input 'b' has no row with k = 1, v = 9"],
+    ),
+    "three that do not fit": (
+        lambda a, b: tm.join_all([a.rename(v="w"), b.rename(v="x"), a.rename(v="y")], on="k").select("k", v="x"),
+        {"a": [(1, 2)], "b": [(2, 9)]}, (2, 9), ["input 'a' has no row with k = 2"],
+    ),
+    "what a comparison refuses": (
+        lambda a, b: a.dynamic_filter("v", ">", b.select(limit="v")), {"a": [(1, 2)], "b": [(0, 5)]}, (1, 2),
+        ["which the condition refuses: (1, 2)"],
+    ),
+    "a constant": (
+        lambda a, b: a.select("k", v="5"), {"a": [(1, 2)], "b": []}, (1, 4), ["column 'v' is always 5"],
+    ),
+    "a value that is computed": (
+        lambda a, b: a.select("k", v="v + 1"), {"a": [(1, 2)], "b": []}, (1, 2), ["1 row that give other values: (1, 2)"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MISSING)
+def test_what_is_missing(case):
+    build, rows, row, texts = MISSING[case]
+    _, run = started(build)
+    with run:
+        for name, some in rows.items():
+            run.insert(name, some)
+        run.advance()
+        why = run.why("out", row)
+    assert not why.is_there
+    for text in texts:
+        assert text in str(why), str(why)
+
+
+# -- asked wrongly, and not asked ---------------------------------------------------------------------------------------
+
+
+def test_a_run_has_to_be_started_so():
+    flow = new_flow()
+    flow.output("out", flow.input("a", KV))
+    with flow.start() as run:
+        run.advance()
+        with pytest.raises(EngineError, match=r"keeps no inputs to look for reasons in: start it with why=True"):
+            run.why("out", (1, 2))
+
+
+def test_a_run_that_cannot_be_asked_has_nothing_more():
+    flow, run = started(BUILDS["a join"])
+    with run, flow.start() as plain:
+        assert list(plain.graph.outputs) == ["out"]
+        assert list(run.graph.outputs) == ["out", "a (as put in)", "b (as put in)"]
+
+
+def test_what_is_asked_has_to_be_a_row_of_the_output_at_a_time_that_can_be_read():
+    _, run = started(BUILDS["a join"])
+    with run:
+        with pytest.raises(TimeError, match="complete at no time yet"):
+            run.why("out", (1, 2))
+        run.advance()
+        with pytest.raises(RowError):
+            run.why("out", (1, 2, 3))
+        with pytest.raises(RowError):
+            run.why("out", ("one", 2))
+        with pytest.raises(TimeError, match="is not complete at 5"):
+            run.why("out", (1, 2), at=5)
+
+
+def test_what_moves_rows_in_time_is_refused():
+    flow = new_flow()
+    flow.output("out", flow.input("a", KV).delay(1))
+    with pytest.raises(GraphError, match=r"why=True: Retime 'retime' .* depends on when rows came"):
+        flow.start(why=True)
+
+
+def test_a_durable_run_that_goes_on_can_be_asked(tmp_path):
+    flow = new_flow()
+    flow.output("out", hop(flow.input("a", KV), flow.input("b", KV)))
+    with flow.start(tm.Embedded(state=tmp_path), why=True) as run:
+        run.insert("a", [(0, 1)])
+        run.insert("b", [(1, 2)])
+        run.advance()
+    with flow.start(tm.Embedded(state=tmp_path), why=True) as run:
+        assert run.why("out", (0, 2)).rows == {"a": [(0, 1)], "b": [(1, 2)]}
+
+
+def test_inputs_with_keys_are_rows_like_others():
+    flow = new_flow()
+    prices = flow.input("prices", {"item": "string", "price": "int64"}, key="item")
+    flow.output("out", prices.filter("price > 2"))
+    with flow.start(why=True) as run:
+        run.upsert("prices", [("tea", 1), ("tea", 3), ("ink", 9)])
+        run.advance()
+        assert run.why("out", ("tea", 3)).rows == {"prices": [("tea", 3)]}
+        assert not run.why("out", ("tea", 1)).is_there
+
+
+@given(st.sets(st.integers(0, 60)), st.integers(1, 60))
+def test_leaving_out_finds_what_is_needed(needed, size):
+    items = [*range(61)][: max([size, *(n + 1 for n in needed)])]
+    assert smaller(items, lambda some: needed <= set(some)) == (sorted(needed), True)

@@ -1,0 +1,259 @@
+"""Why a row is not there: backwards from the output, what each operator would have needed, until something is missing.
+
+What is known of a row is some of its columns: an operator that computes others says nothing of where they came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from tidemill.boundary.reasons import Reason, Row
+from tidemill.boundary.values import canonical
+from tidemill.dataflow.composites import (
+    Aggregate,
+    AntiJoin,
+    ComparingFilter,
+    DeltaJoin,
+    OuterJoin,
+    SemiJoin,
+    SetOperation,
+    TopK,
+    Windowed,
+)
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.nodes import (
+    Arrange,
+    Concat,
+    Consolidate,
+    Enter,
+    Filter,
+    Input,
+    Join,
+    Leave,
+    Map,
+    Node,
+    Reduce,
+    Variable,
+    arranged_keys,
+)
+from tidemill.dataflow.passes.plan import GraphPlan
+from tidemill.expressions.bound import Bound, BoundColumn, BoundLiteral
+from tidemill.provenance.kept import observed_name, with_every_node_observed
+from tidemill.renderer.engines import Embedded
+
+__all__ = ["absence"]
+
+Known = dict[int, Any]
+"""What is known of a row: values by column."""
+
+_SHOWN: Final = 3
+_REFUSED: Final[dict[type[Node], str]] = {
+    Filter: "which the condition refuses",
+    ComparingFilter: "which the condition refuses",
+    TopK: "which others come before",
+    Windowed: "with other values added",
+}
+
+
+def absence(graph: Graph, given: Mapping[str, Mapping[Row, int]], output: str, row: Row) -> Reason:
+    """Return what is missing for an output to have the row, when the inputs hold what is given."""
+    with Embedded(threads=1).start(GraphPlan.of(with_every_node_observed(graph), None), 0) as run:
+        for name, rows in given.items():
+            least: Any = (0,) * len(graph.coordinates) if len(graph.coordinates) > 1 else 0
+            run.update(name, [(of, least, count) for of, count in rows.items() if count])
+        run.close_inputs()
+        search = _Search(graph, lambda node: run.snapshot(observed_name(node)).counts())
+        node = graph.outputs[output]
+        return search.of(node.inputs[0], dict(enumerate(row)))
+
+
+class _Search:
+    """What operators hold in the end, and what was looked for already."""
+
+    def __init__(self, graph: Graph, contents: Callable[[Node], Mapping[Row, int]]) -> None:
+        self._graph = graph
+        self._read = contents
+        self._contents: dict[Node, list[Row]] = {}
+        self._asked: set[tuple[Node, tuple[Any, ...]]] = set()
+
+    def of(self, node: Node, known: Known) -> Reason:
+        """Return why a node holds no row of which this is known; or that it does."""
+        there = self._with(node, known)
+        if there:
+            return Reason(f"{_where(node)} has {_number(there)} with {_shown(node, known)}: {_some(there)}")
+        key = (node, tuple(sorted(known.items(), key=lambda one: one[0])))
+        if key in self._asked:
+            return Reason(f"{_where(node)} has none with {_shown(node, known)}, as above")
+        self._asked.add(key)
+        return self._missing(node, known)
+
+    def _missing(self, node: Node, known: Known) -> Reason:
+        if isinstance(node, (Arrange, Consolidate, Enter, Leave)):
+            return self.of(node.inputs[0], known)
+        line = f"{_where(node)}: none with {_shown(node, known)}"
+        if isinstance(node, Input):
+            what = "constant" if node.rows is not None else f"input {node.name!r}"
+            return Reason(f"{what} has no row with {_shown(node, known)}")
+        if isinstance(node, Variable):
+            return self.of(_body(self._graph, node), known)
+        ways: list[tuple[tuple[type[Node], ...], Callable[[Any, Known, str], Reason]]] = [
+            ((Concat,), self._alternatives),
+            ((Join,), self._pair),
+            ((DeltaJoin,), self._several),
+            ((SemiJoin, AntiJoin, OuterJoin, SetOperation), self._partnered),
+            ((Aggregate, Reduce), self._group),
+            ((Map,), self._computed),
+        ]
+        way = next((way for kinds, way in ways if isinstance(node, kinds)), self._through)
+        return way(node, known, line)
+
+    def _through(self, node: Node, known: Known, line: str) -> Reason:
+        """Operators that let rows through, or do not, and may add columns to them."""
+        (source, *_) = node.inputs
+        width = len(source.schema.names)
+        same = {c: v for c, v in known.items() if c < width} if source.schema.names == node.schema.names[:width] else {}
+        there = self._with(source, same)
+        if not there:
+            return Reason(line, (self.of(source, same),))
+        why = next((text for kind, text in _REFUSED.items() if isinstance(node, kind)), "of which it makes others")
+        return Reason(f"{line}; reads {_number(there)} like that, {why}: {_some(there)}")
+
+    def _computed(self, node: Map, known: Known, line: str) -> Reason:
+        wanted: Known = {}
+        for column, value in known.items():
+            expression: Bound = node.columns[column]
+            if isinstance(expression, BoundColumn):
+                if expression.index in wanted and not _same(wanted[expression.index], value):
+                    return Reason(f"{line}: two columns are always equal")
+                wanted[expression.index] = value
+            elif isinstance(expression, BoundLiteral) and not _same(expression.value, value):
+                return Reason(f"{line}: column {node.schema.names[column]!r} is always {expression.value!r}")
+        (source,) = node.inputs
+        there = self._with(source, wanted)
+        if not there:
+            below = self.of(source, wanted)
+            return below if node.picked is not None else Reason(line, (below,))
+        return Reason(f"{line}; reads {_number(there)} that give other values: {_some(there)}")
+
+    def _alternatives(self, node: Concat, known: Known, line: str) -> Reason:
+        reasons = [self.of(source, known) for source in dict.fromkeys(node.inputs)]
+        return reasons[0] if len(reasons) == 1 else Reason(line, tuple(reasons))
+
+    def _pair(self, node: Join, known: Known, line: str) -> Reason:
+        left, right = node.inputs
+        width = len(left.schema.names)
+        picked = [(node.output[c], v) for c, v in known.items()]
+        of_left = {c: v for c, v in picked if c < width}
+        of_right = {c - width: v for c, v in picked if c >= width}
+        for a, b in zip(arranged_keys(left), arranged_keys(right), strict=True):  # equal on both sides
+            if a in of_left:
+                of_right.setdefault(b, of_left[a])
+            elif b in of_right:
+                of_left[a] = of_right[b]
+        missing = [self.of(n, known) for n, known in ((left, of_left), (right, of_right)) if not self._with(n, known)]
+        if missing:
+            return Reason(line, tuple(missing))
+        keys = list(zip(arranged_keys(left), arranged_keys(right), strict=True))
+        lefts, rights = self._with(left, of_left), self._with(right, of_right)
+        few, other, of_other = lefts, right, of_right
+        if len(rights) <= len(lefts):
+            few, other, of_other = rights, left, of_left
+            keys = [(b, a) for a, b in keys]
+        alone = [
+            Reason(
+                f"{row} is there, and would need a partner",
+                (self.of(other, {**of_other, **{theirs: row[own] for own, theirs in keys}}),),
+            )
+            for row in few[:_SHOWN]
+        ]
+        more = f", as {len(few) - _SHOWN} other rows would" if len(few) > _SHOWN else ""
+        return Reason(line + more, tuple(alone))
+
+    def _several(self, node: DeltaJoin, known: Known, line: str) -> Reason:
+        """Return which of several relations lack a row; keys that they share are known of all if they are of one."""
+        values = {node.output[place]: value for place, value in known.items()}
+        equal = {
+            (before, (lookup.relation, own))
+            for path in node.lookups
+            for lookup in path
+            for before, own in zip(lookup.key, lookup.own, strict=True)
+        }
+        for _ in node.ports:  # as many times as a value may have to be handed on
+            for one, other in equal:
+                for a, b in ((one, other), (other, one)):
+                    if a in values:
+                        values.setdefault(b, values[a])
+        missing = []
+        for relation, (port, *_) in enumerate(node.ports):
+            own = {node.columns[port][c]: value for (of, c), value in values.items() if of == relation}
+            if not self._with(node.inputs[port], own):
+                missing.append(self.of(node.inputs[port], own))
+        return Reason(line if missing else f"{line}; rows of all are there, and do not fit together", tuple(missing))
+
+    def _partnered(self, node: Node, known: Known, line: str) -> Reason:
+        left, right = node.inputs
+        width = len(left.schema.names)
+        of_left = {c: v for c, v in known.items() if c < width}
+        there = self._with(left, of_left)
+        on: Iterable[tuple[str, str]] = getattr(node, "on", ())
+        keys = [(left.schema.index(a), right.schema.index(b)) for a, b in on]
+        of_right = {b: of_left[a] for a, b in keys if a in of_left}
+        if isinstance(node, SetOperation):
+            of_right = of_left
+        if not there:
+            return Reason(line, (self.of(left, of_left),))
+        if isinstance(node, SemiJoin) or (isinstance(node, SetOperation) and node.operation == "intersect"):
+            return Reason(f"{line}; {_some(there)} has no partner", (self.of(right, of_right),))
+        partners = self._with(right, of_right)
+        return Reason(f"{line}; {_some(there)} has {_number(partners)} against it: {_some(partners)}")
+
+    def _group(self, node: Aggregate | Reduce, known: Known, line: str) -> Reason:
+        """Return what a group lacks: rows, or these values."""
+        (source,) = node.inputs
+        if isinstance(node, Aggregate):
+            places = [b.index if isinstance(b, BoundColumn) else None for b in node.keys]
+        else:
+            names = [source.schema.names[k] for k in node.keys]
+            is_first = list(node.schema.names[: len(names)]) == names  # a user's own function may give what it likes
+            places = list(node.keys) if is_first else []
+        keys = {c: v for c, v in known.items() if c < len(places)}
+        others = self._with(node, keys)
+        if others and (keys or not places):
+            return Reason(f"{line}; the group has {_some(others)}")
+        wanted = {place: known[c] for c, place in enumerate(places) if place is not None and c in known}
+        return Reason(line, (self.of(source, wanted),))
+
+    def _with(self, node: Node, known: Known) -> list[Row]:
+        if node not in self._contents:
+            self._contents[node] = [canonical(row) for row, count in self._read(node).items() if count > 0]
+        return [row for row in self._contents[node] if all(_same(row[c], v) for c, v in known.items())]
+
+
+def _body(graph: Graph, variable: Variable) -> Node:
+    """Return what defines a binding; of ``iterate`` without what is added there and taken away again."""
+    (source,) = graph.feedback_of(variable).inputs
+    is_iterate = isinstance(source, Concat) and variable.scope.kind == "iterate"
+    return source.inputs[0] if is_iterate else source
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or bool(a == b)
+
+
+def _where(node: Node) -> str:
+    what = node.describe()
+    name = f"input {node.name!r}" if isinstance(node, Input) and node.rows is None else node.kind
+    return f"{name}{f' [{what}]' if what else ''} ({node.site.location})"
+
+
+def _shown(node: Node, known: Known) -> str:
+    return ", ".join(f"{node.schema.names[c]} = {v!r}" for c, v in sorted(known.items())) or "any values"
+
+
+def _number(rows: list[Row]) -> str:
+    return f"{len(rows)} row{'s' * (len(rows) != 1)}"
+
+
+def _some(rows: list[Row], most: int = _SHOWN) -> str:
+    return ", ".join(map(str, rows[:most])) + (", ..." if len(rows) > most else "")

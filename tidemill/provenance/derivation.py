@@ -1,0 +1,141 @@
+"""On what way a row follows from a few input rows: backwards through what operators hold by the specification."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidemill.boundary.reasons import Reason, Row
+from tidemill.dataflow.composites import Composite
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import Antichain, Time, less_equal
+from tidemill.dataflow.nodes import Concat, Enter, Feedback, Input, Join, Leave, Map, Node, Reduce, Variable
+from tidemill.dataflow.passes.pipeline import optimised
+from tidemill.provenance.kept import with_one_output
+from tidemill.provenance.subsets import smaller
+from tidemill.renderer.reference.evaluation import Evaluation
+from tidemill.renderer.reference.rules import RULES
+from tidemill.renderer.reference.traces import Contents, Trace, contents
+
+__all__ = ["derivation"]
+
+TRIALS = 2000
+"""So many times at most rows of one operator are left out to see which of them give a row."""
+
+
+def derivation(graph: Graph, given: Mapping[str, Contents], output: str, row: Row) -> Reason:
+    """Return on what way the row of an output follows from these input rows."""
+    graph = optimised(with_one_output(graph, output), passes=False, takes=RULES.composites)
+    return _Derivation(graph, given).of(graph.outputs[output], row, (0,) * len(graph.coordinates))
+
+
+class _Derivation:
+    """What every operator holds in every iteration, and the reasons found so far."""
+
+    def __init__(self, graph: Graph, given: Mapping[str, Contents]) -> None:
+        least = (0,) * len(graph.coordinates)
+        traces: dict[Input, Trace] = {
+            node: {(row, least): count for row, count in given.get(name, {}).items() if count}
+            for name, node in graph.inputs.items()
+        }
+        self._traces = Evaluation(graph, traces, lambda _: Antichain()).traces
+        self._graph = graph
+        self._feedback = {n.scope: n for n in graph.nodes if isinstance(n, Feedback)}
+        self._contents: dict[tuple[Node, Time], Contents] = {}
+        self._known: dict[tuple[Node, Row, Time], Reason] = {}
+        self._shown: set[int] = set()
+
+    def of(self, node: Node, row: Row, time: Time) -> Reason:
+        """Return why a node holds a row at a time: since the earliest iteration from which on it has it."""
+        if node.scope.parent is not None:
+            while time[-1] and self._at(node, (*time[:-1], time[-1] - 1)).get(row, 0):
+                time = (*time[:-1], time[-1] - 1)
+        key = (node, row, time)
+        if key not in self._known:
+            self._known[key] = self._reason(node, row, time)
+        return self._known[key]
+
+    def _reason(self, node: Node, row: Row, time: Time) -> Reason:
+        users = len(self._graph.coordinates)
+        iteration = tuple(i + 1 for i in time[users:])
+        if isinstance(node, Input):
+            what = "constant" if node.rows is not None else f"input {node.name!r}"
+            return Reason(what, (), row)
+        children = tuple(self.of(source, of, at) for source, of, at in self._sources(node, row, time))
+        if len(children) == 1 and (children[0].row == row or (_only_picks(node) and children[0].children)):
+            (child,) = children
+            if not child.children:
+                return child  # an input row or a constant stays what it is
+            return Reason(child.text, child.children, row, iteration, node.id)
+        return Reason(_described(node), children, row, iteration, node.id)
+
+    def _sources(self, node: Node, row: Row, time: Time) -> list[tuple[Node, Row, Time]]:
+        """Return the rows that a node's row is made of: as few as give it, the earliest of them."""
+        if isinstance(node, Enter):
+            return [(node.inputs[0], row, time[:-1])]
+        if isinstance(node, Leave):
+            return [(node.inputs[0], row, (*time, self._last_iteration(node, time)))]
+        if isinstance(node, Variable):
+            return [(self._graph.feedback_of(node).inputs[0], row, (*time[:-1], time[-1] - 1))]
+        if time[-1] and (body := self._body_of_iterate(node)) is not None:
+            return [(body, row, (*time[:-1], time[-1] - 1))]
+        held = [
+            (number, source, of, count)
+            for number, source in enumerate(node.inputs)
+            for of, count in self._at(source, time).items()
+        ]
+        held.sort(key=lambda one: -self._since(one[1], one[2], time))
+
+        def gives(some: list[tuple[int, Node, Row, int]]) -> bool:
+            traces: list[Trace] = [{} for _ in node.inputs]
+            for number, _, of, count in some:
+                traces[number][of, time] = count
+            made = RULES.of(node)(node, lambda _: True, *traces)
+            return bool(contents(made, time).get(row, 0))
+
+        trials = iter(range(TRIALS))
+        found, _ = smaller(held, gives, lambda: next(trials, None) is not None)
+        found.sort(key=lambda one: one[0])
+        return [(source, of, time) for _, source, of, _ in found]
+
+    def _body_of_iterate(self, node: Node) -> Node | None:
+        """Return what ``iterate`` fed back, of the node that stands for its variable inside; None for other nodes.
+
+        That adds its start, to take it away again after the first iteration: the sum is the body's last result.
+        """
+        if not isinstance(node, Concat) or len(node.inputs) != 2 or node.scope.kind != "iterate":  # noqa: PLR2004
+            return None
+        variable = node.inputs[1]
+        if not isinstance(variable, Variable) or node.name != variable.name:
+            return None
+        return self._graph.feedback_of(variable).inputs[0].inputs[0]
+
+    def _last_iteration(self, node: Leave, time: Time) -> int:
+        """Return the last iteration in which anything of a loop changes at an outer time, or that which is returned."""
+        (inner,) = node.inputs
+        last = max((t[-1] for _, t in self._traces[inner] if less_equal(t[:-1], time)), default=0)
+        return last if node.limits.return_at is None else min(last, node.limits.return_at - 1)
+
+    def _since(self, node: Node, row: Row, time: Time) -> int:
+        if node.scope.parent is None:
+            return 0
+        first = time[-1]
+        while first and self._at(node, (*time[:-1], first - 1)).get(row, 0):
+            first -= 1
+        return first
+
+    def _at(self, node: Node, time: Time) -> Contents:
+        key = (node, time)
+        if key not in self._contents:
+            self._contents[key] = contents(self._traces[node], time)
+        return self._contents[key]
+
+
+def _only_picks(node: Node) -> bool:
+    return isinstance(node, Map) and node.picked is not None
+
+
+def _described(node: Node) -> str:
+    """Return what an operator does, and the user's line."""
+    what = node.describe()
+    is_plain = isinstance(node, (Join, Reduce, Map, Composite)) or node.name == node.kind.lower()
+    return f"{node.kind if is_plain else node.title}{f' [{what}]' if what else ''} ({node.site.location})"

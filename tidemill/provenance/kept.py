@@ -1,0 +1,119 @@
+"""The graph of a run that can be asked why: what its inputs hold can be read like outputs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidemill.dataflow.composites import TemporalFilter
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.nodes import (
+    Feedback,
+    Input,
+    LateRows,
+    Leave,
+    Limits,
+    Node,
+    Output,
+    Retime,
+    SortBuffer,
+    Watermark,
+)
+from tidemill.dataflow.passes.rebuild import Copy
+from tidemill.errors import GraphError
+
+__all__ = ["kept_name", "observed_name", "with_every_node_observed", "with_inputs_kept", "with_one_output"]
+
+
+_TIMED: Final = (LateRows, Retime, SortBuffer, TemporalFilter, Watermark)
+"""What gives rows by when others came, and not by what there is."""
+
+
+def kept_name(name: str) -> str:
+    """Return the name of the output that holds what an input does."""
+    return f"{name} (as put in)"
+
+
+def observed_name(node: Node) -> str:
+    """Return the name of the output that shows a node's contents, at a loop's end."""
+    return f"node {node.id}"
+
+
+def with_inputs_kept(graph: Graph) -> Graph:
+    """Return a graph that has an output more for each input, with what the input holds."""
+    for node in graph.nodes:
+        if isinstance(node, _TIMED):
+            msg = f"why=True: {node.where} depends on when rows came, and reasons are sought at one time"
+            raise GraphError(msg)
+    copy = _copied(graph)
+    for node in graph.inputs.values():
+        if node.rows is None:
+            _observe(copy, node, kept_name(node.name))
+    return _frozen(copy)
+
+
+def with_one_output(graph: Graph, name: str) -> Graph:
+    """Return a graph that has this output and no other; inputs take rows as they are, whether or not with a key."""
+    copy = Copy(graph)
+    for node in graph.nodes:
+        if isinstance(node, Output) and node.name != name:
+            continue
+        copy.stands_for(_put_plainly(copy, node), node)
+    return _frozen(copy)
+
+
+def with_every_node_observed(graph: Graph) -> Graph:
+    """Return a graph that has an output for each node; of those in loops, for what they hold in the end."""
+    copy = Copy(graph)
+    for node in graph.nodes:
+        if not isinstance(node, Output):
+            copy.stands_for(_put_plainly(copy, node), node)
+    for node in graph.nodes:
+        if node.schema.names and not isinstance(node, Output):
+            _observe(copy, node, observed_name(node))
+    return _frozen(copy)
+
+
+def _put_plainly(copy: Copy, node: Node) -> Node:
+    """Add a node as it is; an input without what it checks, since of what it held only some is put in."""
+    return copy.put(node, key=(), unique=False) if isinstance(node, Input) else copy.put(node)
+
+
+def _copied(graph: Graph) -> Copy:
+    copy = Copy(graph)
+    for node in graph.nodes:
+        copy.stands_for(copy.put(node), node)
+    return copy
+
+
+def _observe(copy: Copy, node: Node, name: str) -> None:
+    graph, seen = copy.graph, copy.now(node)
+    limits = {f.scope: f.limits for f in copy.old.nodes if isinstance(f, Feedback)}
+    while seen.scope.parent is not None:
+        seen = graph.put(
+            Leave(
+                id=len(graph.nodes),
+                name=name,
+                scope=seen.scope.parent,
+                site=node.site,
+                schema=node.schema,
+                inputs=(seen,),
+                limits=limits.get(seen.scope, Limits()),
+            )
+        )
+    graph.put(
+        Output(
+            id=len(graph.nodes),
+            name=name,
+            scope=seen.scope,
+            site=node.site,
+            schema=node.schema,
+            inputs=(seen,),
+            changes=False,
+        )
+    )
+
+
+def _frozen(copy: Copy) -> Graph:
+    made = copy.finished()
+    made.freeze()
+    return made

@@ -1,0 +1,168 @@
+"""Input rows from which alone a row follows: found by leaving out others, and seeing whether it is still there."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import perf_counter
+from typing import Any, Final, NamedTuple, Self, TypeVar
+
+from tidemill.boundary.reasons import Row
+from tidemill.boundary.values import canonical
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.passes.plan import GraphPlan
+from tidemill.errors import StepError, TidemillError
+from tidemill.provenance.kept import with_one_output
+from tidemill.renderer.engines import Embedded
+
+__all__ = ["Found", "Unit", "smaller", "sufficient_rows"]
+
+T = TypeVar("T")
+
+TRIALS: Final = 600
+"""So many times at most rows are left out to see what happens."""
+SECONDS: Final = 30.0
+"""So long at most: of some rows a loop may come to an end later than of all."""
+
+
+class Unit(NamedTuple):
+    """A row of an input, with all its copies."""
+
+    input: str
+    row: Row
+    copies: int
+
+
+class Found(NamedTuple):
+    """What suffices, and whether it is known that nothing of it can be left out."""
+
+    units: list[Unit]
+    is_minimal: bool
+
+
+def sufficient_rows(graph: Graph, contents: Mapping[str, Mapping[Row, int]], output: str, row: Row) -> Found:
+    """Return some of the input rows, from which alone a row follows that follows from all.
+
+    Rows that share values with the row come first, then those that share values with these, and so on: of these as many
+    as are enough. Then ever smaller parts of them are left out. Each trial is a step of one run, so that it costs what
+    it changes; and what is kept is what the row was found to follow from.
+    """
+    units = [Unit(name, of, count) for name, rows in contents.items() for of, count in rows.items()]
+    units = _nearest_first(units, row)
+    with _Trial(graph, output, row) as trial:
+        size = 1
+        while not trial.holds(units[:size]):
+            if size >= len(units):
+                msg = f"{output} has {row}, and a run on the same rows has it not: is a function not deterministic?"
+                raise StepError(msg)
+            size *= 4
+        trials, end = iter(range(TRIALS)), perf_counter() + SECONDS
+        found, is_minimal = smaller(
+            units[:size][::-1], trial.holds, lambda: next(trials, None) is not None and perf_counter() < end
+        )
+    return Found(found[::-1], is_minimal)
+
+
+def smaller(
+    items: Sequence[T], holds: Callable[[list[T]], bool], go_on: Callable[[], bool] = lambda: True
+) -> tuple[list[T], bool]:
+    """Return items of these of which something still holds, and whether it holds no more without any one of them.
+
+    It has to hold of all the items. Earlier items are left out before later ones, parts of them before single ones.
+    Before each trial ``go_on`` is asked.
+
+    >>> smaller(range(100), lambda some: {7, 70} <= set(some))
+    ([7, 70], True)
+    """
+    kept = list(items)
+    part = len(kept)
+    while part:
+        changed, start = False, 0
+        while start < len(kept):
+            if not go_on():
+                return kept, False
+            rest = kept[:start] + kept[start + part :]
+            if holds(rest):
+                kept, changed = rest, True
+            else:
+                start += part
+        if part > 1:
+            part //= 2
+        elif not changed:
+            part = 0
+    return kept, True
+
+
+class _Trial:
+    """A run of a dataflow on some of the rows, and on others: does the row follow?"""
+
+    def __init__(self, graph: Graph, output: str, row: Row) -> None:
+        self._graph, self._output, self._row = graph, output, row
+        self._run = Embedded(threads=1).start(GraphPlan.of(with_one_output(graph, output), None), 0)
+        self._held: dict[Unit, None] = {}
+        self._count = 0
+        self._step = 0
+        self._read()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run.close()
+
+    def holds(self, units: Iterable[Unit]) -> bool:
+        """Return whether the row is there when the inputs hold just these; not, if that is an error."""
+        wanted = dict.fromkeys(units)
+        changes = [(u, 1) for u in wanted if u not in self._held] + [(u, -1) for u in self._held if u not in wanted]
+        if changes or not self._step:
+            updates = defaultdict(list)
+            rest = (0,) * (len(self._graph.coordinates) - 1)
+            time: Any = (self._step, *rest) if rest else self._step
+            for unit, sign in changes:
+                updates[unit.input].append((unit.row, time, sign * unit.copies))
+            for name, some in updates.items():
+                self._run.update(name, some)
+            self._step += 1
+            try:
+                self._run.advance_to(Antichain([(self._step, *rest)]))
+            except TidemillError:
+                self._run.discard()
+                return False
+            self._held = wanted
+            self._read()
+        return self._count > 0
+
+    def _read(self) -> None:
+        self._count += sum(diff for row, _, diff in self._run.changes(self._output) if canonical(row) == self._row)
+
+
+def _nearest_first(units: list[Unit], row: Row) -> list[Unit]:
+    """Return the rows by how many shared values they are away from the row; rare values are followed first."""
+    having: dict[Any, list[int]] = defaultdict(list)
+    for number, unit in enumerate(units):
+        for value in {v for v in unit.row if v is not None}:
+            having[value].append(number)
+    ordered: dict[int, None] = {}
+    seen = dict.fromkeys(v for v in row if v is not None)  # in an order, so that answers are the same every time
+    waiting = [(0, len(having[v]), number, v) for number, v in enumerate(seen)]
+    heapq.heapify(waiting)
+    while waiting:
+        far, _, _, value = heapq.heappop(waiting)
+        for number in having[value]:
+            ordered[number] = None
+            for other in units[number].row:
+                if other is not None and other not in seen:
+                    seen[other] = None
+                    heapq.heappush(waiting, (far + 1, len(having[other]), len(seen), other))
+    ordered.update(dict.fromkeys(range(len(units))))
+    return [units[number] for number in ordered]
+
+
+def multiset(units: Iterable[Unit]) -> dict[str, Counter[Row]]:
+    """Return the rows by input, with their counts."""
+    found: dict[str, Counter[Row]] = defaultdict(Counter)
+    for unit in units:
+        found[unit.input][unit.row] += unit.copies
+    return found
