@@ -14,6 +14,10 @@ from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.dataflow.passes.row_keys import without_keys
 from tidemill.errors import EngineError, TimeError
+from tidemill.renderer.diagram.bundle import bundle_of
+from tidemill.renderer.diagram.scene import scene_of
+from tidemill.renderer.diagram.svg import DirectionOrAuto, checked_direction, svg_of
+from tidemill.renderer.diagram.text_formats import dot_of, mermaid_of
 from tidemill.renderer.engines import Embedded
 from tidemill.renderer.engines import load as load_run
 from tidemill.renderer.runs.engine import Engine
@@ -117,6 +121,50 @@ class Dataflow(Builder):
     def to_networkx(self) -> nx.MultiDiGraph[int]:
         """Return a copy of the graph: nodes by id with the attribute ``node``, edges with ``port`` and ``feedback``."""
         return self.graph.digraph.copy()
+
+    def to_svg(self, *, direction: DirectionOrAuto = "auto") -> str:
+        """Return the dataflow's picture as SVG: loops as boxes, what goes back in red, as notebooks show it.
+
+        ``direction`` is ``"down"``, ``"right"``, or ``"auto"``: to the right where that is not too wide. The same
+        dataflow gives the same text every time, which is plain enough for viewers that strip style sheets.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow("late")
+        >>> flow.output("late", flow.input("flights", {"delay": "int64"}).filter("delay > 15"))
+        >>> print(flow.to_svg()[:38])
+        <svg xmlns="http://www.w3.org/2000/svg
+        """
+        return svg_of(scene_of(self.graph), checked_direction(direction))
+
+    def to_mermaid(self) -> str:
+        """Return the graph as a Mermaid flowchart, for tools that draw these: loops as subgraphs.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow("late")
+        >>> flow.output("late", flow.input("flights", {"delay": "int64"}))
+        >>> print(flow.to_mermaid())
+        flowchart TD
+          n0(["Input<br/>flights"])
+          n1(["Output<br/>late"])
+          n0 --> n1
+        <BLANKLINE>
+        """
+        return mermaid_of(scene_of(self.graph))
+
+    def to_dot(self) -> str:
+        """Return the graph in Graphviz's language: loops as clusters.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow("late")
+        >>> flow.output("late", flow.input("flights", {"delay": "int64"}))
+        >>> print(flow.to_dot().splitlines()[-2])
+          n0 -> n1;
+        """
+        return dot_of(scene_of(self.graph))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        scene = scene_of(self.graph)
+        return bundle_of(explain(self.graph), svg_of(scene), scene.title)
 
     def __repr__(self) -> str:
         graph = self.graph

@@ -15,9 +15,13 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.errors import EngineError, StateError, TidemillError, TimeError, UnknownNameError, did_you_mean
+from tidemill.renderer.diagram.bundle import bundle_of
+from tidemill.renderer.diagram.scene import Scene
+from tidemill.renderer.diagram.svg import DirectionOrAuto, checked_direction, svg_of
 from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.intake import Intake, OnError, require_key
 from tidemill.renderer.runs.metrics import Metrics
+from tidemill.renderer.runs.pictures import run_scene
 from tidemill.renderer.runs.step_events import StepEvents
 from tidemill.renderer.runs.step_info import StepInfo
 from tidemill.renderer.runs.stepper import Stepper
@@ -521,6 +525,31 @@ class Run:
             msg = "this run logs no events: begin with run.log_events(), before the steps that you want to see"
             raise EngineError(msg)
         return self._stepper.events
+
+    @_alone
+    def to_svg(self, *, direction: DirectionOrAuto = "auto") -> str:
+        """Return the picture of the run as SVG: what is run, with records sent, rows held, and frontiers.
+
+        ``direction`` as for `Dataflow.to_svg`. An edge on which nothing was ever sent is dashed.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("once", flow.input("x", {"i": "int64"}).distinct())
+        >>> with flow.start() as run:
+        ...     run.insert("x", [(1,), (2,)])
+        ...     run.advance()
+        ...     "2 held · frontier 1" in run.to_svg()
+        True
+        """
+        return svg_of(self._scene(), checked_direction(direction))
+
+    def _scene(self) -> Scene:
+        return run_scene(self.graph, self.executor.metrics(), self._frontiers)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        if self._stepper.lifecycle.is_closed or self._stepper.lifecycle.is_foreign:
+            return {"text/plain": repr(self)}
+        return bundle_of(repr(self), self.to_svg(), f"a run of {self.graph.name}")
 
     def close(self) -> None:
         """Release the state. Whatever is asked of the run afterwards is an error."""
