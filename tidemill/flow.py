@@ -15,6 +15,7 @@ from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.dataflow.passes.row_keys import without_keys
 from tidemill.errors import EngineError, TimeError
 from tidemill.renderer.diagram.bundle import bundle_of
+from tidemill.renderer.diagram.explorer_page import data_of, page_of
 from tidemill.renderer.diagram.scene import scene_of
 from tidemill.renderer.diagram.svg import DirectionOrAuto, checked_direction, svg_of
 from tidemill.renderer.diagram.text_formats import dot_of, mermaid_of
@@ -27,6 +28,8 @@ from tidemill.renderer.runs.run import Run
 if TYPE_CHECKING:
     import networkx as nx
     from pyspark.sql import DataFrame, SparkSession
+
+    from tidemill.notebook.explorer import Explorer
 
 __all__ = ["Dataflow", "load", "local_spark", "render"]
 
@@ -161,6 +164,30 @@ class Dataflow(Builder):
           n0 -> n1;
         """
         return dot_of(scene_of(self.graph))
+
+    def to_html(self) -> str:
+        """Return the explorer as one HTML page, which needs no network and no kernel.
+
+        Drag and scroll to move and zoom; a click on an operator shows its rows, expression and line, a click on a
+        loop's title folds it. `Run.to_html` also has what a run did.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow("late")
+        >>> flow.output("late", flow.input("flights", {"delay": "int64"}))
+        >>> print(flow.to_html()[:15])
+        <!doctype html>
+        """
+        scene = scene_of(self.graph)
+        return page_of(data_of(scene), scene.title)
+
+    def explore(self, *, height: int = 560) -> Explorer:
+        """Return the explorer as a widget for notebooks; see `to_html`.
+
+        Needs anywidget (``pip install 'tidemill[notebook]'``). ``height`` is in pixels.
+        """
+        from tidemill.notebook.explorer import explorer  # noqa: PLC0415 - for notebooks alone
+
+        return explorer(data_of(scene_of(self.graph)), height)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         scene = scene_of(self.graph)

@@ -36,12 +36,12 @@ MAY_IMPORT = {
     "renderer/durable": DATA | {"renderer/runs", "renderer/embedded"},
     "renderer/spark": DATA | {"renderer/runs", "renderer/embedded", "renderer/durable"},
     "renderer": DATA | ENGINES,
-    "notebook": DATA | {"renderer/runs", "renderer/diagram"},
+    "notebook": DATA | {"renderer/diagram"},
     "flow": FLOW,
     "testing": FLOW | {"flow"},
     TOP: FLOW | {"flow", "testing"},
     "demo": FLOW | {"flow", TOP},
-    "cli": {"errors", "demo", TOP},
+    "cli": {"errors", "demo", "renderer/diagram", TOP},
     "__main__": {"cli"},
 }
 

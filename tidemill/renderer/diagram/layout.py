@@ -80,6 +80,10 @@ class LoopLayout:
     """The loops inside, and where."""
     edges: list[Edge]
 
+    def layer_at(self, v: float) -> int:
+        """Return the layer that begins there."""
+        return next(layer for layer, (begin, _) in enumerate(self.bands) if begin == v)
+
     def everything(self, u: float = 0.0, v: float = 0.0) -> Iterator[tuple[float, float, LoopLayout]]:
         """Iterate over this one and those inside, outer ones first, and where they are."""
         yield u, v, self
