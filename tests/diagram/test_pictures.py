@@ -114,9 +114,8 @@ def test_notebooks_are_given_text_svg_and_an_image_that_survives_without_trust()
         bundle = shown._repr_mimebundle_(include=None, exclude=None)
         assert list(bundle) == ["text/plain", "image/svg+xml", "text/html"]
         assert bundle["text/plain"] == text
-        data = re.fullmatch(r'<img alt="[^"]*" src="data:image/svg\+xml;base64,([^"]+)"[^<>]*/>', bundle["text/html"])[
-            1
-        ]
+        image = re.fullmatch(r'<img alt="[^"]*" src="data:image/svg\+xml;base64,([^"]+)"[^<>]*/>', bundle["text/html"])
+        data = image.group(1)
         assert base64.b64decode(data).decode() == bundle["image/svg+xml"] == shown.to_svg()
 
 

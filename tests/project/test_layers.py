@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "renderer/spark": DATA | {"renderer/runs", "renderer/embedded", "renderer/durable"},
     "renderer": DATA | ENGINES,
     "notebook": DATA | {"renderer/diagram"},
-    "flow": FLOW,
+    "flow": FLOW | {"notebook"},  # flow.explore()
     "testing": FLOW | {"flow"},
     TOP: FLOW | {"flow", "testing"},
     "demo": FLOW | {"flow", TOP},

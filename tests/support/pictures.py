@@ -181,6 +181,10 @@ def large(count=1000):
     draw = random.Random(7)
     flow = tm.Dataflow("large")
     lanes = [flow.input(f"in{i}", {"i": "int64"}) for i in range(10)]
+
+    def around(x):
+        return lambda here: here.filter("i > 3").concat(x).distinct()
+
     while len(flow.graph.nodes) < count - 10:
         at = draw.randrange(10)
         x = lanes[at]
@@ -190,7 +194,7 @@ def large(count=1000):
         elif step < 0.9:
             lanes[at] = x.concat(lanes[(at + 1) % 10])
         else:
-            lanes[at] = x.iterate(lambda here, x=x: here.filter("i > 3").concat(x).distinct())
+            lanes[at] = x.iterate(around(x))
     for i, x in enumerate(lanes):
         flow.output(f"out{i}", x)
     return flow
@@ -216,12 +220,16 @@ def forbidden(svg):
     return found
 
 
+def _numbers(element, *names):
+    return tuple(float(element.get(name) or 0) for name in names)
+
+
 def boxes_of(svg):
     """The rectangles of operators: those in a group, which has their tooltip."""
     found = []
     for group in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}g"):
         rect = group.find("{http://www.w3.org/2000/svg}rect")
-        found.append(tuple(float(rect.get(k)) for k in ("x", "y", "width", "height")))
+        found.append(_numbers(rect, "x", "y", "width", "height"))
     return found
 
 
@@ -229,16 +237,17 @@ def loops_of(svg):
     """The rectangles of loops: those outside of groups but for the ground and titles."""
     root = ET.fromstring(svg)
     rects = root.findall("{http://www.w3.org/2000/svg}rect")[1:]
-    return [tuple(float(r.get(k)) for k in ("x", "y", "width", "height")) for r in rects if r.get("fill") != "#ffffff"]
+    return [_numbers(r, "x", "y", "width", "height") for r in rects if r.get("fill") != "#ffffff"]
 
 
 def labels_of(svg):
     """The rectangles of texts outside of boxes, a little smaller than they are."""
     found = []
     for text in ET.fromstring(svg).findall("{http://www.w3.org/2000/svg}text"):
-        size, width = float(text.get("font-size")), 0.45 * float(text.get("font-size")) * len(text.text)
-        x = float(text.get("x")) - (width / 2 if text.get("text-anchor") == "middle" else 0)
-        found.append((x, float(text.get("y")) - 0.75 * size, width, 0.75 * size))
+        x, y, size = _numbers(text, "x", "y", "font-size")
+        width = 0.45 * size * len(text.text or "")
+        x -= width / 2 if text.get("text-anchor") == "middle" else 0
+        found.append((x, y - 0.75 * size, width, 0.75 * size))
     return found
 
 
@@ -255,7 +264,7 @@ def _points(d):
         flat = [float(n) for n in numbers.split()]
         ends = list(zip(flat[::2], flat[1::2]))
         if command == "C":
-            ends = [_bezier(found[-1], *ends, step / 12) for step in range(1, 13)]
+            ends = [_bezier([found[-1], *ends], step / 12) for step in range(1, 13)]
         elif command == "L":
             (x0, y0), (x1, y1) = found[-1], ends[0]
             steps = max(1, int((abs(x1 - x0) + abs(y1 - y0)) / 6))
@@ -264,7 +273,8 @@ def _points(d):
     return found
 
 
-def _bezier(a, b, c, d, t):
+def _bezier(points, t):
+    a, b, c, d = points
     s = 1 - t
     return tuple(s**3 * a[i] + 3 * s * s * t * b[i] + 3 * s * t * t * c[i] + t**3 * d[i] for i in (0, 1))
 
@@ -298,7 +308,7 @@ def wrong_in(svg):
         contains = [all(_within(one, other)) for one, other in ((a, b), (b, a))]
         if overlap(a, b) and not any(contains):
             wrong.append(f"loops cross: {a, b}")
-    width, height = (float(ET.fromstring(svg).get(k)) for k in ("width", "height"))
+    width, height = _numbers(ET.fromstring(svg), "width", "height")
     wrong += [f"outside: {b}" for b in [*boxes, *loops, *labels] if not all(_within(b, (0, 0, width, height)))]
     return wrong
 

@@ -24,7 +24,7 @@ def explorer(data: str, height: int, ask: Ask | None = None) -> Explorer:
         msg = "explore() is a widget of anywidget, which is not installed: pip install 'tidemill[notebook]'"
         raise ModuleNotFoundError(msg, name="anywidget") from None
 
-    class Widget(anywidget.AnyWidget):  # type: ignore[misc]
+    class Widget(anywidget.AnyWidget):
         _esm = page_file("explorer.js") + page_file("widget.js")
         _css = page_file("explorer.css")
         data = traitlets.Unicode().tag(sync=True)

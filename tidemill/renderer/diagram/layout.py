@@ -310,7 +310,7 @@ class _Scope:
             last += self.strips[len(self.rows) - 1]
         elif self.rows and not any(e.pinned > 0 for e in self.rows[-1]):
             last = max(last, self.curves[-1][0] + 6)
-        self.along = round(last)
+        self.along = float(round(last))
         if not self.down and self.has_border:
             self.along = max(self.along, self.title_along + 60)
 
