@@ -1,15 +1,17 @@
-"""The command line: ``tidemill demo``."""
+"""The command line: ``tidemill demo`` and ``tidemill explore``."""
 
 from __future__ import annotations
 
 import argparse
 import datetime as dt
 import sys
-from collections.abc import Sequence
+import webbrowser
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 from tidemill import __version__
-from tidemill.errors import TidemillError
+from tidemill.errors import StateError, TidemillError
 
 __all__ = ["main"]
 
@@ -21,7 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 if all went well, 1 if not, 2 if it was not understood."""
     arguments = _parser().parse_args(argv)
     try:
-        return _demo(arguments)
+        command: Callable[[argparse.Namespace], int] = arguments.command
+        return command(arguments)
     except TidemillError as error:
         sys.stderr.write(f"tidemill: {error}\n")
         return 1
@@ -32,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tidemill", description="Differential dataflow for Python.")
     parser.add_argument("--version", action="version", version=f"tidemill {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="demo")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="demo|explore")
     demo = commands.add_parser(
         "demo",
         help="keep a year of New York's flights up to date, day by day, and check the results",
@@ -48,7 +51,34 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--recompute", type=_at_least_one, default=3, metavar="N", help="epochs to compute anew at")
     engines = ("embedded", "reference", "spark")
     demo.add_argument("--engine", choices=engines, default="embedded", help="what keeps the results")
+    demo.set_defaults(command=_demo)
+    explore = commands.add_parser(
+        "explore",
+        help="make a page of the record of a run, and open it",
+        description="Reads what run.record(path) wrote and writes it as one HTML page beside it, which needs neither "
+        "Python nor a network, and opens it in the browser.",
+    )
+    explore.add_argument("record", type=Path, metavar="path", help="what run.record(path) wrote")
+    explore.add_argument("--to", type=Path, metavar="page.html", help="where the page is written; else beside it")
+    explore.add_argument("--no-open", action="store_true", help="do not open it")
+    explore.set_defaults(command=_explore)
     return parser
+
+
+def _explore(arguments: argparse.Namespace) -> int:
+    from tidemill.renderer.diagram.record import page_of_record  # noqa: PLC0415 - as for the demo
+
+    text = page_of_record(arguments.record)
+    page: Path = arguments.to or arguments.record.with_name(f"{arguments.record.name}.html")
+    try:
+        page.write_text(text, encoding="utf-8")
+    except OSError as error:
+        msg = f"{page} cannot be written ({error.strerror}): say where else with --to page.html"
+        raise StateError(msg) from error
+    sys.stdout.write(f"{page}\n")
+    if not arguments.no_open:
+        webbrowser.open(page.resolve().as_uri())
+    return 0
 
 
 def _demo(arguments: argparse.Namespace) -> int:

@@ -16,6 +16,11 @@ from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.dataflow.passes.row_keys import without_keys
 from tidemill.errors import EngineError, TimeError
 from tidemill.provenance import answer, kept_name, with_inputs_kept
+from tidemill.renderer.diagram.bundle import bundle_of
+from tidemill.renderer.diagram.explorer_page import data_of, page_of
+from tidemill.renderer.diagram.scene import scene_of
+from tidemill.renderer.diagram.svg import DirectionOrAuto, checked_direction, svg_of
+from tidemill.renderer.diagram.text_formats import dot_of, mermaid_of
 from tidemill.renderer.engines import Embedded
 from tidemill.renderer.engines import load as load_run
 from tidemill.renderer.runs.engine import Engine
@@ -25,6 +30,8 @@ from tidemill.renderer.runs.run import Run
 if TYPE_CHECKING:
     import networkx as nx
     from pyspark.sql import DataFrame, SparkSession
+
+    from tidemill.notebook.explorer import Explorer
 
 __all__ = ["Dataflow", "load", "local_spark", "render"]
 
@@ -131,6 +138,74 @@ class Dataflow(Builder):
     def to_networkx(self) -> nx.MultiDiGraph[int]:
         """Return a copy of the graph: nodes by id with the attribute ``node``, edges with ``port`` and ``feedback``."""
         return self.graph.digraph.copy()
+
+    def to_svg(self, *, direction: DirectionOrAuto = "auto") -> str:
+        """Return the dataflow's picture as SVG: loops as boxes, what goes back in red, as notebooks show it.
+
+        ``direction`` is ``"down"``, ``"right"``, or ``"auto"``: to the right where that is not too wide. The same
+        dataflow gives the same text every time, which is plain enough for viewers that strip style sheets.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow("late")
+        >>> flow.output("late", flow.input("flights", {"delay": "int64"}).filter("delay > 15"))
+        >>> print(flow.to_svg()[:38])
+        <svg xmlns="http://www.w3.org/2000/svg
+        """
+        return svg_of(scene_of(self.graph), checked_direction(direction))
+
+    def to_mermaid(self) -> str:
+        """Return the graph as a Mermaid flowchart, for tools that draw these: loops as subgraphs.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow("late")
+        >>> flow.output("late", flow.input("flights", {"delay": "int64"}))
+        >>> print(flow.to_mermaid())
+        flowchart TD
+          n0(["Input<br/>flights"])
+          n1(["Output<br/>late"])
+          n0 --> n1
+        <BLANKLINE>
+        """
+        return mermaid_of(scene_of(self.graph))
+
+    def to_dot(self) -> str:
+        """Return the graph in Graphviz's language: loops as clusters.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow("late")
+        >>> flow.output("late", flow.input("flights", {"delay": "int64"}))
+        >>> print(flow.to_dot().splitlines()[-2])
+          n0 -> n1;
+        """
+        return dot_of(scene_of(self.graph))
+
+    def to_html(self) -> str:
+        """Return the explorer as one HTML page, which needs no network and no kernel.
+
+        Drag and scroll to move and zoom; a click on an operator shows its rows, expression and line, a click on a
+        loop's title folds it. `Run.to_html` also has what a run did.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow("late")
+        >>> flow.output("late", flow.input("flights", {"delay": "int64"}))
+        >>> print(flow.to_html()[:15])
+        <!doctype html>
+        """
+        scene = scene_of(self.graph)
+        return page_of(data_of(scene), scene.title)
+
+    def explore(self, *, height: int = 560) -> Explorer:
+        """Return the explorer as a widget for notebooks; see `to_html`.
+
+        Needs anywidget (``pip install 'tidemill[notebook]'``). ``height`` is in pixels.
+        """
+        from tidemill.notebook.explorer import explorer  # noqa: PLC0415 - for notebooks alone
+
+        return explorer(data_of(scene_of(self.graph)), height)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        scene = scene_of(self.graph)
+        return bundle_of(explain(self.graph), svg_of(scene), scene.title)
 
     def __repr__(self) -> str:
         graph = self.graph

@@ -11,7 +11,14 @@ import tidemill
 GROUND = {"errors", "site"}
 GRAPH = GROUND | {"expressions", "dataflow"}
 DATA = GRAPH | {"boundary"}
-ENGINES = {"renderer/runs", "renderer/reference", "renderer/embedded", "renderer/durable", "renderer/spark"}
+ENGINES = {
+    "renderer/diagram",
+    "renderer/runs",
+    "renderer/reference",
+    "renderer/embedded",
+    "renderer/durable",
+    "renderer/spark",
+}
 FLOW = DATA | {"collections", "algorithms", "renderer", "provenance"} | ENGINES
 
 MAY_IMPORT = {
@@ -22,19 +29,20 @@ MAY_IMPORT = {
     "boundary": GRAPH,
     "collections": DATA,
     "algorithms": DATA | {"collections"},
-    "renderer/runs": DATA | {"notebook"},  # run.live()
+    "renderer/diagram": GRAPH,
+    "renderer/runs": DATA | {"notebook", "renderer/diagram"},  # run.live(), run.to_svg()
     "renderer/reference": DATA | {"renderer/runs"},
     "renderer/embedded": DATA | {"renderer/runs"},
     "renderer/durable": DATA | {"renderer/runs", "renderer/embedded"},
     "renderer/spark": DATA | {"renderer/runs", "renderer/embedded", "renderer/durable"},
     "renderer": DATA | ENGINES,
     "provenance": DATA | {"renderer", "renderer/reference"},
-    "notebook": DATA | {"renderer/runs"},
-    "flow": FLOW,
+    "notebook": DATA | {"renderer/diagram"},
+    "flow": FLOW | {"notebook"},  # flow.explore()
     "testing": FLOW | {"flow"},
     TOP: FLOW | {"flow", "testing"},
     "demo": FLOW | {"flow", TOP},
-    "cli": {"errors", "demo", TOP},
+    "cli": {"errors", "demo", "renderer/diagram", TOP},
     "__main__": {"cli"},
 }
 

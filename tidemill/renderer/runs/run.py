@@ -16,15 +16,22 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.errors import EngineError, StateError, TidemillError, TimeError, UnknownNameError, did_you_mean
+from tidemill.renderer.diagram.bundle import bundle_of
+from tidemill.renderer.diagram.explorer_page import data_of, page_of
+from tidemill.renderer.diagram.record import record_of
+from tidemill.renderer.diagram.scene import Scene
+from tidemill.renderer.diagram.svg import DirectionOrAuto, checked_direction, svg_of
 from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.intake import Intake, OnError, require_key
 from tidemill.renderer.runs.metrics import Metrics
+from tidemill.renderer.runs.pictures import history_of, records_of, run_scene
 from tidemill.renderer.runs.reasons import Explainer, reasons_of
 from tidemill.renderer.runs.step_events import StepEvents
 from tidemill.renderer.runs.step_info import StepInfo
 from tidemill.renderer.runs.stepper import Stepper
 
 if TYPE_CHECKING:
+    from tidemill.notebook.explorer import Explorer
     from tidemill.notebook.live_table import Live
 
 __all__ = ["Run"]
@@ -559,6 +566,93 @@ class Run:
             msg = "this run logs no events: begin with run.log_events(), before the steps that you want to see"
             raise EngineError(msg)
         return self._stepper.events
+
+    @_alone
+    def to_svg(self, *, direction: DirectionOrAuto = "auto") -> str:
+        """Return the picture of the run as SVG: what is run, with records sent, rows held, and frontiers.
+
+        ``direction`` as for `Dataflow.to_svg`. An edge on which nothing was ever sent is dashed.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("once", flow.input("x", {"i": "int64"}).distinct())
+        >>> with flow.start() as run:
+        ...     run.insert("x", [(1,), (2,)])
+        ...     run.advance()
+        ...     "2 held · frontier 1" in run.to_svg()
+        True
+        """
+        return svg_of(self._scene(), checked_direction(direction))
+
+    @_alone
+    def to_html(self) -> str:
+        """Return the explorer of the run as one HTML page, which needs no network, no kernel and no Python.
+
+        It has what `to_svg` has and the rows of outputs, and where events are logged (`log_events`) it steps through
+        closed times: who had work at each, in which iterations, how many records went along each edge, and which
+        operators had passed the time, held it back, or were waiting.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("once", flow.input("x", {"i": "int64"}).distinct())
+        >>> with flow.start() as run:
+        ...     run.log_events()
+        ...     run.insert("x", [(1,), (2,)])
+        ...     run.advance()
+        ...     page = run.to_html()
+        >>> "<!doctype html>" in page, "http://" in page.replace("http://www.w3.org/2000/svg", "")
+        (True, False)
+        """
+        return page_of(self._data(), f"a run of {self.graph.name}")
+
+    @_alone
+    def record(self, path: str | os.PathLike[str]) -> None:
+        """Save what `to_html` shows to a file, which ``tidemill explore path`` makes a page of: a bug report in a file.
+
+        It is JSON: the graph with the lines of code that made it, figures, logged events, and the first rows of
+        outputs. Nothing is run to look at it.
+        """
+        Path(path).write_text(record_of(self._data(), f"a run of {self.graph.name}"), encoding="utf-8")
+
+    @_alone
+    def explore(self, *, height: int = 560) -> Explorer:
+        """Return the explorer as a widget for notebooks, where a click on an output shows its rows as they are now.
+
+        It shows the run up to here; see `to_html`. Needs anywidget (``pip install 'tidemill[notebook]'``).
+        """
+        from tidemill.notebook.explorer import explorer  # noqa: PLC0415 - for notebooks alone
+
+        return explorer(self._data(), height, self._records_at)
+
+    def _records_at(self, id_: int, time: Sequence[int] | None) -> dict[str, Any]:
+        """Return what an output holds at a time, or else now, for the explorer."""
+        node = self.graph.nodes[id_]
+        if not isinstance(node, Output):
+            return {"note": f"the rows of outputs can be read: those of {node.title} go on to others"}
+        try:
+            return records_of(self.snapshot(node.name, at=None if time is None else tuple(time)))
+        except TidemillError as error:
+            return {"note": str(error)}
+
+    def _data(self) -> str:
+        events = () if self._stepper.events is None else self._stepper.events
+        outputs = {name: rows for name in self._outputs if (rows := self._last_rows(name)) is not None}
+        return data_of(self._scene(), history_of(events, self._frontiers, outputs))
+
+    def _last_rows(self, name: str) -> Rows | None:
+        """Return what an output holds, or None where it cannot be said: nothing is complete, or not which time."""
+        try:
+            return self.snapshot(name)
+        except TimeError:
+            return None
+
+    def _scene(self) -> Scene:
+        return run_scene(self.graph, self.executor.metrics(), self._frontiers)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        if self._stepper.lifecycle.is_closed or self._stepper.lifecycle.is_foreign:
+            return {"text/plain": repr(self)}
+        return bundle_of(repr(self), self.to_svg(), f"a run of {self.graph.name}")
 
     def close(self) -> None:
         """Release the state. Whatever is asked of the run afterwards is an error."""

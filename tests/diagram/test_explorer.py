@@ -1,0 +1,291 @@
+"""The explorer in a browser: stepped, clicked, folded, asked where a time is stuck; as a page and as a widget."""
+
+import json
+import time
+
+import pytest
+from browser import Opened, browser
+from pictures import FLOWS, large, overlapping, random_flow
+
+import tidemill as tm
+from tidemill.cli import main
+from tidemill.notebook.explorer import answer
+from tidemill.renderer.diagram.explorer_page import page_file
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browser() as found:
+        yield found
+
+
+def components(steps=3):
+    """A run of nested loops: edges come and go."""
+    run = FLOWS["components"]().start()
+    run.log_events()
+    run.insert("edges", [(i, (i * 7 + 1) % 20) for i in range(20)] + [(i, i + 1) for i in range(12)])
+    run.advance()
+    for i in range(1, steps):
+        (run.insert if i % 2 else run.delete)("edges", [(12, 0)])
+        run.advance()
+    return run
+
+
+def stuck():
+    """Orders are three epochs ahead of customers."""
+    flow = tm.Dataflow("stuck")
+    orders = flow.input("orders", {"k": "int64", "v": "int64"})
+    customers = flow.input("customers", {"k": "int64", "n": "string"})
+    joined = orders.filter("v > 0").join(customers, on="k")
+    flow.output("joined", joined.group_by("n").agg(t=tm.sum("v")))
+    flow.output("totals", orders.group_by("k").agg(t=tm.sum("v")))
+    run = flow.start()
+    run.log_events()
+    run.insert("orders", [(i % 5, i) for i in range(50)])
+    run.insert("customers", [(i, f"<c{i}>") for i in range(5)])
+    run.advance()
+    run.insert("orders", [(1, 3)])
+    run.advance_to(4, input="orders")
+    return run
+
+
+def test_the_page_asks_for_nothing_and_complains_of_nothing(chromium, tmp_path):
+    opened = Opened(chromium, components().to_html(), tmp_path)
+    opened.keys("ArrowLeft", "ArrowDown", "ArrowDown", "ArrowUp", "ArrowRight", "Escape", "+", "-", "0")
+    opened.page.locator("[data-do=dark]").click()
+    assert opened.complaints == []
+    assert len(opened.asked_for) == 1, "the page itself"
+
+
+def test_at_each_time_those_are_alive_that_had_work_and_edges_have_their_records(chromium, tmp_path):
+    run = components()
+    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened.page.evaluate("explorer.goTo(0)")
+    for event in run.events:
+        sent = {i: sum(w.times.values()) for i, w in event.operators.items() if w.times}
+        assert opened.ids(".operator.alive") == sorted(sent)
+        assert f"step {event.info.number}" in opened.text(".times output")
+        counts = [t for t in opened.page.locator("text.count").all_text_contents() if t]
+        read = {
+            i for n in run.graph.nodes for i in (*[s.id for s in n.inputs], *([n.id] if n.kind == "Feedback" else []))
+        }
+        assert sorted(counts) == sorted(f"{n:,}" for i, n in sent.items() if i in read)
+        opened.keys("ArrowRight")
+    assert "now" in opened.text(".times output")
+    assert opened.complaints == []
+
+
+def test_iterations_of_nested_loops_are_stepped_through(chromium, tmp_path):
+    run = components()
+    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened.page.evaluate("explorer.goTo(1)")
+    (user,) = {t[0] for w in run.events[1].operators.values() for t in w.times}
+    rounds = sorted({t[1:] for w in run.events[1].operators.values() for t in w.times if len(t) > 1})
+    assert any(len(r) == 2 for r in rounds)
+    for which in rounds:
+        opened.keys("ArrowDown")
+        shown = which[0] if len(which) == 1 else f"({', '.join(map(str, which))})"
+        assert opened.text(".rounds output") == f"iteration {shown}"
+        there = sorted(i for i, w in run.events[1].operators.items() if (user, *which) in w.times)
+        assert opened.ids(".operator.alive") == there
+    opened.keys("Escape")
+    assert opened.text(".rounds output") == "all iterations"
+
+
+def test_who_holds_a_time_back_is_outlined_and_who_waits_for_it_is_said(chromium, tmp_path):
+    run = stuck()
+    opened = Opened(chromium, run.to_html(), tmp_path)
+    kinds = {n.id: n.name for n in run.graph.nodes}
+    assert [kinds[i] for i in opened.ids(".operator.holds")] == ["customers"]
+    waits = {run.graph.nodes[i].kind for i in opened.ids(".operator.waits")}
+    assert {"Join", "Output"} <= waits
+    assert run.graph.outputs["totals"].id in opened.ids(".operator.passed")
+    assert "held back by #1 Input customers, whose frontier is 1" in opened.text("aside").replace("\n", " ")
+
+
+def test_a_click_shows_schema_expression_line_figures_and_rows(chromium, tmp_path):
+    run = stuck()
+    opened = Opened(chromium, run.to_html(), tmp_path)
+    (where,) = (n for n in run.graph.nodes if n.kind == "Filter")
+    opened.click(f"[data-id='{where.id}']")
+    shown = opened.text("aside")
+    for expected in ("v > 0", "(k: int64, v: int64)", "test_explorer.py:", "joined = orders.filter", "records sent"):
+        assert expected in shown
+    opened.click(f"[data-id='{run.graph.outputs['joined'].id}']")
+    opened.page.locator(".records td", has_text="<c1>").wait_for()
+    opened.keys("Escape")
+    assert "Input customers" in opened.text("aside")
+
+
+@pytest.mark.parametrize("name", [*FLOWS, *range(12)])
+def test_folding_and_unfolding_leaves_nothing_on_anything_else(chromium, tmp_path, name):
+    flow = random_flow(name) if isinstance(name, int) else FLOWS[name]()
+    opened = Opened(chromium, flow.to_html(), tmp_path)
+    whole = opened.page.locator(".canvas").inner_html()
+    loops = [
+        s.id for s in flow.graph.scopes if s.parent is not None and opened.page.locator(f"[data-loop='{s.id}']").count()
+    ]
+    for loop in reversed(loops):
+        opened.click(f"[data-loop='{loop}']")
+        assert overlapping(opened.rectangles(".operator > rect")) == []
+    for loop in loops:
+        opened.click(f"[data-loop='{loop}']")
+        assert overlapping(opened.rectangles(".operator > rect")) == []
+    assert opened.page.locator(".canvas").inner_html() == whole
+    assert opened.complaints == []
+
+
+def test_a_folded_loop_hides_what_is_inside_and_moves_up_what_follows(chromium, tmp_path):
+    flow = FLOWS["components"]()
+    opened = Opened(chromium, flow.to_html(), tmp_path)
+    output = f"[data-id='{flow.graph.outputs['within'].id}'] > rect"
+    before = opened.rectangles(output)[0][1]
+    inside = {n.id for n in flow.graph.nodes if n.scope.path == "/iterate/iterate" and n.kind not in {"Enter", "Leave"}}
+    opened.click("[data-loop='2']")
+    assert not inside & set(opened.ids(".operator"))
+    assert opened.rectangles(output)[0][1] < before - 100
+
+
+def test_it_is_dragged_and_zoomed(chromium, tmp_path):
+    opened = Opened(chromium, FLOWS["plain"]().to_html(), tmp_path)
+
+    def first():
+        return opened.rectangles(".operator > rect")[0]
+
+    x, y, width, _ = first()
+    opened.page.mouse.move(700, 500)
+    opened.page.mouse.down()
+    opened.page.mouse.move(760, 540, steps=3)
+    opened.page.mouse.up()
+    assert first()[0] == pytest.approx(x + 60, abs=1)
+    assert first()[1] == pytest.approx(y + 40, abs=1)
+    opened.page.mouse.wheel(0, -300)
+    opened.page.wait_for_function(
+        "document.querySelector('.operator rect').getBoundingClientRect().width > 1.5 * " + str(width)
+    )
+
+
+def test_names_that_mean_something_to_html_are_only_text(chromium, tmp_path):
+    run = FLOWS["odd_names"]().start()
+    opened = Opened(chromium, run.to_html(), tmp_path)
+    for i in opened.ids(".operator"):
+        opened.click(f"[data-id='{i}']")
+    assert opened.page.locator("#explorer script").count() == 0
+    assert opened.complaints == []
+
+
+def test_the_widget_asks_the_kernel_for_records(chromium, tmp_path):
+    run = stuck()
+    asked = []
+    script = page_file("explorer.js") + page_file("widget.js").replace("export default", "window.widget =")
+    html = f"<style>{page_file('explorer.css')}</style><div id=here></div><script>{script}</script>"
+    opened = Opened(chromium, html, tmp_path)
+
+    def kernel(message):
+        asked.append((message["id"], message["time"]))
+        return answer(message, run._records_at)
+
+    opened.page.expose_function("kernel", kernel)
+    data = json.loads(run._data())
+    data["records"] = {}
+    opened.page.evaluate(
+        """data => {
+            let answered;
+            const model = {
+                get: (name) => ({data, height: 500})[name], on: (_, f) => { answered = f; }, off: () => {},
+                send: (message) => kernel(message).then((m) => answered(m)),
+            };
+            widget.render({model, el: document.getElementById("here")});
+        }""",
+        json.dumps(data),
+    )
+    joined, totals = (run.graph.outputs[n].id for n in ("joined", "totals"))
+    opened.click(f"[data-id='{totals}']")
+    opened.page.locator(".records td", has_text="225").first.wait_for()
+    opened.click(f"[data-id='{joined}']")
+    opened.page.locator(".records", has_text="is not complete at 3").wait_for()
+    opened.click("[data-id='0']")
+    opened.page.locator(".records", has_text="the rows of outputs can be read").wait_for()
+    assert asked == [(totals, [3]), (joined, [3]), (0, [3])]
+    assert opened.complaints == []
+
+
+def test_the_widget_needs_anywidget_and_says_so(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    for explored in (FLOWS["plain"](), FLOWS["plain"]().start()):
+        with pytest.raises(ModuleNotFoundError, match=r"pip install 'tidemill\[notebook\]'"):
+            explored.explore()
+
+
+def test_the_widget_has_what_it_shows():
+    pytest.importorskip("anywidget")
+    widget = stuck().explore(height=300)
+    assert json.loads(widget.data)["name"] == "stuck"
+    assert widget.height == 300
+    assert "export default" in widget._esm
+
+
+def test_the_code_of_the_page_is_small():
+    files = ("explorer.js", "widget.js", "explorer.css", "page.html")
+    assert sum(len(page_file(name).encode()) for name in files) < 150_000
+
+
+def test_a_record_is_made_a_page_by_the_command_line(chromium, tmp_path, capsys):
+    run = components()
+    run.record(tmp_path / "bug.json")
+    assert main(["explore", str(tmp_path / "bug.json"), "--no-open"]) == 0
+    page = tmp_path / "bug.json.html"
+    assert capsys.readouterr().out == f"{page}\n"
+    assert page.read_text(encoding="utf-8") == run.to_html()
+    opened = Opened(chromium, page.read_text(encoding="utf-8"), tmp_path)
+    opened.page.evaluate("explorer.goTo(0)")
+    assert len(opened.ids(".operator.alive")) > 10
+
+
+def test_the_page_of_a_record_is_opened_and_written_where_wanted(tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    stuck().record(tmp_path / "stuck")
+    assert main(["explore", str(tmp_path / "stuck"), "--to", str(tmp_path / "page.html")]) == 0
+    assert opened == [(tmp_path / "page.html").as_uri()]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is no record of a run: expected 'tidemill record 1', a file written by run.record"),
+        ("[]", "is no record of a run"),
+        ('{"format": "tidemill record 9"}', "is of format 'tidemill record 9': expected 'tidemill record 1'"),
+        (None, "cannot be read"),
+    ],
+)
+def test_what_is_no_record_is_refused(tmp_path, capsys, text, message):
+    path = tmp_path / "x"
+    if text is not None:
+        path.write_text(text)
+    assert main(["explore", str(path)]) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_large_pages_open_and_step_in_time(chromium, tmp_path):
+    flow = large(1000)
+    run = flow.start(passes=False)
+    run.log_events()
+    while sum(len(e.operators) for e in run.events) < 10_000:
+        for name in flow.graph.inputs:
+            run.insert(name, [(len(run.events) % 7 + 1000,)])
+        run.advance()
+    html = run.to_html()
+    start = time.perf_counter()
+    opened = Opened(chromium, html, tmp_path)
+    opened.page.wait_for_function("document.querySelectorAll('.operator').length >= 1000")
+    assert time.perf_counter() - start < 2 * 2, "twice what is promised: a test's machine is shared"
+    took = opened.page.evaluate(
+        """() => { const took = []; for (let i = 0; i < 10; i++) { const t = performance.now(); explorer.goTo(i);
+            document.body.getBoundingClientRect(); took.push(performance.now() - t); } return took.sort((a, b) => a - b)[5]; }"""
+    )
+    assert took < 2 * 50
+    assert opened.complaints == []

@@ -1,0 +1,52 @@
+"""Where things are in a picture: nothing on anything else, however loops are nested, and always in the same place."""
+
+import time
+
+import pytest
+from pictures import FLOWS, forbidden, large, random_flow, wrong_in
+
+from tidemill.renderer.diagram.scene import Figures, scene_of
+from tidemill.renderer.diagram.svg import svg_of
+
+
+def ran(graph):
+    """Figures as of a run in which some operators sent much, some nothing."""
+    return {
+        n.id: Figures(0 if n.id % 5 == 3 else 987_654_321 // (n.id + 1), 1000 * (n.id % 3), "(0, 12) (3, 4)")
+        for n in graph.nodes
+    }
+
+
+@pytest.mark.parametrize("direction", ["down", "right"])
+@pytest.mark.parametrize("name", FLOWS)
+def test_nothing_lies_on_anything_else(name, direction):
+    graph = FLOWS[name]().graph
+    for figures in ({}, ran(graph)):
+        svg = svg_of(scene_of(graph, figures), direction)
+        assert wrong_in(svg) == []
+        assert forbidden(svg) == []
+
+
+@pytest.mark.parametrize("block", range(20))
+def test_nothing_lies_on_anything_else_in_random_dataflows(block):
+    for seed in range(25 * block, 25 * (block + 1)):
+        graph = random_flow(seed).graph
+        svg = svg_of(scene_of(graph, ran(graph) if seed % 2 else {}), "right" if seed % 3 == 0 else "down")
+        assert (seed, wrong_in(svg)) == (seed, [])
+        assert forbidden(svg) == []
+
+
+def test_the_same_dataflow_gives_the_same_picture():
+    one, other = (svg_of(scene_of(random_flow(11).graph)) for _ in range(2))
+    assert one == other
+
+
+@pytest.mark.parametrize(("count", "seconds"), [(100, 0.030), (1000, 0.5)])
+def test_large_pictures_are_made_in_time(count, seconds):
+    graph = large(count).graph
+    taken = []
+    for _ in range(5):
+        start = time.process_time()
+        svg_of(scene_of(graph))
+        taken.append(time.process_time() - start)
+    assert min(taken) < 2 * seconds, taken  # the machine of a test may be slow and full

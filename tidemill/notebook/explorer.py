@@ -1,0 +1,41 @@
+"""The explorer as a widget: the page's code, and a kernel that answers for records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from tidemill.renderer.diagram.explorer_page import page_file
+
+__all__ = ["Ask", "Explorer", "explorer"]
+
+Explorer: TypeAlias = Any
+"""An ``anywidget.AnyWidget``, whose class there is where that is installed."""
+Ask: TypeAlias = Callable[[int, Sequence[int] | None], Mapping[str, Any]]
+"""What answers for records: of an operator, by its id, at a time or now."""
+
+
+def explorer(data: str, height: int, ask: Ask | None = None) -> Explorer:
+    """Return the widget that shows this."""
+    try:
+        import anywidget  # noqa: PLC0415 - only for those who have it
+        import traitlets  # noqa: PLC0415
+    except ImportError:
+        msg = "explore() is a widget of anywidget, which is not installed: pip install 'tidemill[notebook]'"
+        raise ModuleNotFoundError(msg, name="anywidget") from None
+
+    class Widget(anywidget.AnyWidget):
+        _esm = page_file("explorer.js") + page_file("widget.js")
+        _css = page_file("explorer.css")
+        data = traitlets.Unicode().tag(sync=True)
+        height = traitlets.Int().tag(sync=True)
+
+    widget = Widget(data=data, height=height)
+    if ask is not None:
+        widget.on_msg(lambda _, message, __: widget.send(answer(message, ask)))
+    return widget
+
+
+def answer(message: Mapping[str, Any], ask: Ask) -> dict[str, Any]:
+    """Return what is sent back to the page that asked."""
+    return {"number": message["number"], "answer": dict(ask(message["id"], message["time"]))}

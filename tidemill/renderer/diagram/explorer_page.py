@@ -1,0 +1,108 @@
+"""The explorer's page: one HTML file with all that it needs, which opens from a disk without a network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any, Final
+
+import attrs
+
+from tidemill.renderer.diagram.layout import LoopLayout, Rectangle
+from tidemill.renderer.diagram.measures import lines_of
+from tidemill.renderer.diagram.scene import Operator, Scene
+from tidemill.renderer.diagram.svg import DirectionOrAuto, chosen_layout
+
+__all__ = ["History", "data_of", "page_file", "page_of"]
+
+
+@attrs.frozen
+class History:
+    """What a run did, step by step, as the page has it: see ``explorer.js``."""
+
+    steps: Sequence[Mapping[str, Any]] = ()
+    frontiers: Mapping[str, Any] | None = None
+    """Where operators are now."""
+    now: Sequence[int] | None = None
+    """The last time that any input has closed: what all of them are to pass."""
+    records: Mapping[int, Mapping[str, Any]] = attrs.field(factory=dict)
+    """Records of some operators, by their ids."""
+
+
+_NONE: Final = History()
+
+
+def data_of(scene: Scene, history: History = _NONE, direction: DirectionOrAuto = "auto") -> str:
+    """Return what the explorer shows, as JSON."""
+    layout, chosen = chosen_layout(scene, direction)
+    data = {
+        "name": scene.name,
+        "coordinates": scene.coordinates,
+        "down": chosen == "down",
+        "operators": [_operator(o) for o in scene.operators],
+        "loops": [{"id": s.id, "title": s.title, "parent": s.parent, "line": s.line} for s in scene.loops],
+        "layout": _layout(layout),
+        "steps": list(history.steps),
+        "frontiers": history.frontiers,
+        "now": history.now,
+        "records": history.records,
+    }
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+
+
+def page_of(data: str, title: str) -> str:
+    """Return the page that shows this."""
+    made = Template(page_file("page.html")).substitute(
+        title=escape(title),
+        css=page_file("explorer.css"),
+        js=page_file("explorer.js"),
+        data=data.replace("<", "\\u003c"),  # nothing in a script of the page may end it
+    )
+    return made.encode(errors="replace").decode()
+
+
+def page_file(name: str) -> str:
+    """Return the text of a file of the page."""
+    return (files("tidemill.renderer.diagram") / "page" / name).read_text(encoding="utf-8")
+
+
+def _operator(operator: Operator) -> dict[str, Any]:
+    figures = operator.figures
+    return {
+        "id": operator.id,
+        "kind": operator.kind,
+        "name": operator.name,
+        "does": operator.does,
+        "schema": operator.schema,
+        "location": operator.location,
+        "source": operator.source,
+        "loop": operator.loop,
+        "reads": operator.reads,
+        "back": operator.back_to,
+        "role": operator.role,
+        "lines": lines_of(operator),
+        "records": None if figures is None else figures.records,
+        "held": None if figures is None else figures.state_rows,
+        "seconds": None if figures is None else figures.seconds,
+    }
+
+
+def _layout(layout: LoopLayout) -> dict[str, Any]:
+    return {
+        "id": layout.loop.id,
+        "across": layout.across,
+        "along": layout.along,
+        "border": _rectangle(layout.border),
+        "title": _rectangle(layout.title),
+        "bands": layout.bands or [(0, 0)],
+        "boxes": [[b.operator.id, *_rectangle(b.at)] for b in layout.boxes],
+        "loops": [[u, v, layout.layer_at(v), _layout(inner)] for u, v, inner in layout.loops],
+        "edges": [[e.source, e.target, int(e.is_feedback), [c for p in e.points for c in p]] for e in layout.edges],
+    }
+
+
+def _rectangle(at: Rectangle) -> tuple[float, float, float, float]:
+    return at.u, at.v, at.across, at.along

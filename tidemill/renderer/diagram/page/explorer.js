@@ -1,0 +1,602 @@
+// The explorer: draws a dataflow that is laid out already, folds its loops, and steps through the times of a run.
+//
+// explore(root, data, ask) shows `data` (written by page.py) in an element. `ask(id, time)`, where there is one, asks
+// for an operator's records, and answers with a promise of {columns, rows, note}. What is drawn changes one closed time
+// at a time, and all at once.
+
+function explore(root, data, ask) {
+  "use strict";
+  const NS = "http://www.w3.org/2000/svg";
+  const FOLDED_ROOM = 46;
+  const operators = new Map(data.operators.map((o) => [o.id, o]));
+  const loops = new Map(data.loops.map((l) => [l.id, l]));
+  const readers = new Map(data.operators.map((o) => [o.id, []]));
+  for (const o of data.operators) for (const source of o.reads) readers.get(source).push(o.id);
+  const users = data.coordinates.length;
+  const moments = momentsOf(data.steps);
+  const heldAfter = heldBySteps(data.steps);
+  const folded = new Set();
+  let drawn = null; // the elements of what is drawn: {operators, edges, counts}
+  let at = moments.length - 1; // which moment
+  let round = -1; // which of its iterations; -1: all of them together
+  let chosen = null; // the operator whose details are shown
+  let playing = null;
+  let view = { x: 0, y: 0, scale: 1 };
+
+  // -- times ----------------------------------------------------------------------------------------------------
+
+  // A moment is a time of the user's at which operators had work, in a step; the last one is now, all times together.
+  function momentsOf(steps) {
+    const found = [];
+    steps.forEach((step, index) => {
+      const byTime = new Map();
+      for (const [id, work] of Object.entries(step.operators)) {
+        for (const [time, count] of work.times) {
+          const key = time.slice(0, users).join();
+          if (!byTime.has(key)) byTime.set(key, { step: index, user: time.slice(0, users), work: [] });
+          byTime.get(key).work.push([Number(id), time, count]);
+        }
+      }
+      const inOrder = [...byTime.values()].sort((a, b) => compared(a.user, b.user));
+      found.push(...(inOrder.length ? inOrder : [{ step: index, user: null, work: [] }]));
+    });
+    for (const moment of found) moment.rounds = roundsOf(moment);
+    found.push({ step: steps.length - 1, user: data.now, work: null, rounds: [], isNow: true });
+    return found;
+  }
+
+  function roundsOf(moment) {
+    const found = new Map();
+    for (const [, time] of moment.work) if (time.length > users) found.set(time.slice(users).join(), time.slice(users));
+    return [...found.values()].sort(compared);
+  }
+
+  // For each operator the steps in which it had work, and how many rows it held after each.
+  function heldBySteps(steps) {
+    const found = new Map();
+    steps.forEach((step, index) => {
+      for (const [id, work] of Object.entries(step.operators)) {
+        if (!found.has(Number(id))) found.set(Number(id), []);
+        found.get(Number(id)).push([index, work.held]);
+      }
+    });
+    return found;
+  }
+
+  function heldAt(o, moment) {
+    if (moment.isNow) return o.held;
+    const known = heldAfter.get(o.id) || [];
+    let [low, high] = [0, known.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (known[middle][0] <= moment.step) low = middle + 1;
+      else high = middle;
+    }
+    return low ? known[low - 1][1] : null; // before its first step on record nobody knows
+  }
+
+  function compared(a, b) {
+    for (let i = 0; i < Math.min(a.length, b.length); i++) if (a[i] !== b[i]) return a[i] - b[i];
+    return a.length - b.length;
+  }
+
+  // How many records each operator sent at the moment, or in one of its iterations.
+  function countsAt(moment, which) {
+    const counts = new Map();
+    if (moment.isNow) {
+      for (const o of data.operators) if (o.records !== null) counts.set(o.id, o.records);
+      return counts;
+    }
+    const wanted = which < 0 ? null : moment.rounds[which].join();
+    for (const [id, time, count] of moment.work) {
+      if (wanted === null || time.slice(users).join() === wanted) counts.set(id, (counts.get(id) || 0) + count);
+    }
+    if (moment.user === null) {
+      for (const [id, work] of Object.entries(data.steps[moment.step].operators)) counts.set(Number(id), work.out);
+    }
+    return counts;
+  }
+
+  function frontierOf(id, moment) {
+    const known = moment.isNow ? data.frontiers : data.steps[moment.step].frontiers;
+    return known ? (id in known.others ? known.others[id] : known.common) : null;
+  }
+
+  // Whether an operator's frontier is another than that of most: all others' would be the same text everywhere.
+  function isApart(id, moment) {
+    const known = moment.isNow ? data.frontiers : data.steps[moment.step].frontiers;
+    return Boolean(known) && id in known.others;
+  }
+
+  // Whether nothing at the moment's time can come to an operator any more; null where there is nothing to say.
+  function hasPassed(id, moment) {
+    const frontier = moment.user === null || moment.user === undefined ? null : frontierOf(id, moment);
+    return frontier === null ? null : !frontier.some((t) => t.every((c, i) => c <= moment.user[i]));
+  }
+
+  // Who is still to pass the moment's time: those that hold it back, where all before them has passed, and who waits.
+  function standingOf(moment) {
+    const standing = new Map();
+    for (const o of data.operators) { // in topological order: what it reads has been looked at
+      const passed = hasPassed(o.id, moment);
+      if (passed === null) continue;
+      const blocked = o.reads.some((source) => standing.has(source) && standing.get(source) !== "passed");
+      standing.set(o.id, passed ? "passed" : blocked || o.role === "variable" ? "waits" : "holds");
+    }
+    return standing;
+  }
+
+  function timeText(time) {
+    return time.length === 1 ? String(time[0]) : `(${time.join(", ")})`;
+  }
+
+  function frontierText(frontier) {
+    return frontier === null ? "" : frontier.length ? frontier.map(timeText).join(" ") : "closed";
+  }
+
+  function momentText(moment) {
+    if (moment.isNow) return data.steps.length ? "now: all that was done" : "";
+    const step = `step ${data.steps[moment.step].number}`;
+    if (moment.user === null) return `${step}: no changes`;
+    return `${data.coordinates.join(", ")} ${timeText(moment.user)} · ${step}`;
+  }
+
+  // -- places ---------------------------------------------------------------------------------------------------
+
+  // Where a loop's things are once some of the loops in it are folded: layers get shorter, and what follows moves up.
+  function settled(layout) {
+    const inside = layout.loops.map(([u, v, layer, inner]) => ({ u, v, layer, inner: settled(inner) }));
+    const last = layout.bands[layout.bands.length - 1];
+    if (folded.has(layout.id)) {
+      const first = layout.bands[0][1];
+      const along = Math.min(layout.along, Math.max(first, 20) + FOLDED_ROOM + last[1] - last[0]);
+      const gone = layout.along - along;
+      return { layout, along, inside: [], folded: true, map: (v) => (v >= last[0] ? v - gone : v) };
+    }
+    const cuts = [];
+    layout.bands.forEach(([begin, end], layer) => {
+      const here = inside.filter((i) => i.layer === layer);
+      if (!here.some((i) => i.inner.along < i.inner.layout.along)) return;
+      const boxes = layout.boxes.filter((b) => b[2] >= begin && b[2] < end);
+      const needed = Math.max(...here.map((i) => i.inner.along), ...boxes.map((b) => b[2] + b[4] - begin), 0);
+      if (needed < end - begin) cuts.push([begin + needed, end]);
+    });
+    const map = (v) => cuts.reduce((w, [a, b]) => w - Math.max(0, Math.min(v, b) - a), v);
+    return { layout, along: map(layout.along), inside, folded: false, map };
+  }
+
+  function turned(u, v) {
+    return data.down ? [u, v] : [v, u];
+  }
+
+  const numerals = new Intl.NumberFormat("en"); // one for all: toLocaleString would make one each time
+
+  function numeral(n) {
+    return numerals.format(n);
+  }
+
+  function round1(n) {
+    return Math.round(n * 10) / 10;
+  }
+
+  function point(u, v) {
+    const [x, y] = turned(u, v);
+    return `${round1(x)} ${round1(y)}`;
+  }
+
+  // -- drawing --------------------------------------------------------------------------------------------------
+
+  function make(tag, attributes, parent, text) {
+    const element = document.createElementNS(NS, tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    if (text !== undefined) element.textContent = text;
+    if (parent) parent.appendChild(element);
+    return element;
+  }
+
+  function draw() {
+    const whole = settled(data.layout);
+    const scene = make("g", {});
+    const layers = ["loops", "edges", "boxes"].map((name) => make("g", { class: name }, scene));
+    drawn = { operators: new Map(), edges: [], counts: new Map(), places: new Map(), stands: new Map(), loops: [] };
+    drawLoop(whole, 0, 0, 0, layers);
+    for (const { u, v, loop } of drawn.loops) drawEdges(loop, u, v, layers[1]);
+    const size = turned(data.layout.across, whole.along);
+    drawn.size = size;
+    canvas.replaceChildren(scene);
+    drawn.scene = scene;
+    show();
+    moveTo(view);
+  }
+
+  function drawLoop(loop, u, v, depth, layers) {
+    drawn.loops.push({ u, v, loop });
+    const { layout, map } = loop;
+    if (depth) drawBorder(loop, u, v, depth, layers);
+    for (const box of layout.boxes) {
+      const role = operators.get(box[0]).role;
+      if (!loop.folded || role === "border") drawBox(box, u + box[1], v + map(box[2]), layers[2]);
+    }
+    for (const { u: du, v: dv, inner } of loop.inside) drawLoop(inner, u + du, v + map(dv), depth + 1, layers);
+  }
+
+  function rectangle(u, v, across, along, rounding, parent) {
+    const [x, y] = turned(u, v);
+    const [width, height] = turned(across, along);
+    return make("rect", { x: round1(x), y: round1(y), width: round1(width), height: round1(height), rx: rounding }, parent);
+  }
+
+  function drawBorder(loop, u, v, depth, layers) {
+    const { layout, map } = loop;
+    const [bu, bv, across, along] = layout.border;
+    const group = make("g", { class: depth % 2 ? "loop" : "loop even" }, layers[0]);
+    const end = loop.folded ? loop.along - (layout.along - bv - along) : map(bv + along);
+    rectangle(u + bu, v + bv, across, end - bv, 8, group);
+    const inside = data.operators.filter((o) => o.role !== "border" && isInside(o.loop, layout.id)).length;
+    const title = make("g", { class: "title", "data-loop": layout.id, tabindex: 0 }, layers[2]);
+    const shown = loop.folded ? loops.get(layout.id).title.replace("⟳", "▸") : loops.get(layout.id).title;
+    const [tu, tv, ta, tl] = layout.title;
+    const rect = rectangle(u + tu, v + tv, ta, tl, 8, title);
+    make("title", {}, title, loop.folded ? "unfold" : "fold");
+    const x = Number(rect.getAttribute("x")) + Number(rect.getAttribute("width")) / 2;
+    const y = Number(rect.getAttribute("y")) + 12;
+    make("text", { x, y, "font-size": 10.5, "text-anchor": "middle", class: "name" }, title, shown);
+    if (loop.folded) {
+      const [mx, my] = turned(u + bu + across / 2, v + bv + (end - bv) / 2);
+      make("text", { x: mx, y: my + 4, "font-size": 11, "text-anchor": "middle", class: "quiet" }, layers[2], `${inside} operators`);
+    }
+  }
+
+  function isInside(loop, other) {
+    for (let id = loop; id !== null; id = loops.get(id).parent) if (id === other) return true;
+    return false;
+  }
+
+  function drawBox([id, , , across, along], u, v, parent) {
+    const o = operators.get(id);
+    const group = make("g", { class: `operator ${o.role}`, "data-id": id }, parent);
+    make("title", {}, group, `#${id} ${o.kind} ${o.name}\n${o.schema}`);
+    const isChip = o.role === "border" || o.role === "feedback";
+    rectangle(u, v, across, along, isChip ? 10 : 5, group);
+    const [x, y] = turned(u, v);
+    const [width] = turned(across, along);
+    let line = isChip ? y : y + 4.5;
+    let last = null;
+    for (const [text, size, colour] of o.lines) {
+      line += size + 3.5;
+      const place = { x: round1(x + width / 2), y: round1(line), "font-size": size, "text-anchor": "middle" };
+      last = make("text", { ...place, class: colour }, group, text);
+    }
+    if (o.records !== null && !isChip) drawn.stands.set(id, last); // its last line says where it is
+    drawn.operators.set(id, group);
+    drawn.places.set(id, { u: u + across / 2, v, end: v + along });
+    if (readers.get(id).length || o.back !== null) {
+      const [cx, cy] = turned(u + across / 2, v + along);
+      const [dx, dy] = data.down ? [5, 11] : [5, -4];
+      drawn.counts.set(id, make("text", { x: round1(cx + dx), y: round1(cy + dy), class: "count" }, parent));
+    }
+  }
+
+  function drawEdges(loop, u, v, parent) {
+    if (loop.folded) return;
+    for (const [source, target, isBack, flat] of loop.layout.edges) {
+      const points = [];
+      for (let i = 0; i < flat.length; i += 2) points.push([u + flat[i], v + loop.map(flat[i + 1])]);
+      points[0][1] = drawn.places.get(source).end;
+      points[points.length - 1][1] = drawn.places.get(target).v;
+      const o = operators.get(source);
+      const group = make("g", { class: `edge${isBack ? " back" : ""}${o.records === 0 ? " never" : ""}` }, parent);
+      make("path", { d: way(points) }, group);
+      const [x, y] = turned(...points[points.length - 1]);
+      make("path", { class: "head", d: `M${round1(x)} ${round1(y)}${data.down ? "l-3.5 -7h7z" : "l-7 -3.5v7z"}` }, group);
+      drawn.edges.push([source, group]);
+    }
+  }
+
+  function way(points) {
+    let [u, v] = points[0];
+    let d = `M${point(u, v)}`;
+    for (const [tu, tv] of points.slice(1)) {
+      if (tu !== u && tv !== v) d += `C${point(u, (v + tv) / 2)} ${point(tu, (v + tv) / 2)} ${point(tu, tv)}`;
+      else d += `L${point(tu, tv)}`;
+      [u, v] = [tu, tv];
+    }
+    return d;
+  }
+
+  // -- one moment -----------------------------------------------------------------------------------------------
+
+  function show() {
+    const moment = moments[at];
+    const counts = countsAt(moment, round);
+    const standing = standingOf(moment);
+    drawn.scene.classList.toggle("stepped", !moment.isNow);
+    for (const [id, group] of drawn.operators) {
+      const isAlive = counts.has(id) && (!moment.isNow || counts.get(id) > 0);
+      const state = [...(isAlive ? ["alive"] : []), ...(standing.has(id) ? [standing.get(id)] : [])];
+      if (id === chosen) state.push("chosen");
+      setClass(group, `operator ${operators.get(id).role} ${state.join(" ")}`.trim());
+    }
+    for (const [source, group] of drawn.edges) {
+      const isAlive = !moment.isNow && counts.get(source) > 0;
+      if (group.classList.contains("alive") !== isAlive) group.classList.toggle("alive", isAlive);
+    }
+    for (const [id, text] of drawn.counts) {
+      const count = counts.has(id) ? numeral(counts.get(id)) : "";
+      if (text.textContent !== count) text.textContent = count;
+    }
+    for (const [id, text] of drawn.stands) {
+      const o = operators.get(id);
+      const held = heldAt(o, moment);
+      const parts = held ? [`${numeral(held)} held`] : [];
+      if (o.role === "end" || isApart(id, moment)) parts.push(`frontier ${frontierText(frontierOf(id, moment))}`);
+      const stands = parts.join(" · ");
+      if (text.textContent !== stands) text.textContent = stands;
+    }
+    showBar(moment);
+    showPanel(moment, counts, standing);
+  }
+
+  function setClass(element, wanted) {
+    if (element.getAttribute("class") !== wanted) element.setAttribute("class", wanted);
+  }
+
+  function showBar(moment) {
+    slider.value = at;
+    bar.querySelector(".times output").textContent = momentText(moment);
+    bar.querySelector(".rounds").style.display = moment.rounds.length ? "" : "none";
+    roundSlider.max = moment.rounds.length - 1;
+    roundSlider.value = round;
+    const text = round < 0 ? "all iterations" : `iteration ${timeText(moment.rounds[round])}`;
+    bar.querySelector(".rounds output").textContent = text;
+  }
+
+  function html(parts, ...values) {
+    const escape = (v) => String(v).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+    return parts.reduce((text, part, i) => text + escape(values[i - 1]) + part);
+  }
+
+  function title(o) {
+    return html`#${o.id} ${o.kind} ${o.name}`;
+  }
+
+  function showPanel(moment, counts, standing) {
+    const o = chosen === null ? null : operators.get(chosen);
+    panel.innerHTML = o ? details(o, moment, standing) : overview(moment, counts, standing);
+    if (o) showRecords(o, moment);
+  }
+
+  function overview(moment, counts, standing) {
+    let text = html`<h2>${data.name}</h2><p class="soft">${data.operators.length} operators, ${data.loops.length - 1} loops</p>`;
+    if (standing.size) text += stuck(moment, standing);
+    if (!moment.isNow) {
+      const busy = [...counts].filter(([, count]) => count).sort((a, b) => b[1] - a[1]);
+      text += html`<h3>Sent at this time</h3>` + (busy.length ? "<table>" : "<p>nothing</p>");
+      for (const [id, count] of busy.slice(0, 40)) {
+        text += `<tr data-choose="${id}"><td><a data-choose="${id}">${title(operators.get(id))}</a></td>`;
+        text += html`<td class="number">${numeral(count)}</td></tr>`;
+      }
+      text += busy.length ? "</table>" : "";
+    }
+    text += "<h3>Keys</h3><p class='soft'>← → times · ↑ ↓ iterations · + − 0 zoom · Esc back · click a loop's title to fold it</p>";
+    return text;
+  }
+
+  function stuck(moment, standing) {
+    const ids = (state) => [...standing].filter(([, s]) => s === state).map(([id]) => id);
+    const holding = ids("holds");
+    const waiting = ids("waits").length;
+    let text = html`<h3>Where is time ${timeText(moment.user)}?</h3><p class="passing">${ids("passed").length} passed it</p>`;
+    for (const id of holding.slice(0, 8)) {
+      const frontier = frontierText(frontierOf(id, moment));
+      text += `<p class="holding">held back by <a data-choose="${id}">${title(operators.get(id))}</a>`;
+      text += html`, whose frontier is ${frontier}</p>`;
+    }
+    if (holding.length > 8) text += html`<p>… and ${holding.length - 8} more</p>`;
+    return text + (waiting ? html`<p class="waiting">${waiting} wait</p>` : "");
+  }
+
+  function details(o, moment, standing) {
+    let text = `<h2>${title(o)}</h2>`;
+    text += html`<p class="soft">${o.location}</p>` + (o.source ? html`<pre>${o.source}</pre>` : "");
+    if (o.does) text += html`<h3>Does</h3><pre>${o.does}</pre>`;
+    text += html`<h3>Rows</h3><pre>${o.schema}</pre>`;
+    if (o.loop) text += html`<p class="soft">in ${loops.get(o.loop).title}</p>`;
+    const links = (ids) => ids.map((id) => `<p><a data-choose="${id}">${title(operators.get(id))}</a></p>`).join("");
+    if (o.reads.length) text += `<h3>Reads</h3>${links(o.reads)}`;
+    if (readers.get(o.id).length) text += `<h3>Is read by</h3>${links(readers.get(o.id).slice(0, 30))}`;
+    text += figures(o, moment, standing) + perTime(o) + '<div class="records"></div>';
+    return text;
+  }
+
+  function figures(o, moment, standing) {
+    if (o.records === null) return "";
+    const work = moment.isNow || moment.step < 0 ? null : data.steps[moment.step].operators[o.id];
+    const rows = [["records sent", o.records], ["rows held", o.held], ["seconds", o.seconds.toFixed(4)]];
+    if (work) rows.push(["in this step: records in", work.in], ["records out", work.out], ["rounds", work.rounds],
+      ["seconds", work.seconds.toFixed(5)], ["rows held after it", work.held], ["waiting", work.waiting]);
+    const frontier = frontierOf(o.id, moment);
+    if (frontier !== null) rows.push(["frontier", frontierText(frontier)]);
+    if (standing.has(o.id)) {
+      const said = { passed: "has passed this time", waits: "waits for this time", holds: "holds this time back" };
+      rows.push(["", said[standing.get(o.id)]]);
+    }
+    const cell = (v) => (typeof v === "number" ? numeral(v) : v);
+    return "<h3>Figures</h3><table>" + rows.map(([k, v]) => html`<tr><td>${k}</td><td class="number">${cell(v)}</td></tr>`).join("") + "</table>";
+  }
+
+  // The changes of an operator at each time, in the order in which they were made; a click goes there.
+  function perTime(o) {
+    const lines = [];
+    moments.forEach((moment, m) => {
+      if (moment.isNow) return;
+      for (const [id, time, count] of moment.work) if (id === o.id) lines.push([m, time, count]);
+    });
+    if (!lines.length) return "";
+    const near = Math.max(0, lines.findIndex(([m]) => m >= at) - 50);
+    let text = "<h3>Records sent, by time</h3><table>";
+    for (const [m, time, count] of lines.slice(near, near + 200)) {
+      const which = moments[m].rounds.findIndex((r) => r.join() === time.slice(users).join());
+      const isHere = m === at && (round < 0 || round === which);
+      const state = isHere ? "here" : m > at ? "later" : "";
+      text += html`<tr class="${state}" data-go="${m}" data-round="${which}"><td>${timeText(time)}</td><td class="number">${numeral(count)}</td></tr>`;
+    }
+    return text + "</table>" + (lines.length > 200 ? html`<p class="soft">${lines.length} times in all</p>` : "");
+  }
+
+  async function showRecords(o, moment) {
+    const kept = data.records[o.id];
+    if (!kept && !ask) return;
+    const found = kept || (await ask(o.id, moment.user ?? null));
+    const place = panel.querySelector(".records");
+    if (!place || chosen !== o.id || !found) return;
+    let text = html`<h3>Records</h3>` + (found.note ? html`<p class="soft">${found.note}</p>` : "");
+    if (found.columns) {
+      text += "<table><tr>" + found.columns.map((c) => html`<th>${c}</th>`).join("") + "</tr>";
+      text += found.rows.map((r) => "<tr>" + r.map((v) => html`<td>${v}</td>`).join("") + "</tr>").join("") + "</table>";
+    }
+    place.innerHTML = text;
+  }
+
+  // -- what people do -------------------------------------------------------------------------------------------
+
+  function goTo(moment, which = -1) {
+    at = Math.max(0, Math.min(moments.length - 1, moment));
+    round = Math.max(-1, Math.min(moments[at].rounds.length - 1, which));
+    show();
+    follow();
+  }
+
+  // Move to where the work is, if none of it can be seen.
+  function follow() {
+    const alive = [...drawn.operators].filter(([, group]) => group.classList.contains("alive")).map(([id]) => drawn.places.get(id));
+    if (moments[at].isNow || !alive.length) return;
+    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+    const seen = alive.map((p) => turned(p.u, (p.v + p.end) / 2).map((c) => c * view.scale));
+    if (seen.some(([x, y]) => x + view.x > 0 && x + view.x < width && y + view.y > 0 && y + view.y < height)) return;
+    const middle = (values) => (Math.min(...values) + Math.max(...values)) / 2;
+    moveTo({ ...view, x: width / 2 - middle(seen.map((p) => p[0])), y: height / 2 - middle(seen.map((p) => p[1])) });
+  }
+
+  function choose(id) {
+    chosen = id;
+    show();
+  }
+
+  function fold(loop) {
+    if (!folded.delete(loop)) folded.add(loop);
+    draw();
+  }
+
+  function play() {
+    if (playing !== null) {
+      clearInterval(playing);
+      playing = null;
+    } else {
+      if (at >= moments.length - 1) goTo(0);
+      playing = setInterval(() => {
+        if (round + 1 < moments[at].rounds.length) goTo(at, round + 1);
+        else if (at + 1 < moments.length) goTo(at + 1);
+        else play();
+      }, 700);
+    }
+    bar.querySelector("[data-do=play]").textContent = playing === null ? "play" : "pause";
+  }
+
+  function moveTo(next) {
+    view = next;
+    drawn.scene.setAttribute("transform", `translate(${round1(view.x)} ${round1(view.y)}) scale(${view.scale})`);
+  }
+
+  function zoom(by, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) {
+    const scale = Math.max(0.03, Math.min(6, view.scale * by));
+    const grown = scale / view.scale;
+    moveTo({ x: x - (x - view.x) * grown, y: y - (y - view.y) * grown, scale });
+  }
+
+  // The whole where that can be read, else its beginning, as wide as there is room.
+  function fit() {
+    const [width, height] = [canvas.clientWidth || 800, canvas.clientHeight || 500];
+    const [w, h] = [drawn.size[0] + 24, drawn.size[1] + 24];
+    const whole = Math.min(width / w, height / h, 1.25);
+    const scale = whole > 0.6 ? whole : Math.max(whole, Math.min(width / w, height / h > 0.6 ? 1 : 0.8));
+    const used = Math.min(scale, 1.25);
+    moveTo({ x: Math.max(12, (width - drawn.size[0] * used) / 2), y: 12, scale: used });
+  }
+
+  const DO = {
+    fit, play, back: () => goTo(at - 1), on: () => goTo(at + 1), in: () => zoom(1.25), out: () => zoom(0.8),
+    dark: () => root.classList.toggle("dark"),
+  };
+  const KEYS = {
+    ArrowLeft: DO.back, ArrowRight: DO.on, ArrowUp: () => goTo(at, round - 1), ArrowDown: () => goTo(at, round + 1),
+    "+": DO.in, "=": DO.in, "-": DO.out, 0: fit,
+    Escape: () => (chosen !== null ? choose(null) : round >= 0 ? goTo(at) : goTo(moments.length - 1)),
+  };
+
+  // -- the page -------------------------------------------------------------------------------------------------
+
+  root.classList.add("tidemill");
+  root.tabIndex = 0;
+  root.innerHTML = html`<header><b>${data.name}</b>
+    <span class="times"><button data-do="back" title="←">◀</button><button data-do="on" title="→">▶</button><button data-do="play">play</button>
+    <input type="range" min="0" max="${moments.length - 1}" aria-label="time"><output></output></span>
+    <span class="rounds"><input type="range" min="-1" aria-label="iteration"><output></output></span>
+    <button data-do="out" title="-">−</button><button data-do="in" title="+">+</button><button data-do="fit" title="0">fit</button><button data-do="dark" title="dark or light">◐</button></header>
+    <main></main><aside></aside>`;
+  const bar = root.querySelector("header");
+  const panel = root.querySelector("aside");
+  const [slider, roundSlider] = bar.querySelectorAll("input");
+  const canvas = make("svg", { class: "canvas", "font-family": "Helvetica, Arial, sans-serif" }, root.querySelector("main"));
+  if (!data.steps.length) bar.querySelector(".times").style.visibility = "hidden";
+  if (window.matchMedia && window.matchMedia("(prefers-color-scheme: dark)").matches) root.classList.add("dark");
+
+  slider.addEventListener("input", () => goTo(Number(slider.value)));
+  roundSlider.addEventListener("input", () => goTo(at, Number(roundSlider.value)));
+  bar.addEventListener("click", (event) => DO[event.target.dataset.do]?.());
+  panel.addEventListener("click", (event) => {
+    const to = event.target.closest("[data-choose], [data-go]");
+    if (to?.dataset.go !== undefined) goTo(Number(to.dataset.go), Number(to.dataset.round));
+    else if (to) choose(Number(to.dataset.choose));
+  });
+  root.addEventListener("keydown", (event) => {
+    const isOnTitle = event.target.dataset?.loop !== undefined && (event.key === "Enter" || event.key === " ");
+    const act = isOnTitle ? () => fold(Number(event.target.dataset.loop)) : KEYS[event.key];
+    if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    act();
+  });
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const place = canvas.getBoundingClientRect();
+    zoom(Math.exp(-event.deltaY / 400), event.clientX - place.left, event.clientY - place.top);
+  }, { passive: false });
+  let grip = null; // where a drag began; a click is one that went nowhere
+  canvas.addEventListener("pointerdown", (event) => {
+    grip = { x: event.clientX, y: event.clientY, view, moved: false };
+    root.focus({ preventScroll: true });
+  });
+  window.addEventListener("pointermove", (event) => {
+    if (!grip) return;
+    const [dx, dy] = [event.clientX - grip.x, event.clientY - grip.y];
+    grip.moved ||= Math.hypot(dx, dy) > 4;
+    if (!grip.moved) return;
+    canvas.classList.add("dragged");
+    moveTo({ x: grip.view.x + dx, y: grip.view.y + dy, scale: grip.view.scale });
+  });
+  window.addEventListener("pointerup", (event) => {
+    const was = grip;
+    grip = null;
+    canvas.classList.remove("dragged");
+    if (!was || was.moved) return;
+    const loop = event.target.closest?.(".title");
+    const operator = event.target.closest?.(".operator");
+    if (loop) fold(Number(loop.dataset.loop));
+    else choose(operator ? Number(operator.dataset.id) : null);
+  });
+
+  draw();
+  fit();
+  return { goTo, choose, fold, fit, moments };
+}

@@ -1,0 +1,22 @@
+// The explorer as a widget: what it asks goes to the kernel, whose answers come back by number.
+
+function render({ model, el }) {
+  const root = document.createElement("div");
+  root.style.height = `${model.get("height")}px`;
+  el.appendChild(root);
+  const waiting = new Map();
+  let asked = 0;
+  const answered = (message) => {
+    waiting.get(message.number)?.(message.answer);
+    waiting.delete(message.number);
+  };
+  model.on("msg:custom", answered);
+  const ask = (id, time) => new Promise((resolve) => {
+    waiting.set(++asked, resolve);
+    model.send({ number: asked, id, time });
+  });
+  explore(root, JSON.parse(model.get("data")), ask);
+  return () => model.off("msg:custom", answered);
+}
+
+export default { render };

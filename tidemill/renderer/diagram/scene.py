@@ -1,0 +1,178 @@
+"""What a picture shows of a graph, as plain data: operators, loops, and what a run did, before anything has a place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import attrs
+
+from tidemill.dataflow.composites import Composite
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.nodes import (
+    Arrange,
+    Enter,
+    Feedback,
+    FlatMap,
+    Input,
+    Leave,
+    Node,
+    Output,
+    Reduce,
+    Threshold,
+    Variable,
+)
+
+__all__ = ["Figures", "Loop", "Operator", "Role", "Scene", "scene_of"]
+
+Role: TypeAlias = Literal["end", "state", "variable", "feedback", "border", "plain"]
+
+
+@attrs.frozen
+class Figures:
+    """What a run did at an operator, and where it is."""
+
+    records: int
+    """Updates that it sent on."""
+    state_rows: int
+    frontier: str
+    seconds: float = 0.0
+    share: float | None = None
+    """How much of a step's time it took, where the picture is coloured by that: from 0 to 1."""
+
+
+@attrs.frozen
+class Operator:
+    """A node as it is shown."""
+
+    id: int
+    kind: str
+    name: str
+    """Its own name, or what it does where it has none."""
+    does: str
+    schema: str
+    columns: str
+    """The names of its columns."""
+    line: str
+    location: str
+    source: str
+    """The text of the user's line."""
+    loop: int
+    """In which loop it is drawn: a Leave in the one that it leaves."""
+    reads: tuple[int, ...]
+    role: Role
+    back_to: int | None = None
+    """The variable that a feedback sends to."""
+    figures: Figures | None = None
+
+    @property
+    def is_chip(self) -> bool:
+        """Whether it is drawn small: it passes on what it gets."""
+        return self.role in {"border", "feedback"}
+
+
+@attrs.frozen
+class Loop:
+    """A scope as it is shown; the outermost is the dataflow itself, id 0."""
+
+    id: int
+    kind: str
+    name: str
+    parent: int | None
+    line: str
+
+    @property
+    def title(self) -> str:
+        return f"⟳ {self.name}" if self.name == self.kind else f"⟳ {self.kind} {self.name}"
+
+
+@attrs.frozen
+class Scene:
+    """Operators in the order of their ids, which is topological, and loops from the outermost on."""
+
+    name: str
+    coordinates: tuple[str, ...]
+    operators: tuple[Operator, ...]
+    loops: tuple[Loop, ...]
+
+    @property
+    def title(self) -> str:
+        """What the picture is of, in a line."""
+        return f"dataflow {self.name}: {len(self.operators)} operators"
+
+
+def scene_of(graph: Graph, figures: Mapping[int, Figures] | None = None) -> Scene:
+    """Return the scene of a graph, with what a run did at each operator where that is given, by the ids of nodes."""
+    figures = figures or {}
+    loops = [Loop(s.id, s.kind, s.name, None if s.parent is None else s.parent.id, str(s.site)) for s in graph.scopes]
+    operators = [_operator(node, figures.get(node.id)) for node in graph.nodes]
+    used = _with_those_around({o.loop for o in operators} | {0}, loops)
+    return Scene(graph.name, graph.coordinates, tuple(operators), tuple(loop for loop in loops if loop.id in used))
+
+
+def _with_those_around(ids: set[int], loops: list[Loop]) -> set[int]:
+    around = {loop.id: loop.parent for loop in loops}
+    found: set[int] = set()
+    for one in ids:
+        loop: int | None = one
+        while loop is not None and loop not in found:
+            found.add(loop)
+            loop = around[loop]
+    return found
+
+
+def _operator(node: Node, figures: Figures | None) -> Operator:
+    loop = node.inputs[0].scope if isinstance(node, Leave) else node.scope
+    does = node.describe()
+    return Operator(
+        id=node.id,
+        kind=_kind(node),
+        name=_name(node, does),
+        does=does,
+        schema=str(node.schema),
+        columns=", ".join(node.schema.names),
+        line=str(node.site),
+        location=node.site.location,
+        source=node.site.source,
+        loop=loop.id,
+        reads=tuple(n.id for n in node.inputs),
+        role=_role(node),
+        back_to=node.variable.id if isinstance(node, Feedback) else None,
+        figures=figures,
+    )
+
+
+def _kind(node: Node) -> str:
+    return node.title.split(" ")[0] if isinstance(node, FlatMap) else node.kind
+
+
+def _name(node: Node, does: str) -> str:
+    """Return what tells a node from others of its kind."""
+    if isinstance(node, Enter):
+        return _passed_on(node)
+    if isinstance(node, Feedback):
+        return node.variable.name
+    own = "" if node.name == node.kind.lower() else node.name
+    return own or does
+
+
+def _passed_on(node: Node) -> str:
+    """Return the name of what is brought into a loop."""
+    while isinstance(node, Enter | Arrange):
+        if not isinstance(node, Enter) and node.name != "arrange":
+            break
+        node = node.inputs[0]
+    return "" if node.name == node.kind.lower() else node.name
+
+
+def _role(node: Node) -> Role:
+    if isinstance(node, Input | Output):
+        return "end"
+    if isinstance(node, Variable):
+        return "variable"
+    if isinstance(node, Feedback):
+        return "feedback"
+    if isinstance(node, Enter | Leave):
+        return "border"
+    holds = isinstance(node, Arrange | Reduce | Threshold | Composite)
+    return "state" if holds else "plain"

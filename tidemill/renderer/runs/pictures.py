@@ -1,0 +1,100 @@
+"""What pictures of a run show: its graph with what every operator did and where it is, and what it did step by step.
+
+All of it comes from figures, frontiers and the log of step events; nothing here asks an engine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tidemill.boundary.html import shown_line
+from tidemill.boundary.results import Rows
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import Antichain, shown
+from tidemill.renderer.diagram.explorer_page import History
+from tidemill.renderer.diagram.scene import Figures, Scene, scene_of
+from tidemill.renderer.runs.frontiers import Frontiers
+from tidemill.renderer.runs.metrics import Metrics
+from tidemill.renderer.runs.step_events import OperatorWork, StepEvent
+
+__all__ = ["MOST_RECORDS", "frontier_text", "history_of", "records_of", "run_scene"]
+
+MOST_RECORDS = 100
+"""Rows of an output that a page has."""
+
+
+def frontier_text(frontier: Antichain) -> str:
+    """Return a frontier for people.
+
+    >>> frontier_text(Antichain([3])), frontier_text(Antichain([(0, 2), (4, 0)])), frontier_text(Antichain())
+    ('3', '(0, 2) (4, 0)', 'closed')
+    """
+    return " ".join(str(shown(t)) for t in frontier.elements) or "closed"
+
+
+def run_scene(graph: Graph, metrics: Metrics, frontiers: Frontiers, shares: Mapping[int, float] | None = None) -> Scene:
+    """Return the scene of a run as it is now, coloured by operators' shares of the time where these are given."""
+    held = {o.id: o for o in metrics}
+    figures = {}
+    for node in graph.nodes:
+        did = held[node.id]
+        share = None if shares is None else shares.get(node.id, 0.0)
+        where = frontier_text(frontiers.of(node))
+        figures[node.id] = Figures(did.records_out, did.state_rows, where, did.seconds, share)
+    return scene_of(graph, figures)
+
+
+def history_of(events: Iterable[StepEvent], frontiers: Frontiers, outputs: Mapping[str, Rows]) -> History:
+    """Return what a page has of a run: its steps, where it is, and what its outputs hold."""
+    graph = frontiers.graph
+    return History(
+        steps=[_step(event) for event in events],
+        frontiers=_frontiers({node.id: frontiers.of(node) for node in graph.nodes}),
+        now=_last_closed(frontiers),
+        records={graph.outputs[name].id: records_of(rows) for name, rows in outputs.items()},
+    )
+
+
+def records_of(rows: Rows) -> dict[str, Any]:
+    """Return the first rows of an output as the page has them, each once with its count."""
+    counts = rows.counts()
+    lines = [[*map(shown_line, row), str(count)] for row, count in list(counts.items())[:MOST_RECORDS]]
+    note = f"the first {MOST_RECORDS} of {len(counts):,} rows" if len(counts) > MOST_RECORDS else ""
+    return {"columns": [*rows.schema.names, "count"], "rows": lines, "note": note}
+
+
+def _step(event: StepEvent) -> dict[str, Any]:
+    return {
+        "number": event.info.number,
+        "seconds": round(event.info.seconds, 6),
+        "operators": {id_: _work(work) for id_, work in event.operators.items()},
+        "frontiers": _frontiers(event.frontiers),
+    }
+
+
+def _work(work: OperatorWork) -> dict[str, Any]:
+    return {
+        "in": work.records_in,
+        "out": work.records_out,
+        "seconds": round(work.seconds, 7),
+        "rounds": work.rounds,
+        "times": [[time, count] for time, count in work.times.items()],
+        "held": work.state_rows,
+        "waiting": work.waiting,
+    }
+
+
+def _frontiers(of: Mapping[int, Antichain]) -> dict[str, Any]:
+    """Return the frontier that most operators have, and those of others: mostly there are none."""
+    most = Counter(of.values()).most_common(1)
+    common = most[0][0] if most else Antichain()
+    others = {id_: frontier.elements for id_, frontier in of.items() if frontier is not common and frontier != common}
+    return {"common": common.elements, "others": others}
+
+
+def _last_closed(frontiers: Frontiers) -> list[int] | None:
+    """Return the last time that an input has closed: coordinate by coordinate; None where none has closed any."""
+    last = [max(c) - 1 for c in zip(*(t for f in frontiers.inputs.values() for t in f.elements), strict=True)]
+    return last if last and max(last) >= 0 else None
