@@ -29,6 +29,15 @@ OUTSIDE: Final = "repository/"
 PICTURES: Final = {"image/svg+xml": "svg", "image/png": "png"}
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """List pages that the `nav` of mkdocs.yml does not have among the guides."""
+    (guides,) = (section["Guides"] for section in config.nav or () if "Guides" in section)
+    listed = str(config.nav)
+    pages = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md"))
+    guides += [page for page in pages if f"'{page}'" not in listed]
+    return config
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add pages that are generated, and then every file of the repository that one of the pages links to."""
     for name, text in reference.pages().items():

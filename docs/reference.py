@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
+import contextlib
 import functools
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -75,6 +78,8 @@ class Entry(NamedTuple):
     title: str
     value: Any
     members: tuple[Entry, ...] = ()
+    of: Any = None
+    """The class whose member it is."""
 
     @property
     def anchor(self) -> str:
@@ -85,7 +90,12 @@ class Entry(NamedTuple):
 def pages() -> dict[str, str]:
     """Return the pages of the reference as Markdown, by their names."""
     found = entries()
-    where = {e.title: f"{page}.md#{e.anchor}" for page, es in found.items() for top in es for e in (top, *top.members)}
+    where = {
+        e.title: f"{page}.md#{(top if _plain(e) else e).anchor}"
+        for page, es in found.items()
+        for top in es
+        for e in (top, *top.members)
+    }
     made = {f"reference/{page}.md": "\n\n".join(_page(page, es, where)) + "\n" for page, es in found.items()}
     return {"reference/index.md": "\n".join(_index(found)) + "\n"} | made
 
@@ -103,13 +113,18 @@ def entries() -> dict[str, list[Entry]]:
     for name in sorted({*tm.__all__, *public.NAMED_AS_BUILTINS, *members}, key=str.lower):
         value = type(held[name]) if name in held else getattr(tm, name)
         if not inspect.ismodule(value):
-            inner = (Entry(f"{name}.{m}", inspect.getattr_static(value, m, None)) for m in members.get(name, ()))
-            found[page_of(name, value)].append(Entry(name, value, tuple(inner)))
+            found[page_of(name, value)].append(Entry(name, value, _members(name, value, members.get(name, ()))))
     for page, module in MODULES.items():
-        found[page] += [Entry(n, getattr(module, n)) for n in module.__all__ if n not in tm.__all__]
+        named = {n: getattr(module, n) for n in module.__all__ if n not in tm.__all__}
+        found[page] += [Entry(n, v, _members(n, v, getattr(v, "__all__", ()))) for n, v in named.items()]
     for of in found.values():
         of.sort(key=lambda e: FIRST.index(e.title) if e.title in FIRST else len(FIRST))
     return found
+
+
+def _members(of: str, value: Any, names: Iterable[str]) -> tuple[Entry, ...]:
+    cls = value if isinstance(value, type) else None
+    return tuple(Entry(f"{of}.{name}", inspect.getattr_static(value, name, None), of=cls) for name in names)
 
 
 def page_of(name: str, value: Any) -> str:
@@ -151,8 +166,11 @@ def _page(page: str, found: list[Entry], where: dict[str, str]) -> Iterator[str]
             family = _family(entry.value)
             yield f"## {FAMILIES[family]}"
         yield from _entry(entry, 3 if page == "functions" else 2, page, where)
+        if plain := [member for member in entry.members if _plain(member)]:
+            yield f"Attributes: {', '.join(_attribute(member) for member in plain)}."
         for member in entry.members:
-            yield from _entry(member, 3, page, where)
+            if not _plain(member):
+                yield from _entry(member, 3, page, where)
 
 
 def _family(value: Any) -> str:
@@ -162,16 +180,54 @@ def _family(value: Any) -> str:
 def _entry(entry: Entry, level: int, page: str, where: dict[str, str]) -> Iterator[str]:
     """Return the parts of an entry: heading, signature, docstring."""
     yield f"{'#' * level} `{entry.title}` {{#{entry.anchor}}}"
-    value = entry.value
-    value = getattr(value, "__func__", value)
+    value = _function(entry.value)
     if isinstance(value, type) and issubclass(value, BaseException):
         above = [base.__name__ for base in value.__mro__[1:] if base is not object]
         yield f"Is also: {', '.join(f'`{name}`' for name in above)}."
     elif callable(value) and entry.title not in public.MADE_BY_METHODS:
         yield f"```python\n{signature(entry.title, value)}\n```"
-    text = _doc(value)
+    kind, text = "", _doc(value)
+    if entry.of and not text:
+        kind, text = attribute(entry.of, _name(entry))
+    if kind:
+        yield f"```python\n.{_name(entry)}: {kind}\n```"
     if text:
         yield markdown(text, page, where, entry.title)
+
+
+def _plain(entry: Entry) -> bool:
+    """Return whether an entry is an attribute that the class's docstring explains, if anything does."""
+    return bool(entry.of) and not _doc(_function(entry.value)) and not attribute(entry.of, _name(entry))[1]
+
+
+def _attribute(entry: Entry) -> str:
+    kind, _ = attribute(entry.of, _name(entry))
+    return f"`{_name(entry)}: {kind}`" if kind else f"`{_name(entry)}`"
+
+
+def _name(entry: Entry) -> str:
+    return entry.title.rpartition(".")[2]
+
+
+def _function(value: Any) -> Any:
+    """Return the function of a class method."""
+    return getattr(value, "__func__", value)
+
+
+def attribute(of: type, name: str) -> tuple[str, str]:
+    """Return the type of an attribute, and what the string after it says, in the class's body or where it is made."""
+    for cls in of.__mro__[:-1]:
+        with contextlib.suppress(OSError, TypeError):
+            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+            for body in (n.body for n in ast.walk(tree) if isinstance(n, (ast.ClassDef, ast.FunctionDef))):
+                for line, after in zip(body, [*body[1:], None], strict=True):
+                    if isinstance(line, ast.FunctionDef) and line.name == name:  # a property that attrs has taken apart
+                        return ast.unparse(line.returns) if line.returns else "", ast.get_docstring(line) or ""
+                    if isinstance(line, ast.AnnAssign) and ast.unparse(line.target) in {name, f"self.{name}"}:
+                        said = after.value if isinstance(after, ast.Expr) else None
+                        text = str(said.value) if isinstance(said, ast.Constant) else ""
+                        return ast.unparse(line.annotation), inspect.cleandoc(text)
+    return "", ""
 
 
 def signature(title: str, value: Any) -> str:

@@ -63,3 +63,18 @@ def test_an_example_is_fenced_and_names_are_links(reference):
         "```pycon\n>>> 1 + 1\n2\n```",
         "More.",
     ]
+
+
+def test_an_attribute_has_its_type_and_what_is_said_of_it(reference):
+    assert reference.attribute(tm.StepInfo, "number") == ("int", "")
+    assert reference.attribute(tm.Schema, "names") == ("tuple[str, ...]", "The columns' names, in order.")
+    assert reference.attribute(tm.StepInfo, "nothing") == ("", "")
+    shown = reference.pages()["reference/run.md"]
+    assert "Attributes: `frontiers: Mapping[str, Antichain]`, " in shown
+
+
+def test_everything_but_attributes_is_explained(reference):
+    entries = [e for found in reference.entries().values() for top in found for e in (top, *top.members)]
+    explained = {e.title for e in entries if reference._doc(reference._function(e.value))}
+    modules = {e.title for e in entries if inspect.ismodule(e.value)}
+    assert {e.title for e in entries if not e.of} - explained - modules == set()
