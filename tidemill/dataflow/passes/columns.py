@@ -77,7 +77,7 @@ class _Pruning:
         """Return which columns a node reads of an input."""
         if isinstance(node, Map):
             return (i for w in self._wanted(node) for i in column_uses(node.columns[w]))
-        if isinstance(node, (Concat, Arrange)):
+        if isinstance(node, (Concat, Arrange)) or (isinstance(node, ComparingFilter) and port == 0):
             return self._wanted(node)
         if isinstance(node, Join):
             width = len(node.inputs[0].schema)
@@ -85,8 +85,6 @@ class _Pruning:
             return [p - width * port for p in picked if (p >= width) == bool(port)]
         if isinstance(node, DeltaJoin):
             return _read_by_join(node, port, self._wanted(node))
-        if isinstance(node, ComparingFilter) and port == 0:
-            return self._wanted(node)
         if isinstance(node, _PASS_ON):
             return {*self._read[node], *_used_by(node)}
         return range(len(node.inputs[port].schema))
