@@ -1,8 +1,7 @@
-"""First rows, lists and extremes of rows that have no counts: computed by Catalyst, and the same as everywhere."""
+"""Lists and extremes of rows that have no counts: computed by Catalyst, and the same as everywhere."""
 
 import datetime as dt
 import math
-import random
 
 import pytest
 from hypothesis import given
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from running import examples
 
 import tidemill as tm
-from tidemill.renderer.spark import first_rows, step
+from tidemill.renderer.spark import step
 
 SCHEMA = {"k": "int64", "i": "int32", "x": "float64", "s": "string", "t": "timestamp", "b": "bool"}
 NAN = math.nan
@@ -22,15 +21,6 @@ VALUES = [
     st.sampled_from([dt.datetime(2020, 1, 1), dt.datetime(1, 1, 1, 0, 0, 0, 1), None]),
     st.sampled_from([True, False, None]),
 ]
-TOP = {
-    "descending": lambda c: c.group_by("k").top_k(2, order_by=tm.desc("x")),
-    "ascending": lambda c: c.group_by("k").top_k(3, order_by="x"),
-    "nulls last": lambda c: c.group_by("k").top_k(2, order_by=tm.asc("i", nulls="last")),
-    "nulls first": lambda c: c.group_by("k").top_k(2, order_by=tm.desc("i", nulls="first")),
-    "by two": lambda c: c.group_by("k", "b").top_k(1, order_by=[tm.desc("t"), "s"]),
-    "by an expression": lambda c: c.filter("b").group_by("s").top_k(2, order_by="i % 2"),
-    "of all": lambda c: c.select("k", "i", "s", one="1").group_by("one").top_k(4, order_by=tm.desc("i")),
-}
 LISTS = {
     "lists": lambda c: c.group_by("k").agg(l=tm.list("x"), m=tm.list("s"), n=tm.count("x"), h=tm.list("i")),
     "lists and extremes": lambda c: c.group_by("b").agg(l=tm.list("t"), h=tm.max("x"), low=tm.min("s"), n=tm.count()),
@@ -73,39 +63,17 @@ def no_kernels(monkeypatch):
 
 
 @pytest.mark.usefixtures("no_kernels")
-@pytest.mark.parametrize("builds", [TOP, LISTS], ids=["first rows", "lists and extremes"])
 @examples(4)
 @given(rows=st.lists(st.tuples(*VALUES), max_size=40))
-def test_they_are_those_of_the_reference_engine(spark, builds, rows):
-    flow = flow_of(builds)
-    assert rendered(spark, flow, rows) == expected(flow, builds, rows)
-
-
-@pytest.mark.usefixtures("no_kernels")
-@pytest.mark.parametrize("most_groups", [0, 10**6], ids=["too many groups for bounds", "bounds"])
-def test_first_rows_of_many_rows_are_those_of_the_reference_engine(spark, monkeypatch, most_groups):
-    monkeypatch.setattr(first_rows, "_MOST_GROUPS", most_groups)
-    dice = random.Random(3)
-    rows = [
-        (
-            dice.choice([0, 1, None]),
-            dice.choice([None, *range(40)]),
-            dice.choice([NAN, None, dice.random()]),
-            "a",
-            None,
-            True,
-        )
-        for _ in range(900)
-    ]
-    flow = flow_of(TOP)
-    assert rendered(spark, flow, rows) == expected(flow, TOP, rows)
+def test_they_are_those_of_the_reference_engine(spark, rows):
+    flow = flow_of(LISTS)
+    assert rendered(spark, flow, rows) == expected(flow, LISTS, rows)
 
 
 def test_rows_with_counts_have_lists_made_by_the_kernels_and_the_same(spark):
-    flow = flow_of({"lists": LISTS["lists"], "first": TOP["ascending"]})
+    flow = flow_of({"lists": LISTS["lists"]})
     rows = [(1, 2, 0.5, "a", None, True), (1, 2, 0.5, "a", None, True), (1, None, None, None, None, None)]
     data = spark.createDataFrame(rows, "k bigint, i int, x double, s string, t timestamp_ntz, b boolean")
     found = tm.render(flow, spark, {"rows": data.selectExpr("*", "CAST(1 AS bigint) AS diff")})
     lists = [tuple(line)[:5] for line in found["lists"].collect()]
     assert lists == [(1, [None, 0.5, 0.5], [None, "a", "a"], 2, [None, 2, 2])]
-    assert sorted(line.diff for line in found["first"].collect()) == [1, 2]

@@ -4,6 +4,8 @@ Where all updates are at one time this is a plain ``groupBy``. Over several time
 sums over a window, and a change is what a group has at a time, less what it had at the one before. At one time distinct
 is native in loops as well, unless one is inside another: then iterations are totally ordered.
 
+Rows that are known to have no counts but 1 need not be told apart before lists and extremes are made of them.
+
 Partial sums may overflow where the sum does not; as with every error of Spark's, the step is then taken again with the
 kernels, which know better.
 """

@@ -42,7 +42,6 @@ from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.registry import Registry
 from tidemill.renderer.spark import linear, native
 from tidemill.renderer.spark.dataframes import constant, rows_of
-from tidemill.renderer.spark.first_rows import can_rank, first_rows
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, united
 from tidemill.renderer.spark.join import joined
 from tidemill.renderer.spark.keyed import KeyedRound, first_pending_line
@@ -303,8 +302,6 @@ class Step:
         if isinstance(node.logic, Windows) and node.logic.only_in_order:
             raise EngineError(ONE_PROCESS)
         if frame is not None and not (now or self.keeps_state) and self._strategy.is_native(node, frame):
-            if can_rank(node, frame):
-                return first_rows(node, frame)
             return native.aggregated(node, frame, self._strategy.limbs)
         return self._keyed(node, frame, now)
 

@@ -16,7 +16,6 @@ from tidemill.dataflow.nodes import Node, Reduce, Threshold
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.renderer.spark import native
 from tidemill.renderer.spark.exact_floats import FIVE, THREE, Limbs
-from tidemill.renderer.spark.first_rows import can_rank
 from tidemill.renderer.spark.frames import Frame, consolidated
 from tidemill.renderer.spark.keyed_tasks import Layout
 from tidemill.renderer.spark.scalars import native_sql
@@ -58,7 +57,7 @@ class _Fast:
 
     def is_native(self, node: Threshold | Reduce, frame: Frame) -> bool:
         if isinstance(node, Reduce):
-            return native.is_native(node, frame, self.limbs) or can_rank(node, frame)
+            return native.is_native(node, frame, self.limbs)
         return node.function is None
 
     def summed(self, node: Node, frame: Frame, layout: Layout) -> DataFrame | None:
