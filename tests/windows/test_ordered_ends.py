@@ -45,9 +45,9 @@ ADDED_UP: dict[str, list[Any]] = {
 @given(data=st.data())
 def test_frames_without_a_bound(data, dtype):
     """What is before the rows that are looked at, or behind them, is counted, added up and compared, not gone through."""
-    functions = [tm.count(), tm.count("x"), tm.sum("x"), tm.avg("x"), tm.stddev("x"), tm.variance("x")]
+    functions: list[Any] = [tm.count(), tm.count("x"), tm.sum("x"), tm.avg("x"), tm.stddev("x"), tm.variance("x")]
     functions += [] if dtype.startswith("decimal") else [tm.min("x"), tm.max("x")]
-    one = [tm.first_value, tm.last_value, lambda x, **how: tm.nth_value(x, 3, **how)]
+    one: list[Any] = [tm.first_value, tm.last_value, lambda x, **how: tm.nth_value(x, 3, **how)]
     ends = [of_frame("x", ignore_nulls=ignored) for of_frame in one for ignored in (False, True)]
     calls_drawn = data.draw(
         st.lists(st.tuples(st.sampled_from([*functions, *ends]), st.sampled_from(ENDLESS)), min_size=1, max_size=3)
@@ -67,7 +67,7 @@ def test_frames_without_a_bound(data, dtype):
 def test_a_range_that_ends_before_its_row_or_begins_after_it(frame, by, apart, in_order):
     """What lies between the row and the bound is in no frame, and there may be nothing there."""
     window = tm.Window.partition_by("k").order_by(by("t")).range_between(*frame)
-    calls = [tm.count(), tm.sum("x"), tm.max("x"), tm.first_value("x"), tm.last_value("x")]
+    calls: list[Any] = [tm.count(), tm.sum("x"), tm.max("x"), tm.first_value("x"), tm.last_value("x")]
     flow = tm.Dataflow()
     flow.output("y", flow.input("x", TXY).with_columns(**{f"c{i}": call.over(window) for i, call in enumerate(calls)}))
     with flow.start() as run, flow.start(tm.Reference()) as reference:
@@ -163,7 +163,7 @@ def test_lag_that_passes_over_nulls_looks_as_far_as_there_are_values(in_order, l
 @pytest.mark.parametrize("dtype", ["int64", "float64", "decimal(30,2)"])
 def test_spreads_and_nth_values_over_frames_without_a_bound(frame, dtype, in_order, looked_at):
     window = W.rows_between(*frame)
-    calls = [tm.stddev("x"), tm.variance("x"), tm.nth_value("x", 2), tm.nth_value("x", 3, ignore_nulls=True)]
+    calls: list[Any] = [tm.stddev("x"), tm.variance("x"), tm.nth_value("x", 2), tm.nth_value("x", 3, ignore_nulls=True)]
     flow = tm.Dataflow()
     rows = flow.input("x", {"k": "int64", "t": "int64", "x": dtype})
     flow.output("y", rows.with_columns(**{f"c{i}": call.over(window) for i, call in enumerate(calls)}))

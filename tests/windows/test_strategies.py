@@ -33,12 +33,13 @@ def asked(call, strategy):
 
 @pytest.mark.parametrize("reason", LOOK_AT_ALL)
 def test_what_looks_at_all_is_said_and_refused_where_an_order_was_asked_for(reason):
-    rows = tm.Dataflow().input("x", TXY)
-    rows.builder.output("y", rows.with_columns(c=LOOK_AT_ALL[reason]))
+    flow = tm.Dataflow()
+    rows = flow.input("x", TXY)
+    flow.output("y", rows.with_columns(c=LOOK_AT_ALL[reason]))
     text = (
         "recompute (auto)" if reason in WHOLE else f"recompute (auto), a change costs its whole partition (c: {reason})"
     )
-    assert text in rows.builder.explain()
+    assert text in flow.explain()
     text = (
         f"c: over(strategy='ordered'): a change costs its whole partition here, since: {reason}; expected "
         "strategy='auto', 'recompute' or 'prefix_sum'"

@@ -31,12 +31,15 @@ from tidemill.renderer.runs import failures
 
 __all__ = ["OrderedWindowsOperator"]
 
-LARGE: Final = 512
-"""Rows of a partition from which on its order is kept; see benchmarks/windows.py."""
-SMALL: Final = 128
+LARGE: Final = 256
+"""Rows of a partition from which on its order is kept.
+
+A step takes half as long there, and making the order about as long as a step: benchmarks/window_thresholds.py.
+"""
+SMALL: Final = 64
 """Rows below which it is not any more."""
 MANY: Final = 32
-"""Where one in so many rows changes, or more, the partition is computed whole."""
+"""Where one in so many rows changes, or more, the partition is computed whole, which takes no longer there."""
 
 
 class OrderedWindowsOperator(Operator):

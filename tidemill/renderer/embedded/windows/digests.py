@@ -36,7 +36,7 @@ class Digest(NamedTuple):
     not NULL.
     """
     column: int
-    count: int = 1
+    most: int = 1
     """How many codes from an end on."""
 
 
@@ -62,14 +62,14 @@ def digest(wanted: Digest, codes: Ints, dtype: DType, interner: Interner) -> Val
     if wanted.kind in _ENDS:
         if wanted.kind in ("first known", "last known"):
             codes = codes.compress(codes != NULL)
-        return tuple(_ENDS[wanted.kind](codes, wanted.count).tolist())
+        return tuple(_ENDS[wanted.kind](codes, wanted.most).tolist())
     return _OF_ROWS[wanted.kind](codes, dtype, interner)
 
 
 def together(wanted: Digest, values: Iterable[Any]) -> Any:
     """Return what rows come to, from what parts of them come to."""
     if wanted.kind in _ENDS:
-        return _ENDS[wanted.kind](tuple(chain.from_iterable(values)), wanted.count)
+        return _ENDS[wanted.kind](tuple(chain.from_iterable(values)), wanted.most)
     return _TOGETHER[wanted.kind](values)
 
 

@@ -89,9 +89,9 @@ def changed_rows(
     codes = np.concatenate([cut.codes for cut in cuts], axis=1)
     starts = [0, *accumulate(cut.codes.shape[1] for cut in cuts)]
     values = np.empty((len(windows.calls), codes.shape[1]), np.int64)
-    wanted = _wanted(cuts)
-    call_values(Partitions(windows, types, codes, interner, _ahead(cuts, starts, wanted)), values)
-    return _differences(codes, values, starts, wanted, runs)
+    asked = _wanted(cuts)
+    call_values(Partitions(windows, types, codes, interner, _ahead(cuts, starts, asked)), values)
+    return _differences(codes, values, starts, asked, runs)
 
 
 def _wanted(cuts: Sequence[_Cut]) -> Bools:

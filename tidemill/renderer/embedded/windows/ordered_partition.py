@@ -138,7 +138,7 @@ class OrderedPartition:
         """Return the first place at which a row is, or would be."""
         lead = self._order.number_of(row[self._by[0]])
         low, high = bisect_left(self._first_leads, lead), bisect_right(self._first_leads, lead)
-        key = self._order.key(row) if low < high else None  # which takes longer than all else
+        key: Any = self._order.key(row) if low < high else None  # which takes longer than all else
         chunk = _first_not(lambda c: self._key_at(c, 0) < key, low, high) - 1
         if chunk < 0:
             return 0

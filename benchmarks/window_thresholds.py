@@ -1,0 +1,88 @@
+"""From where on keeping partitions in order pays: ``python -m benchmarks.window_thresholds [--json FILE]``.
+
+Windows at top level, each step worked out in order and by whole partitions, in CPU time, medians: a row that comes in
+partitions of several sizes, and parts of a partition that come at once. `LARGE`, `SMALL` and `MANY` of the operator are
+set by what comes out.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from statistics import median
+from time import process_time
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+
+import tidemill as tm
+from benchmarks.machine import machine
+from benchmarks.table import text_table
+from tidemill.renderer.embedded.reduce import ordered_windows
+
+SIZES = (128, 256, 512, 1024, 2048, 4096, 16384)
+TOTAL = 32_768
+"""Rows in all partitions together."""
+PARTS = (4, 8, 16, 32, 64, 128, 512)
+"""One in so many rows changes, of one partition of `TOTAL` rows."""
+W = tm.Window.partition_by("p").order_by("t")
+CALLS = {
+    "lag": tm.lag("x").over(W),
+    "avg ROWS 4 PRECEDING": tm.avg("x").over(W.rows_between(-4, 0)),
+    "sum RANGE": tm.sum("x").over(W.range_between(-100, 100)),
+    "rank": tm.rank().over(W),
+}
+"""A row that comes changes the last for half of its partition, on average."""
+RENDERINGS = {"in order": (1, 1, 1), "whole": (2**62, 2**62, 1)}
+"""What `LARGE`, `SMALL` and `MANY` are then."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--epochs", type=int, default=60)
+    given = parser.parse_args()
+    sizes = [_compared(call, size, 1, given.epochs) for call in CALLS for size in SIZES]
+    parts = [_compared(call, TOTAL, TOTAL // part, max(given.epochs // 10, 3)) for call in CALLS for part in PARTS]
+    lines = [[str(f) for f in found.values()] for found in (*sizes, *parts)]
+    print(text_table(["call", "rows in a partition", "rows that come", *(f"{name}, ms" for name in RENDERINGS)], lines))
+    if given.json:
+        given.json.write_text(json.dumps({"machine": machine(), "steps": [*sizes, *parts]}, indent=1) + "\n")
+
+
+def _compared(call: str, size: int, changed: int, epochs: int) -> dict[str, Any]:
+    """Return how long a step takes in either rendering."""
+    found: dict[str, Any] = {"call": call, "rows": size, "changed": changed}
+    for name, (large, small, many) in RENDERINGS.items():
+        with patch.multiple(ordered_windows, LARGE=large, SMALL=small, MANY=many):
+            found[name] = round(_milliseconds(call, size, changed, epochs), 3)
+    return found
+
+
+def _milliseconds(call: str, size: int, changed: int, epochs: int) -> float:
+    dice, partitions = np.random.default_rng(0), TOTAL // size
+    flow = tm.Dataflow("thresholds")
+    rows = flow.input("rows", {"p": "int64", "t": "int64", "x": "int64"})
+    flow.output("answer", rows.with_columns(y=CALLS[call]))
+
+    def some(count: int, *, of: int | None = None) -> pa.Table:
+        p = np.full(count, of) if of is not None else np.arange(count) % partitions
+        return pa.table({"p": p, "t": dice.integers(0, size * 10, count), "x": dice.integers(-99, 99, count)})
+
+    times = []
+    with flow.start() as run:
+        run.insert("rows", some(TOTAL))
+        run.advance()
+        for epoch in range(epochs + 3):
+            come = some(changed, of=epoch % min(partitions, 4))
+            for put in (run.insert, run.delete):
+                put("rows", come)
+                start = process_time()
+                run.advance()
+                times.append(1000 * (process_time() - start))
+    return median(times[6:])
+
+
+if __name__ == "__main__":
+    main()
