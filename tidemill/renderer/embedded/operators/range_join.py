@@ -81,11 +81,11 @@ class RangeJoinOperator(Operator):
         if largest(ours[-1]) > COUNT_LIMIT or largest(others[-1]) > COUNT_LIMIT:
             raise failures.too_many(self.node)
         sides = (ours, others) if side == 0 else (others, ours)
-        times = [rows[codes:-1] for rows, codes in zip(sides, self._codes, strict=True)]
-        made = np.empty((len(self._picked) + len(times[0]) + 1, ours.shape[1]), np.int64)
+        time, other = (rows[codes:-1] for rows, codes in zip(sides, self._codes, strict=True))
+        made = np.empty((len(self._picked) + len(time) + 1, ours.shape[1]), np.int64)
         for row, (of, column) in zip(made, self._picked, strict=False):
             row[:] = sides[of][column]
-        np.maximum(*times, out=made[len(self._picked) : -1])
+        np.maximum(time, other, out=made[len(self._picked) : -1])
         np.multiply(ours[-1], others[-1], out=made[-1])
         return made
 
