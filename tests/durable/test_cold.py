@@ -52,7 +52,7 @@ def test_nothing_in_memory_changes_nothing(tmp_path_factory, coordinates):
 
 @pytest.mark.parametrize("dtype", ["int64", "string"])
 def test_rows_in_order_that_are_not_in_memory_are_compared(tmp_path_factory, dtype):
-    """Of a dynamic filter, whose right value is on the disk, too."""
+    """Of a dynamic filter, whose right value is on the disk, too, and of a join by range."""
 
     @examples(20)
     @given(tm.testing.updates({"v": dtype, "k": "int64"}, non_negative=True))
@@ -61,6 +61,8 @@ def test_rows_in_order_that_are_not_in_memory_are_compared(tmp_path_factory, dty
         rows = flow.input("rows", {"v": dtype, "k": "int64"})
         one = rows.filter("k > 0").agg(least=tm.min("v"), most=tm.max("v"))
         flow.output("between", rows.dynamic_filter([("v", ">", "least"), ("v", "<=", "most")], one))
+        if dtype == "int64":
+            flow.output("pairs", rows.cross_join(rows).filter("v < v_right"))
         engines: list[Any] = ["embedded", Spilling(tmp_path_factory.mktemp("state"))]
         tm.testing.check_equivalent(flow, {"rows": given}, engines=engines)
 

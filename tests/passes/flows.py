@@ -195,6 +195,14 @@ FLOWS = {
         "not of many rows": lambda a, b: a.cross_join(b.rename(k="x", v="y")).filter("v > y").select("k", "v"),
         "not what may fail": lambda a, b: a.cross_join(b.agg(m=tm.max("v"))).filter("v > m + 1").select("k", "v"),
     },
+    "join_by_range": {
+        "less than": lambda a, b: a.cross_join(b).filter("v < v_right").select("k", v="k_right"),
+        "from the right, and further": lambda a, b: (
+            a.join(b, on=[], where="v_right <= v AND k <> k_right AND v < 9").select("k", v="v_right")
+        ),
+        "not what is worked out": lambda a, b: a.cross_join(b).filter("v + 1 < v_right").select("k", "v"),
+        "not by key": lambda a, b: a.join(b, on="k", where="v < v_right").select("k", "v").agg(k=tm.min("k"), v=tm.count()),
+    },
     "consolidate_unions": {
         "left joins": lambda a, b: (
             a.join(b.rename(v="x"), on="k", how="left").join(b.rename(v="y"), on="k", how="left")

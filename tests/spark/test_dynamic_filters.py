@@ -19,6 +19,8 @@ def test_updates_are_those_of_the_embedded_engine(spark, coordinates):
     for i, comparison in enumerate(["=", "<>", "<", ">="]):
         flow.output(f"out{i}", left.dynamic_filter("v", comparison, right))
     mean = left.agg(m=tm.avg("v"))
+    pairs = left.cross_join(right).filter("v < x").select("k", "x")
+    flow.output("pairs", pairs)
     flow.output("mean", left.cross_join(mean).filter("v > m").select("k", "v"))
     names = ["epoch"] if coordinates == 1 else ["event", "correction"]
     columns = ["time"] if coordinates == 1 else names
@@ -37,6 +39,14 @@ def test_updates_are_those_of_the_embedded_engine(spark, coordinates):
         for name, rows in found.items():
             expected = [(*row, *(t if coordinates > 1 else [t]), d) for row, t, d in run.changes(name)]
             assert sorted(map(repr, map(tuple, rows))) == sorted(map(repr, expected))
+
+
+def test_a_join_by_range_of_nothing_else_is_lowered(spark):
+    flow = new_flow()
+    a, b = flow.input("a", KV), flow.input("b", KV)
+    flow.output("out", a.cross_join(b).filter("v < v_right").select("k", v="v_right"))
+    frames = {name: spark.createDataFrame([(1, 1), (2, 2)], "k long, v long") for name in "ab"}
+    assert tm.render(flow, spark, frames)["out"].collect() == [(1, 2, 0, 1)]
 
 
 def test_two_right_rows_are_refused(spark):

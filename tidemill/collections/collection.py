@@ -458,7 +458,11 @@ class Collection:
         return self.join(other, on=on, how="anti", nulls_equal=nulls_equal)
 
     def cross_join(self, other: Collection, *, suffix: str = "_right") -> Collection:
-        """Return all pairs of rows, counts multiplied. Cost: every change meets the whole other side."""
+        """Return all pairs of rows, counts multiplied.
+
+        Cost: every change meets the whole other side; a range of it where a filter like ``x < y`` of plain columns
+        follows, on the embedded engine outside of loops.
+        """
         return joins.cross_join(self, self.builder.own(other, "cross_join"), suffix)
 
     @overload

@@ -20,8 +20,8 @@ from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import Windows
 
 __all__ = [
-    "Aggregate", "AntiJoin", "ClosedSessions", "ComparingFilter", "Composite", "DeltaJoin", "DynamicFilter",
-    "Lookup", "OrderedDynamicFilter", "OuterJoin", "PartneredJoin", "SemiJoin", "SetOperation", "SlidingWindows",
+    "Aggregate", "AntiJoin", "ClosedSessions", "ComparingFilter", "Composite", "DeltaJoin", "DynamicFilter", "Lookup",
+    "OrderedDynamicFilter", "OuterJoin", "PartneredJoin", "RangeJoin", "SemiJoin", "SetOperation", "SlidingWindows",
     "TemporalFilter", "TopK", "Windowed",
 ]  # fmt: skip
 
@@ -101,6 +101,23 @@ class DynamicFilter(ComparingFilter):
 @attrs.frozen(eq=False, kw_only=True, repr=False)
 class OrderedDynamicFilter(ComparingFilter):
     """A dynamic filter where times are of one coordinate: in order, so that an index by value can follow them."""
+
+
+@attrs.frozen(eq=False, kw_only=True, repr=False)
+class RangeJoin(Composite):
+    """Pairs of rows of which a left column is less or greater than a right one: times joined, counts multiplied."""
+
+    comparison: tuple[int, str, int]
+    """A left column, how it is to compare, and a right column of the same type: numbers, dates or timestamps."""
+    predicate: Bound
+    """The same, of a left row followed by a right one."""
+    output: tuple[int, ...]
+    """Columns of the left row followed by the right row."""
+    arity: ClassVar[int | None] = 2
+
+    def describe(self) -> str:
+        (l, how, r), (left, right) = self.comparison, (source.schema.names for source in self.inputs)
+        return f"{left[l]} {how} {right[r]}"
 
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)

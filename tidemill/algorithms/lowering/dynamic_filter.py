@@ -7,12 +7,13 @@ from typing import Final
 from tidemill.algorithms.lowering.joins import new_names
 from tidemill.algorithms.lowering.registry import lowering
 from tidemill.collections.collection import Collection
-from tidemill.dataflow.composites import Aggregate, ComparingFilter, DynamicFilter, OrderedDynamicFilter
+from tidemill.dataflow.composites import Aggregate, ComparingFilter, DynamicFilter, OrderedDynamicFilter, RangeJoin
 from tidemill.dataflow.nodes import Enter, Filter, Map, Node, Reduce
 from tidemill.expressions.aggregates import OneRow, UserReduce
 from tidemill.expressions.expr import col
+from tidemill.expressions.rewriting import column
 
-__all__ = ["dynamic_filter", "ordered_dynamic_filter"]
+__all__ = ["dynamic_filter", "ordered_dynamic_filter", "range_join"]
 
 _ONE_ROW: Final = OneRow()
 
@@ -41,6 +42,16 @@ def ordered_dynamic_filter(node: ComparingFilter, left: Collection, right: Colle
     right = right.select(**{new: col(name) for new, name in zip(names, right.schema.names, strict=True)})
     pairs = left.cross_join(right if _has_one_row(right.node) else _checked(right))
     return pairs.filter_by(node.predicate).select(*left.schema.names)
+
+
+@lowering(RangeJoin)
+def range_join(node: RangeJoin, left: Collection, right: Collection) -> Collection:
+    """Return the pairs that compare, of all."""
+    names = new_names([f"right {i}" for i in range(len(right.schema))], left.schema, suffix="_right")
+    right = right.select(**{new: col(name) for new, name in zip(names, right.schema.names, strict=True)})
+    pairs = left.cross_join(right).filter_by(node.predicate)
+    wanted = zip(node.schema.names, (column(pairs.schema, i) for i in node.output), strict=True)
+    return pairs.map_columns(list(wanted))
 
 
 def _has_one_row(node: Node) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from tidemill.dataflow.composites import ComparingFilter, DeltaJoin, Lookup
+from tidemill.dataflow.composites import ComparingFilter, DeltaJoin, Lookup, RangeJoin
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import (
     Arrange,
@@ -79,10 +79,11 @@ class _Pruning:
             return (i for w in self._wanted(node) for i in column_uses(node.columns[w]))
         if isinstance(node, (Concat, Arrange)) or (isinstance(node, ComparingFilter) and port == 0):
             return self._wanted(node)
-        if isinstance(node, Join):
+        if isinstance(node, (Join, RangeJoin)):
             width = len(node.inputs[0].schema)
             picked = [node.output[w] for w in self._wanted(node)]
-            return [p - width * port for p in picked if (p >= width) == bool(port)]
+            own = [] if isinstance(node, Join) else [node.comparison[0], width + node.comparison[2]]
+            return [p - width * port for p in (*picked, *own) if (p >= width) == bool(port)]
         if isinstance(node, DeltaJoin):
             return _read_by_join(node, port, self._wanted(node))
         if isinstance(node, _PASS_ON):
@@ -97,7 +98,7 @@ class _Pruning:
     def rewrite(self, copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
         """Return the node over narrower inputs, narrower itself where it can be."""
         sources = [self._left[source] for source in node.inputs]
-        if isinstance(node, (Map, Join, DeltaJoin, Concat, Arrange, ComparingFilter)):
+        if isinstance(node, (Map, Join, DeltaJoin, RangeJoin, Concat, Arrange, ComparingFilter)):
             left = self._wanted(node)
         elif isinstance(node, _PASS_ON):
             (left,) = sources
@@ -107,6 +108,10 @@ class _Pruning:
         if isinstance(node, (Concat, Arrange)):
             pairs = zip(inputs, sources, strict=True)
             inputs = tuple(_projected(copy, node, source, have, left) for source, have in pairs)
+        if isinstance(node, RangeJoin):
+            wanted = [tuple(sorted(set(self._reads(node, port)))) for port in (0, 1)]
+            needed = zip(inputs, sources, wanted, strict=True)
+            inputs, sources = tuple(_projected(copy, node, *one) for one in needed), wanted
         if isinstance(node, ComparingFilter):
             inputs = (_projected(copy, node, inputs[0], sources[0], left), inputs[1])
             sources[0] = left
@@ -127,6 +132,11 @@ def _narrowed(node: Node, sources: list[Places], left: Places) -> Node:
         both = (*sources[0], *(len(node.inputs[0].schema) + i for i in sources[1]))
         conditions = tuple((left.index(l), how, sources[1].index(r)) for l, how, r in node.conditions)
         fields = {"predicate": _moved(node.predicate, both), "conditions": conditions}
+    elif isinstance(node, RangeJoin):
+        width, (l, how, r) = len(node.inputs[0].schema), node.comparison
+        both = (*sources[0], *(width + i for i in sources[1]))
+        fields = {"output": tuple(both.index(node.output[i]) for i in left), "predicate": _moved(node.predicate, both)}
+        fields["comparison"] = (sources[0].index(l), how, sources[1].index(r))
     elif isinstance(node, Retime):
         column, since = (None if c is None else left.index(c) for c in (node.column, node.since))
         fields = {"column": column, "since": since}

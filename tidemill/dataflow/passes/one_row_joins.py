@@ -9,7 +9,8 @@ import attrs
 
 from tidemill.dataflow.composites import Aggregate, DynamicFilter, TopK
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.nodes import Arrange, Filter, Join, Map, Node
+from tidemill.dataflow.nodes import Filter, Join, Map, Node
+from tidemill.dataflow.passes.range_joins import has_all_pairs
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn
 from tidemill.expressions.rewriting import both, can_fail, column, column_uses, conditions, substituted
@@ -93,10 +94,9 @@ def _found(copy: Copy, node: Map, source: Node) -> Node | None:
 def _pair(copy: Copy, node: Node) -> _Pair | None:
     if not isinstance(node, Join) or copy.readers(node) > 1:
         return None
-    left, right = node.inputs
-    if not (isinstance(left, Arrange) and isinstance(right, Arrange)) or left.keys or right.keys:
+    if not has_all_pairs(node):
         return None
-    (left,), (right,) = left.inputs, right.inputs
+    (left,), (right,) = (arranged.inputs for arranged in node.inputs)
     if _has_one_row(right):
         return _Pair(node, left, right, turned=False)
     return _Pair(node, right, left, turned=True) if _has_one_row(left) else None

@@ -18,6 +18,7 @@ from tidemill.dataflow.passes.filters import push_filters
 from tidemill.dataflow.passes.fuse import fuse_linear
 from tidemill.dataflow.passes.lowering import has_composites, lower
 from tidemill.dataflow.passes.one_row_joins import filter_by_one_row
+from tidemill.dataflow.passes.range_joins import has_all_pairs, join_by_range
 from tidemill.dataflow.passes.ranks import limit_ranks
 from tidemill.dataflow.passes.self_joins import frame_self_joins
 from tidemill.dataflow.passes.unions import consolidate_unions
@@ -37,6 +38,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     frame_self_joins,
     push_filters,
     filter_by_one_row,
+    join_by_range,
     group_whole_partitions,
     limit_ranks,
     prune_columns,
@@ -47,8 +49,19 @@ PASSES: Final[tuple[Pass, ...]] = (
 )
 
 KNOW_COMPOSITES: Final = frozenset(
-    (remove_duplicates, frame_self_joins, push_filters, filter_by_one_row, limit_ranks, group_whole_partitions)
+    (
+        remove_duplicates,
+        frame_self_joins,
+        push_filters,
+        filter_by_one_row,
+        join_by_range,
+        limit_ranks,
+        group_whole_partitions,
+    )
 )
+
+_MAKE_COMPOSITES: Final = (filter_by_one_row, join_by_range)
+"""Passes after which the graph may have composites though it had none."""
 
 
 def passes_named(passes: Passes) -> tuple[Pass, ...]:
@@ -71,17 +84,19 @@ def passes_named(passes: Passes) -> tuple[Pass, ...]:
 def optimised(graph: Graph, passes: Passes = True, takes: Collection[type[Composite]] = ()) -> Graph:
     """Return the graph after these passes, frozen, with the composites lowered that the engine does not take itself.
 
-    Passes that know composites are done before they are lowered, too. Where there is nothing to do it is the graph.
+    Passes that know composites are done before they are lowered, too; those that make them of primitives only then.
+    Where there is nothing to do it is the graph.
     """
     chosen = passes_named(passes)
     graph.check()
     made = graph
-    if has_composites(graph):
+    if has_composites(graph) or any(map(has_all_pairs, graph.nodes)):
         for one in chosen:
             made = one(made) if one in KNOW_COMPOSITES else made
+    if has_composites(made):
         made = lower(made, takes)
     for one in chosen:
-        made = one(made)
+        made = made if one in _MAKE_COMPOSITES else one(made)
     if made is not graph:
         made.freeze()
     return made

@@ -31,6 +31,7 @@ from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators import (  # noqa: F401 - they fill the table
     dynamic_filter,
     feedback,
+    range_join,
     sessions,
     table_function,
     upsert_input,

@@ -1,0 +1,100 @@
+"""Joining by range: a filter by an inequality over all pairs as a join that looks the pairs up."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from tidemill.dataflow.composites import RangeJoin
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.nodes import Arrange, Filter, Join, Node
+from tidemill.dataflow.passes.rebuild import Copy, rebuild
+from tidemill.expressions.bound import Bound, BoundCall, BoundColumn
+from tidemill.expressions.rewriting import both, column, conditions
+from tidemill.expressions.types import DATE, FLOAT64, TIMESTAMP, DType
+
+__all__ = ["has_all_pairs", "join_by_range"]
+
+_COMPARISONS: Final = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_DIGITS: Final = 18
+"""Decimals of more do not lie in order as they are kept."""
+
+
+def join_by_range(graph: Graph) -> Graph:
+    """Return the graph with joins that look up ranges, for all pairs of rows of which a column is less than another.
+
+    That is ``a.cross_join(b).filter("x < y")``, or a join with ``on=[]`` and such a ``where``: numbers, dates or
+    timestamps of the same type, one of each side, as they stand. Further conditions are a filter behind it. Not in
+    loops, and not where others read the pairs.
+    """
+
+    def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
+        found = _found(copy, node, inputs[0]) if isinstance(node, Filter) and node.scope.parent is None else None
+        return copy.put(node, inputs=inputs) if found is None else found
+
+    return rebuild(graph, rewrite)
+
+
+def _found(copy: Copy, node: Filter, source: Node) -> Node | None:
+    """Return what stands for a filter over all pairs; None where it is none by range."""
+    if not isinstance(source, Join) or copy.readers(source) > 1:
+        return None
+    if not has_all_pairs(source):
+        return None
+    parts = list(conditions(node.predicate))
+    for place, condition in enumerate(parts):
+        comparison = _comparison(source, condition)
+        if comparison is not None:
+            return _joined(copy, node, source, comparison, parts[:place] + parts[place + 1 :])
+    return None
+
+
+def has_all_pairs(node: Node) -> bool:
+    """Return whether a node is a join without a key, of two collections that are of its scope."""
+    return isinstance(node, Join) and all(isinstance(side, Arrange) and not side.keys for side in node.inputs)
+
+
+def _comparison(source: Join, condition: Bound) -> tuple[int, str, int] | None:
+    """Return which left column compares how with which right one."""
+    if not isinstance(condition, BoundCall) or condition.function not in _COMPARISONS:
+        return None
+    how, (first, second), width = _COMPARISONS[condition.function], condition.args, len(source.inputs[0].schema)
+    if not (isinstance(first, BoundColumn) and isinstance(second, BoundColumn)):
+        return None
+    if first.dtype != second.dtype or not _lies_in_order(first.dtype):
+        return None
+    l, r = source.output[first.index], source.output[second.index]
+    if l >= width:
+        l, how, r = r, _TURNED[how], l
+    return (l, how, r - width) if l < width <= r else None
+
+
+def _lies_in_order(dtype: DType) -> bool:
+    return dtype.is_integer or dtype in (FLOAT64, DATE, TIMESTAMP) or (dtype.is_decimal and dtype.precision <= _DIGITS)
+
+
+def _joined(copy: Copy, node: Filter, source: Join, comparison: tuple[int, str, int], rest: list[Bound]) -> Node:
+    (left,), (right,) = (arranged.inputs for arranged in source.inputs)
+    l, how, r = comparison
+    own, other = column(left.schema, l), column(right.schema, r)
+    names = {shown: name for name, shown in _COMPARISONS.items()}
+    args = (own, attrs.evolve(other, index=len(left.schema) + r))
+    predicate = BoundCall(names[how], args, node.predicate.dtype, own.nullable or other.nullable)
+    made: Node = copy.add(
+        RangeJoin,
+        source,
+        left,
+        right,
+        schema=source.schema,
+        comparison=comparison,
+        predicate=predicate,
+        output=source.output,
+    )
+    if not rest:
+        return made
+    together = rest[0]
+    for further in rest[1:]:
+        together = both(together, further)
+    return copy.put(node, inputs=(made,), predicate=together)
