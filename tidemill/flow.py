@@ -260,7 +260,8 @@ def load(path: str | os.PathLike[str], flow: Dataflow, *, passes: Passes | None 
 def _shown(run: Run, *, progress: bool) -> Run:
     """Return a run whose long steps are shown, where anybody looks."""
     if progress and (display := display_here()) is not None:
-        Watcher(run._stepper, display)  # noqa: SLF001 - it looks on, and changes nothing
+        stepper = run._stepper  # noqa: SLF001 - it looks on, and changes nothing
+        stepper.watcher = Watcher(stepper, display)
     return run
 
 

@@ -117,6 +117,17 @@ def test_a_click_shows_schema_expression_line_figures_and_rows(chromium, tmp_pat
     assert "Input customers" in opened.text("aside")
 
 
+def test_a_click_shows_the_updates_of_the_time_that_is_looked_at(chromium, tmp_path):
+    run = stuck()
+    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened.page.evaluate("explorer.goTo(0)")
+    (where,) = (n for n in run.graph.nodes if n.kind == "Filter")
+    opened.click(f"[data-id='{where.id}']")
+    shown = opened.text("aside").split("UPDATES AT THIS TIME")[1]
+    assert shown.split("\n")[1].split() == ["1", "1", "0", "+1"]
+    assert "and 39 more, not on record" in shown
+
+
 @pytest.mark.parametrize("name", [*FLOWS, *range(12)])
 def test_folding_and_unfolding_leaves_nothing_on_anything_else(chromium, tmp_path, name):
     flow = random_flow(name) if isinstance(name, int) else FLOWS[name]()

@@ -1,6 +1,8 @@
 """Long steps are shown while they are under way, operator by operator; short ones, and where nobody looks, are not."""
 
+import base64
 import io
+import re
 import sys
 import threading
 import time
@@ -10,7 +12,7 @@ import pytest
 
 import tidemill as tm
 from tidemill.renderer.runs import progress
-from tidemill.renderer.runs.progress import InNotebook, InTerminal, Watcher
+from tidemill.renderer.runs.progress import InNotebook, InTerminal, Look, Watcher
 
 
 class Shown:
@@ -19,8 +21,9 @@ class Shown:
     def __init__(self):
         self.tables, self.hidden = [], 0
 
-    def show(self, title, lines):
-        self.tables.append((title, lines))
+    def show(self, look):
+        self.tables.append((look.title, look.lines))
+        self.shares = look.shares
 
     def hide(self):
         self.hidden += 1
@@ -61,7 +64,7 @@ def test_a_display_that_fails_is_logged_and_nothing_to_the_run(caplog):
     gone = ["the terminal is gone"]
 
     class Gone(Shown):
-        def show(self, title, lines):
+        def show(self, look):
             raise OSError(*gone)
 
     with slowly(0.02).start() as run:
@@ -133,8 +136,8 @@ def test_in_a_terminal():
     rich = pytest.importorskip("rich.console")
     text = io.StringIO()
     display = InTerminal(rich.Console(file=text, force_terminal=True, width=80))
-    display.show("step 2 of 'slowly': 2.1 s", LINES)
-    display.show("step 2 of 'slowly': 2.3 s", LINES)
+    display.show(Look("step 2 of 'slowly': 2.1 s", LINES, {1: 0.95}))
+    display.show(Look("step 2 of 'slowly': 2.3 s", LINES, {1: 0.95}))
     display.hide()
     assert "step 2 of 'slowly': 2.3 s" in text.getvalue()
     assert "#1 FlatMap [b]" in text.getvalue()
@@ -147,8 +150,69 @@ def test_in_a_notebook(monkeypatch):
     handle = types.SimpleNamespace(update=lambda html: told.append(html.data))
     monkeypatch.setattr(display, "display", lambda html, display_id: told.append(html.data) or handle)
     shown = InNotebook()
-    shown.show("step 2", LINES)
-    shown.show("step 2", LINES)
+    shown.show(Look("step 2", LINES, {1: 0.95}))
+    shown.show(Look("step 2", LINES, {1: 0.95}))
     shown.hide()
     assert [("FlatMap" in text) for text in told] == [True, True, False]
     assert told[-1] == ""
+
+
+def test_a_loop_says_which_iteration_it_is_in():
+    display = Shown()
+    flow = tm.Dataflow("loops")
+    x = flow.input("x", {"k": "int64"})
+
+    def body(here):
+        return here.map_rows(lambda row: time.sleep(0.02) or (min(row.k + 1, 30),), {"k": "int64"}).concat(x).distinct()
+
+    flow.output("o", x.iterate(body))
+    with flow.start() as run:
+        Watcher(run._stepper, display, after=0.1, every=0.01)
+        run.insert("x", [(1,)])
+        run.advance()
+        inside = [int(t.split("in /iterate, iteration ")[1]) for t, _ in display.tables if "in /iterate" in t]
+        assert inside == sorted(inside)
+        assert inside[-1] > 10
+
+
+def watched(monkeypatch, *, in_notebook):
+    display = pytest.importorskip("IPython.display")
+    told = []
+    handle = types.SimpleNamespace(update=lambda html: told.append(html.data))
+    monkeypatch.setattr(display, "display", lambda html, display_id: told.append(html.data) or handle)
+    monkeypatch.setattr(progress, "in_notebook", lambda: in_notebook)
+    return told
+
+
+def test_watch_shows_the_graph_coloured_by_where_the_time_goes(monkeypatch):
+    told = watched(monkeypatch, in_notebook=True)
+    with slowly(0.02).start() as run:
+        stop = run.watch(after=0.05)
+        run.insert("x", [(i,) for i in range(30)])
+        run.advance()
+        time.sleep(0.5)
+        assert "FlatMap" in told[-1], "what was seen last stays"
+        data = re.search(r"base64,([^\"]+)", told[-1]).group(1)
+        svg = base64.b64decode(data).decode()
+        fills = re.findall(r'fill="(#[0-9a-f]{6})" stroke', svg)
+        assert max(fills.count(f) for f in fills) == len(run.graph.nodes) - 1, "one of them took nearly all"
+        stop()
+        shown = len(told)
+        run.insert("x", [(i,) for i in range(30)])
+        run.advance()
+        assert len(told) == shown
+
+
+def test_watch_where_nobody_looks_shows_nothing(monkeypatch):
+    told = watched(monkeypatch, in_notebook=False)
+    with slowly(0.02).start() as run:
+        run.watch(after=0)()
+        run.insert("x", [(1,)])
+        run.advance()
+    assert told == []
+
+
+@pytest.mark.parametrize("after", [-1, "soon", True])
+def test_watching_after_no_number_of_seconds_is_refused(after):
+    with slowly(0).start() as run, pytest.raises(tm.TidemillError, match="expected seconds, 0 or more"):
+        run.watch(after=after)

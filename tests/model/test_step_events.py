@@ -45,6 +45,29 @@ def test_a_step_says_who_worked_in_which_rounds_at_which_times(engine):
         assert set(second.frontiers) == {node.id for node in run.graph.nodes}
 
 
+def test_the_first_updates_of_each_operator_are_kept_as_many_as_are_asked_for(engine):
+    with start(reachability(), engine) as run:
+        run.log_events(rows=2)
+        run.insert("edges", [(1, 2), (2, 3), (3, 1)])
+        run.insert("start", [(1,)])
+        run.advance()
+        (event,) = run.events
+        distinct = event.operators[only(run, Threshold).id]
+        assert len(distinct.rows) == 2
+        assert set(distinct.rows) < {((1,), (0, 0), 1), ((2,), (0, 0), 1), ((3,), (0, 1), 1)}
+        assert max(len(work.rows) for work in event.operators.values()) == 2
+        run.log_events(rows=0)
+        run.insert("edges", [(3, 4)])
+        run.advance()
+        assert {work.rows for work in run.events[0].operators.values()} == {()}
+
+
+@pytest.mark.parametrize("rows", [-1, True, "x"])
+def test_a_number_of_updates_that_is_none_is_refused(rows):
+    with reachability().start() as run, pytest.raises(tm.errors.TimeError, match="expected a number of updates"):
+        run.log_events(rows=rows)
+
+
 def test_operators_without_work_are_left_out():
     with reachability().start() as run:
         run.insert("edges", [(1, 2)])

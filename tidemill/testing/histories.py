@@ -144,7 +144,7 @@ class _HistoryExecutor:
     def compact(self) -> int:
         raise NotImplementedError
 
-    def trace(self, *, on: bool) -> None:
+    def trace(self, *, on: bool, rows: int) -> None:
         """Nothing: Spark does not say what its operators do."""
 
     def take_traces(self) -> Mapping[int, OperatorTrace]:

@@ -31,7 +31,7 @@ def lines_of(operator: Operator) -> list[tuple[str, float, str]]:
     if operator.name:
         lines.append((operator.name, NAME, "name"))
     lines.append((f"({operator.columns})", SMALL, "quiet"))
-    if figures is not None:
+    if figures is not None and figures.frontier:
         held = f"{figures.state_rows:,} held · " if figures.state_rows else ""
         lines.append((f"{held}frontier {figures.frontier}", SMALL, "state" if held else "quiet"))
     return [(clipped(text, size, _WIDEST), size, colour) for text, size, colour in lines]
@@ -47,7 +47,7 @@ def size_of(operator: Operator, lines: list[tuple[str, float, str]]) -> tuple[fl
 
 def label_of(operator: Operator) -> str:
     """Return what is written beside the edges that leave an operator: how many records it sent."""
-    return f"{operator.figures.records:,}" if operator.figures is not None else ""
+    return f"{operator.figures.records:,}" if operator.figures is not None and operator.figures.frontier else ""
 
 
 def label_width(label: str) -> float:

@@ -36,6 +36,7 @@ class Figures:
     """Updates that it sent on."""
     state_rows: int
     frontier: str
+    """Empty where a picture has colours alone, and no figures."""
     seconds: float = 0.0
     share: float | None = None
     """How much of a step's time it took, where the picture is coloured by that: from 0 to 1."""

@@ -157,7 +157,7 @@ class _Drawing:
             yield _text(x, y, box.label, SMALL + 1, "#334155")
 
     def _edge(self, u: float, v: float, edge: Edge, figures: Figures | None) -> Iterator[str]:
-        never = figures is not None and not figures.records
+        never = figures is not None and bool(figures.frontier) and not figures.records
         colour = _BACK if edge.is_feedback else _NEVER if never else _EDGE
         dashes = ' stroke-dasharray="4 3"' if never else ""
         yield f'<path d="{self._way(u, v, edge.points)}" fill="none" stroke="{colour}" stroke-width="1.4"{dashes}/>'

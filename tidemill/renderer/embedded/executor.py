@@ -216,8 +216,9 @@ class EmbeddedExecutor:
         self._sweeper.sweep()
         return before - self.metrics().state_rows
 
-    def trace(self, *, on: bool) -> None:
-        self.compiled.schedule.tracer = Tracer(len(self.graph.coordinates)) if on else None
+    def trace(self, *, on: bool, rows: int) -> None:
+        tracer = Tracer(len(self.graph.coordinates), self.compiled.interner, rows)
+        self.compiled.schedule.tracer = tracer if on else None
 
     def take_traces(self) -> Mapping[int, OperatorTrace]:
         tracer = self.compiled.schedule.tracer
@@ -226,8 +227,10 @@ class EmbeddedExecutor:
     def progress(self) -> list[OperatorProgress]:
         running, now = self.compiled.schedule.running, perf_counter()
         since = {} if running is None else {running[0]: now - running[1]}
-        operators = self.compiled.operators
-        return [OperatorProgress(n, o.records_in, o.seconds + since.get(o, 0.0)) for n, o in operators.items()]
+        return [
+            OperatorProgress(n, o.records_in, o.seconds + since.get(o, 0.0), o.region.now if o in since else None)
+            for n, o in self.compiled.operators.items()
+        ]
 
     def memory(self) -> Memory:
         interner = self.compiled.interner

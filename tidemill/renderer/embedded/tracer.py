@@ -7,6 +7,8 @@ from collections import defaultdict
 import numpy as np
 
 from tidemill.dataflow.nodes import Node
+from tidemill.renderer.embedded.kernels.codec import decode_rows
+from tidemill.renderer.embedded.kernels.interner import Interner
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.runs.step_events import OperatorTrace
 
@@ -16,8 +18,11 @@ __all__ = ["Tracer"]
 class Tracer:
     """The traces of a step's operators, by their nodes' ids."""
 
-    def __init__(self, users: int) -> None:
+    def __init__(self, users: int, interner: Interner, rows: int) -> None:
         self._users = users
+        self._interner = interner
+        self._rows = rows
+        """How many updates of each operator are noted in full."""
         self._traces: defaultdict[int, OperatorTrace] = defaultdict(OperatorTrace)
 
     def ran(self, node: Node, now: tuple[int, ...] | None) -> None:
@@ -32,6 +37,10 @@ class Tracer:
         for time, count in zip(found.T.tolist(), counts.tolist(), strict=True):
             trace.emitted(tuple(time), count)
             trace.rounds.add(tuple(time[self._users :]))
+        if (room := self._rows - len(trace.rows)) > 0:
+            some, columns = updates[:, :room], -1 - node.scope.coordinates
+            rows = decode_rows(node.schema, some[:columns], self._interner)
+            trace.rows += zip(rows, map(tuple, some[columns:-1].T.tolist()), some[-1].tolist(), strict=True)
 
     def take(self) -> dict[int, OperatorTrace]:
         """Return the traces of the step, and begin another."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -145,8 +146,8 @@ class ReferenceExecutor:
         table = arrow_table(schema, rows)
         return Updates(schema, self.graph.coordinates, table, times, diffs, lower, upper)
 
-    def trace(self, *, on: bool) -> None:
-        self._tracing = on
+    def trace(self, *, on: bool, rows: int) -> None:
+        self._tracing, self._traced_rows = on, rows
         self._operator_traces = {}
 
     def take_traces(self) -> Mapping[int, OperatorTrace]:
@@ -161,6 +162,8 @@ class ReferenceExecutor:
                 for _, time in news:
                     noted.emitted(time, 1)
                     noted.rounds.add(time[self._users :])
+                first = islice(news.items(), self._traced_rows)
+                noted.rows += [(row, time, diff) for (row, time), diff in first]
 
     def metrics(self) -> Metrics:
         return Metrics([self._operator_metrics(node) for node in self.graph.nodes])

@@ -71,8 +71,11 @@ class Executor(Protocol):
     def progress(self) -> Sequence[OperatorProgress]:
         """Return what each operator has done so far. Called from another thread, in the middle of a step."""
 
-    def trace(self, *, on: bool) -> None:
-        """Begin or end noting what operators do in each step. What is noted of a step that is rolled back is lost."""
+    def trace(self, *, on: bool, rows: int) -> None:
+        """Begin or end noting what operators do in each step, with the first ``rows`` updates that each emits.
+
+        What is noted of a step that is rolled back is lost.
+        """
 
     def take_traces(self) -> Mapping[int, OperatorTrace]:
         """Return, and forget, what was noted since the last call, by the ids of nodes."""

@@ -81,6 +81,7 @@ def _work(work: OperatorWork) -> dict[str, Any]:
         "seconds": round(work.seconds, 7),
         "rounds": work.rounds,
         "times": [[time, count] for time, count in work.times.items()],
+        "rows": [[[*map(shown_line, row)], time, diff] for row, time, diff in work.rows],
         "held": work.state_rows,
         "waiting": work.waiting,
     }

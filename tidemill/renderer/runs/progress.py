@@ -12,15 +12,27 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import attrs
 
 from tidemill.boundary.html import html_table
+from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Node
 
-__all__ = ["AFTER", "Display", "InNotebook", "InTerminal", "OperatorProgress", "Watched", "Watcher", "display_here"]
+__all__ = [
+    "AFTER",
+    "Display",
+    "InNotebook",
+    "InTerminal",
+    "Look",
+    "OperatorProgress",
+    "Watched",
+    "Watcher",
+    "display_here",
+    "in_notebook",
+]
 
 AFTER: Final = 2.0
 """Seconds after which a step is shown."""
@@ -39,6 +51,8 @@ class OperatorProgress:
     node: Node
     records_in: int
     seconds: float
+    round: Time | None = None
+    """Of the operator at work: the iteration of each loop around it."""
 
 
 class Watched(Protocol):
@@ -60,10 +74,21 @@ class Watched(Protocol):
         """Return what operators have done so far."""
 
 
-class Display(Protocol):
-    """Where a table is shown."""
+@attrs.frozen
+class Look:
+    """How far a step is at a moment."""
 
-    def show(self, title: str, lines: Sequence[tuple[str, ...]]) -> None:
+    title: str
+    lines: Sequence[tuple[str, ...]]
+    """A table of the operators that took the most time."""
+    shares: Mapping[int, float]
+    """Which share of the time each operator took that has worked, by the ids of nodes."""
+
+
+class Display(Protocol):
+    """Where it is shown how far a step is."""
+
+    def show(self, look: Look) -> None:
         """Show this in the place of what was shown before."""
 
     def hide(self) -> None:
@@ -83,8 +108,13 @@ class Watcher:
         self._counted = -1
         """The step after which that was; -1 where there was one since."""
         self._shows = False
+        self._stopped = False
         self.thread = threading.Thread(target=self._run, name="tidemill-progress", daemon=True)
         self.thread.start()
+
+    def stop(self) -> None:
+        """Show nothing any more; what is shown now goes."""
+        self._stopped = True
 
     def _run(self) -> None:
         try:
@@ -96,7 +126,7 @@ class Watcher:
     def _look(self) -> bool:
         """Show what is to be shown now; return whether to look again."""
         watched = self._watched()
-        began = None if watched is None else watched.began
+        began = None if watched is None or self._stopped else watched.began
         if watched is None or watched.is_over or began is None:
             if self._shows:
                 self._display.hide()
@@ -104,16 +134,16 @@ class Watcher:
             if watched is not None and self._counted != watched.steps:
                 self._before = {p.node: p for p in watched.progress()}
                 self._counted = watched.steps
-            return watched is not None and not watched.is_over
+            return watched is not None and not watched.is_over and not self._stopped
         self._counted = -1  # whether it is taken or not
         elapsed = time.perf_counter() - began
         if elapsed >= self._after:
             self._shows = True
             title = f"step {watched.steps + 1} of {watched.name!r}: {elapsed:.1f} s"
-            self._display.show(title, self._lines(watched.progress(), elapsed))
+            self._display.show(self._seen(title, watched.progress(), elapsed))
         return True
 
-    def _lines(self, now: Sequence[OperatorProgress], elapsed: float) -> list[tuple[str, ...]]:
+    def _seen(self, title: str, now: Sequence[OperatorProgress], elapsed: float) -> Look:
         done = []
         for one in now:
             before = self._before.get(one.node)
@@ -122,7 +152,10 @@ class Watcher:
             if seconds > 0 or records:
                 done.append((seconds, records, one.node))
         done.sort(key=lambda line: -line[0])
-        return [
+        rounds = [(one.node.scope, one.round) for one in now if one.round]
+        for scope, iteration in rounds:
+            title += f", in {scope.path}, iteration {shown(iteration)}"
+        lines = [
             (
                 f"#{node.id} {node.kind} {node.name}",
                 f"{records:,}",
@@ -131,13 +164,19 @@ class Watcher:
             )
             for seconds, records, node in done[:_MOST]
         ]
+        return Look(title, lines, {node.id: min(1.0, seconds / elapsed) for seconds, _, node in done})
+
+
+def in_notebook() -> bool:
+    """Return whether this is a notebook's kernel."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell is not None and getattr(shell, "kernel", None) is not None
 
 
 def display_here() -> Display | None:
     """Return where tables can be shown: the notebook, or the terminal where rich is there; None where nobody looks."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    if shell is not None and getattr(shell, "kernel", None) is not None:
+    if in_notebook():
         return InNotebook()
     if sys.stderr is not None and sys.stderr.isatty() and importlib.util.find_spec("rich") is not None:
         return InTerminal()
@@ -151,17 +190,17 @@ class InTerminal:
         self._console = console
         self._live: Any = None
 
-    def show(self, title: str, lines: Sequence[tuple[str, ...]]) -> None:
+    def show(self, look: Look) -> None:
         """Show a table."""
         from rich.console import Console  # noqa: PLC0415 - slow to import, and optional
         from rich.live import Live  # noqa: PLC0415
         from rich.table import Table  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
-        table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
+        table = Table(title=Text(look.title), title_justify="left", box=None, pad_edge=False)
         for i, column in enumerate(_COLUMNS):
             table.add_column(column, justify="right" if i else "left", no_wrap=True)
-        for line in lines:
+        for line in look.lines:
             table.add_row(*map(Text, line))
         if self._live is None:
             console = self._console or Console(stderr=True)
@@ -176,18 +215,24 @@ class InTerminal:
 
 
 class InNotebook:
-    """Below the cell, as HTML; empty when the step is taken."""
+    """Below the cell, as HTML; empty when the step is taken.
 
-    def __init__(self) -> None:
+    With a picture, a function of operators' shares of the time, that is below the table, and both stay.
+    """
+
+    def __init__(self, picture: Callable[[Mapping[int, float]], str] | None = None) -> None:
+        self._picture = picture
         self._handle: Any = None
 
-    def show(self, title: str, lines: Sequence[tuple[str, ...]]) -> None:
+    def show(self, look: Look) -> None:
         """Show a table."""
-        self._put(html_table(_COLUMNS, list(lines), len(lines), title))
+        picture = "" if self._picture is None else self._picture(look.shares)
+        self._put(html_table(_COLUMNS, list(look.lines), len(look.lines), look.title) + picture)
 
     def hide(self) -> None:
-        """Leave nothing."""
-        self._put("")
+        """Leave nothing; of a picture what it was at last."""
+        if self._picture is None:
+            self._put("")
         self._handle = None
 
     def _put(self, text: str) -> None:

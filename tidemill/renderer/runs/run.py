@@ -29,6 +29,7 @@ from tidemill.renderer.runs.reasons import Explainer, reasons_of
 from tidemill.renderer.runs.step_events import StepEvents
 from tidemill.renderer.runs.step_info import StepInfo
 from tidemill.renderer.runs.stepper import Stepper
+from tidemill.renderer.runs.watch import watch
 
 if TYPE_CHECKING:
     from tidemill.notebook.explorer import Explorer
@@ -533,10 +534,13 @@ class Run:
         self._stepper.spill()
 
     @_alone
-    def log_events(self, limit: int = 1000) -> None:
+    def log_events(self, limit: int = 1000, *, rows: int = 10) -> None:
         """Log what every operator does in each step from now on: the last ``limit`` steps, read as `events`; 0 ends it.
 
-        Cost: while events are logged, some microseconds for each operator and step; else nothing.
+        Of the updates that an operator emits in a step the first ``rows`` are kept in full.
+
+        Cost: while events are logged, some microseconds for each operator and step, and for each of these updates; else
+        nothing.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -556,7 +560,10 @@ class Run:
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
             msg = f"limit={limit!r}: expected a number of steps, 0 or more"
             raise TimeError(msg)
-        self._stepper.log_events(limit)
+        if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
+            msg = f"rows={rows!r}: expected a number of updates for each operator and step, 0 or more"
+            raise TimeError(msg)
+        self._stepper.log_events(limit, rows)
 
     @property
     @_alone
@@ -604,6 +611,17 @@ class Run:
         (True, False)
         """
         return page_of(self._data(), f"a run of {self.graph.name}")
+
+    @_alone
+    def watch(self, *, after: float = 0.5) -> Callable[[], None]:
+        """Show steps that take longer than ``after`` seconds while they are under way; returns a function that ends it.
+
+        In a notebook below the cell that calls it: operators with the updates that came to them, their share of the
+        time and their rate, the loop and the iteration that it is in, and the graph coloured by where the time goes. In
+        a terminal the table alone, by rich. Where nobody looks nothing is shown. It is in the place of the table that
+        ``flow.start(progress=True)`` shows of itself.
+        """
+        return watch(self._stepper, self.graph, after)
 
     @_alone
     def record(self, path: str | os.PathLike[str]) -> None:

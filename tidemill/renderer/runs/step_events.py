@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import overload
+from typing import Any, overload
 
 import attrs
 
@@ -27,6 +27,9 @@ class OperatorTrace:
     """The rounds in which it had work: for each loop around it, outermost first, an iteration."""
     times: dict[Time, int] = attrs.field(factory=dict)
     """How many updates it emitted at each time: the user's coordinates, then the loops'."""
+
+    rows: list[tuple[tuple[Any, ...], Time, int]] = attrs.field(factory=list)
+    """The first updates that it emitted, as many as are asked for: rows, times and diffs."""
 
     def emitted(self, time: Time, count: int) -> None:
         """Add updates emitted at a time."""
@@ -47,6 +50,8 @@ class OperatorWork:
 
     Empty for what Spark's executors did, where only records are counted.
     """
+    rows: Sequence[tuple[tuple[Any, ...], Time, int]]
+    """The first of the updates that it emitted, as many as `Run.log_events` was told to keep: rows, times, diffs."""
     state_rows: int
     batches: int
     waiting: int
@@ -126,6 +131,7 @@ def _work(old: OperatorMetrics, new: OperatorMetrics, trace: OperatorTrace) -> O
         seconds=new.seconds - old.seconds,
         rounds=len(trace.rounds),
         times=dict(sorted(trace.times.items())),
+        rows=tuple(trace.rows),
         state_rows=new.state_rows,
         batches=new.batches,
         waiting=new.waiting,

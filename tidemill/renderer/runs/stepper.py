@@ -14,7 +14,7 @@ from tidemill.renderer.runs.deliveries import Deliveries
 from tidemill.renderer.runs.executor import Executor, Recorder, SpillStore
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.lifecycle import Lifecycle
-from tidemill.renderer.runs.progress import OperatorProgress
+from tidemill.renderer.runs.progress import OperatorProgress, Watcher
 from tidemill.renderer.runs.queued import Change
 from tidemill.renderer.runs.step_events import StepEvents
 from tidemill.renderer.runs.step_info import Listeners, StepInfo
@@ -55,6 +55,8 @@ class Stepper:
         on = "with flow.start()" if recorder is None else f"on {recorder.folder}, which goes on after the last step"
         self.began: float | None = None
         """When the step under way began; None between steps."""
+        self.watcher: Watcher | None = None
+        """What shows long steps, where anybody looks."""
         self.events: StepEvents | None = None
         """The log of what operators did in each step, where one is kept."""
         has_files = recorder is not None or spill_store is not None
@@ -242,10 +244,10 @@ class Stepper:
             self.events.log(info, self.executor.metrics(), self.executor.take_traces(), everywhere)
         self.listeners.tell(info)
 
-    def log_events(self, limit: int) -> None:
-        """Keep a log of the last steps from now on; with 0, none any more."""
+    def log_events(self, limit: int, rows: int) -> None:
+        """Keep a log of the last steps from now on, with the first updates of each operator; with 0, none any more."""
         self.events = StepEvents(limit, self.executor.metrics()) if limit else None
-        self.executor.trace(on=limit > 0)
+        self.executor.trace(on=limit > 0, rows=rows)
 
     # -- state --------------------------------------------------------------------------------------------------------
 

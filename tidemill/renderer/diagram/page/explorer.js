@@ -405,7 +405,7 @@ function explore(root, data, ask) {
     const links = (ids) => ids.map((id) => `<p><a data-choose="${id}">${title(operators.get(id))}</a></p>`).join("");
     if (o.reads.length) text += `<h3>Reads</h3>${links(o.reads)}`;
     if (readers.get(o.id).length) text += `<h3>Is read by</h3>${links(readers.get(o.id).slice(0, 30))}`;
-    text += figures(o, moment, standing) + perTime(o) + '<div class="records"></div>';
+    text += figures(o, moment, standing) + perTime(o) + updatesAt(o, moment) + '<div class="records"></div>';
     return text;
   }
 
@@ -442,6 +442,25 @@ function explore(root, data, ask) {
       text += html`<tr class="${state}" data-go="${m}" data-round="${which}"><td>${timeText(time)}</td><td class="number">${numeral(count)}</td></tr>`;
     }
     return text + "</table>" + (lines.length > 200 ? html`<p class="soft">${lines.length} times in all</p>` : "");
+  }
+
+  // The updates of an operator at the moment, or in one of its iterations, as far as they are on record.
+  function updatesAt(o, moment) {
+    const work = moment.isNow || moment.step < 0 ? null : data.steps[moment.step].operators[o.id];
+    if (!work || !work.rows.length) return "";
+    const wanted = round < 0 ? null : moment.rounds[round].join();
+    const isHere = (time) => compared(time.slice(0, users), moment.user) === 0
+      && (wanted === null || time.slice(users).join() === wanted);
+    const found = work.rows.filter(([, time]) => isHere(time));
+    const sent = work.times.filter(([time]) => isHere(time)).reduce((sum, [, count]) => sum + count, 0);
+    if (!sent) return "";
+    let text = "<h3>Updates at this time</h3><table>";
+    for (const [row, time, diff] of found) {
+      text += "<tr>" + row.map((v) => html`<td>${v}</td>`).join("");
+      text += html`<td class="soft">${timeText(time)}</td><td class="number">${diff > 0 ? "+" : ""}${diff}</td></tr>`;
+    }
+    const more = sent - found.length;
+    return text + "</table>" + (more > 0 ? html`<p class="soft">and ${numeral(more)} more, not on record</p>` : "");
   }
 
   async function showRecords(o, moment) {

@@ -182,8 +182,8 @@ class SparkExecutor:
     def progress(self) -> Sequence[OperatorProgress]:
         return self._embedded.progress()
 
-    def trace(self, *, on: bool) -> None:
-        self._embedded.trace(on=on)
+    def trace(self, *, on: bool, rows: int) -> None:
+        self._embedded.trace(on=on, rows=rows)
 
     def take_traces(self) -> Mapping[int, OperatorTrace]:
         return self._embedded.take_traces()
