@@ -95,8 +95,15 @@ def moved(frame: Frame, coordinate: int, by: int) -> Frame:
 def retimed(node: Retime, frame: Frame, strategy: Strategy) -> Frame:
     """Return a Retime's output. Where all updates are at one time, the driver computes the new one."""
     users = frame.coordinates - _loops(node)
-    if node.column is not None:
+    if node.since is not None:  # rows are checked, with errors of our own
         return in_python(node, frame, strategy)
+    if node.column is not None:
+        time, own = f"t{node.coordinate}", F.col(columns(frame.width)[node.column]).cast("bigint")
+        return frame.projected(
+            frame.data.withColumn(time, F.greatest(F.col(time), own)),  # which passes over NULL
+            time=None,
+            consolidated=False,
+        )
     if frame.time is not None:
         steps = node.steps or [0] * users
         to = tuple(c + s for c, s in zip(frame.time, steps, strict=True))
