@@ -54,8 +54,9 @@ MAY_IMPORT_PYSPARK = {
 # Modules that import each other, and why they still do. This list only gets shorter.
 KNOWN_CIRCLES = {
     frozenset(f"collections.{name}" for name in (
-        "aggregate_expressions", "aggregation", "builder", "collection", "dynamic_filters", "grouped", "joins",
-        "loops", "on_close", "recursion", "sessions", "set_operations", "temporal", "watermarks",
+        "aggregate_expressions", "aggregation", "base", "builder", "collection", "dynamic_filters", "grouped",
+        "join_methods", "joins", "loops", "on_close", "recursion", "sessions", "set_operations", "temporal",
+        "time_methods", "watermarks",
     )): "methods of collections give grouped collections and loops, which give collections",
 }  # fmt: skip
 KNOWN_CIRCLES_OF_PACKAGES: set[frozenset[str]] = set()

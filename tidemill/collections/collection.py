@@ -2,87 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, Never, overload
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Never
 
-from tidemill.collections import joins, loops, watermarks
+from tidemill.collections import loops
 from tidemill.collections import set_operations as relational
 from tidemill.collections.builder import either_nullable, same_schema
-from tidemill.collections.dynamic_filters import Monotone, dynamic_filter
 from tidemill.collections.hints import missing_attribute
+from tidemill.collections.join_methods import JoinMethods
 from tidemill.collections.on_close import with_calls_on_close
 from tidemill.collections.sessions import with_sessions
-from tidemill.collections.temporal import temporal_filter
+from tidemill.collections.time_methods import TimeMethods
 from tidemill.collections.windows import with_window_calls
-from tidemill.dataflow.lattice import as_time
 from tidemill.dataflow.nodes import (
     Concat,
     Consolidate,
-    Filter,
     FlatMap,
     Inspect,
-    Map,
     Negate,
-    Node,
-    Reduce,
-    ReduceLogic,
-    Retime,
     Threshold,
 )
 from tidemill.errors import GraphError, SchemaError, did_you_mean
 from tidemill.expressions import aggregate_functions
 from tidemill.expressions.binding import bind, bind_predicate
-from tidemill.expressions.bound import Bound, BoundColumn
+from tidemill.expressions.bound import Bound
 from tidemill.expressions.display import display
 from tidemill.expressions.expr import Expr
-from tidemill.expressions.schema import Field, Schema, SchemaLike
+from tidemill.expressions.schema import Schema, SchemaLike
 from tidemill.expressions.sql_text import as_expr, to_sql
 from tidemill.expressions.structure import output_name
 from tidemill.expressions.windows.calls import calls_in
 
 if TYPE_CHECKING:
-    from tidemill.collections.builder import Builder
     from tidemill.collections.grouped import Grouped
 
 __all__ = ["Collection"]
 
-JoinKind = Literal["inner", "left", "right", "full", "semi", "anti"]
 
-
-BETWEEN_LAYERS: Final = frozenset(("aligned_to", "builder", "filter_by", "map_columns", "node", "reduce_by"))
-"""What the modules beside this one use, and completion need not offer to users."""
-
-
-class Collection:
+class Collection(JoinMethods, TimeMethods):
     """A multiset of rows that changes: a function from times to multisets. Operators map its changes to changes.
 
     Made by ``flow.input`` and ``flow.constant`` and by the methods here; never changed by them.
     """
-
-    def __init__(self, builder: Builder, node: Node) -> None:
-        self._builder = builder
-        self._node = node
-
-    @property
-    def builder(self) -> Builder:
-        """The dataflow that it is part of."""
-        return self._builder
-
-    @property
-    def node(self) -> Node:
-        """The node of the graph that gives this collection."""
-        return self._node
-
-    @property
-    def schema(self) -> Schema:
-        """The columns of its rows."""
-        return self.node.schema
-
-    def __repr__(self) -> str:
-        return f"Collection{self.schema}"
-
-    def __dir__(self) -> list[str]:
-        return [n for n in super().__dir__() if n not in BETWEEN_LAYERS]
 
     if not TYPE_CHECKING:  # which know what there is
 
@@ -292,225 +253,6 @@ class Collection:
         """
         return self._add(Inspect, function=_callable(function, "inspect"))
 
-    def delay(self, by: int | tuple[int, ...] | Callable[[Any], Any]) -> Collection:
-        """Return the collection with updates moved forward in user time: by epochs, or to the time a function gives.
-
-        The function maps a time to one not before it and must be monotone; with several coordinates times are tuples.
-        Iterations are not moved. Cost: updates are held as state until their time comes.
-
-        >>> import tidemill as tm
-        >>> flow = tm.Dataflow()
-        >>> today = flow.input("x", {"i": "int64"})
-        >>> flow.output("a week", today.concat(today.delay(7).negate()))
-        >>> with flow.start() as run:
-        ...     run.insert("x", [(1,)])
-        ...     run.advance_to(10)
-        ...     list(run.changes("a week"))
-        [((1,), 0, 1), ((1,), 7, -1)]
-        """
-        users = len(self.builder.graph.coordinates)
-        if callable(by):
-            return self._add(Retime, function=by)
-        return self._add(Retime, steps=as_time(by, users))
-
-    def temporal_filter(
-        self,
-        valid_from: Any = None,
-        valid_to: Any = None,
-        *,
-        clock: Collection | None = None,
-        coordinate: str | None = None,
-    ) -> Collection:
-        """Return the rows while they are valid: at the user times t with ``valid_from <= t < valid_to``.
-
-        Both are columns or expressions, of integers, as times are. A row is not there before its own time, however
-        early it is valid; NULL is no bound, so without a ``valid_from`` it is there from its own time on, and without
-        a ``valid_to`` for ever. A row with ``valid_to`` before ``valid_from`` fails the step with
-        ``ExpressionError``. With several coordinates, ``coordinate`` names the one that is meant; the others are not
-        restricted.
-
-        With a ``clock``, rows are compared with what it shows instead: a collection of one column and at most one row,
-        that the user changes. Bounds are of a type that compares with it, such as timestamps; without its row nothing
-        is valid, and a row that ends before it begins never is.
-
-        Cost: what brings and takes away a row is held as state until its time comes, and then is all that is touched.
-        With a clock, all rows are kept, in order of their bounds, and a change of the clock looks at those whose bounds
-        it passes.
-
-        >>> import tidemill as tm
-        >>> flow = tm.Dataflow()
-        >>> calls = flow.input("calls", {"who": "string", "start": "int64", "end": "int64"})
-        >>> flow.output("on the line", calls.temporal_filter("start", "end").select("who"))
-        >>> with flow.start() as run:
-        ...     run.insert("calls", [("ann", 1, 3), ("bob", 2, None)])
-        ...     run.advance_to(10)
-        ...     list(run.changes("on the line"))
-        [(('ann',), 1, 1), (('bob',), 2, 1), (('ann',), 3, -1)]
-
-        The last 24 hours, by a clock:
-
-        >>> flow = tm.Dataflow()
-        >>> events = flow.input("events", {"what": "string", "ts": "timestamp"})
-        >>> clock = flow.input("clock", {"now": "timestamp"}, unique=True)
-        >>> recent = events.temporal_filter("ts", "ts + interval 24 hours", clock=clock)
-        >>> flow.output("recent", recent.select("what"))
-        """
-        return temporal_filter(self, valid_from, valid_to, clock, coordinate)
-
-    # -- in the order of a column, as a watermark says --------------------------------------------------------------
-
-    def sort_buffer(self, column: str) -> Collection:
-        """Return the rows in the order of a column, each once the watermark has passed its value.
-
-        The collection is an input opened with ``watermark=``, or what select, filter and concat make of such inputs
-        without computing the column anew; of several inputs the least watermark counts. A row moves to the first time,
-        from its own on, at which its value is less than the watermark. So what comes later never lies before what has
-        come, and a row that is deleted before it was released never appears. Rows and deletions that are below the
-        watermark of the time before their own are late: dropped, counted (``late`` in `Run.metrics`), and given by
-        `late_rows` to those who ask. NULL is less than all values. Cost: the rows that wait are held.
-
-        >>> import tidemill as tm
-        >>> from datetime import timedelta
-        >>> flow = tm.Dataflow()
-        >>> flights = flow.input("flights", {"minute": "int64", "flight": "string"}, watermark=("minute", 10))
-        >>> flow.output("sorted", flights.sort_buffer("minute"))
-        >>> flow.output("late", flights.late_rows("minute"))
-        >>> with flow.start() as run:
-        ...     run.insert("flights", [(5, "B6 2"), (3, "AA 1"), (14, "UA 7")])
-        ...     run.advance()
-        ...     run.insert("flights", [(2, "DL 9"), (17, "B6 4")])
-        ...     run.advance()
-        ...     list(run.changes("sorted")), list(run.changes("late"))
-        ([((3, 'AA 1'), 0, 1), ((5, 'B6 2'), 1, 1)], [((2, 'DL 9'), 1, 1)])
-        """
-        return Collection(self.builder, watermarks.sort_buffer(self.builder, self.node, column))
-
-    def late_rows(self, column: str) -> Collection:
-        """Return the rows and deletions that `sort_buffer` of the column drops, at the times at which they came."""
-        return Collection(self.builder, watermarks.late_rows(self.builder, self.node, column))
-
-    # -- joins ------------------------------------------------------------------------------------------------------
-
-    def join(
-        self,
-        other: Collection,
-        *,
-        on: str | Sequence[str] | Mapping[str, str],
-        how: JoinKind = "inner",
-        suffix: str = "_right",
-        where: Any = None,
-        nulls_equal: bool = False,
-    ) -> Collection:
-        """Return the pairs of rows with equal keys: the left columns, then the right ones without the right keys.
-
-        ``on`` is a column, a list of them, or a mapping left -> right. Clashing names on the right get ``suffix``.
-        ``where`` adds any further condition on the pair; with ``on=[]`` it is all there is. A NULL key matches nothing
-        unless ``nulls_equal``. Counts multiply, and times are joined. ``how`` is
-
-        - inner: the pairs alone;
-        - left, right, full: also rows of that side, or of both, without a partner, NULL in the other's columns; the
-          key columns hold the key of whichever row there is;
-        - semi, anti: left rows with, or without, a partner of positive count; each with its own count.
-
-        Cost: an arrangement of each side, shared; a change costs its matches.
-
-        >>> import tidemill as tm
-        >>> flow = tm.Dataflow()
-        >>> flights = flow.constant({"carrier": "string", "dest": "string"}, [("UA", "LAX"), ("XX", "SFO")])
-        >>> airlines = flow.constant({"code": "string", "name": "string"}, [("UA", "United"), ("AA", "American")])
-        >>> flow.output("named", flights.join(airlines, on={"carrier": "code"}, how="full"))
-        >>> flow.start().snapshot("named")
-        carrier  dest  name
-        -------  ----  --------
-        AA       NULL  American
-        UA       LAX   United
-        XX       SFO   NULL
-        """
-        right = self.builder.own(other, "join")
-        return joins.join(self, right, on=on, how=how, suffix=suffix, where=where, nulls_equal=nulls_equal)
-
-    def semijoin(self, other: Collection, *, on: Any, nulls_equal: bool = False) -> Collection:
-        """Return the rows with a partner of positive count in ``other``, each with its own count.
-
-        >>> import tidemill as tm
-        >>> flow = tm.Dataflow()
-        >>> flights = flow.constant({"carrier": "string", "dest": "string"}, [("UA", "LAX"), ("XX", "SFO")])
-        >>> airlines = flow.constant({"carrier": "string"}, [("UA",), ("UA",)])
-        >>> flow.output("known", flights.semijoin(airlines, on="carrier"))
-        >>> list(flow.start().snapshot("known"))
-        [('UA', 'LAX')]
-        """
-        return self.join(other, on=on, how="semi", nulls_equal=nulls_equal)
-
-    def antijoin(self, other: Collection, *, on: Any, nulls_equal: bool = False) -> Collection:
-        """Return the rows without a partner of positive count in ``other``, each with its own count.
-
-        Unless ``nulls_equal``, a row with NULL in its key has no partner and so is among them (SQL's NOT EXISTS).
-
-        >>> import tidemill as tm
-        >>> flow = tm.Dataflow()
-        >>> flights = flow.constant({"carrier": "string", "dest": "string"}, [("UA", "LAX"), (None, "SFO")])
-        >>> airlines = flow.constant({"carrier": "string"}, [("UA",), (None,)])
-        >>> flow.output("unknown", flights.antijoin(airlines, on="carrier"))
-        >>> list(flow.start().snapshot("unknown"))
-        [(None, 'SFO')]
-        """
-        return self.join(other, on=on, how="anti", nulls_equal=nulls_equal)
-
-    def cross_join(self, other: Collection, *, suffix: str = "_right") -> Collection:
-        """Return all pairs of rows, counts multiplied.
-
-        Cost: every change meets the whole other side; a range of it where a filter like ``x < y`` of plain columns
-        follows, on the embedded engine outside of loops.
-        """
-        return joins.cross_join(self, self.builder.own(other, "cross_join"), suffix)
-
-    @overload
-    def dynamic_filter(
-        self, column: str, comparison: str, right: Collection, /, *, monotone: Monotone | None = None
-    ) -> Collection: ...
-    @overload
-    def dynamic_filter(
-        self, conditions: Sequence[tuple[str, str, str]], right: Collection, /, *, monotone: Monotone | None = None
-    ) -> Collection: ...
-    def dynamic_filter(self, *condition: Any, monotone: Monotone | None = None) -> Collection:
-        """Return the rows with ``column`` as it is to compare with the one value of ``right``: = <> < <= > or >=.
-
-        ``right`` is a collection of at most one row, such as an aggregate without keys; two are an error when the time
-        closes. Where it has one column, that is compared with. For several conditions at once, each a tuple of a column
-        of these rows, a comparison and a column of ``right``, give a list of them. Nothing passes while there is no
-        right row, and a NULL on either side compares with nothing.
-
-        ``monotone`` declares that the right values only ever rise ("increasing") or fall ("decreasing"), as a max over
-        what is only inserted does: rows that they have passed are not kept then. Values that go back are an error.
-
-        Cost: the rows between the old value and the new, where times are of one coordinate, outside of loops, on the
-        embedded engine; the rows are kept in order of each column that is compared. Else every change of the right side
-        meets all rows.
-
-        >>> import tidemill as tm
-        >>> flow = tm.Dataflow()
-        >>> bids = flow.input("bids", {"who": "string", "amount": "int64"})
-        >>> flow.output("above", bids.dynamic_filter("amount", ">", bids.agg(mean=tm.avg("amount"))))
-        >>> with flow.start() as run:
-        ...     run.insert("bids", [("ann", 10), ("ben", 20), ("cem", 30)])
-        ...     run.advance()
-        ...     run.insert("bids", [("dot", 100)])
-        ...     run.advance()
-        ...     run.changes("above")
-        who  amount  time  diff
-        ---  ------  ----  ----
-        cem  30      0     +1
-        cem  30      1     -1
-        dot  100     1     +1
-        """
-        return dynamic_filter(self, condition, monotone)
-
-    def arrange_by(self, *keys: str) -> Collection:
-        """Return the same collection, indexed by key; all joins and reduces on that key share the one index."""
-        positions = tuple(self.schema.index(k) for k in keys)
-        return Collection(self.builder, self.builder.arrange(self.node, positions))
-
     # -- counting and grouping ----------------------------------------------------------------------------------------
 
     def distinct(self) -> Collection:
@@ -582,18 +324,6 @@ class Collection:
 
         return Grouped(self, []).agg(*unnamed, **aggregates)
 
-    def except_all(self, other: Collection) -> Collection:
-        """Return the rows with their counts in ``other`` subtracted, never below 0 (SQL's EXCEPT ALL)."""
-        return relational.except_all(self, self.builder.own(other, "except_all"))
-
-    def except_distinct(self, other: Collection) -> Collection:
-        """Return once each row that is here and not in ``other`` (SQL's EXCEPT). NULL equals NULL."""
-        return relational.except_distinct(self, self.builder.own(other, "except_distinct"))
-
-    def intersect(self, other: Collection) -> Collection:
-        """Return once each row that is both here and in ``other`` (SQL's INTERSECT). NULL equals NULL."""
-        return relational.intersect(self, self.builder.own(other, "intersect"))
-
     # -- recursion --------------------------------------------------------------------------------------------------
 
     def iterate(
@@ -640,35 +370,6 @@ class Collection:
     def _with_window_calls(self, named: list[tuple[str, Expr]]) -> tuple[Collection, list[tuple[str, Expr]]]:
         node, named = with_window_calls(self.builder.graph, self.node, named)
         return with_sessions(Collection(self.builder, node), named)
-
-    def _columns(self, names: Iterable[str]) -> list[Bound]:
-        return [self._column(self.schema.index(n)) for n in names]
-
-    def _column(self, index: int) -> Bound:
-        field = self.schema.fields[index]
-        return BoundColumn(index, field.name, field.dtype, field.nullable)
-
-    def map_columns(self, named: Sequence[tuple[str, Bound]]) -> Collection:
-        """Return each row as the values of these bound expressions."""
-        schema = Schema(tuple(Field(name, b.dtype, b.nullable) for name, b in named))
-        return self._add(Map, schema=schema, columns=tuple(b for _, b in named))
-
-    def filter_by(self, predicate: Bound) -> Collection:
-        """Return the rows for which a bound predicate is true."""
-        return self._add(Filter, predicate=predicate)
-
-    def reduce_by(
-        self, keys: tuple[int, ...], logic: ReduceLogic, schema: Schema, *, scalar: bool = False
-    ) -> Collection:
-        """Return what a logic makes of the rows that have the same in some columns; with ``scalar``, of all rows."""
-        return self._add(Reduce, schema=schema, keys=keys, logic=logic, scalar=scalar)
-
-    def _add(self, kind: type[Node], *, schema: Schema | None = None, **fields: Any) -> Collection:
-        node = self.node
-        made = self.builder.graph.add(
-            kind, scope=node.scope, inputs=(node,), schema=self.schema if schema is None else schema, **fields
-        )
-        return Collection(self.builder, made)
 
 
 def _named_expression(value: Any, schema: Schema) -> tuple[str, Expr]:
