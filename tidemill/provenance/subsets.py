@@ -9,9 +9,11 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from tidemill.boundary.reasons import Row
+from tidemill.boundary.results import arrow_table
 from tidemill.boundary.values import canonical
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Input
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import StepError, TidemillError
 from tidemill.provenance.kept import with_one_output
@@ -23,6 +25,8 @@ T = TypeVar("T")
 
 TRIALS: Final = 600
 """So many times at most rows are left out to see what happens."""
+_FEW: Final = 16
+"""So many rows of an input are near to everything."""
 SECONDS: Final = 30.0
 """So long at most: of some rows a loop may come to an end later than of all."""
 
@@ -45,12 +49,16 @@ class Found(NamedTuple):
 def sufficient_rows(graph: Graph, contents: Mapping[str, Mapping[Row, int]], output: str, row: Row) -> Found:
     """Return some of the input rows, from which alone a row follows that follows from all.
 
-    Rows that share values with the row come first, then those that share values with these, and so on: of these as many
-    as are enough. Then ever smaller parts of them are left out. Each trial is a step of one run, so that it costs what
-    it changes; and what is kept is what the row was found to follow from.
+    Rows that share values with the row, with a constant or with one of a few rows of an input (roots, say) come first,
+    then those that share values with these, and so on: of these as many as are enough. Then ever smaller parts of them
+    are left out. Each trial is a step of one run, so that it costs what it changes; and what is kept is what the row
+    was found to follow from.
     """
     units = [Unit(name, of, count) for name, rows in contents.items() for of, count in rows.items()]
-    units = _nearest_first(units, row)
+    constants = [node.rows for node in graph.nodes if isinstance(node, Input) and node.rows is not None]
+    ends = [row, *(of for rows in constants if len(rows) <= _FEW for of in rows)]
+    ends += [of for rows in contents.values() if len(rows) <= _FEW for of in rows]
+    units = _nearest_first(units, ends)
     with _Trial(graph, output, row) as trial:
         size = 1
         while not trial.holds(units[:size]):
@@ -117,13 +125,8 @@ class _Trial:
         wanted = dict.fromkeys(units)
         changes = [(u, 1) for u in wanted if u not in self._held] + [(u, -1) for u in self._held if u not in wanted]
         if changes or not self._step:
-            updates = defaultdict(list)
             rest = (0,) * (len(self._graph.coordinates) - 1)
-            time: Any = (self._step, *rest) if rest else self._step
-            for unit, sign in changes:
-                updates[unit.input].append((unit.row, time, sign * unit.copies))
-            for name, some in updates.items():
-                self._run.update(name, some)
+            self._put_in(changes, (self._step, *rest) if rest else self._step)
             self._step += 1
             try:
                 self._run.advance_to(Antichain([(self._step, *rest)]))
@@ -134,18 +137,32 @@ class _Trial:
             self._read()
         return self._count > 0
 
+    def _put_in(self, changes: list[tuple[Unit, int]], time: Any) -> None:
+        """Insert and delete rows: as tables, which is quick, where all of them are there once."""
+        updates: dict[tuple[str, int], list[Row]] = defaultdict(list)
+        for unit, sign in changes:
+            updates[unit.input, sign * unit.copies].append(unit.row)
+        for (name, count), rows in updates.items():
+            if abs(count) == 1:
+                put = self._run.insert if count > 0 else self._run.delete
+                put(name, arrow_table(self._graph.inputs[name].schema, rows), time=time)
+            else:
+                self._run.update(name, [(row, time, count) for row in rows])
+
     def _read(self) -> None:
         self._count += sum(diff for row, _, diff in self._run.changes(self._output) if canonical(row) == self._row)
 
 
-def _nearest_first(units: list[Unit], row: Row) -> list[Unit]:
-    """Return the rows by how many shared values they are away from the row; rare values are followed first."""
+def _nearest_first(units: list[Unit], ends: Iterable[Row]) -> list[Unit]:
+    """Return the rows by how many shared values they are away from some rows; rare values are followed first."""
     having: dict[Any, list[int]] = defaultdict(list)
     for number, unit in enumerate(units):
         for value in {v for v in unit.row if v is not None}:
             having[value].append(number)
     ordered: dict[int, None] = {}
-    seen = dict.fromkeys(v for v in row if v is not None)  # in an order, so that answers are the same every time
+    seen = dict.fromkeys(
+        v for row in ends for v in row if v is not None
+    )  # in an order, so that answers are the same every time
     waiting = [(0, len(having[v]), number, v) for number, v in enumerate(seen)]
     heapq.heapify(waiting)
     while waiting:
