@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tidemill.boundary.reasons import Reason, Row
 from tidemill.dataflow.composites import Composite
@@ -85,7 +85,7 @@ class _Derivation:
         ]
         held.sort(key=lambda one: -self._since(one[1], one[2], time))
 
-        def gives(some: list[tuple[int, Node, Row, int]]) -> bool:
+        def gives(some: Sequence[tuple[int, Node, Row, int]]) -> bool:
             traces: list[Trace] = [{} for _ in node.inputs]
             for number, _, of, count in some:
                 traces[number][of, time] = count

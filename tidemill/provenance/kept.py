@@ -18,7 +18,7 @@ from tidemill.dataflow.nodes import (
     SortBuffer,
     Watermark,
 )
-from tidemill.dataflow.passes.rebuild import Copy
+from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.errors import GraphError
 
 __all__ = ["kept_name", "observed_name", "with_every_node_observed", "with_inputs_kept", "with_one_output"]
@@ -52,13 +52,14 @@ def with_inputs_kept(graph: Graph) -> Graph:
 
 
 def with_one_output(graph: Graph, name: str) -> Graph:
-    """Return a graph that has this output and no other; inputs take rows as they are, whether or not with a key."""
+    """Return a graph that has this output, and what it depends on; inputs take rows as they are, with a key or not."""
     copy = Copy(graph)
     for node in graph.nodes:
-        if isinstance(node, Output) and node.name != name:
-            continue
-        copy.stands_for(_put_plainly(copy, node), node)
-    return _frozen(copy)
+        if not isinstance(node, Output) or node.name == name:
+            copy.stands_for(_put_plainly(copy, node), node)
+    made = rebuild(copy.finished(), lambda again, node, _: again.put(node))  # without what nobody reads now
+    made.freeze()
+    return made
 
 
 def with_every_node_observed(graph: Graph) -> Graph:

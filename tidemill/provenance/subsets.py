@@ -6,12 +6,18 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from tidemill.boundary.reasons import Row
+from tidemill.boundary.results import arrow_table
 from tidemill.boundary.values import canonical
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Input
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import StepError, TidemillError
 from tidemill.provenance.kept import with_one_output
@@ -20,9 +26,12 @@ from tidemill.renderer.engines import Embedded
 __all__ = ["Found", "Unit", "smaller", "sufficient_rows"]
 
 T = TypeVar("T")
+Ints: TypeAlias = "npt.NDArray[np.int64]"
 
 TRIALS: Final = 600
 """So many times at most rows are left out to see what happens."""
+_FEW: Final = 16
+"""So many rows of an input are near to everything."""
 SECONDS: Final = 30.0
 """So long at most: of some rows a loop may come to an end later than of all."""
 
@@ -45,28 +54,32 @@ class Found(NamedTuple):
 def sufficient_rows(graph: Graph, contents: Mapping[str, Mapping[Row, int]], output: str, row: Row) -> Found:
     """Return some of the input rows, from which alone a row follows that follows from all.
 
-    Rows that share values with the row come first, then those that share values with these, and so on: of these as many
-    as are enough. Then ever smaller parts of them are left out. Each trial is a step of one run, so that it costs what
-    it changes; and what is kept is what the row was found to follow from.
+    Rows that share values with the row, with a constant or with one of a few rows of an input (roots, say) come first,
+    then those that share values with these, and so on: of these as many as are enough. Then ever smaller parts of them
+    are left out. Each trial is a step of one run, so that it costs what it changes; and what is kept is what the row
+    was found to follow from.
     """
     units = [Unit(name, of, count) for name, rows in contents.items() for of, count in rows.items()]
-    units = _nearest_first(units, row)
-    with _Trial(graph, output, row) as trial:
-        size = 1
-        while not trial.holds(units[:size]):
+    constants = [node.rows for node in graph.nodes if isinstance(node, Input) and node.rows is not None]
+    ends = [row, *(of for rows in constants if len(rows) <= _FEW for of in rows)]
+    ends += [of for rows in contents.values() if len(rows) <= _FEW for of in rows]
+    units = _nearest_first(units, ends)
+    with _Trial(graph, output, row, units) as trial:
+        size = 16
+        while not trial.holds(range(min(size, len(units)))):
             if size >= len(units):
                 msg = f"{output} has {row}, and a run on the same rows has it not: is a function not deterministic?"
                 raise StepError(msg)
             size *= 4
-        trials, end = iter(range(TRIALS)), perf_counter() + SECONDS
+        nearest, trials, end = range(min(size, len(units))), iter(range(TRIALS)), perf_counter() + SECONDS
         found, is_minimal = smaller(
-            units[:size][::-1], trial.holds, lambda: next(trials, None) is not None and perf_counter() < end
+            nearest[::-1], trial.holds, lambda: next(trials, None) is not None and perf_counter() < end
         )
-    return Found(found[::-1], is_minimal)
+    return Found([units[number] for number in reversed(found)], is_minimal)
 
 
 def smaller(
-    items: Sequence[T], holds: Callable[[list[T]], bool], go_on: Callable[[], bool] = lambda: True
+    items: Sequence[T], holds: Callable[[Sequence[T]], bool], go_on: Callable[[], bool] = lambda: True
 ) -> tuple[list[T], bool]:
     """Return items of these of which something still holds, and whether it holds no more without any one of them.
 
@@ -96,14 +109,21 @@ def smaller(
 
 
 class _Trial:
-    """A run of a dataflow on some of the rows, and on others: does the row follow?"""
+    """A run of a dataflow on some of the rows, and on others: does the row follow? Rows go by their numbers."""
 
-    def __init__(self, graph: Graph, output: str, row: Row) -> None:
-        self._graph, self._output, self._row = graph, output, row
+    def __init__(self, graph: Graph, output: str, row: Row, units: Sequence[Unit]) -> None:
+        self._users, self._output, self._row = len(graph.coordinates), output, row
         self._run = Embedded(threads=1).start(GraphPlan.of(with_one_output(graph, output), None), 0)
-        self._held: dict[Unit, None] = {}
-        self._count = 0
-        self._step = 0
+        self._held = np.zeros(len(units), np.bool_)
+        self._parts: list[tuple[str, int, Ints, pa.Table]] = []
+        """Rows of an input that are there as often as each other: their numbers, and they themselves."""
+        by_copies: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for number, unit in enumerate(units):
+            by_copies[unit.input, unit.copies].append(number)
+        for (name, copies), numbers in by_copies.items():
+            table = arrow_table(graph.inputs[name].schema, [units[number].row for number in numbers])
+            self._parts.append((name, copies, np.array(numbers), table))
+        self._count = self._step = 0
         self._read()
 
     def __enter__(self) -> Self:
@@ -112,40 +132,51 @@ class _Trial:
     def __exit__(self, *_: object) -> None:
         self._run.close()
 
-    def holds(self, units: Iterable[Unit]) -> bool:
+    def holds(self, numbers: Sequence[int]) -> bool:
         """Return whether the row is there when the inputs hold just these; not, if that is an error."""
-        wanted = dict.fromkeys(units)
-        changes = [(u, 1) for u in wanted if u not in self._held] + [(u, -1) for u in self._held if u not in wanted]
-        if changes or not self._step:
-            updates = defaultdict(list)
-            rest = (0,) * (len(self._graph.coordinates) - 1)
-            time: Any = (self._step, *rest) if rest else self._step
-            for unit, sign in changes:
-                updates[unit.input].append((unit.row, time, sign * unit.copies))
-            for name, some in updates.items():
-                self._run.update(name, some)
-            self._step += 1
-            try:
-                self._run.advance_to(Antichain([(self._step, *rest)]))
-            except TidemillError:
-                self._run.discard()
-                return False
-            self._held = wanted
-            self._read()
+        wanted = np.zeros(len(self._held), np.bool_)
+        wanted[np.array(numbers, np.int64)] = True
+        if self._step and np.array_equal(wanted, self._held):
+            return self._count > 0
+        rest = (0,) * (self._users - 1)
+        time: Any = (self._step, *rest) if rest else self._step
+        for name, copies, mine, table in self._parts:
+            for sign, moved in ((1, wanted & ~self._held), (-1, self._held & ~wanted)):
+                some = table.take(pa.array(moved[mine].nonzero()[0]))
+                if len(some):
+                    self._put(name, some, sign * copies, time)
+        self._step += 1
+        try:
+            self._run.advance_to(Antichain([(self._step, *rest)]))
+        except TidemillError:
+            self._run.discard()
+            return False
+        self._held = wanted
+        self._read()
         return self._count > 0
+
+    def _put(self, name: str, rows: pa.Table, count: int, time: Any) -> None:
+        """Insert rows, or delete them: as a table, which is quick, where that is all."""
+        if abs(count) == 1:
+            (self._run.insert if count > 0 else self._run.delete)(name, rows, time=time)
+        else:
+            listed = zip(*(column.to_pylist() for column in rows.columns), strict=True)
+            self._run.update(name, [(row, time, count) for row in listed])
 
     def _read(self) -> None:
         self._count += sum(diff for row, _, diff in self._run.changes(self._output) if canonical(row) == self._row)
 
 
-def _nearest_first(units: list[Unit], row: Row) -> list[Unit]:
-    """Return the rows by how many shared values they are away from the row; rare values are followed first."""
+def _nearest_first(units: list[Unit], ends: Iterable[Row]) -> list[Unit]:
+    """Return the rows by how many shared values they are away from some rows; rare values are followed first."""
     having: dict[Any, list[int]] = defaultdict(list)
     for number, unit in enumerate(units):
         for value in {v for v in unit.row if v is not None}:
             having[value].append(number)
     ordered: dict[int, None] = {}
-    seen = dict.fromkeys(v for v in row if v is not None)  # in an order, so that answers are the same every time
+    seen = dict.fromkeys(
+        v for row in ends for v in row if v is not None
+    )  # in an order, so that answers are the same every time
     waiting = [(0, len(having[v]), number, v) for number, v in enumerate(seen)]
     heapq.heapify(waiting)
     while waiting:
