@@ -235,6 +235,7 @@ def grow_any(growth: Growth, pool: Pool, _depth: int) -> Plant:
             lambda: _user_reduce(growth, plant),
             lambda: _delay(growth, plant),
             lambda: _temporal_filter(growth, plant),
+            lambda: _dynamic_filter(growth, plant, growth.pick(pool)),
             lambda: _outer_join(growth, plant, growth.pick(pool)),
             lambda: _delta_join(growth, plant, growth.pick(pool), growth.pick(pool)),
             lambda: _outer_join(growth, plant, growth.pick(pool)),
@@ -309,6 +310,12 @@ def _temporal_filter(growth: Growth, plant: Plant) -> Plant:
     coordinate = growth.pick(growth.flow.graph.coordinates)
     begin, end = growth.pick([("v", "v + 2"), (None, "v"), ("v", None), ("v - 1", "k + v")])
     return plant.like(plant.rows.temporal_filter(begin, end, coordinate=coordinate))
+
+
+def _dynamic_filter(growth: Growth, plant: Plant, other: Plant) -> Plant:
+    one = growth.positive(other).rows.agg(n=agg.count(), top=agg.max("v")).select(n="n % 3", top="top")
+    conditions = growth.pick([[("v", "<", "top")], [("k", ">=", "n")], [("v", "=", "top"), ("k", "<>", "n")]])
+    return plant.like(plant.rows.dynamic_filter(conditions, one))
 
 
 def _outer_join(growth: Growth, one: Plant, other: Plant) -> Plant:
