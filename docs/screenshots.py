@@ -87,7 +87,7 @@ def main() -> None:
 
         page = opened(components(), 1200, 700)
         page.evaluate("explorer.goTo(1, 5)")
-        page.evaluate("explorer.choose(JSON.parse(data.textContent).operators.find(o => o.kind === 'Reduce').id)")
+        page.evaluate("explorer.choose(JSON.parse(data.textContent).operators.find(o => o.kind === 'Join').id)")
         page.screenshot(path=PICTURES / "explorer.png")
         page = opened(stuck(), 1200, 640)
         page.screenshot(path=PICTURES / "explorer-stuck.png")

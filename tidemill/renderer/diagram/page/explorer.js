@@ -403,11 +403,11 @@ function explore(root, data, ask) {
     if (o.does) text += html`<h3>Does</h3><pre>${o.does}</pre>`;
     text += html`<h3>Rows</h3><pre>${o.schema}</pre>`;
     if (o.loop) text += html`<p class="soft">in ${loops.get(o.loop).title}</p>`;
+    text += updatesAt(o, moment) + '<div class="records"></div>';
     const links = (ids) => ids.map((id) => `<p><a data-choose="${id}">${title(operators.get(id))}</a></p>`).join("");
     if (o.reads.length) text += `<h3>Reads</h3>${links(o.reads)}`;
     if (readers.get(o.id).length) text += `<h3>Is read by</h3>${links(readers.get(o.id).slice(0, 30))}`;
-    text += figures(o, moment, standing) + perTime(o) + updatesAt(o, moment) + '<div class="records"></div>';
-    return text;
+    return text + figures(o, moment, standing) + perTime(o);
   }
 
   function figures(o, moment, standing) {
