@@ -77,7 +77,7 @@ def _operator(operator: Operator) -> dict[str, Any]:
         "name": operator.name,
         "does": operator.does,
         "schema": operator.schema,
-        "location": operator.location,
+        "line": operator.line,
         "source": operator.source,
         "loop": operator.loop,
         "reads": operator.reads,

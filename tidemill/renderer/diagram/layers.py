@@ -112,23 +112,30 @@ def bent(wires: Sequence[Wire]) -> list[Element]:
 
 
 def ordered(rows: list[list[Element]], sweeps: int) -> list[list[Element]]:
-    """Return the layers in an order with few crossings: sorted by the middle of what each is joined to, in sweeps."""
+    """Return the layers in an order with few crossings: sorted by the middle of what each is joined to, in sweeps.
+
+    What has the same middle keeps its order, and then, if there are crossings still, has it the other way round.
+    """
     _number(rows)
     best, fewest = [list(row) for row in rows], _crossings(rows)
-    for sweep in range(sweeps):
-        if not fewest:
-            break
-        down = sweep % 2 == 0
-        for row in rows[1:] if down else rows[-2::-1]:
-            keys = {e: _middle(e.above if down else e.below, e.place) for e in row}
-            row.sort(key=keys.__getitem__)
-            for place, element in enumerate(row):
-                element.place = place
-        found = _crossings(rows)
-        if found < fewest:
-            best, fewest = [list(row) for row in rows], found
+    for turn in (1, -1):
+        for sweep in range(sweeps):
+            if not fewest:
+                break
+            _sort(rows, turn, down=sweep % 2 == 0)
+            found = _crossings(rows)
+            if found < fewest:
+                best, fewest = [list(row) for row in rows], found
     _number(best)
     return best
+
+
+def _sort(rows: list[list[Element]], turn: int, *, down: bool) -> None:
+    for row in rows[1:] if down else rows[-2::-1]:
+        keys = {e: (_middle(e.above if down else e.below, e.place), turn * e.place) for e in row}
+        row.sort(key=keys.__getitem__)
+        for place, element in enumerate(row):
+            element.place = place
 
 
 def _number(rows: list[list[Element]]) -> None:

@@ -55,7 +55,6 @@ class Operator:
     columns: str
     """The names of its columns."""
     line: str
-    location: str
     source: str
     """The text of the user's line."""
     loop: int
@@ -133,7 +132,6 @@ def _operator(node: Node, figures: Figures | None) -> Operator:
         schema=str(node.schema),
         columns=", ".join(node.schema.names),
         line=str(node.site),
-        location=node.site.location,
         source=node.site.source,
         loop=loop.id,
         reads=tuple(n.id for n in node.inputs),

@@ -14,6 +14,7 @@ function explore(root, data, ask) {
   for (const o of data.operators) for (const source of o.reads) readers.get(source).push(o.id);
   const users = data.coordinates.length;
   const moments = momentsOf(data.steps);
+  const saysAll = data.operators.length <= 300; // with more, boxes tell their frontier where it is not that of most
   const heldAfter = heldBySteps(data.steps);
   const folded = new Set();
   let drawn = null; // the elements of what is drawn: {operators, edges, counts}
@@ -329,7 +330,7 @@ function explore(root, data, ask) {
       const o = operators.get(id);
       const held = heldAt(o, moment);
       const parts = held ? [`${numeral(held)} held`] : [];
-      if (o.role === "end" || isApart(id, moment)) parts.push(`frontier ${frontierText(frontierOf(id, moment))}`);
+      if (saysAll || o.role === "end" || isApart(id, moment)) parts.push(`frontier ${frontierText(frontierOf(id, moment))}`);
       const stands = parts.join(" · ");
       if (text.textContent !== stands) text.textContent = stands;
     }
@@ -398,15 +399,15 @@ function explore(root, data, ask) {
 
   function details(o, moment, standing) {
     let text = `<h2>${title(o)}</h2>`;
-    text += html`<p class="soft">${o.location}</p>` + (o.source ? html`<pre>${o.source}</pre>` : "");
+    text += html`<p class="soft">${o.line}</p>` + (o.source ? html`<pre>${o.source}</pre>` : "");
     if (o.does) text += html`<h3>Does</h3><pre>${o.does}</pre>`;
     text += html`<h3>Rows</h3><pre>${o.schema}</pre>`;
     if (o.loop) text += html`<p class="soft">in ${loops.get(o.loop).title}</p>`;
+    text += updatesAt(o, moment) + '<div class="records"></div>';
     const links = (ids) => ids.map((id) => `<p><a data-choose="${id}">${title(operators.get(id))}</a></p>`).join("");
     if (o.reads.length) text += `<h3>Reads</h3>${links(o.reads)}`;
     if (readers.get(o.id).length) text += `<h3>Is read by</h3>${links(readers.get(o.id).slice(0, 30))}`;
-    text += figures(o, moment, standing) + perTime(o) + updatesAt(o, moment) + '<div class="records"></div>';
-    return text;
+    return text + figures(o, moment, standing) + perTime(o);
   }
 
   function figures(o, moment, standing) {

@@ -1,0 +1,98 @@
+"""Take the pictures of docs/guides/seeing.md: ``python docs/screenshots.py``, with playwright and Chromium."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from playwright.sync_api import sync_playwright
+
+import tidemill as tm
+
+PICTURES: Final = Path(__file__).parent / "pictures"
+
+
+def reachable() -> tm.Dataflow:
+    """Return the airports that can be reached from some."""
+    flow = tm.Dataflow("routes")
+    flights = flow.input("flights", {"origin": "string", "dest": "string"})
+    start = flow.input("start", {"airport": "string"})
+
+    def one_more_leg(here: tm.Collection) -> tm.Collection:
+        legs = here.join(flights, on={"airport": "origin"}).select(airport="dest")
+        return legs.concat(start).distinct()
+
+    flow.output("reachable", start.iterate(one_more_leg))
+    return flow
+
+
+def components() -> tm.Run:
+    """Return a run of a loop in a loop: edges of which both ends have the same label, again and again."""
+    flow = tm.Dataflow("components")
+    edges = flow.input("edges", {"src": "int64", "dst": "int64"})
+
+    def trim(kept: tm.Collection) -> tm.Collection:
+        nodes = kept.select(node="src", label="src").distinct()
+
+        def propagate(labels: tm.Collection) -> tm.Collection:
+            moved = labels.join(kept, on={"node": "src"}).select(node="dst", label="label")
+            return moved.concat(nodes).group_by("node").agg(label=tm.min("label"))
+
+        labels = nodes.iterate(propagate, name="propagate")
+        ends = kept.join(labels, on={"src": "node"}).join(labels, on={"dst": "node"})
+        return ends.filter("label = label_right").select("src", "dst").distinct()
+
+    flow.output("within", edges.distinct().iterate(trim, name="trim"))
+    run = flow.start()
+    run.log_events()
+    run.insert("edges", [(i, (i * 7 + 1) % 20) for i in range(20)] + [(i, i + 1) for i in range(12)])
+    run.advance()
+    run.insert("edges", [(12, 0)])
+    run.advance()
+    return run
+
+
+def stuck() -> tm.Run:
+    """Return a run in which one input is behind."""
+    flow = tm.Dataflow("orders")
+    orders = flow.input("orders", {"customer": "int64", "amount": "int64"})
+    customers = flow.input("customers", {"customer": "int64", "name": "string"})
+    named = orders.filter("amount > 0").join(customers, on="customer")
+    flow.output("by_name", named.group_by("name").agg(total=tm.sum("amount")))
+    flow.output("totals", orders.group_by("customer").agg(total=tm.sum("amount")))
+    run = flow.start()
+    run.log_events()
+    run.insert("orders", [(i % 5, i) for i in range(50)])
+    run.insert("customers", [(i, f"customer {i}") for i in range(5)])
+    run.advance()
+    run.insert("orders", [(1, 3)])
+    run.advance_to(4, input="orders")
+    return run
+
+
+def main() -> None:
+    """Write all pictures."""
+    (PICTURES / "flow.svg").write_text(reachable().to_svg(), encoding="utf-8")
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+
+        def opened(run: tm.Run, width: int, height: int) -> Any:
+            path = Path(folder) / "page.html"
+            path.write_text(run.to_html(), encoding="utf-8")
+            page = browser.new_page(viewport={"width": width, "height": height})
+            page.goto(path.as_uri())
+            return page
+
+        page = opened(components(), 1200, 700)
+        page.evaluate("explorer.goTo(1, 5)")
+        page.evaluate("explorer.choose(JSON.parse(data.textContent).operators.find(o => o.kind === 'Join').id)")
+        page.screenshot(path=PICTURES / "explorer.png")
+        page = opened(stuck(), 1200, 640)
+        page.screenshot(path=PICTURES / "explorer-stuck.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
