@@ -6,6 +6,7 @@ import contextlib
 import linecache
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -37,7 +38,10 @@ class Site:
     @property
     def source(self) -> str:
         """The text of the line, or an empty string where it cannot be had."""
-        return linecache.getline(self.file, self.line).strip()
+        file = self.file
+        if self.is_cell:  # for which IPython made up a file, and gave that its text
+            file = next((made for made, cell in _cells().items() if file == f"In [{cell}]"), file)
+        return linecache.getline(file, self.line).strip()
 
     def __str__(self) -> str:
         return self.location if self.is_cell else f"{Path(self.file).name}:{self.line}"
@@ -60,10 +64,16 @@ class Site:
 
 def _named(filename: str) -> str:
     """Return a file's name, or which cell of a notebook it is: IPython makes up a file for each."""
+    cells = _cells()
+    return f"In [{cells[filename]}]" if filename in cells else filename
+
+
+def _cells() -> Mapping[str, int]:
+    """Return the number of the cell for which IPython made up each file."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
-    cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
-    return f"In [{cells[filename]}]" if filename in cells else filename
+    found: Mapping[str, int] = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    return found
 
 
 def _inside(filename: str) -> bool:

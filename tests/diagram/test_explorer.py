@@ -221,6 +221,28 @@ def test_the_widget_asks_the_kernel_for_records(chromium, tmp_path):
     assert opened.complaints == []
 
 
+def test_the_rows_of_large_outputs_are_not_read_for_a_page(monkeypatch):
+    run = stuck()
+    rows = json.loads(run._data())["records"]
+    joined = str(run.graph.outputs["joined"].id)
+    assert len(rows[joined]["rows"]) == 5
+    monkeypatch.setattr("tidemill.renderer.runs.run.READABLE", 3)
+    assert json.loads(run._data())["records"][joined] == {
+        "note": "5 updates are held: too many to be read for this page; run.snapshot reads them"
+    }
+
+
+def test_of_many_rows_the_first_are_shown():
+    flow = tm.Dataflow()
+    flow.output("x", flow.input("x", {"i": "int64"}))
+    run = flow.start()
+    run.insert("x", [(i,) for i in range(500)])
+    run.advance()
+    (rows,) = json.loads(run._data())["records"].values()
+    assert rows["rows"] == [[str(i)] for i in range(100)]
+    assert rows["note"] == "the first 100 of 500 rows"
+
+
 def test_the_widget_needs_anywidget_and_says_so(monkeypatch):
     import sys
 

@@ -119,6 +119,20 @@ def test_notebooks_are_given_text_svg_and_an_image_that_survives_without_trust()
         assert base64.b64decode(data).decode() == bundle["image/svg+xml"] == shown.to_svg()
 
 
+def test_a_line_of_a_notebooks_cell_has_its_text(monkeypatch):
+    import linecache
+    import sys
+    import types
+
+    from tidemill.site import Site
+
+    shell = types.SimpleNamespace(compile=types.SimpleNamespace(_filename_map={"/tmp/ipykernel_1/2.py": 3}))
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(linecache.cache, "/tmp/ipykernel_1/2.py", (10, None, ["x = 1\n", "y = x.distinct()\n"], ""))
+    assert Site("In [3]", 2).source == "y = x.distinct()"
+    assert Site("In [4]", 2).source == ""
+
+
 def test_a_closed_run_shows_that_it_is_closed():
     _, run = flights()
     run.close()

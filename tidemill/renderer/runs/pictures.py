@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from tidemill.boundary.html import shown_line
 from tidemill.boundary.results import Rows
@@ -19,9 +19,11 @@ from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.step_events import OperatorWork, StepEvent
 
-__all__ = ["MOST_RECORDS", "frontier_text", "history_of", "records_of", "run_scene"]
+__all__ = ["MOST_RECORDS", "READABLE", "frontier_text", "history_of", "records_of", "run_scene", "too_many"]
 
-MOST_RECORDS = 100
+READABLE: Final = 200_000
+"""Updates held by an output up to which its rows are read for a page."""
+MOST_RECORDS: Final = 100
 """Rows of an output that a page has."""
 
 
@@ -32,6 +34,11 @@ def frontier_text(frontier: Antichain) -> str:
     ('3', '(0, 2) (4, 0)', 'closed')
     """
     return " ".join(str(shown(t)) for t in frontier.elements) or "closed"
+
+
+def too_many(held: int) -> dict[str, Any]:
+    """Return what a page has of an output that holds so many updates that reading them would take long."""
+    return {"note": f"{held:,} updates are held: too many to be read for this page; run.snapshot reads them"}
 
 
 def run_scene(graph: Graph, metrics: Metrics, frontiers: Frontiers, shares: Mapping[int, float] | None = None) -> Scene:
@@ -46,23 +53,29 @@ def run_scene(graph: Graph, metrics: Metrics, frontiers: Frontiers, shares: Mapp
     return scene_of(graph, figures)
 
 
-def history_of(events: Iterable[StepEvent], frontiers: Frontiers, outputs: Mapping[str, Rows]) -> History:
-    """Return what a page has of a run: its steps, where it is, and what its outputs hold."""
+def history_of(
+    events: Iterable[StepEvent], frontiers: Frontiers, outputs: Mapping[str, Rows], large: Mapping[str, int]
+) -> History:
+    """Return what a page has of a run: its steps, where it is, and what its outputs hold.
+
+    Of ``large`` ones it is only said how many updates they hold.
+    """
     graph = frontiers.graph
+    records = {graph.outputs[name].id: records_of(rows) for name, rows in outputs.items()}
+    records |= {graph.outputs[name].id: too_many(held) for name, held in large.items()}
     return History(
         steps=[_step(event) for event in events],
         frontiers=_frontiers({node.id: frontiers.of(node) for node in graph.nodes}),
         now=_last_closed(frontiers),
-        records={graph.outputs[name].id: records_of(rows) for name, rows in outputs.items()},
+        records=records,
     )
 
 
 def records_of(rows: Rows) -> dict[str, Any]:
-    """Return the first rows of an output as the page has them, each once with its count."""
-    counts = rows.counts()
-    lines = [[*map(shown_line, row), str(count)] for row, count in list(counts.items())[:MOST_RECORDS]]
-    note = f"the first {MOST_RECORDS} of {len(counts):,} rows" if len(counts) > MOST_RECORDS else ""
-    return {"columns": [*rows.schema.names, "count"], "rows": lines, "note": note}
+    """Return the first rows of an output as the page has them."""
+    (columns, lines), size = rows._head(MOST_RECORDS), rows._size()  # noqa: SLF001 - as notebooks show it
+    note = f"the first {len(lines):,} of {size:,} rows" if size > len(lines) else ""
+    return {"columns": columns, "rows": [[*map(shown_line, line)] for line in lines], "note": note}
 
 
 def _step(event: StepEvent) -> dict[str, Any]:

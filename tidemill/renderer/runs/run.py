@@ -24,7 +24,7 @@ from tidemill.renderer.diagram.svg import DirectionOrAuto, checked_direction, sv
 from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.intake import Intake, OnError, require_key
 from tidemill.renderer.runs.metrics import Metrics
-from tidemill.renderer.runs.pictures import history_of, records_of, run_scene
+from tidemill.renderer.runs.pictures import READABLE, history_of, records_of, run_scene
 from tidemill.renderer.runs.reasons import Explainer, reasons_of
 from tidemill.renderer.runs.step_events import StepEvents
 from tidemill.renderer.runs.step_info import StepInfo
@@ -654,8 +654,11 @@ class Run:
 
     def _data(self) -> str:
         events = () if self._stepper.events is None else self._stepper.events
-        outputs = {name: rows for name in self._outputs if (rows := self._last_rows(name)) is not None}
-        return data_of(self._scene(), history_of(events, self._frontiers, outputs))
+        held = {o.id: o.state_rows for o in self.executor.metrics()}
+        large = {n: held[o.id] for n, o in self._outputs.items() if held[o.id] > READABLE}
+        small = [name for name in self._outputs if name not in large]
+        outputs = {name: rows for name in small if (rows := self._last_rows(name)) is not None}
+        return data_of(self._scene(), history_of(events, self._frontiers, outputs, large))
 
     def _last_rows(self, name: str) -> Rows | None:
         """Return what an output holds, or None where it cannot be said: nothing is complete, or not which time."""
