@@ -93,7 +93,8 @@ def test_completion_offers_what_users_call(flow):
     assert not public(c) & {"node", "builder", "aligned_to", "map_columns", "filter_by", "reduce_by"}
     assert public(c.group_by("k")) == {"agg", "reduce", "top_k"}
     assert public(block) == {"declare", "define", "previous"}
-    assert public(flow) == {"constant", "explain", "input", "letrec", "name", "output", "start", "to_networkx"}
+    pictures = {"explore", "to_dot", "to_html", "to_mermaid", "to_networkx", "to_svg"}
+    assert public(flow) == {"constant", "explain", "input", "letrec", "name", "output", "start", *pictures}
     with flow.start() as run:
         assert public(run) >= {"insert", "advance", "snapshot", "keep"}
         assert not public(run) & {"executor", "graph", "passes"}
