@@ -26,6 +26,7 @@ MORE_TITLES: Final = TITLES | {
     "W7": "avg, 5 rows",
     "W8": "min, GROUPS\nEXCLUDE TIES",
     "W9": "sum, RANGE 1 h",
+    "W10": "row_number\n<= 10",
     "W12": "ranks, ntile",
     "R1": "by category\nand day",
     "R2": "by 200,000\nusers",
@@ -38,7 +39,7 @@ MORE_TITLES: Final = TITLES | {
     "R5q18": "TPC-H Q18",
     "R6": "upserts",
 }
-STRATEGIES: Final = {"recompute": "#d9a441", "prefix_sum": "#0b6e99"}
+STRATEGIES: Final = {"in order": "#2a9d5c", "recompute": "#d9a441", "prefix_sum": "#0b6e99"}
 
 
 def measured(name: str) -> Any:
@@ -81,20 +82,50 @@ def windows(axes: Axes) -> None:
     bars(axes, measured("windows_in_order")["epochs"], "ms for a change of one row")
 
 
-def delta_costs(axes: Axes) -> None:
-    """Draw what a moved row costs by the rows of its partition, in the renderings that go anywhere."""
-    marks = iter("osD^v")
-    for call, strategies in measured("windows")["one_partition"].items():
-        mark = next(marks)
-        for strategy, sizes in strategies.items():
-            points = sorted((int(rows), found["epoch_ms"]["median"]) for rows, found in sizes.items())
-            label = f"{call}, {strategy}"
-            axes.plot(*zip(*points, strict=True), marker=mark, ms=5, color=STRATEGIES[strategy], label=label)
+def by_size(axes: Axes) -> None:
+    """Draw curve (a): one row changed, by the rows of its partition; frames of ROWS, and calls without a frame."""
+    found = [p for p in measured("window_curves")["by_size"] if p["frame"] == "ROWS"]
+    curves(axes, found, "rows", "rows in the partition")
+    axes.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
+
+
+def by_width(axes: Axes) -> None:
+    """Draw curve (b): one row changed in a partition of 100,000, by the rows in a frame."""
+    curves(axes, measured("window_curves")["by_width"], "width", "rows in a frame")
+    axes.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
+
+
+def by_share(axes: Axes) -> None:
+    """Draw curve (c): a row changed in each of some partitions of 1,000 rows, beside all computed anew."""
+    found = measured("window_curves")["by_share"]
+    for rendering in ("in order", "recompute"):
+        points = [(100 * p["share"], p["ms"]) for p in found if p["rendering"] == rendering]
+        axes.plot(*zip(*points, strict=True), marker="o", ms=5, color=STRATEGIES[rendering], label=rendering)
+    for p, style in zip((p for p in found if "anew" in p["rendering"]), ("--", ":"), strict=True):
+        axes.axhline(p["ms"], color="#777777", ls=style, label=p["rendering"])
+    for against, share in measured("window_curves")["crossover"].items():
+        if share is not None:
+            rendering = against.split(" against ")[0]
+            ms = next(p["ms"] for p in found if p["rendering"] == rendering and p["share"] == share)
+            axes.plot(100 * share, ms, marker="x", ms=12, mew=2, color="#c0392b")
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlabel("rows in the partition")
-    axes.set_ylabel("ms for a row that moves")
-    axes.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
+    axes.set_xlabel("% of 1,000 partitions touched (x: from here on computing all anew is as fast)")
+    axes.set_ylabel("ms of processor time")
+    axes.legend(frameon=False, fontsize=8)
+
+
+def curves(axes: Axes, found: Sequence[Mapping[str, Any]], by: str, xlabel: str) -> None:
+    """Draw a line for each call and rendering."""
+    marks = dict(zip(dict.fromkeys(p["call"] for p in found), "osD^v", strict=False))
+    for call, rendering in dict.fromkeys((p["call"], p["rendering"]) for p in found):
+        points = [(p[by], p["ms"]) for p in found if (p["call"], p["rendering"]) == (call, rendering)]
+        label = f"{call}, {rendering}"
+        axes.plot(*zip(*points, strict=True), marker=marks[call], ms=4, color=STRATEGIES[rendering], label=label)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel("ms of processor time")
 
 
 def on_spark(axes: Axes) -> None:
@@ -121,7 +152,7 @@ def on_spark(axes: Axes) -> None:
 def main() -> None:
     """Draw all pictures."""
     plt.rcParams.update({"svg.hashsalt": "tidemill", "svg.fonttype": "path", "font.size": 9})
-    for draw in (epochs, tables, windows, delta_costs, on_spark):
+    for draw in (epochs, tables, windows, by_size, by_width, by_share, on_spark):
         figure, axes = plt.subplots(figsize=(9, 3.8))
         draw(axes)
         axes.spines[["top", "right"]].set_visible(False)
