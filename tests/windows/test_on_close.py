@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from running import examples
 
 import tidemill as tm
+from tidemill.errors import ExpressionError
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time
 
 BATCHINGS = [all_at_once, time_by_time, shuffled(0), shuffled(1)]
@@ -85,3 +86,41 @@ def test_sessions(engines, window, found, marks, delay, gap):  # noqa: PLR0917 -
         run.update("x", [u for u in found if u[2] > 0])
         run.advance_to(30)
         assert list(run.changes("difference")) == []
+
+
+MUCH = 2**62
+
+
+@pytest.mark.parametrize("one_by_one", [True, False])
+@pytest.mark.parametrize(
+    ("frame", "values", "sums"),
+    [
+        # Behind the first row, which is forgotten then, the third one's frame lacks it: the others are too much.
+        (W.rows_between(-2, 0), [-MUCH, MUCH, MUCH, -MUCH, -5], [-MUCH, 0, MUCH, MUCH, -5]),
+        # Before the third row comes, the first two are too much: their frames are not closed then.
+        (W.range_between(0, 2), [MUCH, MUCH, -MUCH, -5, -5], [MUCH, -5, -MUCH - 10, -10, -5]),
+    ],
+)
+def test_only_sums_over_closed_frames_overflow(frame, values, sums, one_by_one):
+    """Those over parts of frames, of rows that are kept for others or wait for more, are no errors."""
+    flow = tm.Dataflow()
+    x = flow.input("x", ROW, watermark=("ts", 0))
+    flow.output("out", x.with_columns(sum=tm.sum("v").over(frame), emit="on_close"))
+    with flow.start() as run:
+        for time, v in enumerate(values):
+            run.insert("x", [("a", time, v)], time=time)
+            if one_by_one:
+                run.advance()
+        run.watermark("x", 1000, time=len(values))
+        run.advance_to(len(values) + 1)
+        assert [row[3] for row in sorted(run.snapshot("out"))] == sums
+
+
+def test_a_closed_frame_that_overflows_is_refused_at_its_row():
+    flow = tm.Dataflow()
+    x = flow.input("x", ROW, watermark=("ts", 0))
+    flow.output("out", x.with_columns(sum=tm.sum("v").over(W.rows_between(-1, 0)), emit="on_close"))
+    with flow.start() as run:
+        run.insert("x", [("a", 1, MUCH), ("a", 2, MUCH), ("a", 3, 0)])
+        with pytest.raises(ExpressionError, match=r"row \('a', 2, \d+\): overflow in `sum AS sum`"):
+            run.advance()
