@@ -124,3 +124,22 @@ def test_a_closed_frame_that_overflows_is_refused_at_its_row():
         run.insert("x", [("a", 1, MUCH), ("a", 2, MUCH), ("a", 3, 0)])
         with pytest.raises(ExpressionError, match=r"row \('a', 2, \d+\): overflow in `sum AS sum`"):
             run.advance()
+
+
+@pytest.mark.parametrize("emit", ["on_update", "on_close"])
+@pytest.mark.parametrize("number", ["session 0", "session start 0", "session start 0~"])
+def test_columns_may_have_any_names(emit, number):
+    """Also those that calls' values and sessions have until they are named."""
+    schema = {"k": "string", "ts": "int64", "call 0": "int64", "session 0#": "int64", "session start 0~": "int64"}
+    flow = tm.Dataflow()
+    x = flow.input("x", schema, watermark=("ts", 0))
+    session = {"start": tm.session("ts", 1).over(W)}
+    flow.output("alone", x.with_columns(**session, emit=emit))
+    both = {number: tm.row_number().over(W) + 100, "of all": tm.row_number().over(ALL)}
+    flow.output("both", x.with_columns(**both, **session, emit=emit).select("ts", number, "of all", "start"))
+    with flow.start() as run:
+        run.insert("x", [("a", 0, 7, 8, 9), ("a", 2, 7, 8, 9)])
+        run.watermark("x", 100)
+        run.advance()
+        assert sorted(run.snapshot("alone")) == [("a", 0, 7, 8, 9, 0), ("a", 2, 7, 8, 9, 2)]
+        assert sorted(run.snapshot("both")) == [(0, 101, 1, 0), (2, 102, 2, 2)]
