@@ -143,3 +143,20 @@ def test_columns_may_have_any_names(emit, number):
         run.advance()
         assert sorted(run.snapshot("alone")) == [("a", 0, 7, 8, 9, 0), ("a", 2, 7, 8, 9, 2)]
         assert sorted(run.snapshot("both")) == [(0, 101, 1, 0), (2, 102, 2, 2)]
+
+
+MOST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        tm.count().over(W.rows_between(0, MOST)), tm.count().over(W.groups_between(-MOST, MOST)),
+        tm.lead("v", MOST).over(W), tm.count().over(W.range_between(-MOST, MOST)),
+    ],
+)  # fmt: skip
+def test_what_waits_for_the_furthest_row_there_can_be(engines, call):
+    flow = tm.Dataflow()
+    x = flow.input("x", ROW, watermark=("ts", 0))
+    flow.output("out", x.with_columns(c=call, emit="on_close"))
+    check_equivalent(flow, {"x": [(("a", time, 1), time, 1) for time in range(4)]}, engines=engines)
