@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from running import examples
 
 import tidemill as tm
+from tidemill.errors import ExpressionError
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time
 
 BATCHINGS = [all_at_once, time_by_time, shuffled(0), shuffled(1)]
@@ -85,3 +86,77 @@ def test_sessions(engines, window, found, marks, delay, gap):  # noqa: PLR0917 -
         run.update("x", [u for u in found if u[2] > 0])
         run.advance_to(30)
         assert list(run.changes("difference")) == []
+
+
+MUCH = 2**62
+
+
+@pytest.mark.parametrize("one_by_one", [True, False])
+@pytest.mark.parametrize(
+    ("frame", "values", "sums"),
+    [
+        # Behind the first row, which is forgotten then, the third one's frame lacks it: the others are too much.
+        (W.rows_between(-2, 0), [-MUCH, MUCH, MUCH, -MUCH, -5], [-MUCH, 0, MUCH, MUCH, -5]),
+        # Before the third row comes, the first two are too much: their frames are not closed then.
+        (W.range_between(0, 2), [MUCH, MUCH, -MUCH, -5, -5], [MUCH, -5, -MUCH - 10, -10, -5]),
+    ],
+)
+def test_only_sums_over_closed_frames_overflow(frame, values, sums, one_by_one):
+    """Those over parts of frames, of rows that are kept for others or wait for more, are no errors."""
+    flow = tm.Dataflow()
+    x = flow.input("x", ROW, watermark=("ts", 0))
+    flow.output("out", x.with_columns(sum=tm.sum("v").over(frame), emit="on_close"))
+    with flow.start() as run:
+        for time, v in enumerate(values):
+            run.insert("x", [("a", time, v)], time=time)
+            if one_by_one:
+                run.advance()
+        run.watermark("x", 1000, time=len(values))
+        run.advance_to(len(values) + 1)
+        assert [row[3] for row in sorted(run.snapshot("out"))] == sums
+
+
+def test_a_closed_frame_that_overflows_is_refused_at_its_row():
+    flow = tm.Dataflow()
+    x = flow.input("x", ROW, watermark=("ts", 0))
+    flow.output("out", x.with_columns(sum=tm.sum("v").over(W.rows_between(-1, 0)), emit="on_close"))
+    with flow.start() as run:
+        run.insert("x", [("a", 1, MUCH), ("a", 2, MUCH), ("a", 3, 0)])
+        with pytest.raises(ExpressionError, match=r"row \('a', 2, \d+\): overflow in `sum AS sum`"):
+            run.advance()
+
+
+@pytest.mark.parametrize("emit", ["on_update", "on_close"])
+@pytest.mark.parametrize("number", ["session 0", "session start 0", "session start 0~"])
+def test_columns_may_have_any_names(emit, number):
+    """Also those that calls' values and sessions have until they are named."""
+    schema = {"k": "string", "ts": "int64", "call 0": "int64", "session 0#": "int64", "session start 0~": "int64"}
+    flow = tm.Dataflow()
+    x = flow.input("x", schema, watermark=("ts", 0))
+    session = {"start": tm.session("ts", 1).over(W)}
+    flow.output("alone", x.with_columns(**session, emit=emit))
+    both = {number: tm.row_number().over(W) + 100, "of all": tm.row_number().over(ALL)}
+    flow.output("both", x.with_columns(**both, **session, emit=emit).select("ts", number, "of all", "start"))
+    with flow.start() as run:
+        run.insert("x", [("a", 0, 7, 8, 9), ("a", 2, 7, 8, 9)])
+        run.watermark("x", 100)
+        run.advance()
+        assert sorted(run.snapshot("alone")) == [("a", 0, 7, 8, 9, 0), ("a", 2, 7, 8, 9, 2)]
+        assert sorted(run.snapshot("both")) == [(0, 101, 1, 0), (2, 102, 2, 2)]
+
+
+MOST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        tm.count().over(W.rows_between(0, MOST)), tm.count().over(W.groups_between(-MOST, MOST)),
+        tm.lead("v", MOST).over(W), tm.count().over(W.range_between(-MOST, MOST)),
+    ],
+)  # fmt: skip
+def test_what_waits_for_the_furthest_row_there_can_be(engines, call):
+    flow = tm.Dataflow()
+    x = flow.input("x", ROW, watermark=("ts", 0))
+    flow.output("out", x.with_columns(c=call, emit="on_close"))
+    check_equivalent(flow, {"x": [(("a", time, 1), time, 1) for time in range(4)]}, engines=engines)

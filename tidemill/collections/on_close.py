@@ -18,7 +18,6 @@ from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.structure import key
 from tidemill.expressions.windows.binding import bind_windows
 from tidemill.expressions.windows.bound import Windows, value_fields
-from tidemill.expressions.windows.calls import calls_in
 from tidemill.expressions.windows.closing import Closing, closing_of, order_column, reach_of
 from tidemill.expressions.windows.functions import row_number
 from tidemill.expressions.windows.specification import Window
@@ -31,7 +30,8 @@ __all__ = ["closed_rows", "closed_sessions", "valued_schema", "with_calls_on_clo
 
 def with_calls_on_close(rows: Collection, named: Named) -> tuple[Collection, Named]:
     """Return the rows whose frames are closed, with the values of calls behind them, and expressions over these."""
-    calls = list({id(call): call for _, e in named for call in calls_in(e)}.values())
+    found_calls = each_once(named, taken=set(rows.schema.names))
+    calls = [call for _, call in found_calls.values()]
     sessions = sessions_of(named, rows.schema)
     if not calls and not sessions:
         msg = "emit='on_close' without a window call: rows alone are sorted and given once by sort_buffer(column)"
@@ -43,8 +43,7 @@ def with_calls_on_close(rows: Collection, named: Named) -> tuple[Collection, Nam
         raise SchemaError(msg)
     (column,) = columns
     builder, position = rows.builder, rows.schema.index(column)
-    named_calls = ((f"call {i}", call) for i, call in enumerate(calls))
-    bind_windows(named_calls, rows.schema)  # what is wrong with any window comes first
+    bind_windows(found_calls.values(), rows.schema)  # what is wrong with any window comes first
     closing = closing_of(calls, rows.schema.fields[position].dtype)
     mark = watermark_of(builder, rows.node, column, "emit='on_close' over ")
     sorted_rows = builder.collection(released(builder, rows.node, mark, position))

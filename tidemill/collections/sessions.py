@@ -44,14 +44,23 @@ class Sessions:
 def sessions_of(named: Named, schema: Schema) -> dict[Hashable, Sessions]:
     """Return the sessions in expressions, each once."""
     found: dict[Hashable, Sessions] = {}
+    taken = {*schema.names, *(name for name, _ in named)}
     for _, expression in named:
         for call in sessions_in(expression):
             if key(call) not in found:
-                found[key(call)] = _checked(call, schema, len(found))
+                names = (_free(f"session {what} {len(found)}~", taken) for what in ("start", "end"))
+                found[key(call)] = _checked(call, schema, *names)
     return found
 
 
-def _checked(call: SessionCall, schema: Schema, number: int) -> Sessions:
+def _free(name: str, taken: set[str]) -> str:
+    """Return a name that no column has, nor gets: those of window calls' values end with #."""
+    while name in taken:
+        name += "~"
+    return name
+
+
+def _checked(call: SessionCall, schema: Schema, start: str, end: str) -> Sessions:
     dtype = schema.field(call.column).dtype
     require_instant(dtype, repr(call))
     gap = units_of(call.gap, dtype, repr(call))
@@ -61,7 +70,7 @@ def _checked(call: SessionCall, schema: Schema, number: int) -> Sessions:
         msg = f"{call!r}: a session is of rows in the order of {call.column!r}: order the window by it, ascending"
         raise SchemaError(msg)
     partition = tuple(as_expr(e, schema) for e in call.window.partition)
-    return Sessions(partition, call.column, gap, f"session {number}#", f"session end {number}#")
+    return Sessions(partition, call.column, gap, start, end)
 
 
 def with_sessions(rows: Collection, named: Named) -> tuple[Collection, Named]:

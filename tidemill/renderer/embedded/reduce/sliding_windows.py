@@ -105,16 +105,12 @@ class SlidingWindowsOperator(AfterWatermark):
         """Give the rows that are closed now, and forget those that nothing looks at any more."""
         if not len(touched.owner):
             return
-        try:
-            ordered = in_order(self._windows, self._types, GivenRows(*touched[1:4]), self._interner)
-            values = self._values(touched, ordered)
-        except CallError as error:
-            (row,) = decode_rows(self._schema, touched.rows[:, [error.row]], self._interner)
-            raise failures.no_window_value(self.node, self._windows, row, error) from None
+        ordered, rows = self._in_order(touched)
         source = ordered.source
-        rows = Arrivals(ordered, touched.released.take(source), touched.rows[self._column].take(source))
         closed = closed_at(rows, self._reach, times, limits_of(marks, self._distance) if self._distance else None)
-        now = ((closed >= 0) & (closed != NEVER)).nonzero()[0]
+        closing = (closed >= 0) & (closed != NEVER)
+        now = closing.nonzero()[0]
+        values = self._values(touched, ordered, closing)
         gone = ~still_needed(rows, self._reach, closed != NEVER, int(marks[-1]))
         if self._reach.ranks:
             self._count_before(touched, rows, values, gone, int(times[-1]))
@@ -125,14 +121,31 @@ class SlidingWindowsOperator(AfterWatermark):
         self._remember(touched, np.bincount(source, gone, minlength=len(touched.counts)).astype(np.int64))
         self._wait(touched, rows, closed != NEVER, gone, int(marks[-1]))
 
-    def _values(self, touched: _Touched, ordered: OrderedRows) -> Codes:
+    def _in_order(self, touched: _Touched) -> tuple[OrderedRows, Arrivals]:
+        try:
+            ordered = in_order(self._windows, self._types, GivenRows(*touched[1:4]), self._interner)
+        except CallError as error:
+            raise self._failed(touched, error) from None
+        source = ordered.source
+        return ordered, Arrivals(ordered, touched.released.take(source), touched.rows[self._column].take(source))
+
+    def _values(self, touched: _Touched, ordered: OrderedRows, closing: Bools) -> Codes:
+        """Return the calls' values for the rows that are closed now; frames of others lack rows, or are still open."""
         values = np.empty((len(self._windows.calls), len(ordered.source)), np.int64)
         done = 0
         for chunk in chunks(ordered):
-            rows = Partitions(self._windows, self._types, touched.rows, self._interner, chunk)
-            call_values(rows, values[:, done : done + len(rows)])
-            done += len(rows)
+            part = slice(done, done + len(chunk.source))
+            rows = Partitions(self._windows, self._types, touched.rows, self._interner, chunk, asked=closing[part])
+            try:
+                call_values(rows, values[:, part])
+            except CallError as error:
+                raise self._failed(touched, error) from None
+            done = part.stop
         return values
+
+    def _failed(self, touched: _Touched, error: CallError) -> Exception:
+        (row,) = decode_rows(self._schema, touched.rows[:, [error.row]], self._interner)
+        return failures.no_window_value(self.node, self._windows, row, error)
 
     # -- state ---------------------------------------------------------------------------------------------------------
 

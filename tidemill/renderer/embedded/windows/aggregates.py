@@ -79,7 +79,7 @@ def _sum(rows: Partitions, call: AggregateCall) -> Ints:
     total = _total(rows, call, summed)
     if output.is_decimal:
         return _decimals(rows, total, some, output)
-    return _where(some, _checked(total, INT64_LIMIT).astype(np.int64, copy=False))
+    return _where(some, _checked(rows, total, INT64_LIMIT).astype(np.int64, copy=False))
 
 
 def _avg(rows: Partitions, call: AggregateCall) -> Ints:
@@ -194,17 +194,20 @@ def _finite(rows: Partitions, column: int) -> tuple[Any, Bools | None]:
 def _decimals(rows: Partitions, total: Any, some: Bools | None, output: DType) -> Ints:
     if some is not None:
         total = np.where(some, total, 0)
-    return _where(some, decimal_codes(_checked(total, 10**output.precision - 1), output, rows.interner))
+    return _where(some, decimal_codes(_checked(rows, total, 10**output.precision - 1), output, rows.interner))
 
 
-def _checked(numbers: Any, limit: int) -> Any:
-    """Return numbers; `RefusedError` for the first that is beyond a limit."""
+def _checked(rows: Partitions, numbers: Any, limit: int) -> Any:
+    """Return numbers; `RefusedError` for the first that is beyond a limit, where nobody asks for them 0 instead."""
     if numbers.dtype != object and limit >= INT64_LIMIT:
         return numbers
     beyond = ((numbers > limit) | (numbers < -limit)).astype(np.bool_, copy=False)
-    if beyond.any():
-        raise RefusedError(int(beyond.argmax()), "overflow")
-    return numbers
+    if not beyond.any():
+        return numbers
+    place = rows.first_wanted(beyond)
+    if place is not None:
+        raise RefusedError(place, "overflow")
+    return np.where(beyond, 0, numbers)
 
 
 def _where(some: Bools | None, codes: Ints) -> Ints:

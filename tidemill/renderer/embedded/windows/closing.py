@@ -49,11 +49,11 @@ def closed_at(rows: Arrivals, reach: Reach, times: Ints, limits: Ints | None) ->
     places, sizes = np.arange(len(found)), rows.sizes
     if reach.rows_after:
         end = (rows.ordered.starts + sizes).repeat(sizes)
-        _wait_for(found, rows.released, places + reach.rows_after, end)
+        _wait_for(found, rows.released, places + min(reach.rows_after, len(found)), end)
     if reach.groups_after:
         starts = rows.ordered.peer_starts
         last = np.append(starts.searchsorted(rows.ordered.starts)[1:], len(starts)).repeat(sizes)
-        wanted = rows.group + reach.groups_after
+        wanted = rows.group + min(reach.groups_after, len(starts))
         first = np.append(starts, len(found)).take(np.minimum(wanted, len(starts)))
         first[wanted >= last] = len(found)
         _wait_for(found, rows.released, first, np.full(len(found), len(found)))

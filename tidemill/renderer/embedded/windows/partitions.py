@@ -53,7 +53,8 @@ class Ahead(NamedTuple):
 class Partitions:
     """Rows sorted by partition and in it by the order, each copy a row. A place is where in them a row is.
 
-    Given in any order, with that in which they are; or in it, as some adjacent rows of each partition only.
+    Given in any order, with that in which they are; or in it, as some adjacent rows of each partition only. Where calls
+    are ``asked`` for some places only, what the others come to is nobody's: what frames lack there is no error.
     """
 
     def __init__(
@@ -63,12 +64,15 @@ class Partitions:
         codes: Codes,
         interner: Interner,
         ordered: OrderedRows | Ahead,
+        *,
+        asked: Bools | None = None,
     ) -> None:
         self.windows = windows
         self.types = types
         self.interner = interner
         self._ordered = ordered
         self._ahead = ordered if isinstance(ordered, Ahead) else None
+        self._asked = self._ahead.wanted if self._ahead else asked
         self.starts = ordered.starts
         self._length = codes.shape[1] if isinstance(ordered, Ahead) else len(ordered.source)
         self._codes = codes
@@ -172,7 +176,13 @@ class Partitions:
     @cached_property
     def wanted(self) -> Ints | None:
         """The places of the rows that calls are asked for; None where these are all. Others may have any value."""
-        return None if self._ahead is None or self._ahead.wanted.all() else self._ahead.wanted.nonzero()[0]
+        return None if self._asked is None or self._asked.all() else self._asked.nonzero()[0]
+
+    def first_wanted(self, marks: Bools) -> int | None:
+        """Return the first marked place that calls are asked for; None for none."""
+        if self._asked is not None:
+            marks = marks & self._asked
+        return int(marks.argmax()) if marks.any() else None
 
     # -- what is not here, of frames without a bound -------------------------------------------------------------------
 
