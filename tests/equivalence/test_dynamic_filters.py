@@ -207,6 +207,23 @@ def test_the_same_row_twice_is_two_rows(engine):
             run.advance()
 
 
+@pytest.mark.parametrize("passes", [False, True])
+def test_changes_that_cancel_out_are_none(engine, passes):
+    """A row whose other columns change is, of what is read, the same; so is a right row that is put in again."""
+    flow = new_flow()
+    left, right = flow.input("left", KV), flow.input("right", KV)
+    flow.output("out", left.select("v").dynamic_filter("v", ">", right.select("v")))
+    with start(flow, engine, passes=passes) as run:
+        run.insert("left", [(0, 2), (0, 1)])
+        run.insert("right", [(0, 1)])
+        run.advance()
+        for name, old, new in [("left", (0, 2), (1, 2)), ("right", (0, 1), (1, 1))]:
+            run.delete(name, [old])
+            run.insert(name, [new])
+            run.advance()
+        assert list(run.changes("out")) == [((2,), 0, 1)]
+
+
 # -- what the embedded engine does with its index ---------------------------------------------------------------------
 
 

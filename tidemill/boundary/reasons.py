@@ -33,11 +33,11 @@ class Reason:
 
     def lines(self) -> list[str]:
         """Return the tree as lines of text; what was explained above is not explained again."""
-        return list(_lines(self, set()))
+        return list(_lines(self))
 
     def html(self) -> str:
         """Return the tree as a list in HTML."""
-        return _html(self, set())
+        return _html(self)
 
     @property
     def line(self) -> str:
@@ -49,19 +49,29 @@ class Reason:
         return "  ".join(parts)
 
 
-def _lines(reason: Reason, above: set[Any]) -> Iterator[str]:
-    line, children = _shown(reason, above)
-    yield line
-    for place, child in enumerate(children, 1):
-        head, rest = ("└─ ", "   ") if place == len(children) else ("├─ ", "│  ")
-        for number, text in enumerate(_lines(child, above)):
-            yield (rest if number else head) + text
+def _lines(reason: Reason) -> Iterator[str]:
+    above = set[Any]()
+    waiting = [(reason, "", "")]  # in a list, since trees may be deeper than functions may call each other
+    while waiting:
+        one, head, rest = waiting.pop()
+        line, children = _shown(one, above)
+        yield head + line
+        for place, child in enumerate(reversed(children)):
+            waiting.append((child, rest + ("├─ " if place else "└─ "), rest + ("│  " if place else "   ")))
 
 
-def _html(reason: Reason, above: set[Any]) -> str:
-    line, children = _shown(reason, above)
-    inner = "".join(_html(child, above) for child in children)
-    return f"<li><code>{html.escape(line)}</code>{f'<ul>{inner}</ul>' if inner else ''}</li>"
+def _html(reason: Reason) -> str:
+    above, parts = set[Any](), list[str]()
+    waiting: list[Reason | str] = [reason]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            parts.append(one)
+            continue
+        line, children = _shown(one, above)
+        parts.append(f"<li><code>{html.escape(line)}</code>{'<ul>' if children else ''}")
+        waiting += ["</ul></li>" if children else "</li>", *reversed(children)]
+    return "".join(parts)
 
 
 def _shown(reason: Reason, above: set[Any]) -> tuple[str, tuple[Reason, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from tidemill.boundary.reasons import Reason, Row
 from tidemill.dataflow.composites import Composite
@@ -17,6 +18,9 @@ from tidemill.renderer.reference.rules import RULES
 from tidemill.renderer.reference.traces import Contents, Trace, contents
 
 __all__ = ["derivation"]
+
+Key: TypeAlias = tuple[Node, Row, Time]
+"""A row of an operator, at a time."""
 
 TRIALS = 2000
 """So many times at most rows of one operator are left out to see which of them give a row."""
@@ -41,26 +45,38 @@ class _Derivation:
         self._graph = graph
         self._feedback = {n.scope: n for n in graph.nodes if isinstance(n, Feedback)}
         self._contents: dict[tuple[Node, Time], Contents] = {}
-        self._known: dict[tuple[Node, Row, Time], Reason] = {}
+        self._known: dict[Key, Reason] = {}
         self._shown: set[int] = set()
 
     def of(self, node: Node, row: Row, time: Time) -> Reason:
-        """Return why a node holds a row at a time: since the earliest iteration from which on it has it."""
-        if node.scope.parent is not None:
-            while time[-1] and self._at(node, (*time[:-1], time[-1] - 1)).get(row, 0):
-                time = (*time[:-1], time[-1] - 1)
-        key = (node, row, time)
-        if key not in self._known:
-            self._known[key] = self._reason(node, row, time)
-        return self._known[key]
+        """Return why a node holds a row at a time.
 
-    def _reason(self, node: Node, row: Row, time: Time) -> Reason:
+        A row in a long chain has reasons that are many deep: more than functions may call each other, so what is to be
+        known before a row is explained waits in a list.
+        """
+        asked = self._earliest(node, row, time)
+        waiting, sources = [asked], dict[Key, list[Key]]()
+        while waiting:
+            key = waiting[-1]
+            if key not in self._known and key not in sources:
+                sources[key] = [self._earliest(*source) for source in self._sources(*key)]
+                waiting += [source for source in reversed(sources[key]) if source not in self._known]
+                continue
+            waiting.pop()
+            if key not in self._known:
+                self._known[key] = self._reason(*key, tuple(self._known[source] for source in sources[key]))
+        return self._known[asked]
+
+    def _earliest(self, node: Node, row: Row, time: Time) -> Key:
+        """Return where it is asked for instead: in the earliest iteration from which on the node has the row."""
+        return node, row, (*time[:-1], self._since(node, row, time)) if node.scope.parent is not None else time
+
+    def _reason(self, node: Node, row: Row, time: Time, children: tuple[Reason, ...]) -> Reason:
         users = len(self._graph.coordinates)
         iteration = tuple(i + 1 for i in time[users:])
         if isinstance(node, Input):
             what = "constant" if node.rows is not None else f"input {node.name!r}"
             return Reason(what, (), row)
-        children = tuple(self.of(source, of, at) for source, of, at in self._sources(node, row, time))
         if len(children) == 1 and (children[0].row == row or (_only_picks(node) and children[0].children)):
             (child,) = children
             if not child.children:
@@ -68,8 +84,10 @@ class _Derivation:
             return Reason(child.text, child.children, row, iteration, node.id)
         return Reason(_described(node), children, row, iteration, node.id)
 
-    def _sources(self, node: Node, row: Row, time: Time) -> list[tuple[Node, Row, Time]]:
+    def _sources(self, node: Node, row: Row, time: Time) -> list[Key]:
         """Return the rows that a node's row is made of: as few as give it, the earliest of them."""
+        if isinstance(node, Input):
+            return []
         if isinstance(node, Enter):
             return [(node.inputs[0], row, time[:-1])]
         if isinstance(node, Leave):

@@ -66,8 +66,8 @@ class DynamicFilterOperator(Operator):
         contents = self._right_contents()
         value = next(iter(contents), None)
         if right is None:
-            assert left is not None
-            self._take(left, value)
+            if left is not None:  # else what came cancels out
+                self._take(left, value)
             return
         for t, came in _by_time(right, self._widths[RIGHT]):
             if left is not None:
