@@ -291,6 +291,7 @@ def test_the_page_of_a_record_is_opened_and_written_where_wanted(tmp_path, monke
         ("{", "is no record of a run: expected 'tidemill record 1', a file written by run.record"),
         ("[]", "is no record of a run"),
         ('{"format": "tidemill record 9"}', "is of format 'tidemill record 9': expected 'tidemill record 1'"),
+        ('{"format": "tidemill record 1"}', "has lost a part"),
         (None, "cannot be read"),
     ],
 )
