@@ -42,8 +42,8 @@ def pagerank(
     when no rank changes any more (by as much as the tolerance); the result is exact in that sense, the same on every
     engine and however it was arrived at. The errors of all ranks together are at most ``tolerance / (1 - damping)`` for
     each edge and node. ``damping`` is taken to the nearest fraction with a denominator of up to a million,
-    ``tolerance`` to one of up to 10^12. With ``rounds=n`` it is the state after n rounds: the part of ranks that comes along at most n
-    edges.
+    ``tolerance`` to one of up to 10^12. With ``rounds=n`` it is the state after n rounds: the part of ranks
+    that comes along at most n edges.
 
     Cost: about ``log(tolerance) / log(damping)`` rounds, each over the ranks that still change. A change to an edge
     costs what it changes, in all rounds: it spreads until shares of it are less than the tolerance, so a large one is

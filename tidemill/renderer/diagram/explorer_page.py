@@ -26,7 +26,7 @@ class History:
     steps: Sequence[Mapping[str, Any]] = ()
     frontiers: Mapping[str, Any] | None = None
     """Where operators are now."""
-    now: Sequence[int] | None = None
+    now: Sequence[int | str] | None = None
     """The last time that any input has closed: what all of them are to pass."""
     records: Mapping[int, Mapping[str, Any]] = attrs.field(factory=dict)
     """Records of some operators, by their ids."""
