@@ -18,7 +18,7 @@ IN_A_NOTEBOOK = """data => {
         get: (name) => ({data, height: 500})[name], on: (_, f) => { answered = f; }, off: () => {},
         send: (message) => kernel(message).then((m) => answered(m)),
     };
-    widget.render({model, el: document.getElementById("here")});
+    window.gone = widget.render({model, el: document.getElementById("here")});
 }"""
 """What a notebook does with a widget."""
 
@@ -255,6 +255,32 @@ def test_the_widget_shows_the_rows_of_the_time_that_is_looked_at(chromium, tmp_p
             arg=",".join(rows),
         )
         assert opened.text(".records h3").lower() == "records"
+    assert opened.complaints == []
+
+
+def test_a_widget_that_is_gone_plays_no_more(chromium, tmp_path):
+    run = growing()
+    script = page_file("explorer.js") + page_file("widget.js").replace("export default", "window.widget =")
+    opened = Opened(chromium, f"<div id=here></div><script>{script}</script>", tmp_path)
+    opened.page.expose_function("kernel", lambda message: answer(message, run._records_at))
+    opened.page.evaluate("window.wanted = 0")
+    opened.page.evaluate(
+        """() => {
+            const set = window.setInterval, clear = window.clearInterval, add = window.addEventListener.bind(window);
+            window.setInterval = (...a) => { window.wanted++; return set(...a); };
+            window.clearInterval = (...a) => { window.wanted--; clear(...a); };
+            window.addEventListener = (name, f, options) => {
+                window.wanted++;
+                options?.signal?.addEventListener("abort", () => window.wanted--);
+                add(name, f, options);
+            };
+        }"""
+    )
+    opened.page.evaluate(IN_A_NOTEBOOK, run._data())
+    opened.page.locator("[data-do=play]").click()
+    assert opened.page.evaluate("window.wanted") == 3
+    opened.page.evaluate("window.gone()")
+    assert opened.page.evaluate("window.wanted") == 0
     assert opened.complaints == []
 
 

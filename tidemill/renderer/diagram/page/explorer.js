@@ -606,6 +606,7 @@ function explore(root, data, ask) {
     const place = canvas.getBoundingClientRect();
     zoom(Math.exp(-event.deltaY / 400), event.clientX - place.left, event.clientY - place.top);
   }, { passive: false });
+  const life = new AbortController(); // what is heard of the window is heard until then
   let grip = null; // where a drag began; a click is one that went nowhere
   canvas.addEventListener("pointerdown", (event) => {
     grip = { x: event.clientX, y: event.clientY, view, moved: false };
@@ -618,7 +619,7 @@ function explore(root, data, ask) {
     if (!grip.moved) return;
     canvas.classList.add("dragged");
     moveTo({ x: grip.view.x + dx, y: grip.view.y + dy, scale: grip.view.scale });
-  });
+  }, { signal: life.signal });
   window.addEventListener("pointerup", (event) => {
     const was = grip;
     grip = null;
@@ -628,9 +629,14 @@ function explore(root, data, ask) {
     const operator = event.target.closest?.(".operator");
     if (loop) fold(Number(loop.dataset.loop));
     else choose(operator ? Number(operator.dataset.id) : null);
-  });
+  }, { signal: life.signal });
+
+  function stop() {
+    life.abort();
+    if (playing !== null) play();
+  }
 
   draw();
   fit();
-  return { goTo, choose, fold, fit, moments };
+  return { goTo, choose, fold, fit, stop, moments };
 }
