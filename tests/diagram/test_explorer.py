@@ -355,6 +355,18 @@ def test_of_many_rows_the_first_are_shown():
     assert rows["note"] == "the first 100 of 500 rows"
 
 
+def test_rows_with_a_negative_count_are_said_not_to_be_shown():
+    flow = tm.Dataflow()
+    flow.output("x", flow.input("x", {"i": "int64"}))
+    run = flow.start()
+    run.insert("x", [(1,)])
+    run.delete("x", [(2,)])
+    run.advance()
+    (rows,) = json.loads(run._data())["records"].values()
+    assert rows["rows"] == [["1"]]
+    assert rows["note"] == "1 row with a negative count is not shown: counts() has it"
+
+
 def test_the_widget_needs_anywidget_and_says_so(monkeypatch):
     import sys
 

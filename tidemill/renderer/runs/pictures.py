@@ -77,8 +77,10 @@ def history_of(
 def records_of(rows: Rows) -> dict[str, Any]:
     """Return the first rows of an output as the page has them."""
     (columns, lines), size = rows._head(MOST_RECORDS), rows._size()  # noqa: SLF001 - as notebooks show it
-    note = f"the first {len(lines):,} of {size:,} rows" if size > len(lines) else ""
-    return {"columns": columns, "rows": [[*map(shown_line, line)] for line in lines], "note": note}
+    notes = [f"the first {len(lines):,} of {size:,} rows"] if size > len(lines) else []
+    if left_out := rows._left_out():  # noqa: SLF001 - as notebooks say it
+        notes.append(left_out)
+    return {"columns": columns, "rows": [[*map(shown_line, line)] for line in lines], "note": "; ".join(notes)}
 
 
 def _step(event: StepEvent) -> dict[str, Any]:
