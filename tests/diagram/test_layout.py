@@ -58,6 +58,8 @@ def test_a_loop_with_a_long_name_is_no_wider_for_it():
     flow = tm.Dataflow()
     x = flow.input("x", {"i": "int64"})
     flow.output("o", x.iterate(lambda inner: inner.concat(x).distinct(), name="long " * 1000))
-    width = int(re.search(r'width="(\d+)"', flow.to_svg(direction="down"))[1])
+    found = re.search(r'width="(\d+)"', flow.to_svg(direction="down"))
+    assert found is not None
+    width = int(found[1])
     assert width < 500
     assert len(flow.to_html()) < 100_000
