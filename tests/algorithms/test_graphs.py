@@ -313,3 +313,41 @@ def test_wrong_columns_types_and_parameters_are_refused_where_they_are_written()
     for build, kind, text in cases:
         with pytest.raises(kind, match=text):
             build()
+
+
+@pytest.mark.parametrize("weight", ["a", "b", "src"])
+def test_the_column_of_weights_may_have_any_name(weight):
+    flow = tm.Dataflow()
+    ends = {"a": "src", "b": "dst"} if weight != "src" else {"a": "from", "b": "to"}
+    edges = flow.input("edges", {ends["a"]: "int64", ends["b"]: "int64", weight: "int64"})
+    roots = flow.constant({"root": "int64"}, [(1,)])
+    flow.output("x", tm.graphs.shortest_paths(edges, roots, weight=weight, **ends))
+    with flow.start() as run:
+        run.insert("edges", [(1, 2, 5), (2, 3, 7)])
+        run.advance()
+        assert list(run.snapshot("x")) == [(1, 0), (2, 5), (3, 12)]
+
+
+@pytest.mark.parametrize("given", [{"damping": 1 / 3}, {"damping": 0.1 * 3}, {"tolerance": 1e-6 / 3}])
+def test_ranks_with_parameters_of_many_digits_stay_in_64_bits(given):
+    flow = tm.Dataflow()
+    edges = flow.input("edges", {"a": "int64", "b": "int64"})
+    flow.output("x", tm.graphs.pagerank(edges, **given))
+    with flow.start() as run:
+        run.insert("edges", [(0, 1), (1, 0), *((n, 0) for n in range(2, 40))])
+        run.advance()
+        found = dict(run.snapshot("x"))
+    damping = given.get("damping", 0.85)
+    low, spread = 1 - damping, 38 * damping
+    hub = low * (1 + spread + damping) / (1 - damping**2)  # of itself, 38 leaves, and the one it links to
+    assert found[0] == pytest.approx(hub, abs=1e-3)
+    assert found[39] == pytest.approx(low, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "given", [{"tolerance": 1e-300}, {"tolerance": 1e-17}, {"damping": 1e-9}, {"damping": 1 - 1e-9}]
+)
+def test_parameters_of_ranks_that_64_bits_have_no_room_for_are_refused(given):
+    edges = tm.Dataflow().input("edges", {"a": "int64", "b": "int64"})
+    with pytest.raises(GraphError, match="expected a number from 1/1,000,000"):
+        tm.graphs.pagerank(edges, **given)

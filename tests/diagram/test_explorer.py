@@ -12,6 +12,16 @@ from tidemill.cli import main
 from tidemill.notebook.explorer import answer
 from tidemill.renderer.diagram.explorer_page import page_file
 
+IN_A_NOTEBOOK = """data => {
+    let answered;
+    const model = {
+        get: (name) => ({data, height: 500})[name], on: (_, f) => { answered = f; }, off: () => {},
+        send: (message) => kernel(message).then((m) => answered(m)),
+    };
+    window.gone = widget.render({model, el: document.getElementById("here")});
+}"""
+"""What a notebook does with a widget."""
+
 
 @pytest.fixture(scope="module")
 def chromium():
@@ -199,17 +209,7 @@ def test_the_widget_asks_the_kernel_for_records(chromium, tmp_path):
     opened.page.expose_function("kernel", kernel)
     data = json.loads(run._data())
     data["records"] = {}
-    opened.page.evaluate(
-        """data => {
-            let answered;
-            const model = {
-                get: (name) => ({data, height: 500})[name], on: (_, f) => { answered = f; }, off: () => {},
-                send: (message) => kernel(message).then((m) => answered(m)),
-            };
-            widget.render({model, el: document.getElementById("here")});
-        }""",
-        json.dumps(data),
-    )
+    opened.page.evaluate(IN_A_NOTEBOOK, json.dumps(data))
     joined, totals = (run.graph.outputs[n].id for n in ("joined", "totals"))
     opened.click(f"[data-id='{totals}']")
     opened.page.locator(".records td", has_text="225").first.wait_for()
@@ -219,6 +219,118 @@ def test_the_widget_asks_the_kernel_for_records(chromium, tmp_path):
     opened.page.locator(".records", has_text="the rows of outputs can be read").wait_for()
     assert asked == [(totals, [3]), (joined, [3]), (0, [3])]
     assert opened.complaints == []
+
+
+def growing(times=(0, 1, 2)):
+    """A row more at each time."""
+    flow = tm.Dataflow("growing")
+    flow.output("o", flow.input("x", {"i": "int64"}))
+    run = flow.start(keep=5)
+    run.log_events()
+    run.update("x", [((i,), time, 1) for i, time in enumerate(times)])
+    run.advance_to(times[-1] + 1)
+    return run
+
+
+def test_rows_of_now_are_said_to_be_those_at_an_earlier_time(chromium, tmp_path):
+    run = growing()
+    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened.click(f"[data-id='{run.graph.outputs['o'].id}']")
+    assert opened.text(".records h3").lower() == "records"
+    opened.page.evaluate("explorer.goTo(0)")
+    assert opened.text(".records h3").lower() == "records, not at this time but now"
+
+
+def test_the_widget_shows_the_rows_of_the_time_that_is_looked_at(chromium, tmp_path):
+    run = growing()
+    script = page_file("explorer.js") + page_file("widget.js").replace("export default", "window.widget =")
+    opened = Opened(chromium, f"<div id=here></div><script>{script}</script>", tmp_path)
+    opened.page.expose_function("kernel", lambda message: answer(message, run._records_at))
+    opened.page.evaluate(IN_A_NOTEBOOK, run._data())
+    opened.click(f"[data-id='{run.graph.outputs['o'].id}']")
+    for rows in (["0", "1", "2"], ["0", "1"], ["0"]):
+        opened.keys("ArrowLeft")
+        opened.page.wait_for_function(
+            "wanted => [...document.querySelectorAll('.records td')].map(e => e.textContent).join() === wanted",
+            arg=",".join(rows),
+        )
+        assert opened.text(".records h3").lower() == "records"
+    assert opened.complaints == []
+
+
+def test_a_widget_that_is_gone_plays_no_more(chromium, tmp_path):
+    run = growing()
+    script = page_file("explorer.js") + page_file("widget.js").replace("export default", "window.widget =")
+    opened = Opened(chromium, f"<div id=here></div><script>{script}</script>", tmp_path)
+    opened.page.expose_function("kernel", lambda message: answer(message, run._records_at))
+    opened.page.evaluate("window.wanted = 0")
+    opened.page.evaluate(
+        """() => {
+            const set = window.setInterval, clear = window.clearInterval, add = window.addEventListener.bind(window);
+            window.setInterval = (...a) => { window.wanted++; return set(...a); };
+            window.clearInterval = (...a) => { window.wanted--; clear(...a); };
+            window.addEventListener = (name, f, options) => {
+                window.wanted++;
+                options?.signal?.addEventListener("abort", () => window.wanted--);
+                add(name, f, options);
+            };
+        }"""
+    )
+    opened.page.evaluate(IN_A_NOTEBOOK, run._data())
+    opened.page.locator("[data-do=play]").click()
+    assert opened.page.evaluate("window.wanted") == 3
+    opened.page.evaluate("window.gone()")
+    assert opened.page.evaluate("window.wanted") == 0
+    assert opened.complaints == []
+
+
+def test_times_beyond_what_javascript_counts_to_are_told_apart(chromium, tmp_path):
+    now = 1_700_000_000_000_000_001
+    run = growing((now, now + 1, now + 2))
+    opened = Opened(chromium, run.to_html(), tmp_path)
+    for i in range(3):
+        opened.page.evaluate(f"explorer.goTo({i})")
+        assert opened.text(".times output") == f"epoch {now + i} · step 1"
+        assert len(opened.ids(".operator.passed")) == len(run.graph.nodes)
+    assert run._records_at(run.graph.outputs["o"].id, [str(now + 1)])["rows"] == [["0"], ["1"]]
+
+
+def test_a_record_of_others_brings_no_code_with_it(chromium, tmp_path):
+    run = growing()
+    run.record(tmp_path / "theirs.json")
+    record = json.loads((tmp_path / "theirs.json").read_text())
+    code, data = '0"><img src=x onerror="window.hurt = 1">', record["data"]
+    data["steps"] = []
+    data["operators"][0]["id"] = data["layout"]["boxes"][0][0] = code
+    data["operators"][1]["reads"] = [code]
+    for edge in data["layout"]["edges"]:
+        edge[0] = code if edge[0] == 0 else edge[0]
+    (tmp_path / "theirs.json").write_text(json.dumps(record))
+    assert main(["explore", str(tmp_path / "theirs.json"), "--no-open"]) == 0
+    opened = Opened(chromium, (tmp_path / "theirs.json.html").read_text(), tmp_path)
+    opened.click("[data-id='1']")
+    assert '#0"><img' in opened.text("aside")
+    assert opened.page.locator("img").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("frontier", "last"),
+    [([(3, 0)], [2, 0]), ([(3, 4)], [2, 3]), ([(0, 2), (4, 0)], [3, 1]), ([(1, 0)], [0, 0])],
+)
+def test_the_last_time_that_is_closed_is_a_time_and_closed(frontier, last):
+    flow = tm.Dataflow(time=("event", "correction"))
+    flow.output("o", flow.input("x", {"i": "int64"}))
+    run = flow.start()
+    run.advance_to(tm.Antichain(frontier))
+    assert json.loads(run._data())["now"] == last
+
+
+def test_of_three_elements_of_a_frontier_the_last_time_is_closed():
+    flow = tm.Dataflow(time=("event", "correction"))
+    flow.output("o", flow.input("x", {"i": "int64"}))
+    run = flow.start()
+    run.advance_to(tm.Antichain([(0, 5), (2, 2), (5, 0)]))
+    assert not run.frontier("o").beyond(tuple(json.loads(run._data())["now"]))
 
 
 def test_the_rows_of_large_outputs_are_not_read_for_a_page(monkeypatch):
@@ -241,6 +353,18 @@ def test_of_many_rows_the_first_are_shown():
     (rows,) = json.loads(run._data())["records"].values()
     assert rows["rows"] == [[str(i)] for i in range(100)]
     assert rows["note"] == "the first 100 of 500 rows"
+
+
+def test_rows_with_a_negative_count_are_said_not_to_be_shown():
+    flow = tm.Dataflow()
+    flow.output("x", flow.input("x", {"i": "int64"}))
+    run = flow.start()
+    run.insert("x", [(1,)])
+    run.delete("x", [(2,)])
+    run.advance()
+    (rows,) = json.loads(run._data())["records"].values()
+    assert rows["rows"] == [["1"]]
+    assert rows["note"] == "1 row with a negative count is not shown: counts() has it"
 
 
 def test_the_widget_needs_anywidget_and_says_so(monkeypatch):
@@ -291,6 +415,7 @@ def test_the_page_of_a_record_is_opened_and_written_where_wanted(tmp_path, monke
         ("{", "is no record of a run: expected 'tidemill record 1', a file written by run.record"),
         ("[]", "is no record of a run"),
         ('{"format": "tidemill record 9"}', "is of format 'tidemill record 9': expected 'tidemill record 1'"),
+        ('{"format": "tidemill record 1"}', "has lost a part"),
         (None, "cannot be read"),
     ],
 )

@@ -1,10 +1,12 @@
 """Where things are in a picture: nothing on anything else, however loops are nested, and always in the same place."""
 
+import re
 import time
 
 import pytest
 from pictures import FLOWS, forbidden, large, random_flow, wrong_in
 
+import tidemill as tm
 from tidemill.renderer.diagram.scene import Figures, scene_of
 from tidemill.renderer.diagram.svg import svg_of
 
@@ -50,3 +52,14 @@ def test_large_pictures_are_made_in_time(count, seconds):
         svg_of(scene_of(graph))
         taken.append(time.process_time() - start)
     assert min(taken) < 2 * seconds, taken  # the machine of a test may be slow and full
+
+
+def test_a_loop_with_a_long_name_is_no_wider_for_it():
+    flow = tm.Dataflow()
+    x = flow.input("x", {"i": "int64"})
+    flow.output("o", x.iterate(lambda inner: inner.concat(x).distinct(), name="long " * 1000))
+    found = re.search(r'width="(\d+)"', flow.to_svg(direction="down"))
+    assert found is not None
+    width = int(found[1])
+    assert width < 500
+    assert len(flow.to_html()) < 100_000

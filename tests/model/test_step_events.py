@@ -167,3 +167,16 @@ def test_without_a_log_nothing_is_noted():
         run.insert("start", [(1,)])
         run.advance()
         assert run.executor.take_traces() == {}
+
+
+def test_the_log_is_sliced_as_other_sequences_are():
+    flow = new_flow(1)
+    flow.output("x", flow.input("x", {"i": "int64"}))
+    with start(flow, tm.Embedded()) as run:
+        run.log_events()
+        for i in range(4):
+            run.insert("x", [(i,)])
+            run.advance()
+        numbers = [event.info.number for event in run.events]
+        for part in (slice(None, None, -1), slice(3, 0, -2), slice(-2, None), slice(1, 9), slice(None, None, 2)):
+            assert [event.info.number for event in run.events[part]] == numbers[part]

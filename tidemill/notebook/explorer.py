@@ -11,7 +11,7 @@ __all__ = ["Ask", "Explorer", "explorer"]
 
 Explorer: TypeAlias = Any
 """An ``anywidget.AnyWidget``, whose class there is where that is installed."""
-Ask: TypeAlias = Callable[[int, Sequence[int] | None], Mapping[str, Any]]
+Ask: TypeAlias = Callable[[int, Sequence[int | str] | None], Mapping[str, Any]]
 """What answers for records: of an operator, by its id, at a time or now."""
 
 

@@ -8,9 +8,12 @@ from tidemill.errors import GraphError, SchemaError
 __all__ = ["arcs", "ends", "given_nodes", "links", "whole_number"]
 
 
-def arcs(edges: Collection, a: str, b: str, what: str, *others: str) -> Collection:
-    """Return the edges as (a, b, others...), as often as they are there; ``what`` is the algorithm, for errors."""
-    for name in (a, b, *others):
+def arcs(edges: Collection, a: str, b: str, what: str, **others: str) -> Collection:
+    """Return the edges as (a, b, others...), as often as they are there; ``what`` is the algorithm, for errors.
+
+    ``others`` are the names of further columns, by what they are called in the result.
+    """
+    for name in (a, b, *others.values()):
         edges.schema.index(name)
     if a == b:
         msg = f"{what}: both ends of an edge are column {a!r}: name two columns by a= and b="
@@ -22,7 +25,7 @@ def arcs(edges: Collection, a: str, b: str, what: str, *others: str) -> Collecti
             "one of them"
         )
         raise SchemaError(msg)
-    named = edges.select(a=a, b=b, **{name: name for name in others})
+    named = edges.select(a=a, b=b, **others)
     return named.filter("a is not null", "b is not null")
 
 

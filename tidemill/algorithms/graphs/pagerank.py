@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from tidemill.algorithms.graphs.edges import arcs, ends, whole_number
 from tidemill.collections.collection import Collection
@@ -14,6 +14,11 @@ from tidemill.expressions.expr import lit
 from tidemill.expressions.sql_text import expr
 
 __all__ = ["pagerank"]
+
+_DAMPING: Final = 10**6
+"""The largest denominator of the damping: ranks are multiplied by it, and are to stay in 64 bits."""
+_UNITS: Final = 10**12
+"""The largest denominator of the tolerance."""
 
 
 def pagerank(
@@ -36,8 +41,9 @@ def pagerank(
     Ranks are whole multiples of ``tolerance``, and shares are rounded down to them. Therefore the loop ends by itself,
     when no rank changes any more (by as much as the tolerance); the result is exact in that sense, the same on every
     engine and however it was arrived at. The errors of all ranks together are at most ``tolerance / (1 - damping)`` for
-    each edge and node. With ``rounds=n`` it is the state after n rounds: the part of ranks that comes along at most n
-    edges.
+    each edge and node. ``damping`` is taken to the nearest fraction with a denominator of up to a million,
+    ``tolerance`` to one of up to 10^12. With ``rounds=n`` it is the state after n rounds: the part of ranks
+    that comes along at most n edges.
 
     Cost: about ``log(tolerance) / log(damping)`` rounds, each over the ranks that still change. A change to an edge
     costs what it changes, in all rounds: it spreads until shares of it are less than the tolerance, so a large one is
@@ -53,8 +59,8 @@ def pagerank(
     >>> list(run.snapshot("ranks"))
     [('x', 1.452), ('y', 0.767), ('z', 0.767)]
     """
-    of_rank = _fraction(damping, "damping")
-    unit = _fraction(tolerance, "tolerance")
+    of_rank = _fraction(damping, "damping", _DAMPING)
+    unit = _fraction(tolerance, "tolerance", _UNITS)
     if rounds is not None:
         whole_number(rounds, "rounds", "pagerank")
     found = arcs(edges, a, b, "pagerank").distinct()
@@ -72,9 +78,14 @@ def pagerank(
     return ranks.select("node", rank=f"rank * {unit.numerator} / {unit.denominator}")
 
 
-def _fraction(value: float, name: str) -> Fraction:
-    """Return a parameter between 0 and 1 as it is written."""
+def _fraction(value: float, name: str, most: int) -> Fraction:
+    """Return a parameter between 0 and 1 as it is written, or the nearest fraction that leaves room for ranks."""
     if not isinstance(value, (int, float)) or not 0 < value < 1:
         msg = f"pagerank: {name}={value!r}: expected a number between 0 and 1"
         raise GraphError(msg)
-    return Fraction(repr(float(value)))
+    written = Fraction(repr(float(value)))
+    found = written.limit_denominator(most)
+    if written < Fraction(1, most) or found == 1:
+        msg = f"pagerank: {name}={value!r}: expected a number from 1/{most:,} to 1 - 1/{most:,}"
+        raise GraphError(msg)
+    return found

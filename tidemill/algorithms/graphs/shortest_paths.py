@@ -48,7 +48,7 @@ def shortest_paths(
     Traceback (most recent call last):
     tidemill.errors.UserFunctionError: ...ValueError: weight -5 of the edge from 'Roros' to 'Hamar': ...
     """
-    onward = _with_sound_weights(arcs(edges, a, b, _WHAT, weight).rename({weight: "weight"}), weight)
+    onward = _with_sound_weights(arcs(edges, a, b, _WHAT, weight=weight), weight)
     none = lit(0).cast(onward.schema.field("weight").dtype)
     start = given_nodes(roots, onward, _WHAT, "roots").distinct().select("node", distance=none)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from tidemill.renderer.diagram.layout import LoopLayout, Rectangle
-from tidemill.renderer.diagram.measures import lines_of
+from tidemill.renderer.diagram.measures import lines_of, title_of
 from tidemill.renderer.diagram.scene import Operator, Scene
 from tidemill.renderer.diagram.svg import DirectionOrAuto, chosen_layout
 
@@ -26,7 +26,7 @@ class History:
     steps: Sequence[Mapping[str, Any]] = ()
     frontiers: Mapping[str, Any] | None = None
     """Where operators are now."""
-    now: Sequence[int] | None = None
+    now: Sequence[int | str] | None = None
     """The last time that any input has closed: what all of them are to pass."""
     records: Mapping[int, Mapping[str, Any]] = attrs.field(factory=dict)
     """Records of some operators, by their ids."""
@@ -43,7 +43,7 @@ def data_of(scene: Scene, history: History = _NONE, direction: DirectionOrAuto =
         "coordinates": scene.coordinates,
         "down": chosen == "down",
         "operators": [_operator(o) for o in scene.operators],
-        "loops": [{"id": s.id, "title": s.title, "parent": s.parent, "line": s.line} for s in scene.loops],
+        "loops": [{"id": s.id, "title": title_of(s), "parent": s.parent, "line": s.line} for s in scene.loops],
         "layout": _layout(layout),
         "steps": list(history.steps),
         "frontiers": history.frontiers,

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import attrs
 
 from tidemill.renderer.diagram.layers import Element, Wire, bent, layered, ordered, placed
-from tidemill.renderer.diagram.measures import CHIP, PORT, SMALL, label_of, label_width, lines_of, size_of
+from tidemill.renderer.diagram.measures import CHIP, PORT, SMALL, label_of, label_width, lines_of, size_of, title_of
 from tidemill.renderer.diagram.scene import Loop, Operator, Scene
 from tidemill.renderer.diagram.text_width import text_width
 
@@ -269,7 +269,7 @@ class _Scope:
             self.tracks_out[self.ends[source].element.layer].append(source)
             self.tracks_in[self.ends[target].element.layer].append(target)
         lanes = _TRACK * len(spans) + (4 if spans else 0)
-        title = text_width(self.loop.title, SMALL + 2) + 16
+        title = text_width(title_of(self.loop), SMALL + 2) + 16
         self.title_along = title
         left = lanes + _PAD if self.has_border else lanes
         if self.has_border and self.down:  # the title is on the border, beside what enters

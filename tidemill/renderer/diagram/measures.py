@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidemill.renderer.diagram.scene import Operator
+from tidemill.renderer.diagram.scene import Loop, Operator
 from tidemill.renderer.diagram.text_width import clipped, text_width
 
-__all__ = ["CHIP", "label_of", "label_width", "lines_of", "size_of"]
+__all__ = ["CHIP", "label_of", "label_width", "lines_of", "size_of", "title_of"]
 
 KIND: Final = 9.5
 NAME: Final = 12.0
@@ -43,6 +43,11 @@ def size_of(operator: Operator, lines: list[tuple[str, float, str]]) -> tuple[fl
     if operator.is_chip:
         return round(width), CHIP
     return round(max(width, _NARROWEST)), round(sum(size + 3.5 for _, size, _ in lines) + 12)
+
+
+def title_of(loop: Loop) -> str:
+    """Return what is written on a loop's border: no wider than what is written in a box."""
+    return clipped(loop.title, SMALL + 2, _WIDEST)
 
 
 def label_of(operator: Operator) -> str:

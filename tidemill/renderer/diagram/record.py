@@ -33,4 +33,7 @@ def page_of_record(path: Path) -> str:
         what = f"is of format {found!r}" if found else "is no record of a run"
         msg = f"{path} {what}: expected {_FORMAT!r}, a file written by run.record(path)"
         raise StateError(msg)
+    if "data" not in record or "title" not in record:
+        msg = f"{path} has lost a part: expected a whole file written by run.record(path)"
+        raise StateError(msg)
     return page_of(json.dumps(record["data"], separators=(",", ":"), ensure_ascii=False), str(record["title"]))

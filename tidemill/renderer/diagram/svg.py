@@ -14,7 +14,7 @@ import attrs
 
 from tidemill.errors import TidemillError
 from tidemill.renderer.diagram.layout import Box, Direction, Edge, LoopLayout, Point, Rectangle, lay_out
-from tidemill.renderer.diagram.measures import SMALL
+from tidemill.renderer.diagram.measures import SMALL, title_of
 from tidemill.renderer.diagram.scene import Figures, Operator, Scene
 
 __all__ = ["DirectionOrAuto", "checked_direction", "chosen_layout", "svg_of"]
@@ -132,7 +132,7 @@ class _Drawing:
             f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" rx="8" '
             'fill="#ffffff" stroke="#94a3b8"/>'
         )
-        yield _text(x + width / 2, y + 12, layout.loop.title, SMALL + 1.5, "#334155", anchor="middle", bold=True)
+        yield _text(x + width / 2, y + 12, title_of(layout.loop), SMALL + 1.5, "#334155", anchor="middle", bold=True)
 
     def _box(self, u: float, v: float, box: Box) -> Iterator[str]:
         x, y, width, height = self._rectangle(u, v, box.at)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import combinations_with_replacement
 from typing import Any, Final
 
 from tidemill.boundary.html import shown_line
 from tidemill.boundary.results import Rows
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.lattice import Antichain, shown
+from tidemill.dataflow.lattice import Antichain, Time, shown
 from tidemill.renderer.diagram.explorer_page import History
 from tidemill.renderer.diagram.scene import Figures, Scene, scene_of
 from tidemill.renderer.runs.frontiers import Frontiers
@@ -25,6 +26,8 @@ READABLE: Final = 200_000
 """Updates held by an output up to which its rows are read for a page."""
 MOST_RECORDS: Final = 100
 """Rows of an output that a page has."""
+_EXACT: Final = 2**53
+"""Up to here JavaScript's numbers are whole numbers, each of them."""
 
 
 def frontier_text(frontier: Antichain) -> str:
@@ -74,8 +77,10 @@ def history_of(
 def records_of(rows: Rows) -> dict[str, Any]:
     """Return the first rows of an output as the page has them."""
     (columns, lines), size = rows._head(MOST_RECORDS), rows._size()  # noqa: SLF001 - as notebooks show it
-    note = f"the first {len(lines):,} of {size:,} rows" if size > len(lines) else ""
-    return {"columns": columns, "rows": [[*map(shown_line, line)] for line in lines], "note": note}
+    notes = [f"the first {len(lines):,} of {size:,} rows"] if size > len(lines) else []
+    if left_out := rows._left_out():  # noqa: SLF001 - as notebooks say it
+        notes.append(left_out)
+    return {"columns": columns, "rows": [[*map(shown_line, line)] for line in lines], "note": "; ".join(notes)}
 
 
 def _step(event: StepEvent) -> dict[str, Any]:
@@ -93,8 +98,8 @@ def _work(work: OperatorWork) -> dict[str, Any]:
         "out": work.records_out,
         "seconds": round(work.seconds, 7),
         "rounds": work.rounds,
-        "times": [[time, count] for time, count in work.times.items()],
-        "rows": [[[*map(shown_line, row)], time, diff] for row, time, diff in work.rows],
+        "times": [[_coordinates(time), count] for time, count in work.times.items()],
+        "rows": [[[*map(shown_line, row)], _coordinates(time), diff] for row, time, diff in work.rows],
         "held": work.state_rows,
         "waiting": work.waiting,
     }
@@ -104,11 +109,30 @@ def _frontiers(of: Mapping[int, Antichain]) -> dict[str, Any]:
     """Return the frontier that most operators have, and those of others: mostly there are none."""
     most = Counter(of.values()).most_common(1)
     common = most[0][0] if most else Antichain()
-    others = {id_: frontier.elements for id_, frontier in of.items() if frontier is not common and frontier != common}
-    return {"common": common.elements, "others": others}
+    others = {id_: _elements(frontier) for id_, frontier in of.items() if frontier is not common and frontier != common}
+    return {"common": _elements(common), "others": others}
 
 
-def _last_closed(frontiers: Frontiers) -> list[int] | None:
-    """Return the last time that an input has closed: coordinate by coordinate; None where none has closed any."""
-    last = [max(c) - 1 for c in zip(*(t for f in frontiers.inputs.values() for t in f.elements), strict=True)]
-    return last if last and max(last) >= 0 else None
+def _elements(frontier: Antichain) -> list[list[int | str]]:
+    return [_coordinates(time) for time in frontier.elements]
+
+
+def _coordinates(time: Time) -> list[int | str]:
+    """Return a time as the page has it: as text what JavaScript would round, such as nanoseconds of these days."""
+    return [c if -_EXACT <= c <= _EXACT else str(c) for c in time]
+
+
+def _last_closed(frontiers: Frontiers) -> list[int | str] | None:
+    """Return the last time that an input has closed; None where none has closed any.
+
+    With several coordinates there is no last one: then as late as two elements of a frontier, or of two, allow in each.
+    """
+    inputs = {frontier for frontier in frontiers.inputs.values() if frontier.elements}
+    elements = [time for frontier in inputs for time in frontier.elements]
+    found: Time | None = None
+    for one, other in combinations_with_replacement(elements, 2):
+        time = tuple(max(0, max(pair) - 1) for pair in zip(one, other, strict=True))
+        is_closed = not all(frontier.beyond(time) for frontier in inputs)
+        if is_closed and (found is None or time > found):
+            found = time
+    return None if found is None else _coordinates(found)

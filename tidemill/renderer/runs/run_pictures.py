@@ -131,21 +131,22 @@ class RunPictures(RunReading):
 
     @alone
     def explore(self, *, height: int = 560) -> Explorer:
-        """Return the explorer as a widget for notebooks, where a click on an output shows its rows as they are now.
+        """Return the explorer as a widget for notebooks, where a click on an output shows its rows.
 
-        It shows the run up to here; see `to_html`. Needs anywidget (``pip install 'tidemill[notebook]'``).
+        It shows the run up to here; see `to_html`. At an earlier time rows are asked of the run, as far back as
+        ``keep`` reaches. Needs anywidget (``pip install 'tidemill[notebook]'``).
         """
         from tidemill.notebook.explorer import explorer  # noqa: PLC0415 - for notebooks alone
 
         return explorer(self._data(), height, self._records_at)
 
-    def _records_at(self, id_: int, time: Sequence[int] | None) -> dict[str, Any]:
+    def _records_at(self, id_: int, time: Sequence[int | str] | None) -> dict[str, Any]:
         """Return what an output holds at a time, or else now, for the explorer."""
         node = self.graph.nodes[id_]
         if not isinstance(node, Output):
             return {"note": f"the rows of outputs can be read: those of {node.title} go on to others"}
         try:
-            return records_of(self.snapshot(node.name, at=None if time is None else tuple(time)))
+            return records_of(self.snapshot(node.name, at=None if time is None else tuple(map(int, time))))
         except TidemillError as error:
             return {"note": str(error)}
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, overload
 
 import attrs
@@ -94,7 +93,7 @@ class StepEvents(Sequence[StepEvent]):
     def __getitem__(self, index: slice) -> Sequence[StepEvent]: ...
     def __getitem__(self, index: int | slice) -> StepEvent | Sequence[StepEvent]:
         if isinstance(index, slice):
-            return list(islice(self._events, *index.indices(len(self._events))))
+            return list(self._events)[index]
         return self._events[index]
 
     def __iter__(self) -> Iterator[StepEvent]:

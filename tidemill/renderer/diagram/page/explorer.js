@@ -77,8 +77,13 @@ function explore(root, data, ask) {
   }
 
   function compared(a, b) {
-    for (let i = 0; i < Math.min(a.length, b.length); i++) if (a[i] !== b[i]) return a[i] - b[i];
+    for (let i = 0; i < Math.min(a.length, b.length); i++) if (a[i] !== b[i]) return isLess(a[i], b[i]) ? -1 : 1;
     return a.length - b.length;
+  }
+
+  // Of coordinates, which are text where a number of JavaScript's would round them.
+  function isLess(a, b) {
+    return typeof a === "number" && typeof b === "number" ? a < b : BigInt(a) < BigInt(b);
   }
 
   // How many records each operator sent at the moment, or in one of its iterations.
@@ -112,7 +117,7 @@ function explore(root, data, ask) {
   // Whether nothing at the moment's time can come to an operator any more; null where there is nothing to say.
   function hasPassed(id, moment) {
     const frontier = moment.user === null || moment.user === undefined ? null : frontierOf(id, moment);
-    return frontier === null ? null : !frontier.some((t) => t.every((c, i) => c <= moment.user[i]));
+    return frontier === null ? null : !frontier.some((t) => t.every((c, i) => !isLess(moment.user[i], c)));
   }
 
   // Who is still to pass the moment's time: those that hold it back, where all before them has passed, and who waits.
@@ -361,6 +366,10 @@ function explore(root, data, ask) {
     return html`#${o.id} ${o.kind} ${o.name}`;
   }
 
+  function link(id) {
+    return html`<a data-choose="${id}">` + title(operators.get(id)) + "</a>";
+  }
+
   function showPanel(moment, counts, standing) {
     const o = chosen === null ? null : operators.get(chosen);
     panel.innerHTML = o ? details(o, moment, standing) : overview(moment, counts, standing);
@@ -374,7 +383,7 @@ function explore(root, data, ask) {
       const busy = [...counts].filter(([, count]) => count).sort((a, b) => b[1] - a[1]);
       text += html`<h3>Sent at this time</h3>` + (busy.length ? "<table>" : "<p>nothing</p>");
       for (const [id, count] of busy.slice(0, 40)) {
-        text += `<tr data-choose="${id}"><td><a data-choose="${id}">${title(operators.get(id))}</a></td>`;
+        text += html`<tr data-choose="${id}"><td>` + link(id) + "</td>";
         text += html`<td class="number">${numeral(count)}</td></tr>`;
       }
       text += busy.length ? "</table>" : "";
@@ -390,7 +399,7 @@ function explore(root, data, ask) {
     let text = html`<h3>Where is time ${timeText(moment.user)}?</h3><p class="passing">${ids("passed").length} passed it</p>`;
     for (const id of holding.slice(0, 8)) {
       const frontier = frontierText(frontierOf(id, moment));
-      text += `<p class="holding">held back by <a data-choose="${id}">${title(operators.get(id))}</a>`;
+      text += `<p class="holding">held back by ${link(id)}`;
       text += html`, whose frontier is ${frontier}</p>`;
     }
     if (holding.length > 8) text += html`<p>… and ${holding.length - 8} more</p>`;
@@ -404,7 +413,7 @@ function explore(root, data, ask) {
     text += html`<h3>Rows</h3><pre>${o.schema}</pre>`;
     if (o.loop) text += html`<p class="soft">in ${loops.get(o.loop).title}</p>`;
     text += updatesAt(o, moment) + '<div class="records"></div>';
-    const links = (ids) => ids.map((id) => `<p><a data-choose="${id}">${title(operators.get(id))}</a></p>`).join("");
+    const links = (ids) => ids.map((id) => `<p>${link(id)}</p>`).join("");
     if (o.reads.length) text += `<h3>Reads</h3>${links(o.reads)}`;
     if (readers.get(o.id).length) text += `<h3>Is read by</h3>${links(readers.get(o.id).slice(0, 30))}`;
     return text + figures(o, moment, standing) + perTime(o);
@@ -466,11 +475,16 @@ function explore(root, data, ask) {
 
   async function showRecords(o, moment) {
     const kept = data.records[o.id];
-    if (!kept && !ask) return;
-    const found = kept || (await ask(o.id, moment.user ?? null));
+    if (kept) showFound(kept, moment.isNow ? "Records" : "Records, not at this time but now");
+    if (!ask || (kept && (moment.isNow || moment.user === null))) return;
+    const found = await ask(o.id, moment.user ?? null);
+    if (chosen === o.id && moments[at] === moment && found) showFound(found, "Records");
+  }
+
+  function showFound(found, heading) {
     const place = panel.querySelector(".records");
-    if (!place || chosen !== o.id || !found) return;
-    let text = html`<h3>Records</h3>` + (found.note ? html`<p class="soft">${found.note}</p>` : "");
+    if (!place) return;
+    let text = html`<h3>${heading}</h3>` + (found.note ? html`<p class="soft">${found.note}</p>` : "");
     if (found.columns) {
       text += "<table><tr>" + found.columns.map((c) => html`<th>${c}</th>`).join("") + "</tr>";
       text += found.rows.map((r) => "<tr>" + r.map((v) => html`<td>${v}</td>`).join("") + "</tr>").join("") + "</table>";
@@ -592,6 +606,7 @@ function explore(root, data, ask) {
     const place = canvas.getBoundingClientRect();
     zoom(Math.exp(-event.deltaY / 400), event.clientX - place.left, event.clientY - place.top);
   }, { passive: false });
+  const life = new AbortController(); // what is heard of the window is heard until then
   let grip = null; // where a drag began; a click is one that went nowhere
   canvas.addEventListener("pointerdown", (event) => {
     grip = { x: event.clientX, y: event.clientY, view, moved: false };
@@ -604,7 +619,7 @@ function explore(root, data, ask) {
     if (!grip.moved) return;
     canvas.classList.add("dragged");
     moveTo({ x: grip.view.x + dx, y: grip.view.y + dy, scale: grip.view.scale });
-  });
+  }, { signal: life.signal });
   window.addEventListener("pointerup", (event) => {
     const was = grip;
     grip = null;
@@ -614,9 +629,14 @@ function explore(root, data, ask) {
     const operator = event.target.closest?.(".operator");
     if (loop) fold(Number(loop.dataset.loop));
     else choose(operator ? Number(operator.dataset.id) : null);
-  });
+  }, { signal: life.signal });
+
+  function stop() {
+    life.abort();
+    if (playing !== null) play();
+  }
 
   draw();
   fit();
-  return { goTo, choose, fold, fit, moments };
+  return { goTo, choose, fold, fit, stop, moments };
 }

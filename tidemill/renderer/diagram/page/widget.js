@@ -15,8 +15,11 @@ function render({ model, el }) {
     waiting.set(++asked, resolve);
     model.send({ number: asked, id, time });
   });
-  explore(root, JSON.parse(model.get("data")), ask);
-  return () => model.off("msg:custom", answered);
+  const shown = explore(root, JSON.parse(model.get("data")), ask);
+  return () => {
+    model.off("msg:custom", answered);
+    shown.stop();
+  };
 }
 
 export default { render };
