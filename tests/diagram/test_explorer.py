@@ -260,6 +260,18 @@ def test_the_widget_has_what_it_shows():
     assert "export default" in widget._esm
 
 
+def test_a_saved_notebook_shows_the_picture_where_the_widget_was():
+    pytest.importorskip("anywidget")
+    run = stuck()
+    for explored in (run, FLOWS["plain"]()):
+        shown, _ = explored.explore()._repr_mimebundle_()
+        assert "application/vnd.jupyter.widget-view+json" in shown
+        assert {kind: shown[kind] for kind in shown if "widget" not in kind} == explored._repr_mimebundle_()
+    widget = run.explore()
+    run.close()
+    assert 'src="data:image/svg+xml;base64,' in widget._repr_mimebundle_()[0]["text/html"], "of when it was made"
+
+
 def test_the_code_of_the_page_is_small():
     files = ("explorer.js", "widget.js", "explorer.css", "page.html")
     assert sum(len(page_file(name).encode()) for name in files) < 150_000

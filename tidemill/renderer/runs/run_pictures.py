@@ -133,11 +133,12 @@ class RunPictures(RunReading):
     def explore(self, *, height: int = 560) -> Explorer:
         """Return the explorer as a widget for notebooks, where a click on an output shows its rows as they are now.
 
-        It shows the run up to here; see `to_html`. Needs anywidget (``pip install 'tidemill[notebook]'``).
+        It shows the run up to here; see `to_html`. A saved notebook, which has no kernel, shows the picture of it
+        instead. Needs anywidget (``pip install 'tidemill[notebook]'``).
         """
         from tidemill.notebook.explorer import explorer  # noqa: PLC0415 - for notebooks alone
 
-        return explorer(self._data(), height, self._records_at)
+        return explorer(self._data(), height, self._repr_mimebundle_(), self._records_at)
 
     def _records_at(self, id_: int, time: Sequence[int] | None) -> dict[str, Any]:
         """Return what an output holds at a time, or else now, for the explorer."""
