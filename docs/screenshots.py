@@ -1,4 +1,4 @@
-"""Take the pictures of the explorer in docs and notebooks: ``python docs/screenshots.py``, with playwright and Chromium."""
+"""Take the pictures of the explorer for docs and notebooks: ``python docs/screenshots.py``, with Chromium."""
 
 from __future__ import annotations
 
