@@ -109,9 +109,7 @@ def main() -> None:
         page.screenshot(path=PICTURES / "explorer-stuck.png")
         page = opened(in_notebook(), 1200, 700)
         page.evaluate("explorer.goTo(1, 1)")
-        page.evaluate(
-            "explorer.choose(JSON.parse(data.textContent).operators.find(o => o.kind === 'Threshold').id)"
-        )
+        page.evaluate("explorer.choose(JSON.parse(data.textContent).operators.find(o => o.kind === 'Threshold').id)")
         page.mouse.move(440, 40)
         page.mouse.wheel(0, 80)
         page.mouse.down()

@@ -54,7 +54,7 @@ class OperatorProgress:
     round: Time | None = None
     """Of the operator at work: the iteration of each loop around it."""
     pending: int | None = None
-    """Updates that it has still to take, in this iteration, later ones or later steps; None where nobody has counted."""
+    """Updates that it is still to take, in this iteration, later ones or later steps; None where nobody has counted."""
 
 
 class Watched(Protocol):

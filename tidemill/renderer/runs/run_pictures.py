@@ -115,8 +115,8 @@ class RunPictures(RunReading):
 
         In a notebook below the cell that calls it: operators with the updates that came to them, their share of the
         time, their rate and the updates still to come to them, the loop and the iteration that it is in, and the graph
-        coloured by where the time goes. In a terminal the table alone, by rich. Where nobody looks nothing is shown. It is in the place of the table that
-        ``flow.start(progress=True)`` shows of itself.
+        coloured by where the time goes. In a terminal the table alone, by rich. Where nobody looks nothing is shown. It
+        is in the place of the table that ``flow.start(progress=True)`` shows of itself.
         """
         return watch(self._stepper, self.graph, after)
 
