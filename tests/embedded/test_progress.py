@@ -207,7 +207,7 @@ def test_what_is_pending_is_counted_by_the_thread_of_the_step():
             pending.setdefault(name.split()[1], set()).add(waits)
     assert "7" in pending["Input"], "for a later step"
     assert pending["Input"] <= {"", "7", "8"}, "8 before its turn in this step"
-    assert "1" in pending["FlatMap"], "what is to come to it in this iteration"
+    assert "1" in pending["Filter"], "what it is to take next in this iteration"
 
 
 def watched(monkeypatch, *, in_notebook):
