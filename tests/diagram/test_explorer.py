@@ -216,7 +216,7 @@ def test_the_widget_asks_the_kernel_for_records(chromium, tmp_path):
     opened.click(f"[data-id='{joined}']")
     opened.page.locator(".records", has_text="is not complete at 3").wait_for()
     opened.click("[data-id='0']")
-    opened.page.locator(".records", has_text="the rows of outputs can be read").wait_for()
+    opened.page.locator(".records", has_text="the last 11 updates on record, of 51 sent up to 3").wait_for()
     assert asked == [(totals, [3]), (joined, [3]), (0, [3])]
     assert opened.complaints == []
 
@@ -241,6 +241,21 @@ def test_of_many_rows_the_first_are_shown():
     (rows,) = json.loads(run._data())["records"].values()
     assert rows["rows"] == [[str(i)] for i in range(100)]
     assert rows["note"] == "the first 100 of 500 rows"
+
+
+def test_a_click_in_the_kernel_shows_an_operators_last_updates_on_record():
+    run = stuck()
+    (where,) = (n for n in run.graph.nodes if n.kind == "Filter")
+    found = run._records_at(where.id, [3])
+    assert found["columns"] == ["k", "v", "time", "diff"]
+    assert found["rows"][-2:] == [["0", "10", "0", "+1"], ["1", "3", "1", "+1"]]
+    assert found["note"] == "the last 11 updates on record, of 50 sent up to 3; the rows that it holds are not read"
+    assert run._records_at(where.id, [0])["rows"] == found["rows"][:-1]
+    run.delete("orders", [(1, 3)], time=4)
+    run.advance_to(5, input="orders")
+    assert run._records_at(where.id, None)["rows"][-1] == ["1", "3", "4", "-1"], "what came after the widget too"
+    run.log_events(0)
+    assert "begin with run.log_events()" in run._records_at(where.id, [3])["note"]
 
 
 def test_the_widget_needs_anywidget_and_says_so(monkeypatch):
