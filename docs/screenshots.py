@@ -1,7 +1,8 @@
-"""Take the pictures of docs/guides/seeing.md: ``python docs/screenshots.py``, with playwright and Chromium."""
+"""Take the pictures of the explorer for docs and notebooks: ``python docs/screenshots.py``, with Chromium."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -72,6 +73,21 @@ def stuck() -> tm.Run:
     return run
 
 
+def in_notebook() -> tm.Run:
+    """Return the run that notebooks/2-recursion.ipynb explores."""
+    path = PICTURES.parents[1] / "notebooks" / "2-recursion.ipynb"
+    names: dict[str, Any] = {}
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if source == "run.explore()":
+            run: tm.Run = names["run"]
+            return run
+        if cell["cell_type"] == "code":
+            exec(compile(source, path.name, "exec"), names)  # noqa: S102 - our own notebook
+    msg = f"{path.name} has no cell run.explore()"
+    raise AssertionError(msg)
+
+
 def main() -> None:
     """Write all pictures."""
     (PICTURES / "flow.svg").write_text(reachable().to_svg(), encoding="utf-8")
@@ -91,6 +107,15 @@ def main() -> None:
         page.screenshot(path=PICTURES / "explorer.png")
         page = opened(stuck(), 1200, 640)
         page.screenshot(path=PICTURES / "explorer-stuck.png")
+        page = opened(in_notebook(), 1200, 700)
+        page.evaluate("explorer.goTo(1, 1)")
+        page.evaluate("explorer.choose(JSON.parse(data.textContent).operators.find(o => o.kind === 'Threshold').id)")
+        page.mouse.move(440, 40)
+        page.mouse.wheel(0, 80)
+        page.mouse.down()
+        page.mouse.move(440, -190, steps=3)
+        page.mouse.up()
+        page.screenshot(path=PICTURES / "explorer-notebook.png")
         browser.close()
 
 

@@ -66,9 +66,10 @@ def tidied(notebook: Any) -> Any:
 
 
 def joined(output: Any) -> Any:
-    """Return an output without metadata."""
+    """Return an output without metadata, and of a widget, which nothing answers for any more, what stands for it."""
     if "metadata" in output:
         output.metadata = nbformat.from_dict({})
+    output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
     return output
 
 

@@ -195,13 +195,13 @@ class Dataflow(Builder):
         return page_of(data_of(scene), scene.title)
 
     def explore(self, *, height: int = 560) -> Explorer:
-        """Return the explorer as a widget for notebooks; see `to_html`.
+        """Return the explorer as a widget for notebooks; see `to_html`. A saved notebook shows the picture instead.
 
         Needs anywidget (``pip install 'tidemill[notebook]'``). ``height`` is in pixels.
         """
         from tidemill.notebook.explorer import explorer  # noqa: PLC0415 - for notebooks alone
 
-        return explorer(data_of(scene_of(self.graph)), height)
+        return explorer(data_of(scene_of(self.graph)), height, self._repr_mimebundle_())
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         scene = scene_of(self.graph)

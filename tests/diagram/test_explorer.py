@@ -216,7 +216,7 @@ def test_the_widget_asks_the_kernel_for_records(chromium, tmp_path):
     opened.click(f"[data-id='{joined}']")
     opened.page.locator(".records", has_text="is not complete at 3").wait_for()
     opened.click("[data-id='0']")
-    opened.page.locator(".records", has_text="the rows of outputs can be read").wait_for()
+    opened.page.locator(".records", has_text="the last 11 updates on record, of 51 sent up to 3").wait_for()
     assert asked == [(totals, [3]), (joined, [3]), (0, [3])]
     assert opened.complaints == []
 
@@ -367,6 +367,21 @@ def test_rows_with_a_negative_count_are_said_not_to_be_shown():
     assert rows["note"] == "1 row with a negative count is not shown: counts() has it"
 
 
+def test_a_click_in_the_kernel_shows_an_operators_last_updates_on_record():
+    run = stuck()
+    (where,) = (n for n in run.graph.nodes if n.kind == "Filter")
+    found = run._records_at(where.id, [3])
+    assert found["columns"] == ["k", "v", "time", "diff"]
+    assert found["rows"][-2:] == [["0", "10", "0", "+1"], ["1", "3", "1", "+1"]]
+    assert found["note"] == "the last 11 updates on record, of 50 sent up to 3; the rows that it holds are not read"
+    assert run._records_at(where.id, [0])["rows"] == found["rows"][:-1]
+    run.delete("orders", [(1, 3)], time=4)
+    run.advance_to(5, input="orders")
+    assert run._records_at(where.id, None)["rows"][-1] == ["1", "3", "4", "-1"], "what came after the widget too"
+    run.log_events(0)
+    assert "begin with run.log_events()" in run._records_at(where.id, [3])["note"]
+
+
 def test_the_widget_needs_anywidget_and_says_so(monkeypatch):
     import sys
 
@@ -382,6 +397,18 @@ def test_the_widget_has_what_it_shows():
     assert json.loads(widget.data)["name"] == "stuck"
     assert widget.height == 300
     assert "export default" in widget._esm
+
+
+def test_a_saved_notebook_shows_the_picture_where_the_widget_was():
+    pytest.importorskip("anywidget")
+    run = stuck()
+    for explored in (run, FLOWS["plain"]()):
+        shown, _ = explored.explore()._repr_mimebundle_()
+        assert "application/vnd.jupyter.widget-view+json" in shown
+        assert {kind: shown[kind] for kind in shown if "widget" not in kind} == explored._repr_mimebundle_()
+    widget = run.explore()
+    run.close()
+    assert 'src="data:image/svg+xml;base64,' in widget._repr_mimebundle_()[0]["text/html"], "of when it was made"
 
 
 def test_the_code_of_the_page_is_small():

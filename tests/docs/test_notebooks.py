@@ -36,3 +36,8 @@ def test_what_varies_is_kept_unless_the_code_has_changed():
 
     assert execute.kept(notebook("a", "before"), notebook("a", "now")).cells[0].outputs[0].text == "before"
     assert execute.kept(notebook("a", "before"), notebook("b", "now")).cells[0].outputs[0].text == "now"
+
+
+def test_where_a_widget_was_a_notebook_keeps_its_picture_alone():
+    (cell,) = (c for c in read("2-recursion").cells if c.source == "run.explore()")
+    assert set(cell.outputs[0].data) == {"text/plain", "image/svg+xml", "text/html"}

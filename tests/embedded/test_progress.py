@@ -50,7 +50,7 @@ def test_a_long_step_is_shown_and_gone_when_it_is_taken():
         assert len(display.tables) > 5
         title, lines = display.tables[-1]
         assert title.startswith("step 2 of 'slowly': 0.")
-        name, records, share, rate = lines[0]
+        name, records, share, rate, _ = lines[0]
         assert name.startswith("#1 FlatMap")
         assert records == "20"
         assert int(share.removesuffix("%")) > 80
@@ -96,7 +96,7 @@ def test_a_step_that_was_not_taken_does_not_count_with_the_next():
         time.sleep(0.1)
         run.insert("x", [(i,) for i in range(10)])
         run.advance()
-        name, records, _, _ = display.tables[-1][1][0]
+        name, records, _, _, _ = display.tables[-1][1][0]
         assert name.startswith("#1 FlatMap")
         assert records == "10"
 
@@ -129,7 +129,7 @@ def test_who_looks(monkeypatch):
     assert isinstance(progress.display_here(), InNotebook)
 
 
-LINES = [("#1 FlatMap [b]", "20", "95%", "50")]
+LINES = [("#1 FlatMap [b]", "20", "95%", "50", "7")]
 
 
 def test_in_a_terminal():
@@ -173,6 +173,41 @@ def test_a_loop_says_which_iteration_it_is_in():
         inside = [int(t.split("in /iterate, iteration ")[1]) for t, _ in display.tables if "in /iterate" in t]
         assert inside == sorted(inside)
         assert inside[-1] > 10
+
+
+def test_what_is_pending_is_counted_by_the_thread_of_the_step():
+    display = Shown()
+    counted_by = set()
+    flow = tm.Dataflow("pending")
+    x = flow.input("x", {"k": "int64"})
+
+    def body(here):
+        slow = here.map_rows(lambda row: time.sleep(0.02) or (row.k,), {"k": "int64"})
+        return slow.filter("k < 20").select(k="k + 1").concat(x).distinct()
+
+    flow.output("o", x.iterate(body))
+    with flow.start() as run:
+        executor = run._stepper.executor
+        count = executor._count_outstanding
+
+        def counted():
+            counted_by.add(threading.current_thread())
+            count()
+
+        executor._count_outstanding = counted
+        watcher = Watcher(run._stepper, display, after=0.05, every=0.01)
+        run.insert("x", [(1,)])
+        run.insert("x", [(i,) for i in range(100, 107)], time=5)
+        run.advance_to(1)
+    watcher.thread.join(5)
+    assert counted_by == {threading.current_thread()}
+    pending = {}
+    for _, lines in display.tables:
+        for name, *_, waits in lines:
+            pending.setdefault(name.split()[1], set()).add(waits)
+    assert "7" in pending["Input"], "for a later step"
+    assert pending["Input"] <= {"", "7", "8"}, "8 before its turn in this step"
+    assert "1" in pending["Filter"], "what it is to take next in this iteration"
 
 
 def watched(monkeypatch, *, in_notebook):

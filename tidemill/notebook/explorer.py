@@ -15,8 +15,8 @@ Ask: TypeAlias = Callable[[int, Sequence[int | str] | None], Mapping[str, Any]]
 """What answers for records: of an operator, by its id, at a time or now."""
 
 
-def explorer(data: str, height: int, ask: Ask | None = None) -> Explorer:
-    """Return the widget that shows this."""
+def explorer(data: str, height: int, still: Mapping[str, str], ask: Ask | None = None) -> Explorer:
+    """Return the widget that shows this; ``still`` is what a notebook shows where there is no kernel for it."""
     try:
         import anywidget  # noqa: PLC0415 - only for those who have it
         import traitlets  # noqa: PLC0415
@@ -29,6 +29,10 @@ def explorer(data: str, height: int, ask: Ask | None = None) -> Explorer:
         _css = page_file("explorer.css")
         data = traitlets.Unicode().tag(sync=True)
         height = traitlets.Int().tag(sync=True)
+
+        def _repr_mimebundle_(self, **given: Any) -> Any:
+            shown = super()._repr_mimebundle_(**given)
+            return shown and ({**shown[0], **still}, shown[1])
 
     widget = Widget(data=data, height=height)
     if ask is not None:

@@ -23,7 +23,7 @@ from tidemill.renderer.embedded.kernels.threads import SETTING
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Bools, Times, UpdateArray, consolidated
 from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
-from tidemill.renderer.embedded.schedule import Frontier
+from tidemill.renderer.embedded.schedule import Frontier, Operator
 from tidemill.renderer.embedded.state import operators_of, save
 from tidemill.renderer.embedded.tracer import Tracer
 from tidemill.renderer.runs.determinism import suspects, warn_of_ghosts
@@ -48,6 +48,8 @@ class EmbeddedExecutor:
         self._sweeper = InternedSweeper(self.compiled)
         self._suspects = suspects(graph)
         self._delays = progress.delays
+        self._outstanding: Mapping[Operator, int] = {}
+        """How many updates operators had still to take, when the thread of the step last counted them."""
         self._began = self._constants_done = not self.compiled.eager
         if self.compiled.eager:
             least = Antichain.minimum(len(graph.coordinates))
@@ -93,6 +95,7 @@ class EmbeddedExecutor:
 
     def release(self, frontiers: Mapping[Input, Antichain]) -> None:
         """Begin a step: let go what is queued at times that are not beyond these frontiers."""
+        self._outstanding = {}
         self._set_uppers(self.compiled.uppers(frontiers))
         for port in list(self.compiled.schedule.pending):
             port.release()
@@ -227,10 +230,18 @@ class EmbeddedExecutor:
     def progress(self) -> list[OperatorProgress]:
         running, now = self.compiled.schedule.running, perf_counter()
         since = {} if running is None else {running[0]: now - running[1]}
+        pending = self._outstanding
+        self.compiled.schedule.asked = self._count_outstanding  # for the next look: queues are another thread's
         return [
-            OperatorProgress(n, o.records_in, o.seconds + since.get(o, 0.0), o.region.now if o in since else None)
+            OperatorProgress(
+                n, o.records_in, o.seconds + since.get(o, 0.0), o.region.now if o in since else None, pending.get(o)
+            )
             for n, o in self.compiled.operators.items()
         ]
+
+    def _count_outstanding(self) -> None:
+        self.compiled.schedule.asked = None
+        self._outstanding = {o: sum(p.outstanding_size for p in o.ports) for o in self.compiled.operators.values()}
 
     def memory(self) -> Memory:
         interner = self.compiled.interner

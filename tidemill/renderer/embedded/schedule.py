@@ -53,6 +53,8 @@ class Schedule:
         """The operator that had its turn last, and when that began."""
         self.tracer: Tracer | None = None
         """Takes down what operators do, while events are logged."""
+        self.asked: Callable[[], None] | None = None
+        """What somebody who watches has asked for: done before the next operator's turn, by the thread of the step."""
 
 
 class Frontier:
@@ -139,6 +141,8 @@ class Region:
             if isinstance(item, Operator):
                 if tracer is not None:
                     tracer.ran(item.node, self.now)
+                if schedule.asked is not None:
+                    schedule.asked()
                 start = clock()
                 schedule.running = item, start
                 try:
@@ -253,6 +257,13 @@ class Port:
         if self._rows is not None:
             self._stack_rows()
         return sum(updates.shape[1] for updates in self._now)
+
+    @property
+    def outstanding_size(self) -> int:
+        """How many updates are here in all: for the operator's turn, for later rounds, for later steps."""
+        arrays = [*self._now, *(updates for arrays in self._later.values() for updates in arrays)]
+        rows = 0 if self._rows is None else len(self._rows[0])
+        return sum(updates.shape[1] for updates in arrays) + rows + self.pending.size
 
     @property
     def rounds(self) -> dict[Round, list[UpdateArray]]:

@@ -13,14 +13,24 @@ from typing import Any, Final
 from tidemill.boundary.html import shown_line
 from tidemill.boundary.results import Rows
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.lattice import Antichain, Time, shown
+from tidemill.dataflow.lattice import Antichain, Time, less_equal, shown
+from tidemill.dataflow.nodes import Node
 from tidemill.renderer.diagram.explorer_page import History
 from tidemill.renderer.diagram.scene import Figures, Scene, scene_of
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.step_events import OperatorWork, StepEvent
 
-__all__ = ["MOST_RECORDS", "READABLE", "frontier_text", "history_of", "records_of", "run_scene", "too_many"]
+__all__ = [
+    "MOST_RECORDS",
+    "READABLE",
+    "frontier_text",
+    "history_of",
+    "records_of",
+    "run_scene",
+    "too_many",
+    "updates_on_record",
+]
 
 READABLE: Final = 200_000
 """Updates held by an output up to which its rows are read for a page."""
@@ -81,6 +91,22 @@ def records_of(rows: Rows) -> dict[str, Any]:
     if left_out := rows._left_out():  # noqa: SLF001 - as notebooks say it
         notes.append(left_out)
     return {"columns": columns, "rows": [[*map(shown_line, line)] for line in lines], "note": "; ".join(notes)}
+
+
+def updates_on_record(events: Iterable[StepEvent], node: Node, up_to: Time | None) -> dict[str, Any]:
+    """Return the last updates of an operator that are logged, up to a time of the user's, as the page has them."""
+    found, sent = [], 0
+    for event in events:
+        work = event.operators.get(node.id)
+        if work is not None:
+            times = [t for t in work.times if up_to is None or less_equal(t[: len(up_to)], up_to)]
+            sent += sum(work.times[t] for t in times)
+            found += [line for line in work.rows if line[1] in times]
+    last = found[-MOST_RECORDS:]
+    lines = [[*map(shown_line, row), str(shown(time)), f"{diff:+,}"] for row, time, diff in last]
+    until = "" if up_to is None else f" up to {shown(up_to)}"
+    note = f"the last {len(last):,} updates on record, of {sent:,} sent{until}; the rows that it holds are not read"
+    return {"columns": [*node.schema.names, "time", "diff"], "rows": lines, "note": note}
 
 
 def _step(event: StepEvent) -> dict[str, Any]:

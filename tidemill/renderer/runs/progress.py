@@ -41,7 +41,7 @@ EVERY: Final = 0.25
 _LOG: Final = logging.getLogger("tidemill.steps")
 _MOST: Final = 12
 """Operators that are shown: those that took the most time."""
-_COLUMNS: Final = ("operator", "updates", "share", "updates/s")
+_COLUMNS: Final = ("operator", "updates", "share", "updates/s", "pending")
 
 
 @attrs.frozen
@@ -53,6 +53,8 @@ class OperatorProgress:
     seconds: float
     round: Time | None = None
     """Of the operator at work: the iteration of each loop around it."""
+    pending: int | None = None
+    """Updates that it is still to take, in this iteration, later ones or later steps; None where nobody has counted."""
 
 
 class Watched(Protocol):
@@ -149,22 +151,23 @@ class Watcher:
             before = self._before.get(one.node)
             seconds = one.seconds - (before.seconds if before else 0.0)
             records = one.records_in - (before.records_in if before else 0)
-            if seconds > 0 or records:
-                done.append((seconds, records, one.node))
+            if seconds > 0 or records or one.pending:
+                done.append((seconds, records, one))
         done.sort(key=lambda line: -line[0])
         rounds = [(one.node.scope, one.round) for one in now if one.round]
         for scope, iteration in rounds:
             title += f", in {scope.path}, iteration {shown(iteration)}"
         lines = [
             (
-                f"#{node.id} {node.kind} {node.name}",
+                f"#{one.node.id} {one.node.kind} {one.node.name}",
                 f"{records:,}",
                 f"{min(1.0, seconds / elapsed):.0%}",
                 f"{records / seconds:,.0f}" if seconds else "",
+                "" if one.pending is None else f"{one.pending:,}",
             )
-            for seconds, records, node in done[:_MOST]
+            for seconds, records, one in done[:_MOST]
         ]
-        return Look(title, lines, {node.id: min(1.0, seconds / elapsed) for seconds, _, node in done})
+        return Look(title, lines, {one.node.id: min(1.0, seconds / elapsed) for seconds, _, one in done})
 
 
 def in_notebook() -> bool:

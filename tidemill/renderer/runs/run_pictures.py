@@ -15,7 +15,7 @@ from tidemill.renderer.diagram.explorer_page import data_of, page_of
 from tidemill.renderer.diagram.record import record_of
 from tidemill.renderer.diagram.scene import Scene
 from tidemill.renderer.diagram.svg import DirectionOrAuto, checked_direction, svg_of
-from tidemill.renderer.runs.pictures import READABLE, history_of, records_of, run_scene
+from tidemill.renderer.runs.pictures import READABLE, history_of, records_of, run_scene, updates_on_record
 from tidemill.renderer.runs.run_base import alone
 from tidemill.renderer.runs.run_reading import RunReading
 from tidemill.renderer.runs.step_events import StepEvents
@@ -114,9 +114,9 @@ class RunPictures(RunReading):
         """Show steps that take longer than ``after`` seconds while they are under way; returns a function that ends it.
 
         In a notebook below the cell that calls it: operators with the updates that came to them, their share of the
-        time and their rate, the loop and the iteration that it is in, and the graph coloured by where the time goes. In
-        a terminal the table alone, by rich. Where nobody looks nothing is shown. It is in the place of the table that
-        ``flow.start(progress=True)`` shows of itself.
+        time, their rate and the updates still to come to them, the loop and the iteration that it is in, and the graph
+        coloured by where the time goes. In a terminal the table alone, by rich. Where nobody looks nothing is shown. It
+        is in the place of the table that ``flow.start(progress=True)`` shows of itself.
         """
         return watch(self._stepper, self.graph, after)
 
@@ -133,20 +133,22 @@ class RunPictures(RunReading):
     def explore(self, *, height: int = 560) -> Explorer:
         """Return the explorer as a widget for notebooks, where a click on an output shows its rows.
 
-        It shows the run up to here; see `to_html`. At an earlier time rows are asked of the run, as far back as
-        ``keep`` reaches. Needs anywidget (``pip install 'tidemill[notebook]'``).
+        At an earlier time rows are asked of the run, as far back as ``keep`` reaches. A click on another operator shows
+        the last of its updates that `log_events` has kept. The widget shows the run up to here; see `to_html`. A saved
+        notebook, which has no kernel, shows the picture of it instead. Needs anywidget
+        (``pip install 'tidemill[notebook]'``).
         """
         from tidemill.notebook.explorer import explorer  # noqa: PLC0415 - for notebooks alone
 
-        return explorer(self._data(), height, self._records_at)
+        return explorer(self._data(), height, self._repr_mimebundle_(), self._records_at)
 
     def _records_at(self, id_: int, time: Sequence[int | str] | None) -> dict[str, Any]:
-        """Return what an output holds at a time, or else now, for the explorer."""
-        node = self.graph.nodes[id_]
-        if not isinstance(node, Output):
-            return {"note": f"the rows of outputs can be read: those of {node.title} go on to others"}
+        """Return for the explorer what an output holds at a time, or else now; of others what is logged of them."""
+        node, at = self.graph.nodes[id_], None if time is None else tuple(map(int, time))
         try:
-            return records_of(self.snapshot(node.name, at=None if time is None else tuple(map(int, time))))
+            if isinstance(node, Output):
+                return records_of(self.snapshot(node.name, at=at))
+            return updates_on_record(self.events[:], node, at)
         except TidemillError as error:
             return {"note": str(error)}
 
