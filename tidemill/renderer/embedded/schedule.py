@@ -263,7 +263,8 @@ class Port:
         """How many updates are here in all: for the operator's turn, for later rounds, for later steps."""
         arrays = [*self._now, *(updates for arrays in self._later.values() for updates in arrays)]
         rows = 0 if self._rows is None else len(self._rows[0])
-        return sum(updates.shape[1] for updates in arrays) + rows + self.pending.size
+        size: int = sum(updates.shape[1] for updates in arrays) + rows + self.pending.size
+        return size
 
     @property
     def rounds(self) -> dict[Round, list[UpdateArray]]:
