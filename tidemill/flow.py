@@ -232,11 +232,18 @@ def _engine(given: Any) -> Engine:
     raise EngineError(msg)
 
 
-def load(path: str | os.PathLike[str], flow: Dataflow, *, passes: Passes | None = None, progress: bool = True) -> Run:
+def load(
+    path: str | os.PathLike[str],
+    flow: Dataflow,
+    *,
+    passes: Passes | None = None,
+    progress: bool = True,
+    why: bool = False,
+) -> Run:
     """Return a run of the dataflow on the embedded engine that goes on where ``run.save(path)`` was.
 
     The graph goes through the passes that the saved run was started with; ``passes`` only checks that it is these.
-    ``progress`` is as for `Dataflow.start`.
+    ``progress`` is as for `Dataflow.start`; so is ``why``, which is given here if it was given there.
 
     Raises `StateError` where the file is damaged, of another version, was saved after other passes than are asked for,
     or by a dataflow that differs in more than the lines it was written on.
@@ -254,7 +261,11 @@ def load(path: str | os.PathLike[str], flow: Dataflow, *, passes: Passes | None 
     ([('a', 1)], Antichain(1))
     """
     flow.graph.freeze()
-    return _shown(load_run(Path(path), flow.graph, passes), progress=progress)
+    graph = with_inputs_kept(flow.graph) if why else flow.graph
+    run = load_run(Path(path), graph, passes)
+    if why:
+        run.explain_by(functools.partial(answer, flow.graph), kept_name)
+    return _shown(run, progress=progress)
 
 
 def _shown(run: Run, *, progress: bool) -> Run:

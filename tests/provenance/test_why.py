@@ -408,3 +408,19 @@ def test_inputs_with_keys_are_rows_like_others():
 def test_leaving_out_finds_what_is_needed(needed, size):
     items = [*range(61)][: max([size, *(n + 1 for n in needed)])]
     assert smaller(items, lambda some: needed <= set(some)) == (sorted(needed), True)
+
+
+def test_a_saved_run_that_can_be_asked_why_is_loaded_as_one(tmp_path):
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"i": "int64"}).filter("i > 1"))
+    with flow.start(why=True) as run:
+        run.insert("x", [(1,), (2,)])
+        run.advance()
+        run.save(tmp_path / "saved")
+    with tm.load(tmp_path / "saved", flow, why=True) as again:
+        assert again.why("o", (2,)).rows == {"x": [(2,)]}
+        again.insert("x", [(3,)])
+        again.advance()
+        assert again.why("o", (3,)).rows == {"x": [(3,)]}
+    with pytest.raises(tm.errors.StateError, match="with why=True if that run was started so"):
+        tm.load(tmp_path / "saved", flow)

@@ -63,7 +63,10 @@ class Saved:
         """Bring operators that were just made, of the same graph, to this state, and frontiers to where it is."""
         different = difference(self.header["graph"], compiled.graph)
         if different is not None:
-            msg = f"{self.path} was saved by another dataflow: {different}; load it with the flow it was made with"
+            msg = (
+                f"{self.path} was saved by another dataflow: {different}; load it with the flow it was made with, and "
+                "with why=True if that run was started so"
+            )
             raise StateError(msg)
         frontiers.restore(self.header)
         for frontier, upper in compiled.uppers(dict(frontiers.needed)).items():
