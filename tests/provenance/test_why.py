@@ -362,6 +362,16 @@ def test_what_is_missing(case):
         assert text in str(why), str(why)
 
 
+def test_the_tree_has_all_rows_of_which_copies_are_counted():
+    """Rows that are the same once columns are dropped are reasons of their number together."""
+    _, run = started(lambda a, b: a.concat(b).group_by("k").agg(n=tm.count()))
+    with run:
+        run.insert("a", [(1, 2), (1, 3), (1, 4), (2, 5)])
+        run.advance()
+        lines = run.why("out", (1, 3)).tree.lines()
+    assert sum("input 'a'" in line for line in lines) == 3
+
+
 def test_chains_may_be_long(hops=100):
     """Longer than functions may call each other; of what is there, and of what is missing."""
     _, run = started(
