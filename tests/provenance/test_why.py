@@ -339,6 +339,18 @@ MISSING: dict[str, Any] = {
         lambda a, b: a.rename(v="w").join(b, on="k", how="left").select("k", v="v"),
         {"a": [(7, 1)], "b": [(7, 3)]}, (7, 2), ["input 'b' has no row with k = 7, v = 2"],
     ),
+    "a partner by NULL": (
+        lambda a, b: a.join(b.rename(v="w"), on="k").select("k", v="w"),
+        {"a": [(None, 1)], "b": [(None, 2)]}, (None, 2), ["NULL in a key matches nothing, unless nulls_equal=True"],
+    ),
+    "a partner by NULL in a left join": (
+        lambda a, b: a.join(b.rename(v="w"), on="k", how="left").select("k", v="w"),
+        {"a": [(None, 1)], "b": [(None, 2)]}, (None, 2), ["NULL in a key matches nothing, unless nulls_equal=True"],
+    ),
+    "what NULL has no partner for": (
+        BUILDS["a semijoin"], {"a": [(None, 2)], "b": [(None, 9)]}, (None, 2),
+        ["(None, 2) is there, and NULL in a key matches nothing"],
+    ),
     "a constant": (
         lambda a, b: a.select("k", v="5"), {"a": [(1, 2)], "b": []}, (1, 4), ["column 'v' is always 5"],
     ),

@@ -50,6 +50,7 @@ Asking: TypeAlias = Generator[tuple[Node, Known], Reason, Reason]
 """What finds a reason, and asks on its way for those of other rows."""
 
 _SHOWN: Final = 3
+_NULL_KEY: Final = "NULL in a key matches nothing, unless nulls_equal=True"
 _REFUSED: Final[dict[type[Node], str]] = {
     Filter: "which the condition refuses",
     ComparingFilter: "which the condition refuses",
@@ -176,6 +177,10 @@ class _Search:
         picked = [(node.output[c], v) for c, v in known.items()]
         of_left = {c: v for c, v in picked if c < width}
         of_right = {c - width: v for c, v in picked if c >= width}
+        if not node.nulls_equal and any(
+            side.get(key, key) is None for side, n in ((of_left, left), (of_right, right)) for key in arranged_keys(n)
+        ):
+            return Reason(f"{line}; {_NULL_KEY}")
         for a, b in zip(arranged_keys(left), arranged_keys(right), strict=True):  # equal on both sides
             if a in of_left:
                 of_right.setdefault(b, of_left[a])
@@ -242,7 +247,12 @@ class _Search:
             for side, of_side in ((left, of_left), (right, of_right)):
                 if not self._with(side, of_side):
                     missing.append((yield side, of_side))
-            return Reason(line if missing else f"{line}; rows of both are there, and do not fit", tuple(missing))
+            why = (
+                _NULL_KEY
+                if not node.nulls_equal and None in by_key.values()
+                else "rows of both are there, and do not fit"
+            )
+            return Reason(line if missing else f"{line}; {why}", tuple(missing))
         there = self._with(asked, of_asked)
         if not there:
             return Reason(line, ((yield asked, of_asked),))
@@ -260,6 +270,8 @@ class _Search:
             of_right = of_left
         if not there:
             return Reason(line, ((yield left, of_left),))
+        if isinstance(node, SemiJoin) and not node.nulls_equal and None in of_right.values():
+            return Reason(f"{line}; {_some(there)} is there, and {_NULL_KEY}")
         if isinstance(node, SemiJoin) or (isinstance(node, SetOperation) and node.operation == "intersect"):
             return Reason(f"{line}; {_some(there)} has no partner", ((yield right, of_right),))
         partners = self._with(right, of_right)
