@@ -317,7 +317,39 @@ MISSING: dict[str, Any] = {
     ),
     "what a comparison refuses": (
         lambda a, b: a.dynamic_filter("v", ">", b.select(limit="v")), {"a": [(1, 2)], "b": [(0, 5)]}, (1, 2),
-        ["which the condition refuses: (1, 2)"],
+        ["which the condition refuses: (1, 2), compared with (5,)"],
+    ),
+    "a row to compare with": (
+        lambda a, b: a.dynamic_filter("v", ">", b.select(limit="v")), {"a": [(1, 2)], "b": []}, (1, 2),
+        ["no row to compare with: (1, 2)", "input 'b' has no row with any values"],
+    ),
+    "the right side of a right join": (
+        lambda a, b: a.rename(v="w").join(b, on="k", how="right").select("k", v="v"),
+        {"a": [(7, 1)], "b": []}, (7, 2), ["input 'b' has no row with k = 7, v = 2"],
+    ),
+    "a right row that has a partner": (
+        lambda a, b: a.rename(v="w").join(b, on="k", how="right").select("k", v="w"),
+        {"a": [(7, 1)], "b": [(7, 2)]}, (7, None), ["(7, 2) has 1 row against it: (7, 1)"],
+    ),
+    "the right side of a full join": (
+        lambda a, b: a.rename(v="w").join(b, on="k", how="full").select("k", v="v"),
+        {"a": [], "b": []}, (7, 2), ["input 'b' has no row with k = 7, v = 2"],
+    ),
+    "the partner in a left join": (
+        lambda a, b: a.rename(v="w").join(b, on="k", how="left").select("k", v="v"),
+        {"a": [(7, 1)], "b": [(7, 3)]}, (7, 2), ["input 'b' has no row with k = 7, v = 2"],
+    ),
+    "a partner by NULL": (
+        lambda a, b: a.join(b.rename(v="w"), on="k").select("k", v="w"),
+        {"a": [(None, 1)], "b": [(None, 2)]}, (None, 2), ["NULL in a key matches nothing, unless nulls_equal=True"],
+    ),
+    "a partner by NULL in a left join": (
+        lambda a, b: a.join(b.rename(v="w"), on="k", how="left").select("k", v="w"),
+        {"a": [(None, 1)], "b": [(None, 2)]}, (None, 2), ["NULL in a key matches nothing, unless nulls_equal=True"],
+    ),
+    "what NULL has no partner for": (
+        BUILDS["a semijoin"], {"a": [(None, 2)], "b": [(None, 9)]}, (None, 2),
+        ["(None, 2) is there, and NULL in a key matches nothing"],
     ),
     "a constant": (
         lambda a, b: a.select("k", v="5"), {"a": [(1, 2)], "b": []}, (1, 4), ["column 'v' is always 5"],
@@ -340,6 +372,37 @@ def test_what_is_missing(case):
     assert not why.is_there
     for text in texts:
         assert text in str(why), str(why)
+
+
+def test_the_tree_has_all_rows_of_which_copies_are_counted():
+    """Rows that are the same once columns are dropped are reasons of their number together."""
+    _, run = started(lambda a, b: a.concat(b).group_by("k").agg(n=tm.count()))
+    with run:
+        run.insert("a", [(1, 2), (1, 3), (1, 4), (2, 5)])
+        run.advance()
+        lines = run.why("out", (1, 3)).tree.lines()
+    assert sum("input 'a'" in line for line in lines) == 3
+
+
+def test_chains_may_be_long(hops=100):
+    """Longer than functions may call each other; of what is there, and of what is missing."""
+    _, run = started(
+        lambda a, b: b.iterate(lambda here: here.join(a, on={"v": "k"}).select(k="k", v="v_right").concat(b).distinct())
+    )
+    with run:
+        run.insert("a", [(i, i + 1) for i in range(hops)])
+        run.insert("b", [(0, 0)])
+        run.advance()
+        why = run.why("out", (0, hops))
+        assert sorted(why.rows["a"]) == [(i, i + 1) for i in range(hops)]
+        lines = why.tree.lines()
+        assert len(lines) == 2 * hops + 1
+        assert str(why).endswith("more lines")
+        assert why._repr_html_().count("<li>") == len(lines)
+        run.delete("b", [(0, 0)])
+        run.advance()
+        missing = run.why("out", (0, hops))
+        assert "input 'b' has no row with" in "\n".join(missing.tree.lines())
 
 
 # -- asked wrongly, and not asked ---------------------------------------------------------------------------------------

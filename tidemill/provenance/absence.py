@@ -5,8 +5,8 @@ What is known of a row is some of its columns: an operator that computes others 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any, Final, TypeAlias
 
 from tidemill.boundary.reasons import Reason, Row
 from tidemill.boundary.values import canonical
@@ -46,8 +46,11 @@ __all__ = ["absence"]
 
 Known = dict[int, Any]
 """What is known of a row: values by column."""
+Asking: TypeAlias = Generator[tuple[Node, Known], Reason, Reason]
+"""What finds a reason, and asks on its way for those of other rows."""
 
 _SHOWN: Final = 3
+_NULL_KEY: Final = "NULL in a key matches nothing, unless nulls_equal=True"
 _REFUSED: Final[dict[type[Node], str]] = {
     Filter: "which the condition refuses",
     ComparingFilter: "which the condition refuses",
@@ -78,7 +81,26 @@ class _Search:
         self._asked: set[tuple[Node, tuple[Any, ...]]] = set()
 
     def of(self, node: Node, known: Known) -> Reason:
-        """Return why a node holds no row of which this is known; or that it does."""
+        """Return why a node holds no row of which this is known; or that it does.
+
+        A chain of what is missing may be longer than functions may call each other, so who asks waits in a list.
+        """
+        waiting = [self._of(node, known)]
+        reason: Reason | None = None
+        while True:
+            try:
+                question = next(waiting[-1]) if reason is None else waiting[-1].send(reason)
+            except StopIteration as found:
+                reason = found.value
+                waiting.pop()
+                if not waiting:
+                    assert reason is not None
+                    return reason
+            else:
+                waiting.append(self._of(*question))
+                reason = None
+
+    def _of(self, node: Node, known: Known) -> Asking:
         there = self._with(node, known)
         if there:
             return Reason(f"{_where(node)} has {_number(there)} with {_shown(node, known)}: {_some(there)}")
@@ -86,40 +108,47 @@ class _Search:
         if key in self._asked:
             return Reason(f"{_where(node)} has none with {_shown(node, known)}, as above")
         self._asked.add(key)
-        return self._missing(node, known)
+        return (yield from self._missing(node, known))
 
-    def _missing(self, node: Node, known: Known) -> Reason:
+    def _missing(self, node: Node, known: Known) -> Asking:
         if isinstance(node, (Arrange, Consolidate, Enter, Leave)):
-            return self.of(node.inputs[0], known)
+            return (yield node.inputs[0], known)
         line = f"{_where(node)}: none with {_shown(node, known)}"
         if isinstance(node, Input):
             what = "constant" if node.rows is not None else f"input {node.name!r}"
             return Reason(f"{what} has no row with {_shown(node, known)}")
         if isinstance(node, Variable):
-            return self.of(_body(self._graph, node), known)
-        ways: list[tuple[tuple[type[Node], ...], Callable[[Any, Known, str], Reason]]] = [
+            return (yield _body(self._graph, node), known)
+        ways: list[tuple[tuple[type[Node], ...], Callable[[Any, Known, str], Asking]]] = [
             ((Concat,), self._alternatives),
             ((Join,), self._pair),
             ((DeltaJoin,), self._several),
-            ((SemiJoin, AntiJoin, OuterJoin, SetOperation), self._partnered),
+            ((OuterJoin,), self._outer),
+            ((SemiJoin, AntiJoin, SetOperation), self._partnered),
             ((Aggregate, Reduce), self._group),
             ((Map,), self._computed),
         ]
         way = next((way for kinds, way in ways if isinstance(node, kinds)), self._through)
-        return way(node, known, line)
+        return (yield from way(node, known, line))
 
-    def _through(self, node: Node, known: Known, line: str) -> Reason:
+    def _through(self, node: Node, known: Known, line: str) -> Asking:
         """Operators that let rows through, or do not, and may add columns to them."""
         (source, *_) = node.inputs
         width = len(source.schema.names)
         same = {c: v for c, v in known.items() if c < width} if source.schema.names == node.schema.names[:width] else {}
         there = self._with(source, same)
         if not there:
-            return Reason(line, (self.of(source, same),))
+            return Reason(line, ((yield source, same),))
         why = next((text for kind, text in _REFUSED.items() if isinstance(node, kind)), "of which it makes others")
-        return Reason(f"{line}; reads {_number(there)} like that, {why}: {_some(there)}")
+        reads = f"{line}; reads {_number(there)} like that"
+        if not isinstance(node, ComparingFilter):
+            return Reason(f"{reads}, {why}: {_some(there)}")
+        right = node.inputs[1]
+        if not self._with(right, {}):
+            return Reason(f"{reads}, and no row to compare with: {_some(there)}", ((yield right, {}),))
+        return Reason(f"{reads}, {why}: {_some(there)}, compared with {_some(self._with(right, {}))}")
 
-    def _computed(self, node: Map, known: Known, line: str) -> Reason:
+    def _computed(self, node: Map, known: Known, line: str) -> Asking:
         wanted: Known = {}
         for column, value in known.items():
             expression: Bound = node.columns[column]
@@ -132,26 +161,35 @@ class _Search:
         (source,) = node.inputs
         there = self._with(source, wanted)
         if not there:
-            below = self.of(source, wanted)
+            below = yield source, wanted
             return below if node.picked is not None else Reason(line, (below,))
         return Reason(f"{line}; reads {_number(there)} that give other values: {_some(there)}")
 
-    def _alternatives(self, node: Concat, known: Known, line: str) -> Reason:
-        reasons = [self.of(source, known) for source in dict.fromkeys(node.inputs)]
+    def _alternatives(self, node: Concat, known: Known, line: str) -> Asking:
+        reasons: list[Reason] = []
+        for source in dict.fromkeys(node.inputs):
+            reasons.append((yield source, known))  # noqa: PERF401 - no comprehension may ask
         return reasons[0] if len(reasons) == 1 else Reason(line, tuple(reasons))
 
-    def _pair(self, node: Join, known: Known, line: str) -> Reason:
+    def _pair(self, node: Join, known: Known, line: str) -> Asking:
         left, right = node.inputs
         width = len(left.schema.names)
         picked = [(node.output[c], v) for c, v in known.items()]
         of_left = {c: v for c, v in picked if c < width}
         of_right = {c - width: v for c, v in picked if c >= width}
+        if not node.nulls_equal and any(
+            side.get(key, key) is None for side, n in ((of_left, left), (of_right, right)) for key in arranged_keys(n)
+        ):
+            return Reason(f"{line}; {_NULL_KEY}")
         for a, b in zip(arranged_keys(left), arranged_keys(right), strict=True):  # equal on both sides
             if a in of_left:
                 of_right.setdefault(b, of_left[a])
             elif b in of_right:
                 of_left[a] = of_right[b]
-        missing = [self.of(n, known) for n, known in ((left, of_left), (right, of_right)) if not self._with(n, known)]
+        missing: list[Reason] = []
+        for side, of_side in ((left, of_left), (right, of_right)):
+            if not self._with(side, of_side):
+                missing.append((yield side, of_side))
         if missing:
             return Reason(line, tuple(missing))
         keys = list(zip(arranged_keys(left), arranged_keys(right), strict=True))
@@ -160,17 +198,14 @@ class _Search:
         if len(rights) <= len(lefts):
             few, other, of_other = rights, left, of_left
             keys = [(b, a) for a, b in keys]
-        alone = [
-            Reason(
-                f"{row} is there, and would need a partner",
-                (self.of(other, {**of_other, **{theirs: row[own] for own, theirs in keys}}),),
-            )
-            for row in few[:_SHOWN]
-        ]
+        alone: list[Reason] = []
+        for row in few[:_SHOWN]:
+            partner = yield other, {**of_other, **{theirs: row[own] for own, theirs in keys}}
+            alone.append(Reason(f"{row} is there, and would need a partner", (partner,)))
         more = f", as {len(few) - _SHOWN} other rows would" if len(few) > _SHOWN else ""
         return Reason(line + more, tuple(alone))
 
-    def _several(self, node: DeltaJoin, known: Known, line: str) -> Reason:
+    def _several(self, node: DeltaJoin, known: Known, line: str) -> Asking:
         """Return which of several relations lack a row; keys that they share are known of all if they are of one."""
         values = {node.output[place]: value for place, value in known.items()}
         equal = {
@@ -184,14 +219,46 @@ class _Search:
                 for a, b in ((one, other), (other, one)):
                     if a in values:
                         values.setdefault(b, values[a])
-        missing = []
+        missing: list[Reason] = []
         for relation, (port, *_) in enumerate(node.ports):
             own = {node.columns[port][c]: value for (of, c), value in values.items() if of == relation}
             if not self._with(node.inputs[port], own):
-                missing.append(self.of(node.inputs[port], own))
+                missing.append((yield node.inputs[port], own))
         return Reason(line if missing else f"{line}; rows of all are there, and do not fit together", tuple(missing))
 
-    def _partnered(self, node: Node, known: Known, line: str) -> Reason:
+    def _outer(self, node: OuterJoin, known: Known, line: str) -> Asking:
+        """Return what a pair lacks; or of a row with NULL beside it, that side, or the partners that it has."""
+        left, right = node.inputs
+        width = len(left.schema.names)
+        keys = [(left.schema.index(a), right.schema.index(b)) for a, b in node.on]
+        others = [c for c in range(len(right.schema.names)) if c not in {b for _, b in keys}]
+        beside_left = {others[c - width]: v for c, v in known.items() if c >= width}
+        beside_right = {c: v for c, v in known.items() if c < width and c not in {a for a, _ in keys}}
+        of_left = {c: v for c, v in known.items() if c < width}
+        of_right = {b: known[a] for a, b in keys if a in known} | beside_left
+        by_key = {a: known[a] for a, _ in keys if a in known}
+        of_keys = {b: known[a] for a, b in keys if a in known}
+        if node.how != "right" and all(v is None for v in beside_left.values()):
+            asked, of_asked, partners = left, of_left, self._with(right, of_keys)
+        elif node.how != "left" and all(v is None for v in beside_right.values()):
+            asked, of_asked, partners = right, of_right, self._with(left, by_key)
+        else:
+            missing: list[Reason] = []
+            for side, of_side in ((left, of_left), (right, of_right)):
+                if not self._with(side, of_side):
+                    missing.append((yield side, of_side))
+            why = (
+                _NULL_KEY
+                if not node.nulls_equal and None in by_key.values()
+                else "rows of both are there, and do not fit"
+            )
+            return Reason(line if missing else f"{line}; {why}", tuple(missing))
+        there = self._with(asked, of_asked)
+        if not there:
+            return Reason(line, ((yield asked, of_asked),))
+        return Reason(f"{line}; {_some(there)} has {_number(partners)} against it: {_some(partners)}")
+
+    def _partnered(self, node: Node, known: Known, line: str) -> Asking:
         left, right = node.inputs
         width = len(left.schema.names)
         of_left = {c: v for c, v in known.items() if c < width}
@@ -202,13 +269,15 @@ class _Search:
         if isinstance(node, SetOperation):
             of_right = of_left
         if not there:
-            return Reason(line, (self.of(left, of_left),))
+            return Reason(line, ((yield left, of_left),))
+        if isinstance(node, SemiJoin) and not node.nulls_equal and None in of_right.values():
+            return Reason(f"{line}; {_some(there)} is there, and {_NULL_KEY}")
         if isinstance(node, SemiJoin) or (isinstance(node, SetOperation) and node.operation == "intersect"):
-            return Reason(f"{line}; {_some(there)} has no partner", (self.of(right, of_right),))
+            return Reason(f"{line}; {_some(there)} has no partner", ((yield right, of_right),))
         partners = self._with(right, of_right)
         return Reason(f"{line}; {_some(there)} has {_number(partners)} against it: {_some(partners)}")
 
-    def _group(self, node: Aggregate | Reduce, known: Known, line: str) -> Reason:
+    def _group(self, node: Aggregate | Reduce, known: Known, line: str) -> Asking:
         """Return what a group lacks: rows, or these values."""
         (source,) = node.inputs
         if isinstance(node, Aggregate):
@@ -222,7 +291,7 @@ class _Search:
         if others and (keys or not places):
             return Reason(f"{line}; the group has {_some(others)}")
         wanted = {place: known[c] for c, place in enumerate(places) if place is not None and c in known}
-        return Reason(line, (self.of(source, wanted),))
+        return Reason(line, ((yield source, wanted),))
 
     def _with(self, node: Node, known: Known) -> list[Row]:
         if node not in self._contents:

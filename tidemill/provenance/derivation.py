@@ -103,12 +103,14 @@ class _Derivation:
         ]
         held.sort(key=lambda one: -self._since(one[1], one[2], time))
 
+        copies = self._at(node, time).get(row)  # all of them, which others may need
+
         def gives(some: Sequence[tuple[int, Node, Row, int]]) -> bool:
             traces: list[Trace] = [{} for _ in node.inputs]
             for number, _, of, count in some:
                 traces[number][of, time] = count
             made = RULES.of(node)(node, lambda _: True, *traces)
-            return bool(contents(made, time).get(row, 0))
+            return contents(made, time).get(row, 0) == copies
 
         trials = iter(range(TRIALS))
         found, _ = smaller(held, gives, lambda: next(trials, None) is not None)
