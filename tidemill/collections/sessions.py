@@ -109,7 +109,8 @@ def _is_apart(value: Expr, before: Expr, gap: int, dtype: DType) -> Expr:
     latest = greatest_number(dtype) - gap
     if latest < least_number(dtype):
         return lit(False)
-    return value > least(before, lit(value_of(latest, dtype))) + _distance(gap, dtype)
+    apart: Expr = value > least(before, lit(value_of(latest, dtype))) + _distance(gap, dtype)
+    return apart
 
 
 def _distance(units: int, dtype: DType) -> Any:
