@@ -77,6 +77,12 @@ def test_behind_what_leaves_no_watermark():
     refused("the watermark of input 'x' is of 'ts', not of 'v'", lambda: x.sort_buffer("v"))
 
 
+def test_what_is_no_name_of_a_column():
+    wanted = r"\(ts\): expected the name of the column that the watermark is of"
+    refused("sort_buffer" + wanted, lambda: rows().sort_buffer(cast("Any", tm.col("ts"))))
+    refused("late_rows" + wanted, lambda: rows().late_rows(cast("Any", tm.col("ts"))))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

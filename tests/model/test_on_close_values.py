@@ -279,6 +279,7 @@ def test_types_and_their_ends(engine, dtype, delay, values, told):
 # Sessions.
 
 TEN = dt.timedelta(minutes=10)
+TEN_DAYS = dt.timedelta(days=10)
 
 
 def of_sessions(emit):
@@ -337,3 +338,31 @@ def test_a_row_just_a_gap_after_another_one_goes_on_with_its_session(engine):
         run.advance()
         whole = [(1, at(10, 0), at(10, 20), 3, 1), (1, at(10, 31), at(10, 31), 1, 1), (1, None, None, 1, 1)]
         assert changes(run, "out") == sorted(whole, key=repr)
+
+
+@pytest.mark.parametrize("emit", ["on_update", "on_close"])
+@pytest.mark.parametrize("numbered", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "gap", "values", "starts"),
+    [
+        ("date", TEN_DAYS, [dt.date.min, dt.date(2024, 1, 1), dt.date.max, dt.date.max], [0, 1, 2, 2]),
+        ("timestamp", TEN, [at(1, 0), at(1, 10), at(1, 21), dt.datetime.max, dt.datetime.max], [0, 0, 2, 3, 3]),
+        ("timestamp", TEN_DAYS * 10**6, [at(1, 0), dt.datetime.max], [0, 0]),
+        ("int32", 10, [-(2**31), 2**31 - 12, 2**31 - 1, 2**31 - 1], [0, 1, 2, 2]),
+        ("int32", 2**40, [-(2**31), 2**31 - 1], [0, 0]),
+        ("int64", 2**63 - 1, [-1, 0, 2**63 - 1], [0, 0, 0]),
+    ],
+)
+def test_sessions_at_the_ends_of_types(engine, dtype, gap, values, starts, numbered, emit):  # noqa: PLR0917 - parameters
+    """The last value of a type is what many have for "never": a gap after it there is no value."""
+    flow = tm.Dataflow()
+    x = flow.input("x", {"i": dtype}, watermark="i")
+    w = tm.Window.order_by("i")
+    calls = {"start": tm.session("i", gap).over(w)} | ({"number": tm.row_number().over(w)} if numbered else {})
+    flow.output("out", x.with_columns(**calls, emit=emit))
+    whole = [i for i, start in enumerate(starts) if start < starts[-1]] if emit == "on_close" else range(len(starts))
+    with start(flow, engine) as run:
+        run.insert("x", [(v,) for v in values])
+        run.watermark("x", values[-1])
+        run.advance()
+        assert sorted(row[:2] for row in run.snapshot("out")) == [(values[i], values[starts[i]]) for i in whole]

@@ -160,3 +160,11 @@ def test_what_waits_for_the_furthest_row_there_can_be(engines, call):
     x = flow.input("x", ROW, watermark=("ts", 0))
     flow.output("out", x.with_columns(c=call, emit="on_close"))
     check_equivalent(flow, {"x": [(("a", time, 1), time, 1) for time in range(4)]}, engines=engines)
+
+
+@pytest.mark.parametrize("emit", ["on_update", "on_close"])
+def test_sessions_without_a_name_are_named_by_their_text(emit):
+    x = tm.Dataflow().input("x", ROW, watermark="ts")
+    session = tm.session("ts", 5).over(ALL)
+    assert x.with_columns(session, emit=emit).schema.names[3:] == ("SESSION(ts, 5) OVER (ORDER BY ts)",)
+    assert x.select("k", session).schema.names[1:] == ("SESSION(ts, 5) OVER (ORDER BY ts)",)

@@ -32,6 +32,7 @@ from tidemill.expressions.schema import Schema, SchemaLike
 from tidemill.expressions.sql_text import as_expr, to_sql
 from tidemill.expressions.structure import output_name
 from tidemill.expressions.windows.calls import calls_in
+from tidemill.expressions.windows.sessions import sessions_in
 
 if TYPE_CHECKING:
     from tidemill.collections.grouped import Grouped
@@ -378,7 +379,7 @@ def _named_expression(value: Any, schema: Schema) -> tuple[str, Expr]:
     name = output_name(expression)
     if name is not None:
         return name, expression
-    if calls_in(expression):
+    if calls_in(expression) or sessions_in(expression):
         return display(expression), expression
     return (value if isinstance(value, str) else to_sql(bind(expression, schema))), expression
 

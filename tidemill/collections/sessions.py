@@ -11,9 +11,9 @@ import attrs
 from tidemill.errors import SchemaError
 from tidemill.expressions.aggregate_functions import max as greatest
 from tidemill.expressions.bound import BoundColumn
-from tidemill.expressions.expr import Expr, col
-from tidemill.expressions.functions.choice import when
-from tidemill.expressions.instants import require_instant, units_of
+from tidemill.expressions.expr import Expr, col, lit
+from tidemill.expressions.functions.choice import least, when
+from tidemill.expressions.instants import greatest_number, least_number, require_instant, units_of, value_of
 from tidemill.expressions.ordering import bind_order
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import as_expr
@@ -95,12 +95,22 @@ def session_columns(rows: Collection, session: Sessions) -> Collection:
     value = col(session.column)
     window = Window.partition_by(*session.partition).order_by(value)
     before = lag(value).over(window)
-    gap = _distance(session.gap, rows.schema.field(session.column).dtype)
-    begins = when(before.is_null() | (value > before + gap), value)
+    begins = when(
+        before.is_null() | _is_apart(value, before, session.gap, rows.schema.field(session.column).dtype), value
+    )
     rows = rows.with_columns(**{session.end: begins})
     rows = rows.with_columns(**{session.start: greatest(session.end).over(window)})  # peers begin together
     whole = Window.partition_by(*session.partition, col(session.start))
     return rows.with_columns(**{session.end: greatest(session.column).over(whole)})
+
+
+def _is_apart(value: Expr, before: Expr, gap: int, dtype: DType) -> Expr:
+    """Return whether a value is more than a gap after another one, which may be less than a gap from the type's end."""
+    latest = greatest_number(dtype) - gap
+    if latest < least_number(dtype):
+        return lit(False)
+    apart: Expr = value > least(before, lit(value_of(latest, dtype))) + _distance(gap, dtype)
+    return apart
 
 
 def _distance(units: int, dtype: DType) -> Any:

@@ -20,7 +20,7 @@ from tidemill.dataflow.nodes import (
     Watermark,
     watermark_input,
 )
-from tidemill.errors import GraphError
+from tidemill.errors import GraphError, SchemaError
 from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.instants import require_instant, units_of
 from tidemill.expressions.schema import Field, Schema
@@ -102,6 +102,9 @@ def late_rows(builder: Builder, node: Node, column: str) -> Node:
 
 def watermark_of(builder: Builder, node: Node, column: str, what: str) -> Node:
     """Return the watermark of a collection's column; ``GraphError`` where it has none, with the reason."""
+    if not isinstance(column, str):
+        msg = f"{what}({column!r}): expected the name of the column that the watermark is of"
+        raise SchemaError(msg)
     graph, position = builder.graph, node.schema.index(column)
     head = f"{what}({column!r}) of {node.where}"
     if len(graph.coordinates) != 1:

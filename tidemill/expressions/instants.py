@@ -11,7 +11,16 @@ from tidemill.expressions.intervals import MONTHS, Interval, of_timedelta
 from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import DATE, INT32, INT64, TIMESTAMP, DType
 
-__all__ = ["INSTANTS", "least_number", "number_of", "require_instant", "shown_distance", "units_of", "value_of"]
+__all__ = [
+    "INSTANTS",
+    "greatest_number",
+    "least_number",
+    "number_of",
+    "require_instant",
+    "shown_distance",
+    "units_of",
+    "value_of",
+]
 
 INSTANTS: Final = (INT64, INT32, DATE, TIMESTAMP)
 """The types whose values a watermark can be."""
@@ -20,6 +29,7 @@ _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zon
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
 _DAY: Final = dt.timedelta(days=1)
 _LEAST: Final = {"int64": -(2**63) + 1, "int32": -(2**31)}
+_GREATEST: Final = {"int64": 2**63 - 1, "int32": 2**31 - 1}
 
 
 def number_of(value: Any, dtype: DType) -> int:
@@ -50,6 +60,13 @@ def least_number(dtype: DType) -> int:
     if dtype in (DATE, TIMESTAMP):
         return (dt.date.min.toordinal() - _EPOCH.toordinal()) * (1 if dtype == DATE else _DAY // _MICROSECOND)
     return _LEAST[dtype.name]
+
+
+def greatest_number(dtype: DType) -> int:
+    """Return the number of a type's greatest value."""
+    if dtype in (DATE, TIMESTAMP):
+        return number_of(dt.date.max if dtype == DATE else dt.datetime.max, dtype)  # noqa: DTZ901 - no zone
+    return _GREATEST[dtype.name]
 
 
 def require_instant(dtype: DType, what: str) -> None:
