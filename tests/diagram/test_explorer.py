@@ -10,7 +10,7 @@ from pictures import FLOWS, large, overlapping, random_flow
 import tidemill as tm
 from tidemill.cli import main
 from tidemill.notebook.explorer import answer
-from tidemill.renderer.diagram.explorer_page import page_file
+from tidemill.renderer.diagram.explorer_page import page_file, page_script
 
 
 @pytest.fixture(scope="module")
@@ -176,6 +176,17 @@ def test_it_is_dragged_and_zoomed(chromium, tmp_path):
     )
 
 
+def test_one_of_a_thing_is_called_one(chromium, tmp_path):
+    run = tm.Dataflow("loop").start()
+    opened = Opened(chromium, run.to_html(), tmp_path)
+    assert "0 operators, 0 loops" in opened.text("aside")
+    flow = tm.Dataflow("loop")
+    x = flow.input("x", {"i": "int64"})
+    flow.output("o", x.iterate(lambda here: here.concat(x).distinct()))
+    opened = Opened(chromium, flow.to_html(), tmp_path)
+    assert f"{len(flow.graph.nodes)} operators, 1 loop\n" in opened.text("aside") + "\n"
+
+
 def test_names_that_mean_something_to_html_are_only_text(chromium, tmp_path):
     run = FLOWS["odd_names"]().start()
     opened = Opened(chromium, run.to_html(), tmp_path)
@@ -188,7 +199,7 @@ def test_names_that_mean_something_to_html_are_only_text(chromium, tmp_path):
 def test_the_widget_asks_the_kernel_for_records(chromium, tmp_path):
     run = stuck()
     asked = []
-    script = page_file("explorer.js") + page_file("widget.js").replace("export default", "window.widget =")
+    script = page_script() + page_file("widget.js").replace("export default", "window.widget =")
     html = f"<style>{page_file('explorer.css')}</style><div id=here></div><script>{script}</script>"
     opened = Opened(chromium, html, tmp_path)
 
@@ -288,7 +299,7 @@ def test_a_saved_notebook_shows_the_picture_where_the_widget_was():
 
 
 def test_the_code_of_the_page_is_small():
-    files = ("explorer.js", "widget.js", "explorer.css", "page.html")
+    files = ("picture.js", "explorer.js", "widget.js", "explorer.css", "page.html")
     assert sum(len(page_file(name).encode()) for name in files) < 150_000
 
 
