@@ -254,6 +254,26 @@ def test_of_many_rows_the_first_are_shown():
     assert rows["note"] == "the first 100 of 500 rows"
 
 
+def test_in_a_shadow_root_operators_are_clicked_and_loops_folded_too(chromium, tmp_path):
+    script = page_script() + page_file("widget.js").replace("export default", "window.widget =")
+    opened = Opened(chromium, f"<div id=here></div><script>{script}</script>", tmp_path)
+    run = components()
+    opened.page.evaluate(
+        """([data, css]) => {
+            const root = document.getElementById("here").attachShadow({mode: "open"});
+            root.innerHTML = `<style>${css}</style><div></div>`;
+            const model = {get: (name) => ({data, height: 500})[name], on: () => {}, off: () => {}, send: () => {}};
+            widget.render({model, el: root.querySelector("div")});
+        }""",
+        [run._data(), page_file("explorer.css")],
+    )
+    opened.page.locator(".operator.end").first.click()
+    assert opened.text("aside").startswith("#0 Input edges")
+    before = opened.page.locator(".operator").count()
+    opened.page.locator(".title").first.click()
+    assert opened.page.locator(".operator").count() < before
+
+
 def test_a_click_in_the_kernel_shows_an_operators_last_updates_on_record():
     run = stuck()
     (where,) = (n for n in run.graph.nodes if n.kind == "Filter")

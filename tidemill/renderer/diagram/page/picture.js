@@ -250,9 +250,9 @@ function picture(canvas, data, clicked) {
     const place = canvas.getBoundingClientRect();
     zoom(Math.exp(-event.deltaY / 400), event.clientX - place.left, event.clientY - place.top);
   }, { passive: false });
-  let grip = null; // where a drag began; a click is one that went nowhere
+  let grip = null; // where a drag began, and on what: a window is not told what is in a shadow root. A click is one that went nowhere
   canvas.addEventListener("pointerdown", (event) => {
-    grip = { x: event.clientX, y: event.clientY, view, moved: false };
+    grip = { x: event.clientX, y: event.clientY, on: event.target, view, moved: false };
   });
   window.addEventListener("pointermove", (event) => {
     if (!grip) return;
@@ -262,13 +262,13 @@ function picture(canvas, data, clicked) {
     canvas.classList.add("dragged");
     moveTo({ x: grip.view.x + dx, y: grip.view.y + dy, scale: grip.view.scale });
   });
-  window.addEventListener("pointerup", (event) => {
+  window.addEventListener("pointerup", () => {
     const was = grip;
     grip = null;
     canvas.classList.remove("dragged");
     if (!was || was.moved) return;
-    const loop = event.target.closest?.(".title");
-    const operator = event.target.closest?.(".operator");
+    const loop = was.on.closest(".title");
+    const operator = was.on.closest(".operator");
     clicked(loop ? Number(loop.dataset.loop) : null, operator ? Number(operator.dataset.id) : null);
   });
 
