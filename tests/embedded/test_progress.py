@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import types
+from typing import Any
 
 import pytest
 
@@ -187,7 +188,7 @@ def test_what_is_pending_is_counted_by_the_thread_of_the_step():
 
     flow.output("o", x.iterate(body))
     with flow.start() as run:
-        executor = run._stepper.executor
+        executor: Any = run._stepper.executor  # the embedded one
         count = executor._count_outstanding
 
         def counted():

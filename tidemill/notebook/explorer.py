@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from tidemill.renderer.diagram.explorer_page import page_file
+from tidemill.renderer.diagram.explorer_page import page_file, page_script
 
 __all__ = ["Ask", "Explorer", "explorer"]
 
@@ -25,7 +25,7 @@ def explorer(data: str, height: int, still: Mapping[str, str], ask: Ask | None =
         raise ModuleNotFoundError(msg, name="anywidget") from None
 
     class Widget(anywidget.AnyWidget):
-        _esm = page_file("explorer.js") + page_file("widget.js")
+        _esm = page_script() + page_file("widget.js")
         _css = page_file("explorer.css")
         data = traitlets.Unicode().tag(sync=True)
         height = traitlets.Int().tag(sync=True)

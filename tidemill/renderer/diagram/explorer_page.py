@@ -16,7 +16,7 @@ from tidemill.renderer.diagram.measures import lines_of, title_of
 from tidemill.renderer.diagram.scene import Operator, Scene
 from tidemill.renderer.diagram.svg import DirectionOrAuto, chosen_layout
 
-__all__ = ["History", "data_of", "page_file", "page_of"]
+__all__ = ["History", "data_of", "page_file", "page_of", "page_script"]
 
 
 @attrs.frozen
@@ -58,10 +58,15 @@ def page_of(data: str, title: str) -> str:
     made = Template(page_file("page.html")).substitute(
         title=escape(title),
         css=page_file("explorer.css"),
-        js=page_file("explorer.js"),
+        js=page_script(),
         data=data.replace("<", "\\u003c"),  # nothing in a script of the page may end it
     )
     return made.encode(errors="replace").decode()
+
+
+def page_script() -> str:
+    """Return the explorer's code."""
+    return page_file("picture.js") + page_file("explorer.js")
 
 
 def page_file(name: str) -> str:
