@@ -55,12 +55,21 @@ class Picture:
         """Add a circle."""
         self.shapes.append(f'<circle cx="{x:g}" cy="{y:g}" r="{r:g}" fill="{fill}" stroke="{line}" stroke-width="2"/>')
 
-    def save(self, name: str) -> None:
-        """Write the picture, on white."""
+    def way(self, path: str, colour: str = GREY, fill: str = "none") -> None:
+        """Add a path, by SVG's commands; one that is filled has no line."""
+        self.shapes.append(f'<path d="{path}" fill="{fill}" stroke="{colour if fill == "none" else "none"}"/>')
+
+    @property
+    def svg(self) -> str:
+        """The picture, on white."""
         w, h = self.size
         head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}">'
         ground = f'<rect width="{w}" height="{h}" fill="#ffffff"/>'
-        (PICTURES / name).write_text("\n".join([head, ground, *self.shapes, "</svg>\n"]))
+        return "\n".join([head, ground, *self.shapes, "</svg>\n"])
+
+    def save(self, name: str) -> None:
+        """Write the picture."""
+        (PICTURES / name).write_text(self.svg)
 
 
 def step() -> None:

@@ -1,7 +1,8 @@
 """Write the tables of docs/{architecture,benchmarks,model,windows}.md anew: ``python docs/generate.py``.
 
-Packages and imports come from the source, operators from the node classes and the engines' tables of rules, laws from
-the tests marked with them; what window functions take from asking them, figures from what was measured.
+And the picture of packages, drawn by docs/packages.py. Packages and imports come from the source, operators from the
+node classes and the engines' tables of rules, laws from the tests marked with them; what window functions take from
+asking them, figures from what was measured.
 """
 
 from __future__ import annotations
@@ -10,19 +11,17 @@ import ast
 import importlib
 import inspect
 import json
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import networkx as nx
-
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
 
-sys.path.insert(0, str(ROOT / "tests" / "support"))
-from imports import TOP, modules, own_imports, package  # noqa: E402 - beside the tests that read imports
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(DOCS)]
+import packages as packages_picture  # noqa: E402 - beside this file
+from imports import modules, package  # noqa: E402 - beside the tests that read imports
 
 import tidemill as tm  # noqa: E402
 from tidemill.algorithms.lowering.window_sums.summaries import summary  # noqa: E402
@@ -71,20 +70,6 @@ def packages() -> Iterator[str]:
     for name in sorted({package(module) for module in modules()}):
         source = modules()[name.replace("/", ".")].read_text()
         yield f"| `{name}` | {_first(ast.get_docstring(ast.parse(source)) or '')} |"
-
-
-def imports() -> Iterator[str]:
-    """Return which package imports which as a Mermaid diagram, without arrows that follow from others."""
-    graph = nx.DiGraph({(package(i.module), package(i.imported)) for i in own_imports() if not i.for_types})
-    graph.remove_edges_from(list(nx.selfloop_edges(graph)))
-    grouped = nx.condensation(graph)
-    names = {n: " and ".join(sorted(data["members"])) for n, data in grouped.nodes(data=True)}
-    yield "```mermaid"
-    yield "graph TD"
-    reduced = nx.transitive_reduction(grouped)
-    for above, below in sorted((names[a], names[b]) for a, b in reduced.edges):
-        yield f"    {_label(above)} --> {_label(below)}"
-    yield "```"
 
 
 def operators() -> Iterator[str]:
@@ -234,20 +219,17 @@ def _first(docstring: str) -> str:
     return paragraph.split(". ")[0].removesuffix(".").replace("``", "`").replace("|", "\\|")
 
 
-def _label(name: str) -> str:
-    """Return a package as Mermaid takes it: an identifier, and its name where that is another."""
-    identifier = re.sub(r"[^a-z_]", "_", name)
-    shown = "import tidemill" if name == TOP else name
-    return identifier if identifier == shown else f"{identifier}[{shown}]"
-
-
 PAGES: Final = {
-    DOCS / "architecture.md": (packages, imports, operators, laws),
+    DOCS / "architecture.md": (packages, operators, laws),
     DOCS / "model.md": (meanings, law_texts),
     DOCS / "benchmarks.md": (one_row, windows_in_order, large_tables),
     DOCS / "windows.md": (window_functions,),
 }
 
+PICTURES: Final = {DOCS / "pictures" / "packages.svg": lambda: packages_picture.picture(packages_picture.imports())}
+
 if __name__ == "__main__":
+    for path, picture in PICTURES.items():
+        path.write_text(picture())
     for page, tables in PAGES.items():
         page.write_text(generated(page.read_text(), tables))
