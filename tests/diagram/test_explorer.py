@@ -366,7 +366,6 @@ def test_of_many_rows_the_first_are_shown():
     assert rows["note"] == "the first 100 of 500 rows"
 
 
-<<<<<<< HEAD
 def test_rows_with_a_negative_count_are_said_not_to_be_shown():
     flow = tm.Dataflow()
     flow.output("x", flow.input("x", {"i": "int64"}))
@@ -377,7 +376,8 @@ def test_rows_with_a_negative_count_are_said_not_to_be_shown():
     (rows,) = json.loads(run._data())["records"].values()
     assert rows["rows"] == [["1"]]
     assert rows["note"] == "1 row with a negative count is not shown: counts() has it"
-=======
+
+
 def test_in_a_shadow_root_operators_are_clicked_and_loops_folded_too(chromium, tmp_path):
     script = page_script() + page_file("widget.js").replace("export default", "window.widget =")
     opened = Opened(chromium, f"<div id=here></div><script>{script}</script>", tmp_path)
@@ -396,7 +396,6 @@ def test_in_a_shadow_root_operators_are_clicked_and_loops_folded_too(chromium, t
     before = opened.page.locator(".operator").count()
     opened.page.locator(".title").first.click()
     assert opened.page.locator(".operator").count() < before
->>>>>>> seeing2
 
 
 def test_a_click_in_the_kernel_shows_an_operators_last_updates_on_record():

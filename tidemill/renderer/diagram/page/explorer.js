@@ -394,50 +394,15 @@ function explore(root, data, ask) {
     event.stopPropagation();
     act();
   });
-<<<<<<< HEAD
-  canvas.addEventListener("wheel", (event) => {
-    event.preventDefault();
-    const place = canvas.getBoundingClientRect();
-    zoom(Math.exp(-event.deltaY / 400), event.clientX - place.left, event.clientY - place.top);
-  }, { passive: false });
-  const life = new AbortController(); // what is heard of the window is heard until then
-  let grip = null; // where a drag began; a click is one that went nowhere
-  canvas.addEventListener("pointerdown", (event) => {
-    grip = { x: event.clientX, y: event.clientY, view, moved: false };
-    root.focus({ preventScroll: true });
-  });
-  window.addEventListener("pointermove", (event) => {
-    if (!grip) return;
-    const [dx, dy] = [event.clientX - grip.x, event.clientY - grip.y];
-    grip.moved ||= Math.hypot(dx, dy) > 4;
-    if (!grip.moved) return;
-    canvas.classList.add("dragged");
-    moveTo({ x: grip.view.x + dx, y: grip.view.y + dy, scale: grip.view.scale });
-  }, { signal: life.signal });
-  window.addEventListener("pointerup", (event) => {
-    const was = grip;
-    grip = null;
-    canvas.classList.remove("dragged");
-    if (!was || was.moved) return;
-    const loop = event.target.closest?.(".title");
-    const operator = event.target.closest?.(".operator");
-    if (loop) fold(Number(loop.dataset.loop));
-    else choose(operator ? Number(operator.dataset.id) : null);
-  }, { signal: life.signal });
-
-  function stop() {
-    life.abort();
-    if (playing !== null) play();
-  }
-
-  draw();
-  fit();
-  return { goTo, choose, fold, fit, stop, moments };
-=======
   canvas.addEventListener("pointerdown", () => root.focus({ preventScroll: true }));
 
   const shown = picture(canvas, data, (loop, operator) => (loop === null ? choose(operator) : fold(loop)));
+
+  function stop() {
+    shown.stop();
+    if (playing !== null) play();
+  }
+
   show();
-  return { goTo, choose, fold, fit: DO.fit, moments };
->>>>>>> seeing2
+  return { goTo, choose, fold, fit: DO.fit, stop, moments };
 }

@@ -250,6 +250,7 @@ function picture(canvas, data, clicked) {
     const place = canvas.getBoundingClientRect();
     zoom(Math.exp(-event.deltaY / 400), event.clientX - place.left, event.clientY - place.top);
   }, { passive: false });
+  const life = new AbortController(); // what is heard of the window is heard until then
   let grip = null; // where a drag began, and on what: a window is not told what is in a shadow root. A click is one that went nowhere
   canvas.addEventListener("pointerdown", (event) => {
     grip = { x: event.clientX, y: event.clientY, on: event.target, view, moved: false };
@@ -261,7 +262,7 @@ function picture(canvas, data, clicked) {
     if (!grip.moved) return;
     canvas.classList.add("dragged");
     moveTo({ x: grip.view.x + dx, y: grip.view.y + dy, scale: grip.view.scale });
-  });
+  }, { signal: life.signal });
   window.addEventListener("pointerup", () => {
     const was = grip;
     grip = null;
@@ -270,9 +271,9 @@ function picture(canvas, data, clicked) {
     const loop = was.on.closest(".title");
     const operator = was.on.closest(".operator");
     clicked(loop ? Number(loop.dataset.loop) : null, operator ? Number(operator.dataset.id) : null);
-  });
+  }, { signal: life.signal });
 
   draw();
   fit();
-  return { paint, fold, follow, fit, zoom };
+  return { paint, fold, follow, fit, zoom, stop: () => life.abort() };
 }
