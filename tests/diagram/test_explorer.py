@@ -254,7 +254,7 @@ def test_rows_of_now_are_said_to_be_those_at_an_earlier_time(chromium, tmp_path)
 
 def test_the_widget_shows_the_rows_of_the_time_that_is_looked_at(chromium, tmp_path):
     run = growing()
-    script = page_file("explorer.js") + page_file("widget.js").replace("export default", "window.widget =")
+    script = page_script() + page_file("widget.js").replace("export default", "window.widget =")
     opened = Opened(chromium, f"<div id=here></div><script>{script}</script>", tmp_path)
     opened.page.expose_function("kernel", lambda message: answer(message, run._records_at))
     opened.page.evaluate(IN_A_NOTEBOOK, run._data())
@@ -271,7 +271,7 @@ def test_the_widget_shows_the_rows_of_the_time_that_is_looked_at(chromium, tmp_p
 
 def test_a_widget_that_is_gone_plays_no_more(chromium, tmp_path):
     run = growing()
-    script = page_file("explorer.js") + page_file("widget.js").replace("export default", "window.widget =")
+    script = page_script() + page_file("widget.js").replace("export default", "window.widget =")
     opened = Opened(chromium, f"<div id=here></div><script>{script}</script>", tmp_path)
     opened.page.expose_function("kernel", lambda message: answer(message, run._records_at))
     opened.page.evaluate("window.wanted = 0")
