@@ -114,7 +114,8 @@ class JoinMethods(CollectionBase):
         right row, and a NULL on either side compares with nothing.
 
         ``monotone`` declares that the right values only ever rise ("increasing") or fall ("decreasing"), as a max over
-        what is only inserted does: rows that they have passed are not kept then. Values that go back are an error.
+        what is only inserted does: rows that they have passed are not kept then, and values that go back are an error.
+        That is where rows are kept in order, as said below; elsewhere it changes nothing, and goes unchecked.
 
         Cost: the rows between the old value and the new, where times are of one coordinate, outside of loops, on the
         embedded engine; the rows are kept in order of each column that is compared. Else every change of the right side
