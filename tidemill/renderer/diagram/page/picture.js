@@ -251,7 +251,7 @@ function picture(canvas, data, clicked) {
     zoom(Math.exp(-event.deltaY / 400), event.clientX - place.left, event.clientY - place.top);
   }, { passive: false });
   const life = new AbortController(); // what is heard of the window is heard until then
-  let grip = null; // where a drag began, and on what: a window is not told what is in a shadow root. A click is one that went nowhere
+  let grip = null; // where a drag began, and on what, which a window is not told of a shadow root; a click goes nowhere
   canvas.addEventListener("pointerdown", (event) => {
     grip = { x: event.clientX, y: event.clientY, on: event.target, view, moved: false };
   });
