@@ -233,6 +233,7 @@ def test_watch_shows_the_graph_coloured_by_where_the_time_goes(monkeypatch):
         fills = re.findall(r'<title>#(\d+) [^<]*</title>\s*<rect [^>]*fill="#..(..)', svg)
         green = {int(i): int(g, 16) for i, g in fills}
         assert len(green) == len(run.graph.nodes)
+        assert set(re.findall(r'<text [^>]*fill="(#\w+)"', svg)) == {"#0f172a"}, "read on any of these colours"
         assert green[1] < 150 < min(g for i, g in green.items() if i != 1), "the more time, the less green"
         stop()
         shown = len(told)

@@ -138,8 +138,9 @@ class _Drawing:
         x, y, width, height = self._rectangle(u, v, box.at)
         operator = box.operator
         fill, stroke = _FILLS[operator.role]
-        if operator.figures is not None and operator.figures.share is not None:
-            fill = _heat(operator.figures.share)
+        share = None if operator.figures is None else operator.figures.share
+        if share is not None:
+            fill = _heat(share)
         yield f"<g><title>{_escaped(_tooltip(operator))}</title>"
         yield (
             f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" '
@@ -148,7 +149,8 @@ class _Drawing:
         at = y + 4.5 if not operator.is_chip else y
         for text, size, colour in box.lines:
             at += size + 3.5
-            yield _text(x + width / 2, at, text, size, _TEXT[colour], anchor="middle", bold=colour == "name")
+            ink = _TEXT[colour if share is None else "name"]  # grey cannot be read on orange
+            yield _text(x + width / 2, at, text, size, ink, anchor="middle", bold=colour == "name")
         yield "</g>"
         if box.label:
             du, dv = box.at.u + box.at.across / 2, box.at.v + box.at.along
