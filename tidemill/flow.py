@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import tidemill.algorithms.lowering  # noqa: F401 - lowerings put themselves into the table of the pass
 from tidemill.collections.builder import Builder
+from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.explain import explain
 from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
 from tidemill.dataflow.passes.plan import GraphPlan
@@ -123,14 +124,11 @@ class Dataflow(Builder):
         if passes is None and spark is None:
             return text
         names = [p.__name__ for p in passes_named(True if passes is None else passes)]
-        from tidemill.renderer.embedded.compile import MAKERS  # noqa: PLC0415 - slow to import
-
-        graph = optimised(self.graph, names, MAKERS.composites)
+        graph = optimised(self.graph, names, _composites_of(spark))
         if graph is not self.graph:
             text += f"\n{'after ' + ', '.join(names) if names else 'lowered'}:\n{explain(graph)}"
         if spark is None:
             return text
-        _need_spark()
         from tidemill.renderer.spark.explain import explain as plans  # noqa: PLC0415 - nothing else imports pyspark
 
         return f"{text}\n{plans(graph, spark)}"
@@ -341,6 +339,18 @@ def local_spark(master: str = "local[*]", **settings: str) -> SparkSession:
     from tidemill.renderer.spark.local import local_session  # noqa: PLC0415 - as above
 
     return local_session(master, settings)
+
+
+def _composites_of(spark: Any) -> frozenset[type[Composite]]:
+    """Return which composites the embedded engine takes itself, or, where there is a session, Spark's renderer."""
+    if spark is None:
+        from tidemill.renderer.embedded.compile import MAKERS  # noqa: PLC0415 - slow to import
+
+        return frozenset(MAKERS.composites)
+    _need_spark()
+    from tidemill.renderer.spark.step import COMPOSITES  # noqa: PLC0415 - nothing else imports pyspark
+
+    return frozenset(COMPOSITES)
 
 
 def _need_spark() -> None:
