@@ -1,7 +1,6 @@
 """The explorer in a browser: stepped, clicked, folded, asked where a time is stuck; as a page and as a widget."""
 
 import json
-import time
 
 import pytest
 from browser import Opened, browser
@@ -486,22 +485,18 @@ def test_what_is_no_record_is_refused(tmp_path, capsys, text, message):
 
 
 @pytest.mark.slow
-def test_large_pages_open_and_step_in_time(chromium, tmp_path):
+def test_large_pages_open_and_step(chromium, tmp_path):
+    """How long it takes is measured by benchmarks/pictures.py."""
     flow = large(1000)
     run = flow.start(passes=False)
     run.log_events()
-    while sum(len(e.operators) for e in run.events) < 10_000:
+    for epoch in range(12):
         for name in flow.graph.inputs:
-            run.insert(name, [(len(run.events) % 7 + 1000,)])
+            run.insert(name, [(epoch % 7 + 1000,)])
         run.advance()
-    html = run.to_html()
-    start = time.perf_counter()
-    opened = Opened(chromium, html, tmp_path)
-    opened.page.wait_for_function("document.querySelectorAll('.operator').length >= 1000")
-    assert time.perf_counter() - start < 2 * 2, "twice what is promised: a test's machine is shared"
-    took = opened.page.evaluate(
-        """() => { const took = []; for (let i = 0; i < 10; i++) { const t = performance.now(); explorer.goTo(i);
-            document.body.getBoundingClientRect(); took.push(performance.now() - t); } return took.sort((a, b) => a - b)[5]; }"""
-    )
-    assert took < 2 * 50
+    opened = Opened(chromium, run.to_html(), tmp_path)
+    assert opened.page.locator(".operator").count() >= 1000
+    before = opened.text("aside")
+    opened.page.evaluate("for (let i = 0; i < 10; i++) explorer.goTo(i)")
+    assert opened.text("aside") != before
     assert opened.complaints == []

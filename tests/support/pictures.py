@@ -176,7 +176,7 @@ def random_flow(seed, most=40):
     return flow
 
 
-def large(count=1000):
+def large(count: int = 1000) -> tm.Dataflow:
     """A dataflow of about so many operators: some lanes, which are joined now and then."""
     draw = random.Random(7)
     flow = tm.Dataflow("large")
