@@ -39,9 +39,10 @@ LONG_DECIMAL: Final = 18
 """Values of decimals of more digits than this may not fit a code."""
 FEW: Final = 16
 """Up to so many rows, encoding value by value beats the fixed costs of Arrow."""
-_FEW_SORTED: Final = 64
+_FEW_SORTED: Final = 512
+"""Up to so many rows NumPy sorts codes sooner than Arrow sorts values, which costs much to begin."""
 _FEW_RANKED: Final = 256
-"""Up to so many rows, or codes, Python sorts sooner than Arrow ranks values."""
+"""Up to so many codes Python sorts sooner than Arrow ranks values."""
 _LONG: Final = 1 << 16
 """Columns of more values are encoded a part at a time, so that what is worked out of one stays in the caches."""
 _MANY: Final = 1 << 12
@@ -52,6 +53,8 @@ _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
 _FLIP: Final = 2**63 - 1
 _MOST_DIGITS: Final = 38
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
+_DATE: Final = pa.date32()
+_TIMESTAMP: Final = pa.timestamp("us")
 
 
 def is_interned(dtype: DType) -> bool:
@@ -210,13 +213,11 @@ def few_in_order(schema: Schema, updates: UpdateArray) -> UpdateArray | None:
         dtype = field.dtype
         if is_interned(dtype) or (is_long_decimal(dtype) and len(long_decimals.large_places(updates[i]))):
             return None
-    rows = updates[:-1].tolist()
+    columns = list(updates[:k])
     for i, field in enumerate(schema.fields):
         if field.dtype.name == "float64":
-            rows[i] = [NULL + 1 if code == _NAN_CODE else code for code in rows[i]]
-    keys = list(zip(*rows[k:], *rows[:k], strict=True))
-    order = sorted(range(n), key=keys.__getitem__)
-    return updates if order == list(range(n)) else updates.take(order, axis=1)
+            columns[i] = np.where(columns[i] == _NAN_CODE, NULL + 1, columns[i])
+    return updates.take(np.lexsort((*columns[::-1], *updates[k:-1][::-1])), axis=1)
 
 
 def order_ranks(codes: Ints, dtype: DType, interner: Interner) -> Ints:
@@ -434,6 +435,6 @@ _DECODE_ARROW: Final[dict[str, Callable[[Ints, Any], pa.Array]]] = {
     "int32": lambda c, mask: pa.array(c.astype(np.int32), mask=mask),
     "float64": lambda c, mask: pa.array(float_values(c), mask=mask, from_pandas=False),
     "bool": lambda c, mask: pa.array(c.astype(np.bool_), mask=mask),
-    "date": lambda c, mask: pa.array(c.astype(np.int32), mask=mask).view(pa.date32()),
-    "timestamp": lambda c, mask: pa.array(c, mask=mask).view(pa.timestamp("us")),
+    "date": lambda c, mask: pa.array(c.astype(np.int32), mask=mask).view(_DATE),
+    "timestamp": lambda c, mask: (int64_array(c) if mask is None else pa.array(c, mask=mask)).view(_TIMESTAMP),
 }
