@@ -155,9 +155,9 @@ class OrderedWindowsOperator(Operator):
             order = self._order.sorted(list(new[: self._codes]), np.zeros(new.shape[1], np.int64)).order
             new = new.take(order, axis=1)
         found: list[Edit] = []
-        for update, codes in zip(new.T, new.T.tolist(), strict=True):
-            row, count = update[: self._codes], codes[-1]
-            place = rows.place_of(codes)
+        for update, numbers in zip(new.T, new.T.tolist(), strict=True):
+            row, count = update[: self._codes], numbers[-1]
+            place = rows.place_of(numbers[: self._codes])
             if count < 0 and (there := rows.copies(place, row, -count)) < -count:
                 raise self._negative(row, there + count)
             last = place + MOST_COPIES - count  # where no copy may be that is there already

@@ -42,12 +42,12 @@ class _Chunk:
 
     __slots__ = ("codes", "digests", "leads", "starts")
 
-    def __init__(self, codes: Codes, leads: Ints, starts: Ints) -> None:
+    def __init__(self, codes: Codes, leads: Ints) -> None:
         self.codes = codes
         self.leads = leads
         """The numbers of the rows' first ORDER BY column, which never fall."""
-        self.starts = starts
-        """Where peer groups begin."""
+        self.starts: Ints | None = None
+        """Where peer groups begin, once that was asked."""
         self.digests: dict[Digest, Any] = {}
         """What its rows come to, as far as that was asked."""
 
@@ -73,19 +73,20 @@ class OrderedPartition:
         self._chunks = self._split(codes, CHUNK)
         self._first_leads = [int(c.leads[0]) for c in self._chunks]
         self._count()
-
         self._before, self._behind = RunningDigests(), RunningDigests(backwards=True)
 
     def _count(self) -> None:
         """Make the directory's sums over all chunks anew."""
         self._ends = np.array([len(c.leads) for c in self._chunks], np.int64).cumsum()
         """The place after the last row of each chunk."""
-        self._groups = np.array([len(c.starts) for c in self._chunks], np.int64).cumsum()
-        """How many peer groups begin in each chunk and those before it."""
         self._length = int(self._ends[-1]) if self._chunks else 0
+        self._groups: Ints | None = None
+        """How many peer groups begin in each chunk and those before it, once that was asked."""
+        self._near = 0, 0, 0
+        """Where the chunk that was looked at last begins and ends, and its number: the next look is mostly there."""
 
-    def _chunk(self, codes: Codes, new: Bools) -> _Chunk:
-        return _Chunk(codes, self._order.number(codes[self._by[0]]), new.nonzero()[0])
+    def _chunk(self, codes: Codes) -> _Chunk:
+        return _Chunk(codes, self._order.number(codes[self._by[0]]))
 
     def begins_of(self, codes: Codes) -> Bools:
         """Return where rows differ from the one before in what makes them peers; the first one does."""
@@ -103,20 +104,41 @@ class OrderedPartition:
     @property
     def groups(self) -> int:
         """How many peer groups there are."""
-        return self._groups.item(-1) if self._chunks else 0
+        return self._groups_of_chunks.item(-1) if self._chunks else 0
 
     @property
     def bytes(self) -> int:
         """How much memory the rows take."""
-        return sum(c.codes.nbytes + c.leads.nbytes + c.starts.nbytes for c in self._chunks)
+        return sum(c.codes.nbytes + c.leads.nbytes + (0 if c.starts is None else c.starts.nbytes) for c in self._chunks)
 
     def _start(self, chunk: int) -> int:
         return self._ends.item(chunk - 1) if chunk else 0
 
     def _at(self, place: int) -> tuple[int, int]:
         """Return the chunk that a place is in, and where in it."""
-        chunk = int(self._ends.searchsorted(place, "right"))
-        return chunk, place - self._start(chunk)
+        start, end, chunk = self._near
+        if not start <= place < end:
+            chunk = int(self._ends.searchsorted(place, "right"))
+            start = self._start(chunk)
+            if chunk < len(self._chunks):
+                self._near = start, self._ends.item(chunk), chunk
+        return chunk, place - start
+
+    def _starts(self, chunk: int) -> Ints:
+        """Return where in a chunk peer groups begin."""
+        here = self._chunks[chunk]
+        if here.starts is None:
+            begins = self.begins_of(here.codes)
+            begins[0] = self._is_first(chunk)
+            here.starts = begins.nonzero()[0]
+        return here.starts
+
+    @property
+    def _groups_of_chunks(self) -> Ints:
+        if self._groups is None:
+            counts = [len(self._starts(chunk)) for chunk in range(len(self._chunks))]
+            self._groups = np.array(counts, np.int64).cumsum()
+        return self._groups
 
     # -- looking up ----------------------------------------------------------------------------------------------------
 
@@ -134,7 +156,7 @@ class OrderedPartition:
             chunk, at = chunk + 1, 0
         return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
-    def place_of(self, row: Sequence[int]) -> int:
+    def place_of(self, row: list[int]) -> int:
         """Return the first place at which a row is, or would be."""
         lead = self._order.number_of(row[self._by[0]])
         low, high = bisect_left(self._first_leads, lead), bisect_right(self._first_leads, lead)
@@ -144,7 +166,7 @@ class OrderedPartition:
             return 0
         leads = self._chunks[chunk].leads
         low = high = int(leads.searchsorted(lead))
-        if low < len(leads) and leads.item(low) == lead:
+        if low < len(leads) and leads.item(low) == lead and self._chunks[chunk].codes[:, low].tolist() != row:
             key, high = key or self._order.key(row), int(leads.searchsorted(lead, "right"))
         return self._start(chunk) + _first_not(lambda i: self._key_at(chunk, i) < key, low, high)
 
@@ -187,25 +209,36 @@ class OrderedPartition:
         if place >= len(self):
             return self.groups
         chunk, at = self._at(place)
-        before = self._groups.item(chunk - 1) if chunk else 0
-        return before + int(self._chunks[chunk].starts.searchsorted(at))
+        before = self._groups_of_chunks.item(chunk - 1) if chunk else 0
+        return before + int(self._starts(chunk).searchsorted(at))
 
     def group_start(self, group: int) -> int:
         """Return where a peer group begins; beyond the last one, the end."""
         if group >= self.groups:
             return len(self)
         group = max(group, 0)
-        chunk = int(self._groups.searchsorted(group, "right"))
-        before = self._groups.item(chunk - 1) if chunk else 0
-        return self._start(chunk) + int(self._chunks[chunk].starts[group - before])
+        groups = self._groups_of_chunks
+        chunk = int(groups.searchsorted(group, "right"))
+        before = groups.item(chunk - 1) if chunk else 0
+        return self._start(chunk) + self._starts(chunk).item(group - before)
 
     def peers_start(self, place: int) -> int:
         """Return where the peer group of the row at a place begins; at the end, the end."""
-        return place if place >= len(self) else self.group_start(self.groups_before(place + 1) - 1)
+        if place >= len(self) or self._leads_differ(place):
+            return place
+        return self.group_start(self.groups_before(place + 1) - 1)
 
     def peers_end(self, place: int) -> int:
         """Return where the peer group ends of the row before a place; 0 for the begin."""
-        return self.group_start(self.groups_before(place)) if place else 0
+        if not 0 < place < len(self) or self._leads_differ(place):
+            return place
+        return self.group_start(self.groups_before(place))
+
+    def _leads_differ(self, place: int) -> bool:
+        """Return whether a peer group begins at a place, as far as that is seen at once."""
+        chunk, at = self._at(place)
+        leads = self._chunks[chunk].leads
+        return leads.item(at) != leads.item(at - 1) if at else self._is_first(chunk)
 
     def is_peer(self, place: int, row: Ints) -> bool:
         """Return whether the row at a place is a peer of another."""
@@ -279,30 +312,40 @@ class OrderedPartition:
 
     def _replace(self, chunk: int, edits: Sequence[Edit]) -> bool:
         """Replace a chunk by what it is after some edits; return whether that is one chunk, too, and counted."""
-        old = self._chunks[chunk]
+        old, groups = self._chunks[chunk], self._groups
         self._before.forget(chunk)
         self._behind.forget(len(self._chunks) - chunk - 1)
         made = self._split(edited(old.codes, edits), 2 * CHUNK)
         self._chunks[chunk : chunk + 1] = made
         self._first_leads[chunk : chunk + 1] = [int(c.leads[0]) for c in made]
-        if len(made) == 1:
-            more = len(made[0].leads) - len(old.leads)
-            self._ends[chunk:] += more
-            self._length += more
-            self._groups[chunk:] += len(made[0].starts) - len(old.starts)
-        # A chunk whose first row was put in, or before which the last row was, is looked at after those in front.
-        self._mark_first(chunk)
-        if made and edits[-1].end >= len(old.leads):
-            self._mark_first(chunk + len(made))
-        return len(made) == 1
+        self._near = 0, 0, 0
+        # A chunk whose first row was put in, or before which the last row was, may begin with another peer group.
+        last = chunk + len(made)
+        if last < len(self._chunks) and (not made or edits[-1].end >= len(old.leads)):
+            self._first_may_differ(last)
+        if len(made) != 1:
+            return False
+        more = len(made[0].leads) - len(old.leads)
+        self._ends[chunk:] += more
+        self._length += more
+        if groups is not None and old.starts is not None:
+            groups[chunk:] += len(self._starts(chunk)) - len(old.starts)
+        return True
 
-    def _mark_first(self, chunk: int) -> None:
-        if chunk < len(self._chunks):
-            here = self._chunks[chunk]
-            first = chunk == 0 or self._differ(self._chunks[chunk - 1].codes, -1, here.codes)
-            if (len(here.starts) > 0 and here.starts.item(0) == 0) != first:
-                here.starts = np.concatenate(([0], here.starts)) if first else here.starts[1:]
+    def _first_may_differ(self, chunk: int) -> None:
+        """Look again whether a chunk's first row begins a peer group, if that was known."""
+        starts = self._chunks[chunk].starts
+        if starts is None:
+            return
+        first = self._is_first(chunk)
+        if (len(starts) > 0 and starts.item(0) == 0) != first:
+            self._chunks[chunk].starts = np.concatenate(([0], starts)) if first else starts[1:]
+            if self._groups is not None:
                 self._groups[chunk:] += 1 if first else -1
+
+    def _is_first(self, chunk: int) -> bool:
+        """Return whether a chunk's first row begins a peer group."""
+        return chunk == 0 or self._differ(self._chunks[chunk - 1].codes, -1, self._chunks[chunk].codes)
 
     def _differ(self, codes: Codes, at: int, first: Codes) -> bool:
         """Return whether a row is no peer of the first of others."""
@@ -313,11 +356,9 @@ class OrderedPartition:
         n = codes.shape[1]
         if not n:
             return []
-        new = self.begins_of(codes)
         if n <= most:
-            return [self._chunk(codes, new)]
-        starts = range(0, n, CHUNK)
-        return [self._chunk(codes[:, s : s + CHUNK].copy(), new[s : s + CHUNK].copy()) for s in starts]
+            return [self._chunk(codes)]
+        return [self._chunk(codes[:, start : start + CHUNK].copy()) for start in range(0, n, CHUNK)]
 
 
 def edited(codes: Codes, edits: Sequence[Edit], origin: int = 0) -> Codes:
