@@ -18,7 +18,7 @@ from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.windows.bound import MOST_COPIES, CallError, Windows, too_many_copies
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, consolidated, largest, numbered
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, consolidated, first_numbers, largest, numbered
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
@@ -57,6 +57,7 @@ class OrderedWindowsOperator(Operator):
         self._width = len(node.keys)
         self._codes = len(schema)
         self._kept = windows.kept(self._width)
+        self._kept_rows = np.array(self._kept, np.int64)
         layout = UpdateLayout(tuple(range(self._width)), self._types, 1, self.schedule.users)
         self._spine = Spine(layout, self.since, self.schedule.transaction)
         self._reach = Reach.of(windows, self._types)
@@ -79,7 +80,7 @@ class OrderedWindowsOperator(Operator):
         if largest(new[-1]) > COUNT_LIMIT:
             raise failures.too_many(self.node)
         times = new[self._codes]
-        if (times == times[0]).all():
+        if len(times) == 1 or (times == times[0]).all():
             changes = [self._changed(new)]
         else:
             changes = [self._changed(new.compress(times == t, axis=1)) for t in np.unique(times)]
@@ -106,7 +107,7 @@ class OrderedWindowsOperator(Operator):
         self._spine.append(new)
         for rows, made in edits:
             rows.apply(made)
-        change = [_updates(part, self._kept, time) for part in found]
+        change = [_updates(part, self._kept_rows, time) for part in found]
         all_differ = not len(whole) and all(part.differ for part in found)
         return change[0] if all_differ and len(change) == 1 else consolidated(np.concatenate(change, axis=1))
 
@@ -115,10 +116,11 @@ class OrderedWindowsOperator(Operator):
         if self._reach is None:
             return {}, np.arange(keys.shape[1])
         in_order: dict[int, OrderedPartition] = {}
-        changed = np.bincount(owner, np.abs(new[-1]), minlength=keys.shape[1]).tolist()
-        known = [self._partitions.get(key) for key in map(tuple, keys.T.tolist())]
+        changed = _added_up(owner, np.abs(new[-1]), keys.shape[1])
+        as_tuples = list(map(tuple, keys.T.tolist()))
+        known = [self._partitions.get(key) for key in as_tuples]
         stored = self._spine.count(keys).tolist() if None in known else []
-        for number, key in enumerate(map(tuple, keys.T.tolist())):
+        for number, key in enumerate(as_tuples):
             rows = known[number]
             if rows is None and stored[number] >= max(LARGE, changed[number] * MANY):
                 rows = self._in_its_order(keys[:, number : number + 1])
@@ -129,7 +131,9 @@ class OrderedWindowsOperator(Operator):
                 self._changing.append(key)
             else:
                 self._forget(key)
-        return in_order, np.array([n for n in range(keys.shape[1]) if n not in in_order], np.int64)
+        if len(in_order) == len(as_tuples):
+            return in_order, first_numbers(0)
+        return in_order, np.array([n for n in range(len(as_tuples)) if n not in in_order], np.int64)
 
     @staticmethod
     def _by_partition(
@@ -235,11 +239,16 @@ class OrderedWindowsOperator(Operator):
         self._changing.clear()
 
 
-def _updates(changed: Changed, kept: tuple[int, ...], time: int) -> UpdateArray:
+def _added_up(owner: Ints, counts: Ints, most: int) -> list[int]:
+    """Return the sums of the counts of each owner."""
+    return counts.tolist() if len(owner) == most == 1 else np.bincount(owner, counts, minlength=most).tolist()
+
+
+def _updates(changed: Changed, kept: Ints, time: int) -> UpdateArray:
     """Return the output's updates at a time."""
     n = changed.rows.shape[1]
     updates = np.empty((len(kept) + len(changed.values) + 2, n), np.int64)
-    changed.rows.take(np.array(kept, np.int64), axis=0, out=updates[: len(kept)])
+    updates[: len(kept)] = changed.rows.take(kept, axis=0)
     updates[len(kept) : -2] = changed.values
     updates[-2] = time
     updates[-1, : changed.gone] = -1

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.windows.bound import OffsetCall
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 from tidemill.renderer.embedded.windows.partitions import Partitions, prefix_counts
 
 __all__ = ["value_at_offset"]
@@ -14,13 +15,18 @@ __all__ = ["value_at_offset"]
 def value_at_offset(rows: Partitions, call: OffsetCall) -> Ints:
     """Return the codes of the value in another row of the partition, or of the default, at each place."""
     codes, default = rows.codes(call.column), rows.argument(call.default)
+    if isinstance(call.offset, BoundLiteral) and call.offset.value is not None and not call.ignore_nulls:
+        far = min(max(call.offset.value, -len(rows)), len(rows)) * (1 if call.function == "lead" else -1)
+        places = rows.places + far
+        inside = places >= rows.first if far < 0 else places < rows.end
+        return np.where(inside, codes.take(places, mode="clip"), default)
     offsets = rows.argument(call.offset)
     far = np.minimum(np.maximum(offsets, -len(rows)), len(rows))
     distance = far if call.function == "lead" else -far
     known = rows.known(call.column) if call.ignore_nulls else None
     if known is None:
         places = rows.places + distance
-        inside = _inside(rows, places, distance)
+        inside = (places >= rows.first) & (places < rows.end)
         found = codes.take(places, mode="clip")
     else:
         before = prefix_counts(known)
@@ -34,10 +40,3 @@ def value_at_offset(rows: Partitions, call: OffsetCall) -> Ints:
         inside, found = inside | itself, np.where(itself, codes, found)
     result = np.where(inside, found, default)
     return np.where(offsets == NULL, NULL, result) if (offsets == NULL).any() else result
-
-
-def _inside(rows: Partitions, places: Ints, distance: Ints) -> Bools:
-    """Return whether places, so far from each row's, are in the row's partition."""
-    if len(distance) > 1:
-        return (places >= rows.first) & (places < rows.end)
-    return places >= rows.first if distance.item(0) < 0 else places < rows.end

@@ -89,15 +89,17 @@ def changed_rows(
     codes = np.concatenate([cut.codes for cut in cuts], axis=1)
     starts = [0, *accumulate(cut.codes.shape[1] for cut in cuts)]
     values = np.empty((len(windows.calls), codes.shape[1]), np.int64)
-    asked = _wanted(cuts)
+    asked = _wanted(cuts, starts)
     call_values(Partitions(windows, types, codes, interner, _ahead(cuts, starts, asked)), values)
     return _differences(codes, values, starts, asked, runs)
 
 
-def _wanted(cuts: Sequence[_Cut]) -> Bools:
+def _wanted(cuts: Sequence[_Cut], starts: Sequence[int]) -> Bools:
     """Return which rows of the cuts are not there to be looked at only."""
-    pieces = [n for cut in cuts for n in (cut.skipped, cut.wanted, cut.codes.shape[1] - cut.skipped - cut.wanted)]
-    return np.array([False, True, False] * len(cuts)).repeat(pieces)
+    wanted = np.zeros(starts[-1], np.bool_)
+    for start, cut in zip(starts, cuts, strict=False):
+        wanted[start + cut.skipped : start + cut.skipped + cut.wanted] = True
+    return wanted
 
 
 def _ahead(cuts: Sequence[_Cut], starts: Sequence[int], wanted: Bools) -> Ahead:
@@ -152,21 +154,27 @@ def _differences(
             else:
                 changes[after + at + shift : after + at + shift + copies] = True
             shift += copies
-    kept_old, kept_new = (wanted > changes).nonzero()[0].reshape(2, -1)
+    kept = (wanted > changes).nonzero()[0].reshape(2, -1)
+    differs = False
     for of_call in values:
-        differs = of_call.take(kept_old) != of_call.take(kept_new)
-        changes[kept_old.compress(differs)] = True
-        changes[kept_new.compress(differs)] = True
+        old, new = of_call.take(kept)
+        differs = differs | (old != new)
+    changes[kept] = differs
     found = changes.nonzero()[0]
     gone = int(found.searchsorted(starts[half]))
     rows = codes.take(found, axis=1)
-    # Of copies of a row, some may get what others had; and only of copies, which are neighbours.
-    differ = not (_has_equal_neighbours(rows[:, :gone]) or _has_equal_neighbours(rows[:, gone:]))
-    return Changed(rows, values.take(found, axis=1), gone, differ)
+    return Changed(rows, values.take(found, axis=1), gone, not _has_equal_neighbours(rows, gone))
 
 
-def _has_equal_neighbours(rows: Codes) -> bool:
+def _has_equal_neighbours(rows: Codes, gone: int) -> bool:
+    """Return whether rows that go, or rows that come, may be equal: only copies are, which lie side by side.
+
+    Of copies of a row, some may get what others had.
+    """
     if rows.shape[1] <= _FEW:
         as_lists = rows.T.tolist()
-        return any(map(eq, as_lists, as_lists[1:]))
-    return bool((rows[:, 1:] == rows[:, :-1]).all(axis=0).any())
+        return any(map(eq, as_lists, as_lists[1:gone])) or any(map(eq, as_lists[gone:], as_lists[gone + 1 :]))
+    equal = (rows[:, 1:] == rows[:, :-1]).all(axis=0)
+    if gone:
+        equal[gone - 1 : gone] = False
+    return bool(equal.any())
