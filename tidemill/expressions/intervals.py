@@ -43,7 +43,7 @@ UNITS: Final[dict[str, tuple[DType, int]]] = {
 _SHORT: Final = {"YYYY": "YEAR", "YY": "YEAR", "MON": "MONTH", "MM": "MONTH", "DD": "DAY"}
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Interval:
     """A number of months, of days or of microseconds; a date plus days is a date, plus microseconds a timestamp."""
 

@@ -39,7 +39,7 @@ class Unbounded(enum.Enum):
 UNBOUNDED: Final = Unbounded.UNBOUNDED
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Frame:
     """Which rows of its partition a row's window call looks at; ``start`` and ``end`` are None where unbounded.
 

@@ -18,7 +18,15 @@ from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.windows.bound import MOST_COPIES, CallError, Windows, too_many_copies
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, consolidated, first_numbers, largest, numbered
+from tidemill.renderer.embedded.kernels.updates import (
+    Codes,
+    Ints,
+    UpdateArray,
+    consolidated,
+    first_numbers,
+    largest,
+    numbered,
+)
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn

@@ -11,13 +11,14 @@ import numpy as np
 from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import AggregateCall
+from tidemill.expressions.windows.frames import Frame
 from tidemill.renderer.embedded.kernels.codec import float_codes, float_values, order_ranks
 from tidemill.renderer.embedded.kernels.exact_quotients import halves_up, quotients
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 from tidemill.renderer.embedded.windows.digests import Digest, FloatSum, exact_floats, objects
 from tidemill.renderer.embedded.windows.distinct import DistinctSums
 from tidemill.renderer.embedded.windows.extremes import greatest
-from tidemill.renderer.embedded.windows.frames import frame_parts, has_its_row
+from tidemill.renderer.embedded.windows.frames import frame_parts, has_its_row, over_groups
 from tidemill.renderer.embedded.windows.lists import lists
 from tidemill.renderer.embedded.windows.partitions import Partitions, RefusedError
 from tidemill.renderer.embedded.windows.sums import (
@@ -222,15 +223,21 @@ def _extreme(rows: Partitions, call: AggregateCall) -> Ints:
     if ranks is not codes:
         return _of_ranks(codes, ranks, rows, call)
     sign = -1 if call.aggregate.function == "min" else 1  # NULL, turned round, is NULL
-    found = _greatest(sign * codes, rows, call)
+    found = _greatest(sign * codes, rows, call.frame)
     beyond = rows.beyond(call.frame, Digest("least" if sign < 0 else "greatest", column))
     if beyond is not None:
         found = np.maximum(found, sign * np.array(beyond, np.int64).repeat(rows.sizes))
     return sign * found
 
 
-def _greatest(numbers: Ints, rows: Partitions, call: AggregateCall) -> Ints:
-    parts, wanted = frame_parts(rows, call.frame), rows.wanted
+def _greatest(numbers: Ints, rows: Partitions, frame: Frame) -> Ints:
+    by_group = over_groups(rows, frame)
+    if by_group is not None:
+        of_groups = np.maximum.reduceat(numbers, rows.peer_starts)
+        found = _greatest(of_groups, rows.groups, by_group).repeat(rows.peer_sizes)
+        back_in = frame.exclusion == "ties" and (frame.start or 0) <= 0 <= (frame.end or 0)
+        return np.maximum(found, numbers) if back_in else found
+    parts, wanted = frame_parts(rows, frame), rows.wanted
     if wanted is None:
         return greatest(numbers, parts)
     # Frames of the others are cut off, each elsewhere: lengths of all kinds, and so all levels of the table.
@@ -241,7 +248,7 @@ def _greatest(numbers: Ints, rows: Partitions, call: AggregateCall) -> Ints:
 
 def _of_ranks(codes: Ints, ranks: Ints, rows: Partitions, call: AggregateCall) -> Ints:
     sign = -1 if call.aggregate.function == "min" else 1
-    found = sign * _greatest(np.where(codes == NULL, NULL, sign * ranks), rows, call)
+    found = sign * _greatest(np.where(codes == NULL, NULL, sign * ranks), rows, call.frame)
     of_rank = np.full(int(ranks.max(initial=0)) + 1, NULL)
     of_rank[ranks] = codes
     return np.where(found == NULL, NULL, of_rank.take(np.maximum(found, 0)))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+import attrs
 import numpy as np
 
-from tidemill.expressions.windows.frames import Frame, Offset
+from tidemill.expressions.windows.frames import Exclusion, Frame, Offset
 from tidemill.renderer.embedded.kernels.updates import Ints
 from tidemill.renderer.embedded.windows.partitions import Part, Partitions, run_lengths
 from tidemill.renderer.embedded.windows.ranges import range_bound
 
-__all__ = ["frame_bounds", "frame_parts", "hole"]
+__all__ = ["frame_bounds", "frame_parts", "has_its_row", "hole", "over_groups"]
 
 
 def frame_bounds(rows: Partitions, frame: Frame) -> Part:
@@ -59,6 +62,25 @@ def hole(rows: Partitions, frame: Frame) -> Part:
     if frame.exclusion == "current row":
         return rows.places, rows.places + 1
     return rows.peer_first, rows.peer_end
+
+
+def over_groups(rows: Partitions, frame: Frame) -> Frame | None:
+    """Return the frame that says of peer groups, each taken as a row, which are in the frames of their rows.
+
+    None where frames are not made of whole groups, or groups are hardly fewer than rows. ``exclude ties`` leaves out
+    the whole group: the row itself is to be put back in.
+    """
+    found = _over_groups(frame)
+    return None if found is None or 2 * len(rows.peer_starts) > len(rows) else found
+
+
+@lru_cache
+def _over_groups(frame: Frame) -> Frame | None:
+    whole = frame.mode == "groups" or (frame.mode == "range" and not frame.offsets)
+    if not whole or frame.exclusion == "current row":
+        return None
+    exclusion: Exclusion = "no others" if frame.exclusion == "no others" else "current row"
+    return attrs.evolve(frame, mode="rows", exclusion=exclusion)
 
 
 def frame_parts(rows: Partitions, frame: Frame) -> list[Part]:

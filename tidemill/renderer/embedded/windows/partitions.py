@@ -158,6 +158,14 @@ class Partitions:
         return self.peer_starts.searchsorted(self.starts)
 
     @cached_property
+    def groups(self) -> Partitions:
+        """The same partitions with a row for each peer group, of which only the places are known."""
+        places = np.arange(len(self.peer_starts))
+        asked = None if self._asked is None else np.logical_or.reduceat(self._asked, self.peer_starts)
+        ordered = OrderedRows(places, self.groups_before, places)
+        return Partitions(self.windows, self.types, np.empty((0, 0), np.int64), self.interner, ordered, asked=asked)
+
+    @cached_property
     def origin(self) -> Ints:
         """Where each row's partition would begin, if all of its rows were here."""
         return self.first if self._ahead is None else (self.starts - self._rows_before).repeat(self.sizes)
