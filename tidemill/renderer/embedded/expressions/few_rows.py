@@ -30,8 +30,8 @@ FEW_ROWS: Final = 4
 _MANY: Final = 50
 """So many calls in an expression are not quick in Python."""
 _QUICK: Final = frozenset((
-    "add", "and", "case", "coalesce", "eq", "eq_null_safe", "ge", "get", "gt", "in", "is_null", "le", "lt", "multiply",
-    "ne", "negate", "not", "or", "size", "subtract", "xxhash64",
+    "add", "and", "case", "coalesce", "date_trunc", "eq", "eq_null_safe", "ge", "get", "gt", "in", "is_null", "le",
+    "lt", "multiply", "ne", "negate", "not", "or", "size", "subtract", "xxhash64",
 ))  # fmt: skip
 
 _NUMBERS: Final = frozenset(("int32", "int64", "float64"))

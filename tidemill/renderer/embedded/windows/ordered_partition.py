@@ -178,10 +178,10 @@ class OrderedPartition:
             return 0
         return self._start(chunk) + int(self._chunks[chunk].leads.searchsorted(number, "right" if right else "left"))
 
-    def number_at(self, place: int) -> int:
-        """Return the number of the first ORDER BY column at a place."""
+    def code_at(self, column: int, place: int) -> int:
+        """Return the code of a column in the row at a place."""
         chunk, at = self._at(place)
-        return int(self._chunks[chunk].leads[at])
+        return self._chunks[chunk].codes.item(column, at)
 
     def known_place(self, column: int, place: int, count: int, *, back: bool = False) -> int:
         """Return the place up to which from another on so many rows have a value; going back, the place of the last.

@@ -241,7 +241,7 @@ class _Finder:
             if reach.groups != (0, 0):
                 low = min(low, rows.group_start(rows.groups_before(first) - reach.groups[1]))
                 high = max(high, rows.group_start(rows.groups_before(last) + reach.groups[0]))
-            code = int(edit.row[self._by.column])
+            code = edit.row.item(self._by.column)
             for start, end in reach.values if code != NULL else ():
                 low = min(low, self._place_by_value(code, _minus(end), up=False))
                 high = max(high, self._place_by_value(code, _minus(start), up=True))
@@ -286,12 +286,12 @@ class _Finder:
 
     def _end_codes(self, run: Affected) -> tuple[int, int] | None:
         """Return the first and the last value of the order in a run, before or after; None without any."""
-        column = self._by.column
-        codes = [int(edit.row[column]) for edit in run.edits]
+        rows, column = self._rows, self._by.column
+        codes = [edit.row.item(column) for edit in run.edits]
         if run.low < run.high:
-            some = self._rows.cut(run.low, run.high)[column]
-            codes += [int(some[0]), int(some[-1])]
+            codes += [rows.code_at(column, run.low), rows.code_at(column, run.high - 1)]
             if NULL in codes:
+                some = rows.cut(run.low, run.high)[column]
                 known = some[some != NULL]
                 codes += [int(known[0]), int(known[-1])] if len(known) else []
         known_codes = [code for code in codes if code != NULL]
@@ -319,6 +319,7 @@ class _Finder:
         return self._rows.place_of_number(number, right=up)
 
 
+@lru_cache(typed=True)
 def _minus(offset: Offset) -> Offset:
     return -offset
 

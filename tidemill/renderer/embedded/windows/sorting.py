@@ -11,6 +11,8 @@ from tidemill.renderer.embedded.kernels.updates import Ints
 __all__ = ["positions"]
 
 _GREATEST: Final = 2**63 - 1
+_FEW: Final = 4
+"""Groups that are searched one by one."""
 
 
 def _ends(column: Ints) -> tuple[int, int]:
@@ -25,6 +27,11 @@ def positions(groups: Ints, values: Ints, of: Ints, bounds: Ints) -> Ints:
     """
     if not len(values):
         return np.zeros(len(bounds), np.int64)
+    if groups is of and groups.item(-1) < _FEW:
+        starts = groups.searchsorted(range(groups.item(-1) + 1)).tolist()
+        ends = [*starts[1:], len(groups)]
+        parts = [values[s:e].searchsorted(bounds[s:e], "right") + s for s, e in zip(starts, ends, strict=True)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
     least, greatest = _ends(values)
     if (int(groups[-1]) + 1) * (greatest - least + 2) > _GREATEST:  # too far apart for one word: count them
         distinct = np.unique(values)
