@@ -21,6 +21,8 @@ from tidemill.renderer.runs.queued import Queued
 __all__ = ["InputOperator", "OutputOperator"]
 
 
+_MOST_IN_TAIL: Final = 4096
+"""Contents are read whole, mostly: many updates are sorted at once, and merged less often."""
 _UNREAD: Final = 1_000_000
 _STEPS: Final = 100
 """Who reads changes reads them after a step, or after some."""
@@ -90,7 +92,7 @@ class OutputOperator(Operator):
         columns = tuple(range(len(types)))
         users = self.schedule.users
         layout = UpdateLayout(columns, types, users, users)
-        self.spine = Spine(layout, lambda: self.readers_since, self.schedule.transaction)
+        self.spine = Spine(layout, lambda: self.readers_since, self.schedule.transaction, _MOST_IN_TAIL)
         self._changes = node.changes
         self.unread: list[UpdateArray] = []
         self.unread_count = 0

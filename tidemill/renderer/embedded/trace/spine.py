@@ -35,6 +35,8 @@ __all__ = ["Spilled", "Spine", "View"]
 
 TAIL: Final = 512
 """Updates in the tail at most: comparing a key with all of them costs about as much as a few binary searches."""
+STEPS: Final = 16
+"""The updates of so many steps have room in a tail that may be longer."""
 IDLE_EFFORT: Final = 1024
 """Updates each merge under way gets on with at the end of a step."""
 PUSH_EFFORT: Final = 64
@@ -92,7 +94,7 @@ class View(NamedTuple):
 
     batches: tuple[Batch, ...]
     tail: Batch
-    """`TAIL` columns, not sorted; beyond ``tail_size`` they hold nothing."""
+    """As many columns as there is room for, not sorted; beyond ``tail_size`` they hold nothing."""
     tail_size: int
     merges: tuple[Merge, ...] = ()
     """Merges under way, each of two neighbours among the batches, at most one on each level of sizes."""
@@ -106,13 +108,19 @@ class Spine:
     """An index of updates by some of their code columns; see the module.
 
     ``since`` tells how far user times may be compacted: no reader asks about times that are not beyond it. A spine
-    joins the transaction when it is appended to.
+    joins the transaction when it is appended to. Where hardly anything is looked for in it, the tail may get as long as
+    ``most_in_tail`` says, if there are many updates a step.
     """
 
-    __slots__ = ("_key_rows", "_merger", "_nothing", "_transaction", "layout", "since", "spilled", "view")
+    __slots__ = (
+        "_key_rows", "_merger", "_most_in_tail", "_nothing", "_transaction", "layout", "since", "spilled", "view",
+    )  # fmt: skip
 
-    def __init__(self, layout: UpdateLayout, since: Callable[[], Antichain], transaction: Transaction) -> None:
+    def __init__(
+        self, layout: UpdateLayout, since: Callable[[], Antichain], transaction: Transaction, most_in_tail: int = 0
+    ) -> None:
         self.layout = layout
+        self._most_in_tail = max(most_in_tail, TAIL)
         self.since = since
         self.spilled: Spilled | None = None
         """Older updates, outside of memory; None where there are none."""
@@ -136,7 +144,7 @@ class Spine:
         self._transaction.join(self, before)
         differ = self.layout.order is None and _seem_different(rows[: -self.layout.weights])
         batch = self.layout.sorted_batch(rows) if differ else self.layout.compacted(rows, self.since())
-        self._push(batch, keep_tail=True)
+        self._push(batch)
         return before, batch
 
     def append(self, updates: UpdateArray) -> View:
@@ -145,16 +153,16 @@ class Spine:
         self._transaction.join(self, before)
         n = updates.shape[1]
         size = before.tail_size
-        if size + n <= TAIL:
+        if size + n <= before.tail.array.shape[1]:
             hashes, tail = before.tail
             tail[:, size : size + n] = updates
             hashes[size : size + n] = hashed(updates[self._key_rows])
             self.view = View(before.batches, before.tail, size + n, before.merges)
-        elif n <= TAIL:
+        elif n <= self._most_in_tail:
             both = np.concatenate((before.tail.array[:, :size], updates), axis=1)
-            self._push(self.layout.compacted(both, self.since()))
+            self._push(self.layout.compacted(both, self.since()), tail=min(STEPS * n, self._most_in_tail))
         else:
-            self._push(self.layout.sorted_batch(updates), keep_tail=True)
+            self._push(self.layout.sorted_batch(updates))
         return before
 
     def check_counts(self, updates: UpdateArray) -> None:
@@ -208,11 +216,12 @@ class Spine:
         """Hold these updates in memory, and no others; what is spilled stays."""
         self.view = View((self.layout.sorted_batch(updates),), _empty_tail(self.layout), 0)
 
-    def _push(self, batch: Batch, *, keep_tail: bool = False) -> None:
+    def _push(self, batch: Batch, *, tail: int | None = None) -> None:
+        """Put a batch behind the others; with a size of the ``tail``, it has what was in that, which begins anew."""
         view = self.view
-        tail, size = (view.tail, view.tail_size) if keep_tail else (_empty_tail(self.layout), 0)
+        new_tail, size = (view.tail, view.tail_size) if tail is None else (_empty_tail(self.layout, tail), 0)
         batches = (*view.batches, batch) if len(batch.hashes) else view.batches
-        self.view = View(batches, tail, size, view.merges)
+        self.view = View(batches, new_tail, size, view.merges)
         self._work(PUSH_EFFORT * max(TAIL, len(batch.hashes)))
 
     def _work(self, effort: int) -> None:
@@ -363,5 +372,6 @@ def _with_sorted_tail(view: View) -> View:
     return View((*view.batches, Batch(hashes.take(order), array.take(order, axis=1))), view.tail, 0)
 
 
-def _empty_tail(layout: UpdateLayout) -> Batch:
-    return Batch(np.empty(TAIL, np.int64), np.empty((layout.rows, TAIL), np.int64))
+def _empty_tail(layout: UpdateLayout, room: int = 0) -> Batch:
+    room = max(room, TAIL)
+    return Batch(np.empty(room, np.int64), np.empty((layout.rows, room), np.int64))
