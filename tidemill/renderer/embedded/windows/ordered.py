@@ -19,8 +19,9 @@ from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
 from tidemill.renderer.embedded.windows.digests import Digest, digest, together
-from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition, edited
+from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
 from tidemill.renderer.embedded.windows.partitions import Ahead, Partitions
+from tidemill.renderer.embedded.windows.pieces import Pieces
 from tidemill.renderer.embedded.windows.reach import Affected, Reach, affected
 from tidemill.renderer.embedded.windows.recompute import call_values
 
@@ -44,7 +45,9 @@ class Changed(NamedTuple):
 class _Cut(NamedTuple):
     """Some rows of a partition, as it was or as it is."""
 
-    codes: Codes
+    pieces: list[Codes]
+    size: int
+    """How many rows these are."""
     skipped: int
     """How many of them are there to be looked at only, before those whose values are wanted."""
     wanted: int
@@ -76,22 +79,34 @@ def changed_rows(
     for rows, edits in partitions:
         size, more = len(rows), sum(edit.copies for edit in edits)
         for run in affected(rows, edits, reach, by, types[by.column]):
-            old = rows.cut(run.first, run.end)
-            new = edited(old, run.edits, run.first)
-            skipped, wanted = run.low - run.first, run.high - run.low
+            looked, skipped, wanted = run.end - run.first, run.low - run.first, run.high - run.low
             groups = rows.groups_before(run.first) if reach.counts_groups else 0
             front = _digests(partial(rows.before, run.first), types, interner) if reach.to_first else _nothing
             back = _digests(partial(rows.behind, run.end), types, interner) if reach.to_last else _nothing
-            before.append(_Cut(old, skipped, wanted, run.first, groups, size, front, back))
-            after.append(_Cut(new, skipped, wanted + run.shift, run.first, groups, size + more, front, back))
+            beside = run.first, groups
+            old, new = rows.pieces(run.first, run.end), _pieces_after(rows, run)
+            before.append(_Cut(old, looked, skipped, wanted, *beside, size, front, back))
+            after.append(_Cut(new, looked + run.shift, skipped, wanted + run.shift, *beside, size + more, front, back))
             runs.append(run)
     cuts = before + after
-    codes = np.concatenate([cut.codes for cut in cuts], axis=1)
-    starts = [0, *accumulate(cut.codes.shape[1] for cut in cuts)]
-    values = np.empty((len(windows.calls), codes.shape[1]), np.int64)
+    codes = Pieces([piece for cut in cuts for piece in cut.pieces])
+    starts = [0, *accumulate(cut.size for cut in cuts)]
+    values = np.empty((len(windows.calls), len(codes)), np.int64)
     asked = _wanted(cuts, starts)
     call_values(Partitions(windows, types, codes, interner, _ahead(cuts, starts, asked)), values)
     return _differences(codes, values, starts, asked, runs)
+
+
+def _pieces_after(rows: OrderedPartition, run: Affected) -> list[Codes]:
+    """Return the rows that a run looks at, with its edits made."""
+    found: list[Codes] = []
+    done = run.first
+    for edit in run.edits:
+        found += rows.pieces(done, edit.place)
+        if edit.copies > 0:
+            found.append(edit.row[:, None].repeat(edit.copies, axis=1))
+        done = edit.end
+    return found + rows.pieces(done, run.end)
 
 
 def _wanted(cuts: Sequence[_Cut], starts: Sequence[int]) -> Bools:
@@ -104,7 +119,7 @@ def _wanted(cuts: Sequence[_Cut], starts: Sequence[int]) -> Bools:
 
 def _ahead(cuts: Sequence[_Cut], starts: Sequence[int], wanted: Bools) -> Ahead:
     """Return where each of the cuts that have rows begins, and what there is of its partition beside it."""
-    some = [(start, cut) for start, cut in zip(starts, cuts, strict=False) if cut.codes.shape[1]]
+    some = [(start, cut) for start, cut in zip(starts, cuts, strict=False) if cut.size]
     here = [cut for _, cut in some]
     return Ahead(
         np.array([start for start, _ in some], np.int64),
@@ -137,13 +152,13 @@ def _nothing(wanted: Digest) -> Any:
 
 
 def _differences(
-    codes: Codes, values: Codes, starts: Sequence[int], wanted: Bools, runs: Sequence[Affected]
+    codes: Pieces, values: Codes, starts: Sequence[int], wanted: Bools, runs: Sequence[Affected]
 ) -> Changed:
     """Return the rows before and after, without those that no edit puts in or takes out and whose values are the same.
 
     Without what is taken out and put in, the rows before are, one by one, those after.
     """
-    changes = np.zeros(codes.shape[1], np.bool_)  # what is edited, at first
+    changes = np.zeros(len(codes), np.bool_)  # what is edited, at first
     half = len(runs)
     for before, after, run in zip(starts[:half], starts[half:-1], runs, strict=True):
         shift = 0
@@ -162,7 +177,7 @@ def _differences(
     changes[kept] = differs
     found = changes.nonzero()[0]
     gone = int(found.searchsorted(starts[half]))
-    rows = codes.take(found, axis=1)
+    rows = codes.take(found)
     return Changed(rows, values.take(found, axis=1), gone, not _has_equal_neighbours(rows, gone))
 
 

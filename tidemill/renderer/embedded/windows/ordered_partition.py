@@ -142,18 +142,21 @@ class OrderedPartition:
 
     # -- looking up ----------------------------------------------------------------------------------------------------
 
-    def cut(self, low: int, high: int) -> Codes:
-        """Return the rows from one place up to another."""
-        if low >= high:
-            return self._chunks[0].codes[:, :0]
-        chunk, at = self._at(low)
+    def pieces(self, low: int, high: int) -> list[Codes]:
+        """Return the rows from one place up to another, as they lie in chunks."""
         found: list[Codes] = []
         left = high - low
+        chunk, at = self._at(low) if left > 0 else (0, 0)
         while left > 0:
             codes = self._chunks[chunk].codes[:, at : at + left]
             found.append(codes)
             left -= codes.shape[1]
             chunk, at = chunk + 1, 0
+        return found
+
+    def cut(self, low: int, high: int) -> Codes:
+        """Return the rows from one place up to another."""
+        found = self.pieces(low, high) or [self._chunks[0].codes[:, :0]]
         return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
     def place_of(self, row: list[int]) -> int:

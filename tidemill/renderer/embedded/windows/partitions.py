@@ -15,6 +15,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner, encoder
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 from tidemill.renderer.embedded.windows.digests import Digest, together
 from tidemill.renderer.embedded.windows.ordering import OrderedRows
+from tidemill.renderer.embedded.windows.pieces import Pieces
 
 __all__ = ["Ahead", "Part", "Partitions", "RefusedError", "prefix_counts", "run_lengths"]
 
@@ -53,15 +54,16 @@ class Ahead(NamedTuple):
 class Partitions:
     """Rows sorted by partition and in it by the order, each copy a row. A place is where in them a row is.
 
-    Given in any order, with that in which they are; or in it, as some adjacent rows of each partition only. Where calls
-    are ``asked`` for some places only, what the others come to is nobody's: what frames lack there is no error.
+    Given in any order, with that in which they are; or in it, in pieces, as some adjacent rows of each partition only.
+    Where calls are ``asked`` for some places only, what the others come to is nobody's: what frames lack there is no
+    error.
     """
 
     def __init__(
         self,
         windows: Windows,
         types: Sequence[DType],
-        codes: Codes,
+        codes: Codes | Pieces,
         interner: Interner,
         ordered: OrderedRows | Ahead,
         *,
@@ -74,7 +76,7 @@ class Partitions:
         self._ahead = ordered if isinstance(ordered, Ahead) else None
         self._asked = self._ahead.wanted if self._ahead else asked
         self.starts = ordered.starts
-        self._length = codes.shape[1] if isinstance(ordered, Ahead) else len(ordered.source)
+        self._length = len(codes) if isinstance(ordered, Ahead) else len(ordered.source)
         self._codes = codes
         self._columns: dict[int, Ints] = {}
         self._known: dict[int, Bools | None] = {}
@@ -129,7 +131,8 @@ class Partitions:
         begins = np.zeros(len(self), np.bool_)
         begins[self.starts] = True
         for o in self.windows.order:
-            begins[1:] |= self._codes[o.column, 1:] != self._codes[o.column, :-1]
+            codes = self.codes(o.column)
+            begins[1:] |= codes[1:] != codes[:-1]
         return begins.nonzero()[0]
 
     @cached_property
