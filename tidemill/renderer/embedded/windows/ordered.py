@@ -169,12 +169,11 @@ def _differences(
             else:
                 changes[after + at + shift : after + at + shift + copies] = True
             shift += copies
-    kept = (wanted > changes).nonzero()[0].reshape(2, -1)
-    differs = False
+    kept_old, kept_new = (wanted > changes).nonzero()[0].reshape(2, -1)
     for of_call in values:
-        old, new = of_call.take(kept)
-        differs = differs | (old != new)
-    changes[kept] = differs
+        differs = (of_call.take(kept_old) != of_call.take(kept_new)).nonzero()[0]
+        changes[kept_old.take(differs)] = True
+        changes[kept_new.take(differs)] = True
     found = changes.nonzero()[0]
     gone = int(found.searchsorted(starts[half]))
     rows = codes.take(found)

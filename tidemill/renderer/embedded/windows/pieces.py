@@ -14,7 +14,9 @@ from tidemill.renderer.embedded.kernels.updates import Codes, Ints
 __all__ = ["Pieces"]
 
 _MANY: Final = 64
-"""So many pieces are put together at once."""
+"""More pieces than these are put together at once."""
+_SHORT: Final = 512
+"""So are those of so few rows."""
 _FEW: Final = 16
 """Up to so many rows are fetched one by one."""
 
@@ -28,18 +30,25 @@ class Pieces:
     """
 
     def __init__(self, pieces: Sequence[Codes]) -> None:
-        self._pieces = [np.concatenate(pieces, axis=1)] if len(pieces) > _MANY else pieces
-        self._ends = list(accumulate(piece.shape[1] for piece in self._pieces))
+        self._pieces = pieces
+        self._ends = list(accumulate(piece.shape[1] for piece in pieces))
+        if len(pieces) > _MANY or self._ends[-1] <= _SHORT:
+            self._pieces = [np.concatenate(pieces, axis=1)]
+            self._ends = self._ends[-1:]
 
     def __len__(self) -> int:
         return self._ends[-1]
 
     def __getitem__(self, column: int) -> Ints:
+        if len(self._pieces) == 1:
+            return self._pieces[0][column]
         found: Ints = np.concatenate([piece[column] for piece in self._pieces])
         return found
 
     def take(self, places: Ints) -> Codes:
         """Return the rows at some places."""
+        if len(self._pieces) == 1:
+            return self._pieces[0].take(places, axis=1)
         if len(places) > _FEW:
             return np.concatenate(self._pieces, axis=1).take(places, axis=1)
         found = np.empty((len(self._pieces[0]), len(places)), np.int64)
