@@ -28,13 +28,21 @@ def test_in_a_loop():
         (variable,) = (node for node in run.graph.nodes if isinstance(node, Variable))
         assert run.executor.compiled.operators[variable].consolidated
         assert all(port.consolidated for port in ports_of(run, (Feedback, Output)))
-        assert [port.consolidated for port in ports_of(run, Arrange)] == [True, False]
+        assert [port.consolidated for port in ports_of(run, Arrange)] == [True, True]
         assert [port.consolidated for port in ports_of(run, Threshold)] == [False]
 
 
 def test_where_columns_go():
     with started(lambda flow, a: flow.output("o", a.select("x"))) as run:
         assert [port.consolidated for port in ports_of(run, Output)] == [False]
+
+
+def test_where_columns_change_places():
+    with started(lambda flow, a: flow.output("o", a.select(p="y", q="x", r="y"))) as run:
+        assert [port.consolidated for port in ports_of(run, Output)] == [True]
+        run.update("a", [((1, 2), 0, 1), ((2, 1), 0, 1), ((1, 2), 0, 1)])
+        run.advance()
+        assert run.snapshot("o").counts() == {(2, 1, 2): 2, (1, 2, 1): 1}
 
 
 def test_where_one_of_two_is_not():

@@ -156,7 +156,8 @@ class Compiled:
             source_operator.may_repeat = _may_repeat(source_operator)
             source_operator.consolidated = not source_operator.may_repeat
         for node, operator in self.operators.items():
-            if isinstance(node, _PASSING):  # a Variable has its Feedback alone, which consolidates
+            # A Variable has its Feedback alone, which consolidates.
+            if isinstance(node, _PASSING) or (isinstance(operator, ProjectWire) and operator.keeps_all):
                 operator.consolidated = all(self.operators[source].consolidated for source in node.inputs)
             for port, source in zip(operator.ports, node.inputs, strict=False):
                 port.consolidated = self.operators[source].consolidated

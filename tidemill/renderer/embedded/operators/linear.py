@@ -102,6 +102,8 @@ class ProjectWire(Wire):
         codes = len(node.inputs[0].schema)
         self._rows = np.array([*(node.picked or ()), *range(codes, codes + node.scope.coordinates + 1)])
         self._is_identity = node.picked == tuple(range(codes))
+        self.keeps_all = set(node.picked or ()) == set(range(codes))
+        """Whether every column is among those picked, so that what differed differs still."""
 
     def accept(self, port: int, updates: UpdateArray, at: Round | None) -> None:
         del port
