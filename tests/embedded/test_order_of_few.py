@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
+import random
 
 import pytest
 from hypothesis import given
@@ -25,8 +26,25 @@ VALUES = {
 SCHEMA = dict(zip("abcdefg", VALUES, strict=True))
 
 
+CHOICES = (
+    [None, 0, -2, 7, 2**63 - 1, -(2**63) + 1], [None, -2, 2], [None, math.nan, math.inf, -math.inf, -0.0, 5e-324, -2.5],
+    [None, False, True], [None, dt.date(1, 1, 1), dt.date(2020, 2, 29)], [None, dt.datetime(1969, 12, 31, 23)],  # noqa: DTZ001
+    [None, decimal.Decimal("-0.03"), decimal.Decimal("0.01")],
+)  # fmt: skip
+
+
 @given(rows=st.lists(st.tuples(*(st.none() | v for v in VALUES.values())), max_size=8))
 def test_changes_and_contents_are_in_the_order_that_many_have(rows):
+    same_order_by_codes(rows)
+
+
+@pytest.mark.parametrize("count", [100, 512, 513])
+def test_so_are_some_hundred(count):
+    dice = random.Random(count)
+    same_order_by_codes([tuple(map(dice.choice, CHOICES)) for _ in range(count)])
+
+
+def same_order_by_codes(rows):
     def read():
         flow = tm.Dataflow()
         flow.output("x", flow.input("x", SCHEMA))

@@ -19,7 +19,7 @@ from tidemill.errors import EngineError, NegativeCountWarning, SchemaError
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import is_arrow_list
 
-__all__ = ["Rows", "Updates", "arrow_table", "int64_array"]
+__all__ = ["Rows", "Updates", "arrow_table", "int64_array", "plain_array"]
 
 _FEW: Final = 64
 """Rows that are sorted sooner as Python tuples than by Arrow, whose sorting costs much to begin."""
@@ -200,7 +200,10 @@ class Updates(_Table):
             msg = f"columns {names} clash: rename them with time= and diff=, or rename the output's columns"
             raise SchemaError(msg)
         self._sort()
-        return pa.table([*self._table.columns, *map(int64_array, self._times), int64_array(self._counts)], names=names)
+        table = self._table
+        for name, values in zip(names[table.num_columns :], (*self._times, self._counts), strict=True):
+            table = table.append_column(name, int64_array(values))
+        return table
 
     def to_feed(self, key: str | Sequence[str], *, time: str | None = None, op: str = "op") -> pa.Table:
         """Return a change feed: one row per key and time, with ``insert``, ``update`` or ``delete`` as ``op``.
@@ -351,7 +354,12 @@ def arrow_table(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 def int64_array(values: Ints) -> pa.Array:
     """Return whole numbers as an Arrow array, which is what ``pa.array`` does, without a look at what they might be."""
-    return pa.Array.from_buffers(_INT64, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+    return plain_array(_INT64, values)
+
+
+def plain_array(dtype: pa.DataType, values: npt.NDArray[Any]) -> pa.Array:
+    """Return values, none of them NULL, as an array of an Arrow type that has them in memory as NumPy does."""
+    return pa.Array.from_buffers(dtype, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def _sort_keys(column: pa.ChunkedArray) -> list[Any]:

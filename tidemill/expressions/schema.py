@@ -30,7 +30,7 @@ class Field:
         return f"{self.name}: {self.dtype}" + ("" if self.nullable else " not null")
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Schema:
     """The columns of a collection, in order; names are unique.
 

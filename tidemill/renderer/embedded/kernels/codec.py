@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.boundary.list_columns import list_array, list_parts
-from tidemill.boundary.results import int64_array
+from tidemill.boundary.results import int64_array, plain_array
 from tidemill.boundary.rows import Batch
 from tidemill.boundary.values import NAN
 from tidemill.expressions.schema import Schema
@@ -53,8 +54,6 @@ _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
 _FLIP: Final = 2**63 - 1
 _MOST_DIGITS: Final = 38
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
-_DATE: Final = pa.date32()
-_TIMESTAMP: Final = pa.timestamp("us")
 
 
 def is_interned(dtype: DType) -> bool:
@@ -170,12 +169,16 @@ def _plain_codes(column: pa.Array, dtype: DType, interner: Interner) -> Ints:
 
 def decode(schema: Schema, codes: Codes, interner: Interner) -> pa.Table:
     """Return a matrix of codes as an Arrow table of the schema."""
-    columns = [decode_column(codes[i], f.dtype, interner) for i, f in enumerate(schema.fields)]
+    known = codes.shape[1] <= _LONG and codes.min(initial=0) != NULL  # one look at all is worth it for a few
+    columns = [decode_column(codes[i], f.dtype, interner, known=known) for i, f in enumerate(schema.fields)]
     return pa.Table.from_arrays(columns, names=schema.names)
 
 
-def decode_column(codes: Ints, dtype: DType, interner: Interner) -> pa.Array:
-    """Return codes as an Arrow array."""
+def decode_column(codes: Ints, dtype: DType, interner: Interner, *, known: bool = False) -> pa.Array:
+    """Return codes as an Arrow array; ``known`` where it is that none is NULL."""
+    if known and dtype.name in _SIMPLE:
+        arrow_type, plain = _SIMPLE[dtype.name]
+        return plain_array(arrow_type, plain(codes))
     null = codes == NULL
     mask = null if np.count_nonzero(null) else None
     if dtype.element is not None:
@@ -209,15 +212,30 @@ def few_in_order(schema: Schema, updates: UpdateArray) -> UpdateArray | None:
         return updates
     if n > _FEW_SORTED:
         return None
-    for i, field in enumerate(schema.fields):
-        dtype = field.dtype
-        if is_interned(dtype) or (is_long_decimal(dtype) and len(long_decimals.large_places(updates[i]))):
-            return None
+    order = _order_of_codes(schema)
+    if order is None or any(len(long_decimals.large_places(updates[i])) for i in order.long_decimals):
+        return None
     columns = list(updates[:k])
-    for i, field in enumerate(schema.fields):
-        if field.dtype.name == "float64":
-            columns[i] = np.where(columns[i] == _NAN_CODE, NULL + 1, columns[i])
+    for i in order.floats:
+        columns[i] = np.where(columns[i] == _NAN_CODE, NULL + 1, columns[i])
     return updates.take(np.lexsort((*columns[::-1], *updates[k:-1][::-1])), axis=1)
+
+
+class _OrderOfCodes(NamedTuple):
+    """Columns of a schema whose codes do not all sort as their values do."""
+
+    long_decimals: tuple[int, ...]
+    floats: tuple[int, ...]
+
+
+@lru_cache(maxsize=1024)
+def _order_of_codes(schema: Schema) -> _OrderOfCodes | None:
+    """Return of which columns to see to, where rows of codes are sorted; None where codes do not say it."""
+    types = [f.dtype for f in schema.fields]
+    if any(map(is_interned, types)):
+        return None
+    long_ones = tuple(i for i, t in enumerate(types) if is_long_decimal(t))
+    return _OrderOfCodes(long_ones, tuple(i for i, t in enumerate(types) if t.name == "float64"))
 
 
 def order_ranks(codes: Ints, dtype: DType, interner: Interner) -> Ints:
@@ -435,6 +453,14 @@ _DECODE_ARROW: Final[dict[str, Callable[[Ints, Any], pa.Array]]] = {
     "int32": lambda c, mask: pa.array(c.astype(np.int32), mask=mask),
     "float64": lambda c, mask: pa.array(float_values(c), mask=mask, from_pandas=False),
     "bool": lambda c, mask: pa.array(c.astype(np.bool_), mask=mask),
-    "date": lambda c, mask: pa.array(c.astype(np.int32), mask=mask).view(_DATE),
-    "timestamp": lambda c, mask: (int64_array(c) if mask is None else pa.array(c, mask=mask)).view(_TIMESTAMP),
+    "date": lambda c, mask: pa.array(c.astype(np.int32), mask=mask).view(pa.date32()),
+    "timestamp": lambda c, mask: pa.array(c, mask=mask).view(pa.timestamp("us")),
 }
+_SIMPLE: Final[dict[str, tuple[pa.DataType, Callable[[Ints], Any]]]] = {
+    "int64": (pa.int64(), lambda c: c),
+    "timestamp": (pa.timestamp("us"), lambda c: c),
+    "float64": (pa.float64(), float_values),
+    "int32": (pa.int32(), lambda c: c.astype(np.int32)),
+    "date": (pa.date32(), lambda c: c.astype(np.int32)),
+}
+"""Types of Arrow whose arrays are what codes are turned into here, where none is NULL."""
