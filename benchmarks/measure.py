@@ -42,6 +42,7 @@ def epochs(workload: Workload, name: str) -> dict[str, Any]:
         **times.spreads(),
         "memory_mb": memory,
         "state_rows": engine.state_rows(),
+        "answer_rows": engine.answer_rows(),
         "answer": digest(engine.contents()),
     }
     engine.close()
@@ -86,6 +87,7 @@ def batches(workload: Any, name: str) -> dict[str, Any]:
         **times.spreads(),
         "memory_mb": peak_memory() - base,
         "state_rows": engine.state_rows(),
+        "answer_rows": engine.answer_rows(),
         "answer": digest(engine.contents()),
     }
 

@@ -26,20 +26,26 @@ def report(results: dict[str, Any]) -> str:
 
 def _epochs(measured: list[Result]) -> str:
     head = ["", "engine", "load s", "min", "median", "p90", "max", "step", "read", "cpu"]
-    head += ["memory MB", "state rows", "times"]
+    head += ["memory MB", "state rows", "beside answer", "times"]
     rows = []
     for m in measured:
         name = m["workload"] + (f" x{m['scale']}" if m["scale"] > 1 else "")
         if "skipped" in m:
             rows.append([name, m["engine"], *["-"] * (len(head) - 2)])
             continue
-        epoch, state = m["epoch_ms"], m["state_rows"]
+        epoch, state = m["epoch_ms"], [m["state_rows"], _beside_answer(m)]
         figures = [m["load_s"], *(epoch[p] for p in ("min", "median", "p90", "max")), m["step_ms"]["median"]]
         figures += [m["read_ms"]["median"], m["processor_ms"]["median"], m["memory_mb"]]
-        rows.append([name, m["engine"], *map(figure, figures), figure(state), figure(m.get("ratio"))])
+        rows.append([name, m["engine"], *map(figure, [*figures, *state, m.get("ratio")])])
     titles = {m["workload"]: f"{m['workload']:5}{m['title']}" for m in measured}
     skipped = [f"{m['workload']:5}not measured with {m['engine']}: {m['skipped']}" for m in measured if "skipped" in m]
     return "\n".join([text_table(head, rows), "", *titles.values(), *skipped])
+
+
+def _beside_answer(measured: Result) -> int | None:
+    """Return how many rows are kept to go on from, without the answer itself."""
+    answer = measured["answer_rows"]
+    return None if answer is None else measured["state_rows"] - answer
 
 
 def _growth(measured: list[Result]) -> str:

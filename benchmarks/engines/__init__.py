@@ -37,6 +37,9 @@ class Engine(Protocol):
     def state_rows(self) -> int | None:
         """Return how many rows the engine keeps, where it says so."""
 
+    def answer_rows(self) -> int | None:
+        """Return how many of these are the answer, kept for whoever reads it."""
+
     def close(self) -> None:
         """Release everything."""
 

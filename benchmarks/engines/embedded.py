@@ -40,6 +40,9 @@ class Embedded:
     def state_rows(self) -> int:
         return self.run.metrics().state_rows
 
+    def answer_rows(self) -> int:
+        return sum(o.state_rows for o in self.run.metrics() if o.kind == "Output")
+
     def close(self) -> None:
         self.run.close()
 

@@ -4,6 +4,7 @@ Two threads, or one where the workload says so. Rows to delete are found beforeh
 by their row id, the quickest way.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -38,11 +39,14 @@ class Recomputed:
     def _insertion(self, change: Change) -> tuple[str, Any]:
         if isinstance(change.rows, pa.Table):
             return f"INSERT INTO {change.table} SELECT * FROM rows", change.rows
-        places = ", ".join("?" for _ in self.columns[change.table])
-        return f"INSERT INTO {change.table} VALUES ({places})", change.rows[0]
+        row = f"({', '.join('?' for _ in self.columns[change.table])})"
+        rows = ", ".join(row for _ in change.rows)
+        return f"INSERT INTO {change.table} VALUES {rows}", [value for row in change.rows for value in row]
 
     def _deletion(self, change: Change) -> tuple[str, Any]:
         names = self.columns[change.table]
+        if not isinstance(change.rows, pa.Table) and len(change.rows) > 1:
+            change = replace(change, rows=self._as_table(change))
         if isinstance(change.rows, pa.Table) and change.table in self.workload.unique:
             only = self.workload.unique[change.table]
             return f"DELETE FROM {change.table} WHERE {only} IN (SELECT {only} FROM rows)", change.rows
@@ -61,6 +65,12 @@ class Recomputed:
         found = self.connection.execute(f"SELECT min(rowid) FROM {change.table} WHERE {where}", change.rows[0])
         return f"DELETE FROM {change.table} WHERE rowid = ?", found.fetchall()[0]
 
+    def _as_table(self, change: Change) -> pa.Table:
+        """Return a change's rows as a table with the types of the one that is changed."""
+        schema = self.connection.sql(f"SELECT * FROM {change.table} LIMIT 0").to_arrow_table().schema
+        columns = zip(*change.rows, strict=True)
+        return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema)
+
     def step(self, changes: list[Change]) -> None:  # noqa: ARG002 - they are prepared
         for statement, parameters in self.actions:
             if isinstance(parameters, pa.Table):
@@ -78,6 +88,9 @@ class Recomputed:
 
     def state_rows(self) -> int:
         return sum(self.connection.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0] for name in self.columns)
+
+    def answer_rows(self) -> int:
+        return 0  # it is computed for whoever reads it
 
     def close(self) -> None:
         self.connection.close()

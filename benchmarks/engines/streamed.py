@@ -147,6 +147,9 @@ class Streamed:
     def state_rows(self) -> None:
         return None
 
+    def answer_rows(self) -> None:
+        return None
+
     def close(self) -> None:
         self.subject.ended.set()
         self.thread.join(timeout=10)
