@@ -46,15 +46,27 @@ def test_the_order_of_many_numbers(kind, n):
     assert (keys == before).all()
 
 
-@given(st.integers(1, 4).flatmap(lambda k: st.lists(st.tuples(*[NUMBERS] * k), min_size=1, max_size=30)))
+@given(
+    st.integers(1, 4).flatmap(lambda k: st.lists(st.tuples(*[NUMBERS] * k), min_size=1, max_size=30)),
+    st.sets(st.integers(0, 3)),
+    st.booleans(),
+)
 @examples(300)
-def test_the_order_of_rows_and_where_they_differ(rows):
+def test_the_order_of_rows_and_where_they_differ(rows, falling, many):
     columns = list(np.array(rows, np.int64).T)
-    order, new, new_first = sort_by(columns)
-    assert order.tolist() == sorted(range(len(rows)), key=rows.__getitem__)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorting, "FEW", 1 if many else sorting.FEW)
+        order, new, new_first = sort_by(columns, falling)
+    turned = [tuple(-v if i in falling else v for i, v in enumerate(row)) for row in rows]
+    assert order.tolist() == sorted(range(len(rows)), key=turned.__getitem__)
     ordered = [rows[i] for i in order.tolist()]
     assert new.tolist() == [i == 0 or ordered[i] != ordered[i - 1] for i in range(len(rows))]
     assert new_first.tolist() == [i == 0 or ordered[i][0] != ordered[i - 1][0] for i in range(len(rows))]
+
+
+def test_no_rows_have_an_order():
+    order, new, new_first = sort_by([np.empty(0, np.int64)] * 2)
+    assert not len(order) and not len(new) and not len(new_first)
 
 
 @given(st.lists(st.floats() | st.sampled_from([0.0, -0.0, 5e-324, -5e-324]), max_size=30))

@@ -14,12 +14,13 @@ import pyarrow as pa
 
 from tidemill.boundary.list_columns import list_parts
 
-__all__ = ["SEED", "xxhash64_columns"]
+__all__ = ["SEED", "float_bits", "hash_int", "hash_long", "xxhash64_columns"]
 
 SEED: Final = 42
 _U64 = np.uint64
 _P1, _P2, _P3 = _U64(0x9E3779B185EBCA87), _U64(0xC2B2AE3D27D4EB4F), _U64(0x165667B19E3779F9)
 _P4, _P5 = _U64(0x85EBCA77C2B2AE63), _U64(0x27D4EB2F165667C5)
+_AND_4, _AND_8 = _U64(int(_P5) + 4), _U64(int(_P5) + 8)
 _LONG_DECIMAL: Final = 18
 _STRIPE: Final = 32
 _LONG: Final = 64  # stripes
@@ -50,13 +51,13 @@ def _seen(column: pa.Array, seeds: _Hashes) -> _Hashes:
 def _column(column: pa.Array, seeds: _Hashes) -> _Hashes:  # noqa: PLR0911 - one line a type
     kind, t = column.type, pa.types
     if t.is_boolean(kind):
-        return _hash_int(_filled(column.cast(pa.int8())).astype(np.uint64), seeds)
+        return hash_int(_filled(column.cast(pa.int8())).astype(np.uint64), seeds)
     if t.is_int32(kind) or t.is_date32(kind):
-        return _hash_int(_filled(column.view(pa.int32())).view(np.uint32).astype(np.uint64), seeds)
+        return hash_int(_filled(column.view(pa.int32())).view(np.uint32).astype(np.uint64), seeds)
     if t.is_int64(kind) or t.is_timestamp(kind):
-        return _hash_long(_filled(column.view(pa.int64())).view(np.uint64), seeds)
+        return hash_long(_filled(column.view(pa.int64())).view(np.uint64), seeds)
     if t.is_float64(kind):
-        return _hash_long(_float_bits(_filled(column)), seeds)
+        return hash_long(float_bits(_filled(column)), seeds)
     if t.is_decimal128(kind):
         return _hash_decimal(column, seeds)
     if t.is_large_string(kind) or t.is_large_binary(kind):
@@ -76,7 +77,7 @@ def _filled(column: pa.Array) -> np.ndarray[Any, Any]:
     return values
 
 
-def _float_bits(values: np.ndarray[Any, Any]) -> _Hashes:
+def float_bits(values: np.ndarray[Any, Any]) -> _Hashes:
     """Return the bits, with one NaN and one zero."""
     bits = (values + 0.0).view(np.uint64)  # -0.0 + 0.0 is 0.0
     return np.where(np.isnan(values), _U64(0x7FF8000000000000), bits)
@@ -103,12 +104,14 @@ def _with_half(hashes: _Hashes, halves: _Hashes) -> _Hashes:
     return _turned(hashes ^ (halves * _P1), 23) * _P2 + _P3
 
 
-def _hash_int(values: _Hashes, seeds: _Hashes) -> _Hashes:
-    return _mixed(_with_half(seeds + _P5 + _U64(4), values))
+def hash_int(values: _Hashes, seeds: _Hashes) -> _Hashes:
+    """Return the hashes with numbers of 32 bits."""
+    return _mixed(_with_half(seeds + _AND_4, values))
 
 
-def _hash_long(values: _Hashes, seeds: _Hashes) -> _Hashes:
-    return _mixed(_with_word(seeds + _P5 + _U64(8), values))
+def hash_long(values: _Hashes, seeds: _Hashes) -> _Hashes:
+    """Return the hashes with numbers of 64 bits."""
+    return _mixed(_with_word(seeds + _AND_8, values))
 
 
 # Decimals.
@@ -118,7 +121,7 @@ def _hash_decimal(column: pa.Array, seeds: _Hashes) -> _Hashes:
     """Up to 18 digits as a long; else as the bytes of the unscaled value, the fewest that hold it, highest first."""
     halves = np.frombuffer(column.buffers()[1], np.uint64).reshape(-1, 2)[column.offset : column.offset + len(column)]
     if column.type.precision <= _LONG_DECIMAL:
-        return _hash_long(np.ascontiguousarray(halves[:, 0]), seeds)
+        return hash_long(np.ascontiguousarray(halves[:, 0]), seeds)
     # Big-endian bytes of each value, and how many of them are but sign.
     values = np.ascontiguousarray(halves[:, ::-1]).byteswap().view(np.uint8).reshape(-1, 16)
     sign = np.where(values[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)  # noqa: PLR2004 - the sign's bit

@@ -105,7 +105,9 @@ def sort_by(columns: Sequence[_Ints], falling: Collection[int] = ()) -> Sorted:
     (array([1, 0, 2]), array([ True,  True, False]))
     """
     n = len(columns[0])
-    place_bits = (n - 1).bit_length() if n else 0
+    if n <= FEW:
+        return _sort_few(columns, falling)
+    place_bits = (n - 1).bit_length()
     word, bits, whole = packed(columns, _WORD - place_bits, falling)
     if (word[1:] >= word[:-1]).all():
         order, new = np.arange(n), _new(word)
@@ -117,6 +119,18 @@ def sort_by(columns: Sequence[_Ints], falling: Collection[int] = ()) -> Sorted:
     for i, column in enumerate(columns[whole:], whole):
         refine(order, new, partial(_taken_down, column) if i in falling else column.take)
     return Sorted(order, new, new_first if whole else _new(columns[0].take(order)))
+
+
+def _sort_few(columns: Sequence[_Ints], falling: Collection[int]) -> Sorted:
+    """Return what `sort_by` does, of rows of which NumPy's own order is found as fast."""
+    rising = [~column if i in falling else column for i, column in enumerate(columns)]
+    order: _Ints = np.lexsort(rising[::-1])
+    new_first = _new(columns[0].take(order))
+    new = new_first.copy()
+    for column in columns[1:]:
+        ordered = column.take(order)
+        new[1:] |= ordered[1:] != ordered[:-1]
+    return Sorted(order, new, new_first)
 
 
 def sort_words(word: Words, place_bits: int) -> tuple[_Ints, _Bools]:

@@ -27,6 +27,7 @@ from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.embedded.expressions.few_rows import FewRows
+from tidemill.renderer.embedded.expressions.hash_on_codes import compile_hash_on_codes
 from tidemill.renderer.embedded.expressions.on_codes import compile_on_codes
 from tidemill.renderer.embedded.kernels.codec import (
     Interner,
@@ -233,7 +234,7 @@ class MapOperator(_ExpressionOperator):
             (c.index, None, c.dtype) if isinstance(c, BoundColumn) else (-1, compile_scalar(c), c.dtype)
             for c in node.columns
         ]
-        self._on_codes = [compile_on_codes(c) for c in node.columns]
+        self._on_codes = [compile_on_codes(c) or compile_hash_on_codes(c) for c in node.columns]
         computed = [(i, c) for i, c in enumerate(node.columns) if not isinstance(c, BoundColumn)]
         self._few = FewRows(self.schema, [c for _, c in computed], interner)
         self._encoders = [(i, encoder(c.dtype, interner)) for i, c in computed]
