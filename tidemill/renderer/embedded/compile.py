@@ -13,9 +13,11 @@ from tidemill.dataflow.nodes import (
     Concat,
     Enter,
     Feedback,
+    Filter,
     Input,
     Join,
     Leave,
+    Map,
     Negate,
     Node,
     Output,
@@ -26,6 +28,7 @@ from tidemill.dataflow.nodes import (
 from tidemill.dataflow.progress import Progress
 from tidemill.dataflow.scopes import Scope
 from tidemill.dataflow.summaries import PathSummary
+from tidemill.expressions.bound import BoundColumn
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators import (  # noqa: F401 - they fill the table
@@ -157,7 +160,7 @@ class Compiled:
             source_operator.consolidated = not source_operator.may_repeat
         for node, operator in self.operators.items():
             # A Variable has its Feedback alone, which consolidates.
-            if isinstance(node, _PASSING) or (isinstance(operator, ProjectWire) and operator.keeps_all):
+            if isinstance(node, _PASSING) or _keeps_apart(node):
                 operator.consolidated = all(self.operators[source].consolidated for source in node.inputs)
             for port, source in zip(operator.ports, node.inputs, strict=False):
                 port.consolidated = self.operators[source].consolidated
@@ -178,6 +181,14 @@ def _may_repeat(operator: Operator) -> bool:
         passing += linear - seen
         seen |= linear
     return True
+
+
+def _keeps_apart(node: Node) -> bool:
+    """Return whether rows that differ become rows that differ, if they become any: for all columns are still there."""
+    if isinstance(node, Map):
+        there = {c.index for c in node.columns if isinstance(c, BoundColumn)}
+        return len(there) == len(node.inputs[0].schema)
+    return isinstance(node, Filter)
 
 
 def _takes_repeated(operator: Operator) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.embedded.schedule import Port
 from tidemill.renderer.embedded.trace.pending import PendingState
 
@@ -39,7 +39,9 @@ class HeldRows(Port):
         return self.pending.take_due(Antichain([(limit,)]))
 
     def _join(self) -> None:
-        self.operator.schedule.transaction.join(self, self.pending.state)
+        transaction = self.operator.schedule.transaction
+        if self not in transaction:
+            transaction.join(self, self.pending.state)
 
     # No step lets go of what is held by itself.
 
@@ -60,19 +62,19 @@ class Numbers(HeldRows):
 
     def __init__(self, operator: Operator, at_first: list[int]) -> None:
         super().__init__(operator, 1, 1)
-        self._at_first = np.array(at_first, np.int64)
+        self._at_first = at_first
 
     @property
     def waiting(self) -> int:
         return 0
 
     @property
-    def now(self) -> Ints:
+    def now(self) -> list[int]:
         """The numbers."""
         held = self.pending.arrays()
-        return held[0][0] if held else self._at_first
+        return held[0][0].tolist() if held else self._at_first.copy()
 
-    def become(self, numbers: Ints) -> None:
+    def become(self, numbers: list[int]) -> None:
         """Have other numbers."""
         self._join()
         block = np.zeros((3, len(numbers)), np.int64)

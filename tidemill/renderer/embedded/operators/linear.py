@@ -103,8 +103,6 @@ class ProjectWire(Wire):
         codes = len(node.inputs[0].schema)
         self._rows = np.array([*(node.picked or ()), *range(codes, codes + node.scope.coordinates + 1)])
         self._is_identity = node.picked == tuple(range(codes))
-        self.keeps_all = set(node.picked or ()) == set(range(codes))
-        """Whether every column is among those picked, so that what differed differs still."""
 
     def accept(self, port: int, updates: UpdateArray, at: Round | None) -> None:
         del port
@@ -192,7 +190,8 @@ class _ExpressionOperator(Operator):
         self.interner = interner
 
     def run(self) -> None:
-        updates = self.ports[0].take()
+        # One that keeps rows apart is told so: then what it is given consolidated is so behind it, too.
+        updates = self.ports[0].take_consolidated() if self.consolidated else self.ports[0].take()
         if updates is None:
             return
         result = None if self.calls_functions else self._evaluated(updates)

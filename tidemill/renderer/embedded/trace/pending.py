@@ -79,11 +79,12 @@ class PendingUpdates:
     @property
     def state(self) -> PendingState:
         """All there is, to go back to."""
-        return self._rest._replace(fresh=tuple(self._fresh))
+        _, few, earliest, buckets = self._rest
+        return PendingState(tuple(self._fresh), few, earliest, buckets) if self._fresh else self._rest
 
     @state.setter
     def state(self, state: PendingState) -> None:
-        self._rest = state._replace(fresh=())
+        self._rest = PendingState((), *state[1:]) if state.fresh else state
         self._fresh = list(state.fresh)
 
     def clear(self) -> None:
