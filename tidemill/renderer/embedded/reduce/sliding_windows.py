@@ -25,7 +25,7 @@ from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.windows.closing import NEVER, Arrivals, closed_at, still_needed
 from tidemill.renderer.embedded.windows.ordering import GivenRows, OrderedRows, chunks, in_order
-from tidemill.renderer.embedded.windows.partitions import Partitions
+from tidemill.renderer.embedded.windows.partitions import Partitions, run_lengths
 from tidemill.renderer.embedded.windows.recompute import call_values
 from tidemill.renderer.runs import failures
 
@@ -106,20 +106,31 @@ class SlidingWindowsOperator(AfterWatermark):
         if not len(touched.owner):
             return
         ordered, rows = self._in_order(touched)
-        source = ordered.source
         closed = closed_at(rows, self._reach, times, limits_of(marks, self._distance) if self._distance else None)
-        closing = (closed >= 0) & (closed != NEVER)
+        is_closed = closed != NEVER
+        closing = is_closed & (closed >= 0)
         now = closing.nonzero()[0]
-        values = self._values(touched, ordered, closing)
-        gone = ~still_needed(rows, self._reach, closed != NEVER, int(marks[-1]))
-        if self._reach.ranks:
-            self._count_before(touched, rows, values, gone, int(times[-1]))
-        if len(now):
-            own = touched.rows[self._kept[:, None], source.take(now)]
-            block = (own, values.take(now, axis=1), closed.take(now)[None], np.ones((1, len(now)), np.int64))
-            self.emit(consolidated(np.concatenate(block)), self.region.now)
-        self._remember(touched, np.bincount(source, gone, minlength=len(touched.counts)).astype(np.int64))
-        self._wait(touched, rows, closed != NEVER, gone, int(marks[-1]))
+        gone = ~still_needed(rows, self._reach, is_closed, int(marks[-1]))
+        if len(now) or self._reach.ranks:
+            values = self._values(touched, ordered, closing)
+            if self._reach.ranks:
+                self._count_before(touched, rows, values, gone, int(times[-1]))
+            self._give(touched, ordered, now, values, closed)
+        self._remember(touched, ordered, gone)
+        if self._distance or self._reach.distance_before:
+            self._wait(touched, rows, is_closed, gone, int(marks[-1]))
+
+    def _give(self, touched: _Touched, ordered: OrderedRows, now: Ints, values: Codes, closed: Ints) -> None:
+        """Give the rows at some places, each at the time at which it was closed."""
+        if not len(now):
+            return
+        kept = len(self._kept)
+        block = np.empty((kept + len(values) + 2, len(now)), np.int64)
+        block[:kept] = touched.rows.take(ordered.source.take(now), axis=1).take(self._kept, axis=0)
+        values.take(now, axis=1, out=block[kept:-2])
+        closed.take(now, out=block[-2])
+        block[-1] = 1
+        self.emit(block if ordered.all_differ else consolidated(block), self.region.now)
 
     def _in_order(self, touched: _Touched) -> tuple[OrderedRows, Arrivals]:
         try:
@@ -127,7 +138,9 @@ class SlidingWindowsOperator(AfterWatermark):
         except CallError as error:
             raise self._failed(touched, error) from None
         source = ordered.source
-        return ordered, Arrivals(ordered, touched.released.take(source), touched.rows[self._column].take(source))
+        sizes = run_lengths(ordered.starts, len(source))
+        released, column = touched.released.take(source), touched.rows[self._column].take(source)
+        return ordered, Arrivals(ordered, sizes, released, column)
 
     def _values(self, touched: _Touched, ordered: OrderedRows, closing: Bools) -> Codes:
         """Return the calls' values for the rows that are closed now; frames of others lack rows, or are still open."""
@@ -149,16 +162,17 @@ class SlidingWindowsOperator(AfterWatermark):
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
-    def _remember(self, touched: _Touched, gone: Ints) -> None:
-        """Hold what came, and no longer what is gone: so often of each row."""
-        change = np.where(touched.released < 0, 0, touched.counts) - gone
+    def _remember(self, touched: _Touched, ordered: OrderedRows, gone: Bools) -> None:
+        """Hold what came, and no longer what is at places that are gone."""
+        change = np.where(touched.released < 0, 0, touched.counts)
+        change -= np.bincount(ordered.source.compress(gone), minlength=len(change))
         some = change.nonzero()[0]
         if len(some):
             updates = np.empty((self._width + 2, len(some)), np.int64)
             touched.rows.take(some, axis=1, out=updates[: self._width])
             updates[-2] = np.maximum(touched.released.take(some), 0)
             updates[-1] = change.take(some)
-            self._rows.append(consolidated(updates))
+            self._rows.append(updates if ordered.all_differ else consolidated(updates))
 
     def _count_before(self, touched: _Touched, rows: Arrivals, values: Codes, gone: Bools, time: int) -> None:
         """Add to ranks what was forgotten before, and note what is forgotten now."""
@@ -189,8 +203,6 @@ class SlidingWindowsOperator(AfterWatermark):
     def _wait(self, touched: _Touched, rows: Arrivals, is_closed: Bools, gone: Bools, mark: int) -> None:
         """Have partitions looked at again when the watermark closes rows of them, or lets rows be forgotten."""
         reach = self._reach
-        if not (self._distance or reach.distance_before):
-            return
         starts, sizes = rows.ordered.starts, rows.sizes
         last = starts + sizes - 1
         closed = np.add.reduceat(is_closed, starts, dtype=np.int64)

@@ -21,22 +21,12 @@ class Arrivals(NamedTuple):
     """Rows in their order, and when they came."""
 
     ordered: OrderedRows
+    sizes: Ints
+    """How many rows each partition has."""
     released: Ints
     """The time at which each row was released; -1 for before the step."""
     values: Ints
     """The codes of the rows' values in the order."""
-
-    @property
-    def sizes(self) -> Ints:
-        """How many rows each partition has."""
-        return run_lengths(self.ordered.starts, len(self.released))
-
-    @property
-    def group(self) -> Ints:
-        """The number of each row's peer group."""
-        return np.arange(len(self.ordered.peer_starts)).repeat(
-            run_lengths(self.ordered.peer_starts, len(self.released))
-        )
 
 
 def closed_at(rows: Arrivals, reach: Reach, times: Ints, limits: Ints | None) -> Ints:
@@ -46,14 +36,14 @@ def closed_at(rows: Arrivals, reach: Reach, times: Ints, limits: Ints | None) ->
     each of the times.
     """
     found = rows.released.copy()
-    places, sizes = np.arange(len(found)), rows.sizes
     if reach.rows_after:
-        end = (rows.ordered.starts + sizes).repeat(sizes)
-        _wait_for(found, rows.released, places + min(reach.rows_after, len(found)), end)
+        end = (rows.ordered.starts + rows.sizes).repeat(rows.sizes)
+        _wait_for(found, rows.released, np.arange(len(found)) + min(reach.rows_after, len(found)), end)
     if reach.groups_after:
         starts = rows.ordered.peer_starts
-        last = np.append(starts.searchsorted(rows.ordered.starts)[1:], len(starts)).repeat(sizes)
-        wanted = rows.group + min(reach.groups_after, len(starts))
+        last = np.append(starts.searchsorted(rows.ordered.starts)[1:], len(starts)).repeat(rows.sizes)
+        group = np.arange(len(starts)).repeat(run_lengths(starts, len(found)))
+        wanted = group + min(reach.groups_after, len(starts))
         first = np.append(starts, len(found)).take(np.minimum(wanted, len(starts)))
         first[wanted >= last] = len(found)
         _wait_for(found, rows.released, first, np.full(len(found), len(found)))
@@ -73,19 +63,19 @@ def _wait_for(found: Ints, released: Ints, places: Ints, ends: Ints) -> None:
 
 def still_needed(rows: Arrivals, reach: Reach, is_closed: Bools, watermark: int) -> Bools:
     """Return which rows are not closed, or looked at by the frames of some that are not, or that are to come."""
-    sizes, starts = rows.sizes, rows.ordered.starts
-    closed = np.add.reduceat(is_closed, starts, dtype=np.int64) if len(starts) else starts
+    sizes, starts, peers = rows.sizes, rows.ordered.starts, rows.ordered.peer_starts
+    n = len(is_closed)
+    closed = np.add.reduceat(is_closed, starts, dtype=np.int64)
     first = starts + closed  # the first row that is not closed, which may be the next that comes
-    here = closed < sizes
-    place = np.minimum(first, len(is_closed) - 1)
-    groups = np.where(here, rows.group.take(place), rows.group.take(starts + sizes - 1) + 1)
-    needed: Bools = np.arange(len(is_closed)) >= (first - reach.rows_before).repeat(sizes)
-    needed |= rows.group >= (groups - reach.groups_before).repeat(sizes)
+    ends = np.concatenate((peers, [n]))
+    group = ends.searchsorted(first, "right") - 1  # its peer group, which may be the next as well
+    least = ends.take(np.maximum(group - reach.groups_before, 0))
+    needed: Bools = np.arange(n) >= np.minimum(first - reach.rows_before, least).repeat(sizes)
     if reach.distance_before:
-        values = np.where(here, rows.values.take(place), watermark)
+        values = np.where(closed < sizes, rows.values.take(np.minimum(first, n - 1)), watermark)
         least = np.maximum(values, NULL + reach.distance_before) - reach.distance_before
         needed |= rows.values >= least.repeat(sizes)
     if reach.ranks:  # whole peer groups are forgotten
-        kept = np.logical_or.reduceat(needed, rows.ordered.peer_starts)
-        needed = kept.repeat(run_lengths(rows.ordered.peer_starts, len(needed)))
+        kept = np.logical_or.reduceat(needed, peers)
+        needed = kept.repeat(run_lengths(peers, n))
     return needed

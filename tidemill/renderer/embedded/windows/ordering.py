@@ -43,6 +43,8 @@ class OrderedRows(NamedTuple):
     """The places at which partitions begin."""
     peer_starts: Ints
     """The places at which peer groups begin."""
+    all_differ: bool = False
+    """Whether no two of them are equal, as far as that is known."""
 
 
 def in_order(windows: Windows, types: Sequence[DType], given: GivenRows, interner: Interner) -> OrderedRows:
@@ -54,7 +56,7 @@ def in_order(windows: Windows, types: Sequence[DType], given: GivenRows, interne
         refine(order, new, partial(_ranks_at, given.codes[o.column], types[o.column], interner))
     starts = begins.nonzero()[0]
     if (given.counts == 1).all():
-        return OrderedRows(order, starts, peer_starts)
+        return OrderedRows(order, starts, peer_starts, all_differ=bool(new.all()))
     most = int(given.counts.argmax())
     if given.counts[most] > MOST_COPIES:
         raise CallError(0, most, too_many_copies(int(given.counts[most])))
@@ -82,5 +84,7 @@ def chunks(ordered: OrderedRows) -> Iterator[OrderedRows]:
         return
     cuts = ordered.starts[ordered.starts.searchsorted(np.arange(CHUNK, ordered.starts.max(initial=0), CHUNK))]
     for begin, end in pairwise(np.unique(np.concatenate(([0], cuts, [n]))).tolist()):
-        starts, peer_starts = (s[slice(*s.searchsorted([begin, end]))] - begin for s in ordered[1:])
+        starts, peer_starts = (
+            s[slice(*s.searchsorted([begin, end]))] - begin for s in (ordered.starts, ordered.peer_starts)
+        )
         yield OrderedRows(ordered.source[begin:end], starts, peer_starts)
