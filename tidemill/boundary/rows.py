@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from tidemill.boundary.named_rows import field_names, values_by_name
+from tidemill.boundary.plain_rows import plain_rows
 from tidemill.boundary.tables import Source, as_table, checked_table
 from tidemill.boundary.values import BadValueError, canonical, check_of, checked_value
 from tidemill.errors import RowError
@@ -22,6 +23,8 @@ __all__ = ["COUNT_LIMIT", "Batch", "checked_batch", "checked_rows", "listed_rows
 Batch: TypeAlias = "list[tuple[Any, ...]] | pa.Table"
 """Checked rows: tuples of canonical Python values, or an Arrow table of just the schema's types and order."""
 
+FEW: Final = 2
+"""Up to so many rows, to look at each value takes no longer than to look at columns."""
 COUNT_LIMIT: Final = 2**31
 """Single diffs are at most this, so that sums and products of them cannot overflow unnoticed."""
 
@@ -57,11 +60,15 @@ def checked_rows(schema: Schema, rows: Iterable[Any], where: str, *, first: int 
     >>> checked_rows(Schema.of({"a": "int64", "b": "float64"}), [(1, 2), {"b": None, "a": 3}], "input 'x'")
     [(1, 2.0), (3, None)]
     """
+    given = listed_rows(rows, where)
+    plain = plain_rows(schema, given) if len(given) > FEW else None
+    if plain is not None:
+        return plain
     names, fields = schema.names, schema.fields
     checks = [check_of(f.dtype) for f in fields]
     width = len(names)
     checked = []
-    for number, row in enumerate(listed_rows(rows, where), first):
+    for number, row in enumerate(given, first):
         try:
             values = row if type(row) is tuple and len(row) == width else _values(row, names, number, where)
             checked.append(tuple([checked_value(f, c, v) for f, c, v in zip(fields, checks, values, strict=True)]))

@@ -17,7 +17,7 @@ from tidemill.expressions.schema import Field
 from tidemill.expressions.types import DType
 
 __all__ = [
-    "EXACT", "INT64_LIMIT", "NAN", "BadValueError", "Check", "canonical", "canonical_float", "check_of",
+    "EXACT", "INT32_LIMIT", "INT64_LIMIT", "NAN", "BadValueError", "Check", "canonical", "canonical_float", "check_of",
     "checked_value",
 ]  # fmt: skip
 

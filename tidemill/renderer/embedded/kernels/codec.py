@@ -78,9 +78,11 @@ def encode(schema: Schema, batch: Batch, interner: Interner, *, more_rows: int =
     k = len(schema)
     updates: UpdateArray = zeros((k + more_rows, len(batch)))  # zeros that nobody writes take no memory
     if isinstance(batch, list) and len(batch) <= FEW:
-        by = encoders(schema, interner)
-        encoded = [encode_row(row, by) for row in batch]
-        updates[:k] = np.array(encoded, np.int64).reshape(len(batch), k).T
+        for codes, column, code_of in zip(updates, zip(*batch, strict=True), encoders(schema, interner), strict=False):
+            if code_of is int and None not in column:
+                codes[:] = column
+            else:
+                codes[:] = [NULL if v is None else code_of(v) for v in column]
         return updates
     if isinstance(batch, list):
         columns = [pa.array(c, f.dtype.arrow) for c, f in zip(zip(*batch, strict=True), schema, strict=True)]

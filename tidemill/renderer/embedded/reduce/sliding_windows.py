@@ -89,17 +89,16 @@ class SlidingWindowsOperator(AfterWatermark):
         keys = every.take(one, axis=1)
         found, stored = self._rows.find(keys)
         stored = consolidated(np.concatenate((found[None], stored[:width], stored[-1:])))
+        before = stored.shape[1]
         if new is None:
-            return _Touched(keys, stored[0], stored[1:-1], stored[-1], np.full(stored.shape[1], -1))
+            return _Touched(keys, stored[0], stored[1:-1], stored[-1], np.full(before, -1))
         if new[-1].min() < 0:
             raise self._negative(new)
-        return _Touched(
-            keys,
-            np.concatenate((stored[0], owner[: new.shape[1]])),
-            np.concatenate((stored[1:-1], new[:width]), axis=1),
-            np.concatenate((stored[-1], new[-1])),
-            np.concatenate((np.full(stored.shape[1], -1), new[width])),
-        )
+        both = np.empty((width + 3, before + new.shape[1]), np.int64)
+        both[:-1, :before], both[-1, :before] = stored, -1
+        both[0, before:], both[1:-2, before:] = owner[: new.shape[1]], new[:width]
+        both[-2, before:], both[-1, before:] = new[-1], new[width]
+        return _Touched(keys, both[0], both[1:-2], both[-2], both[-1])
 
     def _slide(self, touched: _Touched, times: Ints, marks: Ints) -> None:
         """Give the rows that are closed now, and forget those that nothing looks at any more."""
