@@ -75,4 +75,4 @@ _PLAIN: Final[dict[str, tuple[type, Callable[[_Column], _Column | None]]]] = {
     "float64": (float, _floats), "bool": (bool, _as_it_is), "string": (str, _texts), "binary": (bytes, _as_it_is),
     "date": (dt.date, _as_it_is), "timestamp": (dt.datetime, _timestamps),
 }  # fmt: skip
-"""For each type the Python type of its values, and what makes a column canonical; None for one that has to be checked."""
+"""For each type the Python type of its values, and what makes a column canonical: None if it is to be checked."""
