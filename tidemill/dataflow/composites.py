@@ -249,7 +249,8 @@ class SlidingWindows(Composite):
 
     The second input is the watermark. The rows have beside their own columns what the calls read, their partitioning
     first; what is left of them, and the values, is the output. A row's frames are closed when the ``closing`` calls are
-    not NULL in it, and the watermark is greater than its value of ``column`` plus ``distance``.
+    not NULL in it, and the watermark is greater than its value of ``column`` plus ``distance``. Where the windows' ties
+    are by a column behind the last one, that is the hash of the row's own columns.
     """
 
     keys: int
@@ -263,7 +264,7 @@ class SlidingWindows(Composite):
 
     def describe(self) -> str:
         names = self.inputs[0].schema.names
-        calls = self.windows.describe([f"`{name}`" for name in names])
+        calls = self.windows.describe([f"`{name}`" for name in (*names, "hash")])
         dtype = self.inputs[0].schema.fields[self.column].dtype
         more = f" + {shown_distance(self.distance, dtype)}" if self.distance else ""
         partition = f" of each {', '.join(f'`{n}`' for n in names[: self.keys])}" if self.keys else ""

@@ -98,7 +98,7 @@ class RowOrder:
         for column in later:
             refine(found.order, found.new, partial(_numbers_at, rows[column.row], column, self._interner))
         if self.row and not self._only_equal_rows_are_tied(rows, found):
-            refine(found.order, found.new, partial(self._hashes_at, rows))
+            refine(found.order, found.new, partial(self.hashes_at, rows))
             for column in self.row:
                 refine(found.order, found.new, partial(_numbers_at, rows[column.row], column, self._interner))
         for numbers in rest:
@@ -175,7 +175,8 @@ class RowOrder:
                 numbers = np.where(null, NULL if column.nulls_first else _GREATEST, numbers)
         return numbers
 
-    def _hashes_at(self, rows: Rows, at: Ints) -> Ints:
+    def hashes_at(self, rows: Rows, at: Ints) -> Ints:
+        """Return the hashes of some of the rows."""
         codes = np.stack([rows[c.row].take(at) for c in self.row])
         one, owner = numbered(codes)  # rows may be there more than once
         columns = [
