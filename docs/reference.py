@@ -52,6 +52,7 @@ BY_MODULE: Final = {
     "tidemill.expressions.windows": "windows",
     "tidemill.expressions": "expressions",
     "tidemill.flow": "dataflow",
+    "tidemill.renderer.diagram.why": "run",
     "tidemill.renderer.engines": "dataflow",
     "tidemill.renderer.reference": "dataflow",
     "tidemill.renderer.spark.live": "dataflow",

@@ -73,6 +73,23 @@ def stuck() -> tm.Run:
     return run
 
 
+def needed() -> tm.Why:
+    """Return why a package is needed: the answer of docs/why.md."""
+    flow = tm.Dataflow("packages")
+    depends = flow.input("depends", {"package": "string", "on": "string"})
+    wanted = flow.input("wanted", {"package": "string"})
+
+    def one_more_step(n: tm.Collection) -> tm.Collection:
+        return n.join(depends, on="package").select(package="on").concat(wanted).distinct()
+
+    flow.output("needed", wanted.iterate(one_more_step))
+    run = flow.start(why=True)
+    run.insert("wanted", [("gnome",)])
+    run.insert("depends", [("gnome", "gnome-shell"), ("gnome-shell", "libc6"), ("bash", "libc6")])
+    run.advance()
+    return run.why("needed", ("libc6",))
+
+
 def in_notebook() -> tm.Run:
     """Return the run that notebooks/2-recursion.ipynb explores."""
     path = PICTURES.parents[1] / "notebooks" / "2-recursion.ipynb"
@@ -91,6 +108,7 @@ def in_notebook() -> tm.Run:
 def main() -> None:
     """Write all pictures."""
     (PICTURES / "flow.svg").write_text(reachable().to_svg(), encoding="utf-8")
+    (PICTURES / "why.svg").write_text(needed().to_svg(), encoding="utf-8")
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
 

@@ -138,6 +138,7 @@ from tidemill.expressions.windows.functions import (
 from tidemill.expressions.windows.sessions import session
 from tidemill.expressions.windows.specification import Window
 from tidemill.flow import Dataflow, load, local_spark, render
+from tidemill.renderer.diagram.why import Why
 from tidemill.renderer.engines import Embedded
 from tidemill.renderer.reference import Reference
 from tidemill.renderer.runs.metrics import Metrics
@@ -169,6 +170,7 @@ __all__ = [
     "StepInfo",
     "TidemillError",
     "Updates",
+    "Why",
     "Window",
     "add_months",
     "asc",

@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "renderer/durable": DATA | {"renderer/runs", "renderer/embedded"},
     "renderer/spark": DATA | {"renderer/runs", "renderer/embedded", "renderer/durable"},
     "renderer": DATA | ENGINES,
-    "provenance": DATA | {"renderer", "renderer/reference"},
+    "provenance": DATA | {"renderer", "renderer/diagram", "renderer/reference"},
     "notebook": DATA | {"renderer/diagram"},
     "flow": FLOW | {"notebook"},  # flow.explore()
     "testing": FLOW | {"flow"},

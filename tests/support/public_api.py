@@ -15,7 +15,7 @@ import tidemill as tm
 
 NAMED_AS_BUILTINS = {"abs", "ascii", "chr", "list", "max", "min", "round", "sum"}
 """Kept out of ``tm.__all__``."""
-MADE_BY_METHODS = {"Collection", "Grouped", "LetRec", "Metrics", "Rows", "Run", "StepInfo", "Updates"}
+MADE_BY_METHODS = {"Collection", "Grouped", "LetRec", "Metrics", "Rows", "Run", "StepInfo", "Updates", "Why"}
 """Classes that users hold and do not make."""
 BETWEEN_LAYERS = {
     "Aggregate": {"argument", "condition", "function", "input_expression", "order_by"},
@@ -62,9 +62,10 @@ def _held() -> dict[str, Any]:
         block.define("binding", block.declare("binding", x.schema).concat(x).distinct())
     flow.output("out", x)
     steps: list[tm.StepInfo] = []
-    with flow.start(tm.Spark(None)) as run:
+    with flow.start(tm.Spark(None)) as run, flow.start(why=True) as asked:
         run.on_step(steps.append)
         run.advance()
+        asked.advance()
         return {
             "Aggregate": tm.count(),
             "Antichain": run.frontier("out"),
@@ -85,6 +86,7 @@ def _held() -> dict[str, Any]:
             "Spark": tm.Spark(None),
             "StepInfo": steps[0],
             "Updates": run.changes("out"),
+            "Why": asked.why("out", ("", 0)),
             "When": tm.when(tm.col("k") == tm.lit(""), 1),
             "Window": tm.Window(),
             "WindowCall": tm.rank().over(tm.Window()),

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from tidemill.boundary.reasons import Reason, Row
 from tidemill.boundary.values import canonical
 from tidemill.dataflow.composites import (
     Aggregate,
@@ -34,12 +33,14 @@ from tidemill.dataflow.nodes import (
     Map,
     Node,
     Reduce,
+    Threshold,
     Variable,
     arranged_keys,
 )
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.expressions.bound import Bound, BoundColumn, BoundLiteral
 from tidemill.provenance.kept import observed_name, with_every_node_observed
+from tidemill.renderer.diagram.reason import Reason, Row
 from tidemill.renderer.engines import Embedded
 
 __all__ = ["absence"]
@@ -103,17 +104,18 @@ class _Search:
     def _of(self, node: Node, known: Known) -> Asking:
         there = self._with(node, known)
         if there:
-            return Reason(f"{_where(node)} has {_number(there)} with {_shown(node, known)}: {_some(there)}")
+            return _found(node, f"{_number(there)} with {_shown(node, known)}: {_some(there)}")
         key = (node, tuple(sorted(known.items(), key=lambda one: one[0])))
         if key in self._asked:
-            return Reason(f"{_where(node)} has none with {_shown(node, known)}, as above")
+            return _found(node, f"none with {_shown(node, known)}, as above", is_repeated=True)
         self._asked.add(key)
         return (yield from self._missing(node, known))
 
     def _missing(self, node: Node, known: Known) -> Asking:
-        if isinstance(node, (Arrange, Consolidate, Enter, Leave)):
+        is_distinct = isinstance(node, Threshold) and node.function is None
+        if is_distinct or isinstance(node, (Arrange, Consolidate, Enter, Leave)):
             return (yield node.inputs[0], known)
-        line = f"{_where(node)}: none with {_shown(node, known)}"
+        line = f"none with {_shown(node, known)}"
         if isinstance(node, Input):
             what = "constant" if node.rows is not None else f"input {node.name!r}"
             return Reason(f"{what} has no row with {_shown(node, known)}")
@@ -138,15 +140,15 @@ class _Search:
         same = {c: v for c, v in known.items() if c < width} if source.schema.names == node.schema.names[:width] else {}
         there = self._with(source, same)
         if not there:
-            return Reason(line, ((yield source, same),))
+            return _found(node, line, ((yield source, same),))
         why = next((text for kind, text in _REFUSED.items() if isinstance(node, kind)), "of which it makes others")
         reads = f"{line}; reads {_number(there)} like that"
         if not isinstance(node, ComparingFilter):
-            return Reason(f"{reads}, {why}: {_some(there)}")
+            return _found(node, f"{reads}, {why}: {_some(there)}")
         right = node.inputs[1]
         if not self._with(right, {}):
-            return Reason(f"{reads}, and no row to compare with: {_some(there)}", ((yield right, {}),))
-        return Reason(f"{reads}, {why}: {_some(there)}, compared with {_some(self._with(right, {}))}")
+            return _found(node, f"{reads}, and no row to compare with: {_some(there)}", ((yield right, {}),))
+        return _found(node, f"{reads}, {why}: {_some(there)}, compared with {_some(self._with(right, {}))}")
 
     def _computed(self, node: Map, known: Known, line: str) -> Asking:
         wanted: Known = {}
@@ -154,22 +156,22 @@ class _Search:
             expression: Bound = node.columns[column]
             if isinstance(expression, BoundColumn):
                 if expression.index in wanted and not _same(wanted[expression.index], value):
-                    return Reason(f"{line}: two columns are always equal")
+                    return _found(node, f"{line}: two columns are always equal")
                 wanted[expression.index] = value
             elif isinstance(expression, BoundLiteral) and not _same(expression.value, value):
-                return Reason(f"{line}: column {node.schema.names[column]!r} is always {expression.value!r}")
+                return _found(node, f"{line}: column {node.schema.names[column]!r} is always {expression.value!r}")
         (source,) = node.inputs
         there = self._with(source, wanted)
         if not there:
             below = yield source, wanted
-            return below if node.picked is not None else Reason(line, (below,))
-        return Reason(f"{line}; reads {_number(there)} that give other values: {_some(there)}")
+            return below if node.picked is not None else _found(node, line, (below,))
+        return _found(node, f"{line}; reads {_number(there)} that give other values: {_some(there)}")
 
     def _alternatives(self, node: Concat, known: Known, line: str) -> Asking:
         reasons: list[Reason] = []
         for source in dict.fromkeys(node.inputs):
             reasons.append((yield source, known))  # noqa: PERF401 - no comprehension may ask
-        return reasons[0] if len(reasons) == 1 else Reason(line, tuple(reasons))
+        return reasons[0] if len(reasons) == 1 else _found(node, line, tuple(reasons))
 
     def _pair(self, node: Join, known: Known, line: str) -> Asking:
         left, right = node.inputs
@@ -180,7 +182,7 @@ class _Search:
         if not node.nulls_equal and any(
             side.get(key, key) is None for side, n in ((of_left, left), (of_right, right)) for key in arranged_keys(n)
         ):
-            return Reason(f"{line}; {_NULL_KEY}")
+            return _found(node, f"{line}; {_NULL_KEY}")
         for a, b in zip(arranged_keys(left), arranged_keys(right), strict=True):  # equal on both sides
             if a in of_left:
                 of_right.setdefault(b, of_left[a])
@@ -191,7 +193,7 @@ class _Search:
             if not self._with(side, of_side):
                 missing.append((yield side, of_side))
         if missing:
-            return Reason(line, tuple(missing))
+            return _found(node, line, tuple(missing))
         keys = list(zip(arranged_keys(left), arranged_keys(right), strict=True))
         lefts, rights = self._with(left, of_left), self._with(right, of_right)
         few, other, of_other = lefts, right, of_right
@@ -203,7 +205,7 @@ class _Search:
             partner = yield other, {**of_other, **{theirs: row[own] for own, theirs in keys}}
             alone.append(Reason(f"{row} is there, and would need a partner", (partner,)))
         more = f", as {len(few) - _SHOWN} other rows would" if len(few) > _SHOWN else ""
-        return Reason(line + more, tuple(alone))
+        return _found(node, line + more, tuple(alone))
 
     def _several(self, node: DeltaJoin, known: Known, line: str) -> Asking:
         """Return which of several relations lack a row; keys that they share are known of all if they are of one."""
@@ -224,7 +226,9 @@ class _Search:
             own = {node.columns[port][c]: value for (of, c), value in values.items() if of == relation}
             if not self._with(node.inputs[port], own):
                 missing.append((yield node.inputs[port], own))
-        return Reason(line if missing else f"{line}; rows of all are there, and do not fit together", tuple(missing))
+        return _found(
+            node, line if missing else f"{line}; rows of all are there, and do not fit together", tuple(missing)
+        )
 
     def _outer(self, node: OuterJoin, known: Known, line: str) -> Asking:
         """Return what a pair lacks; or of a row with NULL beside it, that side, or the partners that it has."""
@@ -252,11 +256,11 @@ class _Search:
                 if not node.nulls_equal and None in by_key.values()
                 else "rows of both are there, and do not fit"
             )
-            return Reason(line if missing else f"{line}; {why}", tuple(missing))
+            return _found(node, line if missing else f"{line}; {why}", tuple(missing))
         there = self._with(asked, of_asked)
         if not there:
-            return Reason(line, ((yield asked, of_asked),))
-        return Reason(f"{line}; {_some(there)} has {_number(partners)} against it: {_some(partners)}")
+            return _found(node, line, ((yield asked, of_asked),))
+        return _found(node, f"{line}; {_some(there)} has {_number(partners)} against it: {_some(partners)}")
 
     def _partnered(self, node: Node, known: Known, line: str) -> Asking:
         left, right = node.inputs
@@ -269,13 +273,13 @@ class _Search:
         if isinstance(node, SetOperation):
             of_right = of_left
         if not there:
-            return Reason(line, ((yield left, of_left),))
+            return _found(node, line, ((yield left, of_left),))
         if isinstance(node, SemiJoin) and not node.nulls_equal and None in of_right.values():
-            return Reason(f"{line}; {_some(there)} is there, and {_NULL_KEY}")
+            return _found(node, f"{line}; {_some(there)} is there, and {_NULL_KEY}")
         if isinstance(node, SemiJoin) or (isinstance(node, SetOperation) and node.operation == "intersect"):
-            return Reason(f"{line}; {_some(there)} has no partner", ((yield right, of_right),))
+            return _found(node, f"{line}; {_some(there)} has no partner", ((yield right, of_right),))
         partners = self._with(right, of_right)
-        return Reason(f"{line}; {_some(there)} has {_number(partners)} against it: {_some(partners)}")
+        return _found(node, f"{line}; {_some(there)} has {_number(partners)} against it: {_some(partners)}")
 
     def _group(self, node: Aggregate | Reduce, known: Known, line: str) -> Asking:
         """Return what a group lacks: rows, or these values."""
@@ -289,9 +293,9 @@ class _Search:
         keys = {c: v for c, v in known.items() if c < len(places)}
         others = self._with(node, keys)
         if others and (keys or not places):
-            return Reason(f"{line}; the group has {_some(others)}")
+            return _found(node, f"{line}; the group has {_some(others)}")
         wanted = {place: known[c] for c, place in enumerate(places) if place is not None and c in known}
-        return Reason(line, ((yield source, wanted),))
+        return _found(node, line, ((yield source, wanted),))
 
     def _with(self, node: Node, known: Known) -> list[Row]:
         if node not in self._contents:
@@ -310,10 +314,11 @@ def _same(a: Any, b: Any) -> bool:
     return a is b or bool(a == b)
 
 
-def _where(node: Node) -> str:
+def _found(node: Node, finding: str, children: tuple[Reason, ...] = (), *, is_repeated: bool = False) -> Reason:
     what = node.describe()
     name = f"input {node.name!r}" if isinstance(node, Input) and node.rows is None else node.kind
-    return f"{name}{f' [{what}]' if what else ''} ({node.site.location})"
+    text = f"{name}{f' [{what}]' if what else ''}"
+    return Reason(text, children, operator=node.id, site=node.site, finding=finding, is_repeated=is_repeated)
 
 
 def _shown(node: Node, known: Known) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidemill.boundary.reasons import Row, Why
 from tidemill.dataflow.graph import Graph
 from tidemill.expressions.functions.values import row_order
 from tidemill.provenance.absence import absence
 from tidemill.provenance.derivation import derivation
 from tidemill.provenance.subsets import Unit, multiset, sufficient_rows
+from tidemill.renderer.diagram.reason import Row
+from tidemill.renderer.diagram.why import Why
 
 __all__ = ["answer"]
 
@@ -24,7 +25,7 @@ def answer(graph: Graph, given: Mapping[str, Mapping[Row, int]], output: str, ro
     found = sufficient_rows(graph, given, output, row)
     rows = _listed(found.units)
     if len(found.units) > MOST_EXPLAINED:
-        cause = f"too many rows to tell on what way it follows from them (more than {MOST_EXPLAINED}):"
+        cause = f"too many rows to tell on what way it follows from them (more than {MOST_EXPLAINED})"
         return Why(output, row, is_there=True, rows=rows, is_minimal=found.is_minimal, cause=cause)
     tree = derivation(graph, multiset(found.units), output, row)
     return Why(output, row, is_there=True, rows=rows, is_minimal=found.is_minimal, tree=tree)

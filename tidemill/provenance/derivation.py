@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from tidemill.boundary.reasons import Reason, Row
+import attrs
+
 from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time, less_equal
@@ -13,6 +14,7 @@ from tidemill.dataflow.nodes import Concat, Enter, Feedback, Input, Join, Leave,
 from tidemill.dataflow.passes.pipeline import optimised
 from tidemill.provenance.kept import with_one_output
 from tidemill.provenance.subsets import smaller
+from tidemill.renderer.diagram.reason import Reason, Row
 from tidemill.renderer.reference.evaluation import Evaluation
 from tidemill.renderer.reference.rules import RULES
 from tidemill.renderer.reference.traces import Contents, Trace, contents
@@ -77,12 +79,13 @@ class _Derivation:
         if isinstance(node, Input):
             what = "constant" if node.rows is not None else f"input {node.name!r}"
             return Reason(what, (), row)
-        if len(children) == 1 and (children[0].row == row or (_only_picks(node) and children[0].children)):
+        if len(children) == 1:
             (child,) = children
-            if not child.children:
-                return child  # an input row or a constant stays what it is
-            return Reason(child.text, child.children, row, iteration, node.id)
-        return Reason(_described(node), children, row, iteration, node.id)
+            if str(child.row) == str(row):  # 1 and 1.0 are equal, and not the same
+                return child  # whatever let it through: a loop's end, say
+            if _only_picks(node) and child.children:
+                return attrs.evolve(child, row=row)
+        return Reason(_described(node), children, row, iteration, node.id, node.site)
 
     def _sources(self, node: Node, row: Row, time: Time) -> list[Key]:
         """Return the rows that a node's row is made of: as few as give it, the earliest of them."""
@@ -155,7 +158,7 @@ def _only_picks(node: Node) -> bool:
 
 
 def _described(node: Node) -> str:
-    """Return what an operator does, and the user's line."""
+    """Return what an operator does."""
     what = node.describe()
     is_plain = isinstance(node, (Join, Reduce, Map, Composite)) or node.name == node.kind.lower()
-    return f"{node.kind if is_plain else node.title}{f' [{what}]' if what else ''} ({node.site.location})"
+    return f"{node.kind if is_plain else node.title}{f' [{what}]' if what else ''}"

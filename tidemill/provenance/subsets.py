@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.boundary.reasons import Row
 from tidemill.boundary.results import arrow_table
 from tidemill.boundary.values import canonical
 from tidemill.dataflow.graph import Graph
@@ -21,6 +20,7 @@ from tidemill.dataflow.nodes import Input
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import StepError, TidemillError
 from tidemill.provenance.kept import with_one_output
+from tidemill.renderer.diagram.reason import Row
 from tidemill.renderer.engines import Embedded
 
 __all__ = ["Found", "Unit", "smaller", "sufficient_rows"]

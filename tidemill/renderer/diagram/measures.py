@@ -7,7 +7,7 @@ from typing import Final
 from tidemill.renderer.diagram.scene import Loop, Operator
 from tidemill.renderer.diagram.text_width import clipped, text_width
 
-__all__ = ["CHIP", "label_of", "label_width", "lines_of", "size_of", "title_of"]
+__all__ = ["CHIP", "KIND", "NAME", "SMALL", "label_of", "label_width", "lines_of", "size_of", "title_of"]
 
 KIND: Final = 9.5
 NAME: Final = 12.0
@@ -24,6 +24,8 @@ PORT: Final = 9.0
 def lines_of(operator: Operator) -> list[tuple[str, float, str]]:
     """Return what is written in an operator's box: each line's text, its size, and which colour it is of."""
     figures = operator.figures
+    if operator.writing is not None:
+        return list(operator.writing.lines)
     if operator.is_chip:
         text = operator.kind.lower() + (f" {operator.name}" if operator.name else "")
         return [(clipped(text, SMALL + 1, _WIDEST), SMALL + 1, "chip")]

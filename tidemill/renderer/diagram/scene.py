@@ -23,9 +23,9 @@ from tidemill.dataflow.nodes import (
     Variable,
 )
 
-__all__ = ["Figures", "Loop", "Operator", "Role", "Scene", "scene_of"]
+__all__ = ["Figures", "Loop", "Operator", "Role", "Scene", "Writing", "scene_of"]
 
-Role: TypeAlias = Literal["end", "state", "variable", "feedback", "border", "plain"]
+Role: TypeAlias = Literal["end", "state", "variable", "feedback", "border", "plain", "missing"]
 
 
 @attrs.frozen
@@ -43,8 +43,18 @@ class Figures:
 
 
 @attrs.frozen
+class Writing:
+    """What is written in a box that is no operator's: each line's text, its size, and which colour it is of."""
+
+    lines: tuple[tuple[str, float, str], ...]
+    tooltip: str
+    is_sent: bool = True
+    """Whether anything comes along the edges from here."""
+
+
+@attrs.frozen
 class Operator:
-    """A node as it is shown."""
+    """A node as it is shown; or a box with a writing of its own."""
 
     id: int
     kind: str
@@ -64,6 +74,14 @@ class Operator:
     back_to: int | None = None
     """The variable that a feedback sends to."""
     figures: Figures | None = None
+    writing: Writing | None = None
+
+    @property
+    def sends_nothing(self) -> bool:
+        """Whether it is known that nothing comes along the edges from here."""
+        if self.writing is not None:
+            return not self.writing.is_sent
+        return self.figures is not None and bool(self.figures.frontier) and not self.figures.records
 
     @property
     def is_chip(self) -> bool:
@@ -94,10 +112,14 @@ class Scene:
     coordinates: tuple[str, ...]
     operators: tuple[Operator, ...]
     loops: tuple[Loop, ...]
+    subject: str = ""
+    """What the picture is of, where that is not the dataflow."""
 
     @property
     def title(self) -> str:
         """What the picture is of, in a line."""
+        if self.subject:
+            return self.subject
         return f"dataflow {self.name}: {len(self.operators)} operators"
 
 

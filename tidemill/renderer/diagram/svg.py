@@ -15,14 +15,14 @@ import attrs
 from tidemill.errors import TidemillError
 from tidemill.renderer.diagram.layout import Box, Direction, Edge, LoopLayout, Point, Rectangle, lay_out
 from tidemill.renderer.diagram.measures import SMALL, title_of
-from tidemill.renderer.diagram.scene import Figures, Operator, Scene
+from tidemill.renderer.diagram.scene import Operator, Scene
 
-__all__ = ["DirectionOrAuto", "checked_direction", "chosen_layout", "svg_of"]
+__all__ = ["WIDEST", "DirectionOrAuto", "checked_direction", "chosen_layout", "svg_of"]
 
 DirectionOrAuto: TypeAlias = Literal["auto", "down", "right"]
 
 _MARGIN: Final = 12.0
-_WIDEST: Final = 1150.0
+WIDEST: Final = 1150.0
 """Up to which width a picture is drawn from left to right where nothing is said: about a notebook's."""
 _FEW: Final = 80
 """Operators up to which it is tried."""
@@ -34,8 +34,17 @@ _FILLS: Final = {
     "feedback": ("#fee2e2", "#dc2626"),
     "border": ("#f1f5f9", "#64748b"),
     "plain": ("#ffffff", "#64748b"),
+    "missing": ("#fee2e2", "#dc2626"),
 }
-_TEXT: Final = {"kind": "#64748b", "name": "#0f172a", "quiet": "#64748b", "state": "#6d28d9", "chip": "#334155"}
+_TEXT: Final = {
+    "kind": "#64748b",
+    "name": "#0f172a",
+    "quiet": "#64748b",
+    "state": "#6d28d9",
+    "chip": "#334155",
+    "finding": "#0f172a",
+    "iteration": "#92400e",
+}
 _FONT: Final = 'font-family="Helvetica, Arial, sans-serif"'
 _EDGE, _BACK, _NEVER = "#475569", "#dc2626", "#94a3b8"
 _LOOPS: Final = ("#f8fafc", "#eef2f7")
@@ -59,7 +68,7 @@ def chosen_layout(scene: Scene, direction: DirectionOrAuto = "auto") -> tuple[Lo
     down = lay_out(scene, "down")
     if len(scene.operators) <= _FEW and down.along > down.across:
         right = lay_out(scene, "right")
-        if right.along <= _WIDEST:
+        if right.along <= WIDEST:
             return right, "right"
     return down, "down"
 
@@ -88,12 +97,12 @@ class _Drawing:
 
     def all_of(self, layout: LoopLayout) -> Iterator[str]:
         places = list(layout.everything(_MARGIN, _MARGIN))
-        figures = {o.id: o.figures for o in self.scene.operators}
+        operators = {o.id: o for o in self.scene.operators}
         for u, v, loop in places:
             yield from self._ground(u, v, loop)
         for u, v, loop in places:
             for edge in loop.edges:
-                yield from self._edge(u, v, edge, figures[edge.source])
+                yield from self._edge(u, v, edge, never=operators[edge.source].sends_nothing)
         for u, v, loop in places:
             if loop.loop.parent is not None:
                 yield from self._title(u, v, loop)
@@ -158,8 +167,7 @@ class _Drawing:
             x, y = (x + 5, y + 11) if self.down else (x + 5, y - 4)
             yield _text(x, y, box.label, SMALL + 1, "#334155")
 
-    def _edge(self, u: float, v: float, edge: Edge, figures: Figures | None) -> Iterator[str]:
-        never = figures is not None and bool(figures.frontier) and not figures.records
+    def _edge(self, u: float, v: float, edge: Edge, *, never: bool) -> Iterator[str]:
         colour = _BACK if edge.is_feedback else _NEVER if never else _EDGE
         dashes = ' stroke-dasharray="4 3"' if never else ""
         yield f'<path d="{self._way(u, v, edge.points)}" fill="none" stroke="{colour}" stroke-width="1.4"{dashes}/>'
@@ -186,6 +194,8 @@ class _Drawing:
 
 
 def _tooltip(operator: Operator) -> str:
+    if operator.writing is not None:
+        return operator.writing.tooltip
     does = f"\n{operator.does}" if operator.does else ""
     return f"#{operator.id} {operator.kind} {operator.name}{does}\n{operator.schema}\n{operator.line}"
 

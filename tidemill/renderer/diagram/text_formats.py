@@ -14,7 +14,7 @@ __all__ = ["dot_of", "mermaid_of"]
 _SHAPES: Final = {"end": ("([", "])"), "variable": ("{{", "}}"), "border": ("([", "])"), "feedback": ("([", "])")}
 _DOT_FILLS: Final = {
     "end": "#dbeafe", "state": "#ede9fe", "variable": "#fef3c7", "feedback": "#fee2e2", "border": "#f1f5f9",
-    "plain": "#ffffff",
+    "plain": "#ffffff", "missing": "#fee2e2",
 }  # fmt: skip
 
 

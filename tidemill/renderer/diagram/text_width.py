@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["clipped", "text_width"]
+__all__ = ["clipped", "text_width", "wrapped"]
 
 _WIDTHS: Final = (
     dict.fromkeys("ijl|.,:;'!", 0.26)
@@ -40,3 +40,22 @@ def clipped(text: str, size: float, most: float) -> str:
     while (room := room - text_width(text[end], size)) >= 0:
         end += 1
     return text[:end].rstrip() + "…"
+
+
+def wrapped(text: str, size: float, widest: float, most: int) -> list[str]:
+    """Return a text in lines that are not wider than ``widest``, of which there are at most so many.
+
+    >>> wrapped("no row of an international airport", 10, 60, 3)
+    ['no row of an', 'international', 'airport']
+    >>> wrapped("no row of an international airport", 10, 60, 2)
+    ['no row of an', 'internation…']
+    """
+    lines: list[str] = []
+    words = text.split(" ")
+    while words:
+        line = words.pop(0)
+        is_last = len(lines) == most - 1
+        while words and (is_last or text_width(f"{line} {words[0]}", size) <= widest):
+            line = f"{line} {words.pop(0)}"
+        lines.append(clipped(line, size, widest))
+    return lines

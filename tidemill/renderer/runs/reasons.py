@@ -7,10 +7,10 @@ from typing import Any
 
 import attrs
 
-from tidemill.boundary.reasons import Why
 from tidemill.boundary.rows import checked_rows
 from tidemill.boundary.values import canonical
 from tidemill.dataflow.nodes import Output
+from tidemill.renderer.diagram.why import Why
 from tidemill.renderer.runs.executor import Executor
 from tidemill.renderer.runs.frontiers import Frontiers
 

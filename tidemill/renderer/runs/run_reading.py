@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidemill.boundary.reasons import Why
 from tidemill.boundary.results import Rows, Updates
 from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import EngineError, TidemillError, TimeError, UnknownNameError, did_you_mean
+from tidemill.renderer.diagram.why import Why
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.reasons import Explainer, reasons_of
 from tidemill.renderer.runs.run_base import RunBase, alone
