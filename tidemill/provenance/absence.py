@@ -5,7 +5,7 @@ What is known of a row is some of its columns: an operator that computes others 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, TypeAlias
 
 from tidemill.boundary.values import canonical
@@ -27,10 +27,12 @@ from tidemill.dataflow.nodes import (
     Consolidate,
     Enter,
     Filter,
+    FlatMap,
     Input,
     Join,
     Leave,
     Map,
+    Negate,
     Node,
     Reduce,
     Threshold,
@@ -55,6 +57,8 @@ _NULL_KEY: Final = "NULL in a key matches nothing, unless nulls_equal=True"
 _REFUSED: Final[dict[type[Node], str]] = {
     Filter: "which the condition refuses",
     ComparingFilter: "which the condition refuses",
+    Negate: "which it takes away",
+    Threshold: "of which its function leaves none",
     TopK: "which others come before",
     Windowed: "with other values added",
 }
@@ -129,6 +133,7 @@ class _Search:
             ((SemiJoin, AntiJoin, SetOperation), self._partnered),
             ((Aggregate, Reduce), self._group),
             ((Map,), self._computed),
+            ((FlatMap,), self._made),
         ]
         way = next((way for kinds, way in ways if isinstance(node, kinds)), self._through)
         return (yield from way(node, known, line))
@@ -167,9 +172,25 @@ class _Search:
             return below if node.picked is not None else _found(node, line, (below,))
         return _found(node, f"{line}; reads {_number(there)} that give other values: {_some(there)}")
 
+    def _made(self, node: FlatMap, known: Known, line: str) -> Asking:
+        """Return what a function makes others of: of which rows it would make this, only it could say."""
+        del known
+        (source,) = node.inputs
+        there = self._with(source, {})
+        if not there:
+            return _found(node, line, ((yield source, {}),))
+        return _found(node, f"{line}; makes others of {_number(there)}: {_some(there)}")
+
     def _alternatives(self, node: Concat, known: Known, line: str) -> Asking:
+        """Return why none of several inputs has it; more rows of an input that is taken away would be no help."""
+        start = _start_of_iterate(node)
+        first = [] if start is None else self._with(start, known)
+        if first:
+            lost = yield node.inputs[1], known
+            return _found(node, f"{line}; in the first iteration there is {_some(first)}", (lost,))
+        sources = [s for s in node.inputs if not isinstance(s, Negate) or self._with(s.inputs[0], known)]
         reasons: list[Reason] = []
-        for source in dict.fromkeys(node.inputs):
+        for source in dict.fromkeys(sources):
             reasons.append((yield source, known))  # noqa: PERF401 - no comprehension may ask
         return reasons[0] if len(reasons) == 1 else _found(node, line, tuple(reasons))
 
@@ -196,16 +217,31 @@ class _Search:
             return _found(node, line, tuple(missing))
         keys = list(zip(arranged_keys(left), arranged_keys(right), strict=True))
         lefts, rights = self._with(left, of_left), self._with(right, of_right)
-        few, other, of_other = lefts, right, of_right
         if len(rights) <= len(lefts):
-            few, other, of_other = rights, left, of_left
-            keys = [(b, a) for a, b in keys]
-        alone: list[Reason] = []
-        for row in few[:_SHOWN]:
+            alone = yield from self._partners(rights, left, [(b, a) for a, b in keys], of_left, node)
+        else:
+            alone = yield from self._partners(lefts, right, keys, of_right, node)
+        return _found(node, line, alone)
+
+    def _partners(
+        self,
+        rows: list[Row],
+        other: Node,
+        keys: list[tuple[int, int]],
+        of_other: Known,
+        node: Join | SemiJoin | SetOperation,
+    ) -> Generator[tuple[Node, Known], Reason, tuple[Reason, ...]]:
+        """Return what rows of one side would need on the other, of the first of them."""
+        found: list[Reason] = []
+        for row in rows[:_SHOWN]:
+            if not getattr(node, "nulls_equal", True) and any(row[own] is None for own, _ in keys):
+                found.append(Reason(f"{row} is there, and {_NULL_KEY}"))
+                continue
             partner = yield other, {**of_other, **{theirs: row[own] for own, theirs in keys}}
-            alone.append(Reason(f"{row} is there, and would need a partner", (partner,)))
-        more = f", as {len(few) - _SHOWN} other rows would" if len(few) > _SHOWN else ""
-        return _found(node, line + more, tuple(alone))
+            found.append(Reason(f"{row} is there, and would need a partner", (partner,)))
+        if len(rows) > _SHOWN:
+            found.append(Reason(f"{len(rows) - _SHOWN} other rows would, too"))
+        return tuple(found)
 
     def _several(self, node: DeltaJoin, known: Known, line: str) -> Asking:
         """Return which of several relations lack a row; keys that they share are known of all if they are of one."""
@@ -226,9 +262,9 @@ class _Search:
             own = {node.columns[port][c]: value for (of, c), value in values.items() if of == relation}
             if not self._with(node.inputs[port], own):
                 missing.append((yield node.inputs[port], own))
-        return _found(
-            node, line if missing else f"{line}; rows of all are there, and do not fit together", tuple(missing)
-        )
+        if not missing:
+            line += "; rows of all are there, and do not fit together"
+        return _found(node, line, tuple(missing))
 
     def _outer(self, node: OuterJoin, known: Known, line: str) -> Asking:
         """Return what a pair lacks; or of a row with NULL beside it, that side, or the partners that it has."""
@@ -241,11 +277,11 @@ class _Search:
         of_left = {c: v for c, v in known.items() if c < width}
         of_right = {b: known[a] for a, b in keys if a in known} | beside_left
         by_key = {a: known[a] for a, _ in keys if a in known}
-        of_keys = {b: known[a] for a, b in keys if a in known}
+        back = [(b, a) for a, b in keys]
         if node.how != "right" and all(v is None for v in beside_left.values()):
-            asked, of_asked, partners = left, of_left, self._with(right, of_keys)
+            asked, of_asked, other, by = left, of_left, right, keys
         elif node.how != "left" and all(v is None for v in beside_right.values()):
-            asked, of_asked, partners = right, of_right, self._with(left, by_key)
+            asked, of_asked, other, by = right, of_right, left, back
         else:
             missing: list[Reason] = []
             for side, of_side in ((left, of_left), (right, of_right)):
@@ -260,26 +296,27 @@ class _Search:
         there = self._with(asked, of_asked)
         if not there:
             return _found(node, line, ((yield asked, of_asked),))
-        return _found(node, f"{line}; {_some(there)} has {_number(partners)} against it: {_some(partners)}")
+        return _found(node, f"{line}; {self._against(there, other, by)}")
 
-    def _partnered(self, node: Node, known: Known, line: str) -> Asking:
+    def _partnered(self, node: SemiJoin | AntiJoin | SetOperation, known: Known, line: str) -> Asking:
         left, right = node.inputs
-        width = len(left.schema.names)
-        of_left = {c: v for c, v in known.items() if c < width}
+        of_left = {c: v for c, v in known.items() if c < len(left.schema.names)}
         there = self._with(left, of_left)
-        on: Iterable[tuple[str, str]] = getattr(node, "on", ())
-        keys = [(left.schema.index(a), right.schema.index(b)) for a, b in on]
-        of_right = {b: of_left[a] for a, b in keys if a in of_left}
-        if isinstance(node, SetOperation):
-            of_right = of_left
         if not there:
             return _found(node, line, ((yield left, of_left),))
-        if isinstance(node, SemiJoin) and not node.nulls_equal and None in of_right.values():
-            return _found(node, f"{line}; {_some(there)} is there, and {_NULL_KEY}")
+        if isinstance(node, SetOperation):
+            keys = [(c, c) for c in range(len(left.schema.names))]
+        else:
+            keys = [(left.schema.index(a), right.schema.index(b)) for a, b in node.on]
         if isinstance(node, SemiJoin) or (isinstance(node, SetOperation) and node.operation == "intersect"):
-            return _found(node, f"{line}; {_some(there)} has no partner", ((yield right, of_right),))
-        partners = self._with(right, of_right)
-        return _found(node, f"{line}; {_some(there)} has {_number(partners)} against it: {_some(partners)}")
+            return _found(node, line, (yield from self._partners(there, right, keys, {}, node)))
+        return _found(node, f"{line}; {self._against(there, right, keys)}")
+
+    def _against(self, rows: list[Row], other: Node, keys: list[tuple[int, int]]) -> str:
+        """Return what rows of the other side are against the first of these."""
+        row = rows[0]
+        partners = self._with(other, {b: row[a] for a, b in keys})
+        return f"{row} has {_number(partners)} against it: {_some(partners)}"
 
     def _group(self, node: Aggregate | Reduce, known: Known, line: str) -> Asking:
         """Return what a group lacks: rows, or these values."""
@@ -292,15 +329,24 @@ class _Search:
             places = list(node.keys) if is_first else []
         keys = {c: v for c, v in known.items() if c < len(places)}
         others = self._with(node, keys)
-        if others and (keys or not places):
-            return _found(node, f"{line}; the group has {_some(others)}")
+        if others:
+            return _found(node, f"{line}; the group{'s have' if node.keys and not keys else ' has'} {_some(others)}")
         wanted = {place: known[c] for c, place in enumerate(places) if place is not None and c in known}
+        there = self._with(source, wanted)
+        if there:
+            return _found(node, f"{line}; no such group or value comes of {_number(there)}: {_some(there)}")
         return _found(node, line, ((yield source, wanted),))
 
     def _with(self, node: Node, known: Known) -> list[Row]:
         if node not in self._contents:
             self._contents[node] = [canonical(row) for row, count in self._read(node).items() if count > 0]
         return [row for row in self._contents[node] if all(_same(row[c], v) for c, v in known.items())]
+
+
+def _start_of_iterate(node: Concat) -> Node | None:
+    """Return where a loop begins, of the node that stands for the variable of ``iterate`` inside; None for others."""
+    is_iterate = len(node.inputs) == 2 and node.scope.kind == "iterate"  # noqa: PLR2004
+    return node.inputs[0] if is_iterate and isinstance(node.inputs[1], Variable) else None
 
 
 def _body(graph: Graph, variable: Variable) -> Node:
@@ -322,7 +368,7 @@ def _found(node: Node, finding: str, children: tuple[Reason, ...] = (), *, is_re
 
 
 def _shown(node: Node, known: Known) -> str:
-    return ", ".join(f"{node.schema.names[c]} = {v!r}" for c, v in sorted(known.items())) or "any values"
+    return ", ".join(f"{node.schema.names[c].rstrip('#')} = {v!r}" for c, v in sorted(known.items())) or "any values"
 
 
 def _number(rows: list[Row]) -> str:
