@@ -1,12 +1,12 @@
-"""Connected components, and the labels that spread along edges."""
+"""Connected components."""
 
 from __future__ import annotations
 
 from tidemill.algorithms.graphs.edges import arcs, ends
+from tidemill.algorithms.graphs.leaders import leaders, named_by_least
 from tidemill.collections.collection import Collection
-from tidemill.expressions.aggregate_functions import min as least
 
-__all__ = ["connected_components", "least_that_reaches"]
+__all__ = ["connected_components"]
 
 
 def connected_components(
@@ -17,10 +17,13 @@ def connected_components(
     Directions make no difference. ``nodes``, with one column of any name, are there also if they are in no edge, each
     then a component of its own.
 
-    Cost: as many iterations as the longest of the shortest paths from a component's least node; a change costs the
-    edges at nodes whose label changes in any iteration. An edge that goes and left its component in one piece changes
-    little; one that splits it gives the part without the least node a new label. (Label spreading: Shiloach and
-    Vishkin, *An O(log n) parallel connectivity algorithm*, 1982, without its shortcuts.)
+    Labels spread from node to node, the first by lot winning (see `leaders`); each component is named afterwards.
+
+    Cost: iterations for the longest of the shortest paths from the nodes whose labels win, and some two dozen more; a
+    change costs the edges at nodes whose label changes in any iteration. An edge that goes and left its component in one
+    piece changes little; one that splits it, or takes its least node away, gives all of a part new labels. (Label
+    spreading: Shiloach and Vishkin, *An O(log n) parallel connectivity algorithm*, 1982, without its shortcuts; that
+    some labels set out before others: McSherry, Murray, Isaacs and Isard, *Differential dataflow*, 2013.)
 
     >>> import tidemill as tm
     >>> flow = tm.Dataflow()
@@ -38,15 +41,5 @@ def connected_components(
     """
     onward = arcs(edges, a, b, "connected_components")
     every = ends(onward, nodes, "connected_components")
-    return least_that_reaches(onward.concat(onward.select(a="b", b="a")), every)
-
-
-def least_that_reaches(onward: Collection, nodes: Collection) -> Collection:
-    """Return for each node the least node from which edges lead there, itself among them, as (node, component)."""
-    own = nodes.select("node", component="node")
-
-    def spread(known: Collection) -> Collection:
-        reached = known.join(onward, on={"node": "a"}).select(node="b", component="component")
-        return own.concat(reached).group_by("node").agg(component=least("component"))
-
-    return own.iterate(spread, error_at=None, name="spread")
+    both = onward.concat(onward.select(a="b", b="a"))
+    return named_by_least(leaders(both, every, "connected_components"))
