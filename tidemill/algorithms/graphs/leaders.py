@@ -1,4 +1,4 @@
-"""Labels that spread along edges: a leader for each node, of all from which edges lead there the first by lot.
+"""Labels that spread along edges: a leader for each node, the first by lot of all that reach it.
 
 Where every node starts at once with itself as a label, most nodes take up one label after another, each of which crosses
 all their edges: on random graphs a dozen times the edges, all of it kept for later changes. Hence two things. Which of
@@ -22,7 +22,7 @@ _TURNS: Final = 24
 """In so many iterations all labels have set out; of 2^24 nodes, one in the first. Those of more begin together."""
 _LOT: Final = "shiftrightunsigned(xxhash64({}), 1)"
 _TURN: Final = f"greatest({_TURNS} - 63 + cast(floor(log2(cast(lot as double) + 1)) as int), 0)"
-"""When a label sets out: as late as its lot of 63 bits has binary digits. Where it rounds, by engine, nothing depends."""
+"""When a label sets out: as late as its lot has binary digits, of 63. What comes out does not depend on it."""
 
 
 def leaders(onward: Collection, nodes: Collection, name: str) -> Collection:

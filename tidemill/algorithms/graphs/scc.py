@@ -1,4 +1,4 @@
-"""Strongly connected components: leaders spread along edges, are sought back against them, and what is found is cut off."""
+"""Strongly connected components: leaders spread along edges, and are sought against them; what is found is cut off."""
 
 from __future__ import annotations
 
