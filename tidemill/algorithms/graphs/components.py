@@ -17,7 +17,7 @@ def connected_components(
     Directions make no difference. ``nodes``, with one column of any name, are there also if they are in no edge, each
     then a component of its own.
 
-    Labels spread from node to node, the first by lot winning (see `leaders`); each component is named afterwards.
+    Labels spread from node to node, the first by a hash of them winning; each component is named afterwards.
 
     Cost: iterations for the longest of the shortest paths from the nodes whose labels win, and some two dozen more; a
     change costs the edges at nodes whose label changes in any iteration. An edge that goes and leaves its component in

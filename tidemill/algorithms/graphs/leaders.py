@@ -1,6 +1,6 @@
 """Labels that spread along edges: a leader for each node, the first by lot of all that reach it.
 
-Where every node starts at once with itself as a label, most nodes take up one label after another, each of which crosses
+Where every node starts at once with itself as a label, most nodes take up one label after another, and each crosses
 all their edges: on random graphs a dozen times the edges, all of it kept for later changes. Hence two things. Which of
 two labels comes first is drawn by lot, by their hash: what nodes are called makes no difference. And labels set out in
 turn, the first ones first, twice as many in each iteration. So a label finds most of what it reaches without one, and
