@@ -19,7 +19,7 @@ def connected_components(
 
     Labels spread from node to node, the first by a hash of them winning; each component is named afterwards.
 
-    Cost: iterations for the longest of the shortest paths from the nodes whose labels win, and some two dozen more; a
+    Cost: iterations for the longest of the shortest paths from the nodes whose labels win, and some twenty more; a
     change costs the edges at nodes whose label changes in any iteration. An edge that goes and leaves its component in
     one piece changes little; one that splits it gives the part without the label that won another one. (Label
     spreading: Shiloach and Vishkin, *An O(log n) parallel connectivity algorithm*, 1982, without its shortcuts; that
