@@ -111,6 +111,31 @@ def test_a_key_costs_the_pages_it_is_on(tmp_path, monkeypatch):
         assert held < run.metrics().state_rows <= held + 20
 
 
+@pytest.mark.parametrize(("dtype", "value"), [("int64", int), ("string", lambda i: f"{i:05}"), ("float64", float)])
+def test_a_value_that_moves_costs_the_pages_that_it_passes(tmp_path, monkeypatch, dtype, value):
+    """The rows that a dynamic filter keeps lie on the disk in order of what is compared, not of the hash of no key."""
+    monkeypatch.setattr(coldfiles, "PAGE", 100)
+    pages = []
+    read = coldfiles.Pages.read
+    monkeypatch.setattr(coldfiles.Pages, "read", lambda self, some: pages.extend(some) or read(self, some))
+    flow = tm.Dataflow("moved")
+    rows, least = flow.input("rows", {"v": dtype, "k": "int64"}), flow.input("least", {"v": dtype})
+    flow.output("out", rows.dynamic_filter("v", ">", least))
+    numbers = np.random.default_rng(1).permutation(20_000)
+    with flow.start(tm.Embedded(tmp_path, in_memory=50_000)) as run:
+        run.insert("rows", pa.table({"v": [value(i) for i in numbers.tolist()], "k": numbers}))
+        run.insert("least", [(value(5000),)])
+        run.advance()
+        run.changes("out")
+        run.spill()
+        pages.clear()
+        run.delete("least", [(value(5000),)])
+        run.insert("least", [(value(5010),)])
+        run.advance()
+        assert sorted(k for (_, k), _, _ in run.changes("out")) == list(range(5001, 5011))
+        assert 1 <= len(pages) <= 3  # of 200; and the right side's
+
+
 @pytest.mark.slow
 def test_a_run_goes_on_with_what_was_spilled(tmp_path):
     def play(run, steps):

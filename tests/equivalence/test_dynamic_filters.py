@@ -1,46 +1,21 @@
 """Dynamic filters: the embedded engine's index and the lowering against the definition, and what is refused."""
 
-import datetime as dt
-from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from running import KV, examples, new_flow, scaled, start, traces
+from values_that_move import COMPARISONS, TYPES, right_side
 
 import tidemill as tm
 from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.runs.registry import Registry
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time, updates
 
-COMPARISONS = ["=", "<>", "<", "<=", ">", ">="]
-TYPES: dict[str, list[Any]] = {
-    "int64": [-(2**63) + 1, -1, 0, 1, 2**63 - 1],
-    "float64": [float("-inf"), -0.0, 0.0, 1.5, float("nan")],
-    "string": ["", "a", "beginning", "beginning of it", "beginning of what", "ß"],
-    "decimal(10,2)": [Decimal("-1.25"), Decimal(0), Decimal("1.10"), Decimal("1.11")],
-    "decimal(30,2)": [Decimal("-1e20"), Decimal(0), Decimal(10) ** 20, Decimal(10) ** 20 + 1],
-    "date": [dt.date(1969, 1, 1), dt.date(2020, 2, 29), dt.date(2020, 3, 1)],
-    "bool": [False, True],
-}
-
 
 def batchings(seed):
     return [all_at_once, time_by_time, shuffled(seed)]
-
-
-@st.composite
-def right_side(draw, values, coordinates):
-    """Updates of a right side that has at most one row at every time: what a row is replaced by, at times in order."""
-    times = draw(st.lists(st.integers(0, 6), unique=True, max_size=5).map(sorted))
-    found, now = [], None
-    for t in times:
-        time = t if coordinates == 1 else (t,) * coordinates
-        new = draw(st.none() | st.tuples(st.none() | st.sampled_from(values)))
-        found += [(now, time, -1)] * (now is not None) + [(new, time, 1)] * (new is not None)
-        now = new
-    return found
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -1,44 +1,160 @@
-"""Dynamic filters on Spark, which runs their lowering: the embedded engine's updates, and the same errors."""
+"""Dynamic filters on Spark: what is defined, for histories and live; and what is read for a value that moves."""
 
-import random
+from typing import Any
 
 import pytest
-from running import KV, new_flow
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from running import KV, examples, new_flow
+from values_that_move import TYPES, right_side
 
 import tidemill as tm
+from tidemill.renderer.durable import spill_files
+from tidemill.renderer.embedded.operators.dynamic_filter import DynamicFilterOperator
+from tidemill.renderer.spark.live import spilled_state, state_files
+from tidemill.renderer.spark.live.executor_step import ExecutorStep
+from tidemill.testing import check_equivalent, shuffled, time_by_time, updates
+from tidemill.testing.livespark import SparkLive
+
+SETTINGS: dict[str, Any] = {
+    "phases": [Phase.explicit, Phase.reuse, Phase.generate],
+    "suppress_health_check": list(HealthCheck),
+    "derandomize": True,
+}
+ENGINES: list[Any] = ["reference", "spark", SparkLive(in_driver=0), SparkLive(in_driver=3)]
 
 
-@pytest.mark.parametrize("coordinates", [1, 2])
-def test_updates_are_those_of_the_embedded_engine(spark, coordinates):
-    rng = random.Random(coordinates)
-    times = [(t,) * coordinates for t in range(4)]
-    left_rows = [((rng.randrange(3), rng.choice([None, 0, 1, 2, 3])), *rng.choice(times), 1) for _ in range(40)]
-    right_rows = [((1,), *times[0], 1), ((1,), *times[1], -1), ((2,), *times[1], 1), ((2,), *times[3], -1)]
-    flow = new_flow(coordinates)
+@pytest.mark.parametrize("dtype", [*TYPES, "list<int64>"])
+def test_it_is_what_is_defined(spark, dtype):
+    """For every type: NULL, no right row, retractions; and where it is lowered, at several coordinates."""
+    of_type: list[Any] = {**TYPES, "list<int64>": [[], [1], [1, None], [2]]}[dtype]
+    schema = {"v": dtype, "k": "int64"}
+
+    @settings(examples(3, least=2), **SETTINGS)
+    @given(data=st.data(), comparisons=st.sampled_from([["=", "<", ">="], ["<>", "<=", ">"]]))
+    def agree(data, comparisons):
+        coordinates = data.draw(st.sampled_from([1, 1, 1, 2]))
+        flow = new_flow(coordinates)
+        left, right = flow.input("left", schema), flow.input("right", {"v": dtype})
+        for i, comparison in enumerate(comparisons):
+            flow.output(f"out{i}", left.dynamic_filter("v", comparison, right))
+        some = data.draw(updates(schema, coordinates, values={"v": [*of_type, None]}))
+        value = data.draw(right_side(of_type, coordinates))
+        check_equivalent(flow, {"left": some, "right": value}, engines=ENGINES, batchings=[time_by_time])
+
+    agree()
+
+
+def test_several_conditions_and_a_value_of_the_rows_themselves(spark):
+    @settings(examples(6, least=4), **SETTINGS)
+    @given(data=st.data())
+    def agree(data):
+        flow = new_flow()
+        left, right = flow.input("left", KV), flow.input("right", {"low": "int64", "high": "int64"})
+        flow.output("one", left.dynamic_filter([("v", ">=", "low"), ("v", "<", "high")], right))
+        flow.output("two", left.dynamic_filter([("k", ">=", "low"), ("v", "<>", "high")], right))
+        mean = left.agg(m=tm.avg("v"))
+        flow.output("mean", left.dynamic_filter("v", ">", mean).select("k"))
+        flow.output("max", left.dynamic_filter("k", "<=", right.agg(m=tm.max("low")), monotone=None))
+        some = data.draw(updates(KV, non_negative=True))
+        values = data.draw(right_side([0, 1, 2, 3], 1))
+        both = [((row[0], None if row[0] is None else (row[0] + 2) % 4), t, d) for row, t, d in values]
+        check_equivalent(flow, {"left": some, "right": both}, engines=ENGINES, batchings=[shuffled(1)])
+
+    agree()
+
+
+def test_a_side_that_only_rises(spark):
+    @settings(examples(4, least=3), **SETTINGS)
+    @given(data=st.data(), comparison=st.sampled_from(["<", ">="]))
+    def agree(data, comparison):
+        flow = new_flow()
+        left, right = flow.input("left", KV), flow.input("right", KV)
+        best = right.agg(v=tm.max("v"))
+        flow.output("out", left.dynamic_filter("v", comparison, best, monotone="increasing"))
+        inserted = [(row, t, 1) for row, t, _ in data.draw(updates(KV))]
+        given = {"left": data.draw(updates(KV)), "right": inserted}
+        check_equivalent(flow, given, engines=ENGINES, batchings=[time_by_time])
+
+    agree()
+
+
+def threshold():
+    flow = new_flow()
     left, right = flow.input("left", KV), flow.input("right", {"x": "int64"})
-    for i, comparison in enumerate(["=", "<>", "<", ">="]):
-        flow.output(f"out{i}", left.dynamic_filter("v", comparison, right))
-    mean = left.agg(m=tm.avg("v"))
-    pairs = left.cross_join(right).filter("v < x").select("k", "x")
-    flow.output("pairs", pairs)
-    flow.output("mean", left.cross_join(mean).filter("v > m").select("k", "v"))
-    names = ["epoch"] if coordinates == 1 else ["event", "correction"]
-    columns = ["time"] if coordinates == 1 else names
-    types = ", ".join(f"{c} long" for c in columns)
-    frames = {
-        "left": spark.createDataFrame(
-            [(*row, *rest) for row, *rest in left_rows], f"k long, v long, {types}, diff long"
-        ),
-        "right": spark.createDataFrame([(*row, *rest) for row, *rest in right_rows], f"x long, {types}, diff long"),
-    }
-    found = {name: frame.collect() for name, frame in tm.render(flow, spark, frames).items()}
-    with flow.start() as run:
-        for name, rows in (("left", left_rows), ("right", right_rows)):
-            run.update(name, [(row, t[0] if coordinates == 1 else tuple(t), d) for row, *t, d in rows])
-        run.close_inputs()
-        for name, rows in found.items():
-            expected = [(*row, *(t if coordinates > 1 else [t]), d) for row, t, d in run.changes(name)]
-            assert sorted(map(repr, map(tuple, rows))) == sorted(map(repr, expected))
+    flow.output("out", left.dynamic_filter("v", ">", right))
+    return flow
+
+
+def moved(run, old, new):
+    """Move the value, and return the rows that it passed."""
+    run.delete("right", [(old,)])
+    run.insert("right", [(new,)])
+    run.advance()
+    return sorted(run.changes("out"))
+
+
+@pytest.fixture
+def steps_on_executors(monkeypatch):
+    found, run = [], ExecutorStep.run
+    monkeypatch.setattr(ExecutorStep, "run", lambda self: found.append(self) or run(self))
+    return found
+
+
+def test_small_steps_of_a_live_run_go_by_the_drivers_index(spark, monkeypatch, steps_on_executors):
+    """Nothing of the left side that the value does not pass is looked at."""
+    looked_at = []
+    truth = DynamicFilterOperator._truth
+    monkeypatch.setattr(
+        DynamicFilterOperator, "_truth", lambda self, u, v: looked_at.append(u.shape[1]) or truth(self, u, v)
+    )
+    with threshold().start(tm.Spark(spark)) as run:
+        run.insert("left", [(i, i) for i in range(10_000)])
+        run.insert("right", [(5_000,)])
+        run.advance()
+        run.changes("out")
+        looked_at.clear()
+        assert moved(run, 5_000, 5_003) == [((v, v), 1, -1) for v in (5_001, 5_002, 5_003)]
+        assert sum(looked_at) <= 2 * 3
+    assert not steps_on_executors
+
+
+def test_executors_read_the_pages_that_the_value_passes(spark, tmp_path, monkeypatch, steps_on_executors):
+    """They do where rows come in so many that they take the step; of what is kept they read a range."""
+    monkeypatch.setattr(spill_files, "PAGE", 100)
+    read = []
+    files = state_files.read_files
+    monkeypatch.setattr(spilled_state, "read_files", lambda *said: read.append(files(*said)) or read[-1])
+    with threshold().start(tm.Spark(spark, tmp_path, in_driver=1_000)) as run:
+        run.insert("left", spark.range(20_000).selectExpr("id AS k", "(id * 7919) % 20000 AS v"))
+        run.insert("right", [(5_000,)])
+        run.advance()
+        assert len(run.changes("out")) == 14_999
+        passed = moved(run, 5_000, 5_010)  # in the driver, which sorts the files
+        assert [row[1] for row, _, _ in sorted(passed, key=lambda u: u[0][1])] == list(range(5_001, 5_011))
+        assert len(steps_on_executors) == 1
+        read.clear()
+        run.insert("left", spark.range(20_000, 25_000).selectExpr("id AS k", "id AS v"))
+        found = moved(run, 5_010, 5_000)
+        assert len(steps_on_executors) == 2
+        assert len(found) == 5_010
+        assert sorted(row[1] for row, _, _ in found)[:10] == list(range(5_001, 5_011))
+        assert sum(data.count() for data in read) == 10
+        assert len(run.snapshot("out")) == 19_999
+    with threshold().start(tm.Spark(spark, tmp_path, in_driver=1_000)) as run:
+        assert len(moved(run, 5_000, 24_998)) == 19_998
+
+
+def test_explain_says_what_is_lowered(spark):
+    at_once, lowered = (new_flow(coordinates) for coordinates in (1, 2))
+    for flow in (at_once, lowered):
+        left, right = flow.input("left", KV), flow.input("right", {"x": "int64"})
+        flow.output("out", left.dynamic_filter("v", ">", right))
+    assert "OrderedDynamicFilter" in at_once.explain(spark=spark)
+    assert "BroadcastNestedLoopJoin" in at_once.explain(spark=spark)
+    text = lowered.explain(spark=spark)
+    assert "OrderedDynamicFilter" not in text
+    assert "Join" in text
 
 
 def test_a_join_by_range_of_nothing_else_is_lowered(spark):

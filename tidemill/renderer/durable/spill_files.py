@@ -2,7 +2,9 @@
 
 A file of a spilled batch has the updates' values as columns ``v0, v1, ...``, the times ``t0, ...``, the weights
 ``w0, ...``. One that is sorted has before them ``h``, Spark's xxhash64 of the key's values, and is in its order, in row
-groups (pages) small enough to be read for a key. Values, not codes: any process can read them, executors of Spark too.
+groups (pages) small enough to be read for a key. Where there is no key and updates lie in the order of a column, ``h``
+is the number that says where (`RowOrder.number`), so that pages can be read for a range of values.
+Values, not codes: any process can read them, executors of Spark too.
 One that is not sorted yet, as large loads leave them, is sorted when a key is first asked for.
 
 What refers to a file has the checksums of every byte of it (`SpillFile.checksums`), which are checked as it is read:
@@ -31,6 +33,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, en
 from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray, consolidated
+from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 
 __all__ = [
     "HASH",
@@ -65,6 +68,8 @@ class Layout:
     users: int
     coordinates: int
     weights: int
+    ordered: SortColumn | None = None
+    """In which column's order updates lie that have no key."""
 
     @property
     def fields(self) -> list[tuple[str, DType]]:
@@ -91,7 +96,11 @@ class Layout:
         return block
 
     def hashes(self, table: pa.Table) -> Ints:
-        """Return the hash of each row's key."""
+        """Return the hash of each row's key; or the number that says where a row without a key lies."""
+        if self.ordered is not None:
+            column, interner = table.column(f"v{self.ordered.row}"), Interner()
+            codes = encode_column(column.cast(self.ordered.dtype.arrow), self.ordered.dtype, interner)
+            return RowOrder([self.ordered], interner).number(codes)
         return self.key_hashes([_whole(table.column(f"v{k}")) for k in self.keys], len(table))
 
     def key_hashes(self, columns: Sequence[pa.Array], count: int) -> Ints:
@@ -188,6 +197,10 @@ class Pages:
         if high is not None:
             some &= self._low < high
         return some.nonzero()[0].tolist()
+
+    def all(self) -> list[int]:
+        """Return all pages."""
+        return list(range(len(self._low)))
 
     def read(self, pages: Sequence[int]) -> pa.Table:
         """Return the rows of some pages."""

@@ -14,7 +14,7 @@ import shutil
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -38,7 +38,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner, decode_column
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, stacked
 from tidemill.renderer.embedded.state import kept_otherwise
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
-from tidemill.renderer.embedded.trace.spine import Spine, View
+from tidemill.renderer.embedded.trace.spine import Range, Spine, View
 from tidemill.renderer.embedded.trace.transaction import Transaction
 
 __all__ = ["SpillFolder", "SpilledSpine"]
@@ -233,7 +233,8 @@ class SpilledSpine:
         self.spilled_batches: list[SpilledBatch] = []
         """Oldest first."""
         of = spine.layout
-        self.layout = Layout(of.keys, of.types, of.users, of.coordinates, of.weights)
+        ordered = of.order.columns[0] if of.order is not None and of.order.columns and not of.keys else None
+        self.layout = Layout(of.keys, of.types, of.users, of.coordinates, of.weights, ordered)
         self._store = store
         self._name = name
         self._order = of.order
@@ -269,6 +270,16 @@ class SpilledSpine:
 
     def loaded(self, keys: Codes) -> View:
         self._load(keys)
+        return self._read.view
+
+    def loaded_between(self, ranges: Sequence[Range]) -> View:
+        if not self.spilled_batches:
+            return self._read.view
+        assert self.layout.ordered is not None, "it lies in an order"
+        self._sort()
+        for file in [f for batch in self.spilled_batches for f in batch.files]:
+            found = [page for low, high in ranges for page in self._of(file).within(low, high)]
+            self._load_pages(file, sorted(set(found)))
         return self._read.view
 
     def count(self, keys: Codes) -> Ints:
@@ -354,12 +365,13 @@ class SpilledSpine:
         hashes = np.unique(self.layout.key_hashes(columns, len(new)))
         for batch in self.spilled_batches:
             for file in batch.files:
-                self._load_pages(file, hashes)
+                pages = self._of(file)
+                self._load_pages(file, pages.of(hashes) if self.layout.ordered is None else pages.all())
         self._known.update(codes[i] for i in new)
 
-    def _load_pages(self, file: SpillFile, hashes: Ints) -> None:
+    def _load_pages(self, file: SpillFile, wanted: Iterable[int]) -> None:
         pages, name = self._of(file), file.name
-        missing = [p for p in pages.of(hashes) if (name, p) not in self._loaded]
+        missing = [p for p in wanted if (name, p) not in self._loaded]
         if missing:
             block = self.layout.encoded(pages.read(missing), self._store.interner)
             try:

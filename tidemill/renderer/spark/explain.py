@@ -16,9 +16,14 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemill.dataflow.composites import OrderedDynamicFilter
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Feedback, Input, Node
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.updates import NULL
+from tidemill.renderer.embedded.operators.one_row import Move
 from tidemill.renderer.spark import linear
+from tidemill.renderer.spark.dynamic_filter import Moves
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, planning
 from tidemill.renderer.spark.session import check_session
 from tidemill.renderer.spark.state import Round
@@ -104,6 +109,14 @@ class _Planned(Step):
         change = materialised(consolidated(frame)) if frame is not None else None
         if change is not None and now[-1] == 0:
             self._send_later(node.variable, (*now[:-1], 1), linear.moved(change, node.scope.coordinates - 1, 1))
+
+    def of_dynamic_filter(self, node: OrderedDynamicFilter, _now: Round) -> Frame | None:
+        """Return what left updates come to as some value moves once: which one it is, is not known."""
+        left, right = self._inputs(node)
+        if right is not None:
+            materialised(consolidated(right))
+        value = (NULL,) * len(node.inputs[1].schema)
+        return None if left is None else Moves(node, Interner(), None, [Move(0, None, value)]).filtered(left)
 
     def _by_round(self, frame: Frame | None) -> list[tuple[Round, Frame]]:
         """Return nothing: the rounds of updates are only known once they are computed."""

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
+from tidemill.dataflow.composites import OrderedDynamicFilter
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import (
@@ -42,6 +43,7 @@ from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.registry import Registry
 from tidemill.renderer.spark import linear, native
 from tidemill.renderer.spark.dataframes import constant, rows_of
+from tidemill.renderer.spark.dynamic_filter import moves_of
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, united
 from tidemill.renderer.spark.join import joined
 from tidemill.renderer.spark.keyed import KeyedRound, first_pending_line
@@ -272,6 +274,13 @@ class Step:
             return []
         found = _rounds_in(whole.data, self._users, whole.coordinates)
         return [(at, whole.of(_at(whole.data, self._users, at), cheap=True)) for at in found]
+
+    @_rule(OrderedDynamicFilter)
+    def of_dynamic_filter(self, node: OrderedDynamicFilter, _now: Round) -> Frame | None:
+        """Return what left updates come to as the right value moves, which the driver has to know."""
+        left, right = self._inputs(node)
+        moves = moves_of(node, right)
+        return None if left is None else moves.filtered(left)
 
     @_rule(Threshold)
     def of_threshold(self, node: Threshold, now: Round) -> Frame | None:

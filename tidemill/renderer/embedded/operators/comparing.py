@@ -12,8 +12,9 @@ from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import Interner, is_interned, is_long_decimal, order_ranks
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 from tidemill.renderer.embedded.trace.row_order import RowOrder
+from tidemill.renderer.embedded.trace.spine import Range
 
-__all__ = ["Comparison", "Truth", "Value", "affected", "truth"]
+__all__ = ["Comparison", "Truth", "Value", "affected", "merged_ranges", "truth"]
 
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -22,8 +23,6 @@ _MOST: Final = 2**63 - 1
 
 Value: TypeAlias = tuple[int, ...] | None
 """The codes of the right row; None where there is none."""
-Range: TypeAlias = tuple[int, int | None]
-"""Numbers in an order from one on, up to but without another; None is the end."""
 
 
 class Comparison(NamedTuple):
@@ -83,7 +82,7 @@ def affected(comparisons: Sequence[Comparison], old: Value, new: Value, order: R
         if one != other:
             numbers = [None if v is None else order.number_of(v) for v in (one, other)]
             found += _ranges(c.how, *numbers, exact=order.numbers_are_codes)
-    return _merged(found)
+    return merged_ranges(found)
 
 
 def _ranges(how: str, old: int | None, new: int | None, *, exact: bool) -> list[Range]:
@@ -107,7 +106,7 @@ def _after(number: int) -> int | None:
     return None if number == _MOST else number + 1
 
 
-def _merged(ranges: list[Range]) -> list[Range]:
+def merged_ranges(ranges: list[Range]) -> list[Range]:
     """Return ranges that cover the same, and do not overlap."""
     merged: list[Range] = []
     for low, high in sorted(ranges, key=operator.itemgetter(0)):

@@ -7,30 +7,26 @@ through the right side's times in a step; the left updates before each are taken
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
 from tidemill.dataflow.composites import OrderedDynamicFilter
-from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, stacked
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, UpdateArray, stacked
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS
-from tidemill.renderer.embedded.operators.comparing import Comparison, Truth, Value, affected, truth
+from tidemill.renderer.embedded.operators.comparing import Comparison, Truth, Value, affected, merged_ranges, truth
+from tidemill.renderer.embedded.operators.one_row import Contents, Move, OneRow, value_of
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
-from tidemill.renderer.embedded.trace.spine import Spine
-from tidemill.renderer.runs import failures
+from tidemill.renderer.embedded.trace.spine import Range, Spine
 
 __all__ = ["DynamicFilterOperator"]
 
 LEFT: Final = 0
 RIGHT: Final = 1
-Contents: TypeAlias = dict[tuple[int, ...], int]
-"""The right side's rows, as codes, with their counts: mostly one."""
-_WHOLE: Final[Codes] = np.empty((0, 1), np.int64)
-"""The key of all rows."""
 
 
 class DynamicFilterOperator(Operator):
@@ -44,10 +40,10 @@ class DynamicFilterOperator(Operator):
         left, right = (source.schema for source in node.inputs)
         super().__init__(node, region, (len(left), len(right)))
         self._interner = interner
-        self._right_schema = right
+        self._one_row = OneRow(node, interner)
         self._widths = len(left), len(right)
         self._monotone = node.monotone
-        self._comparisons = [Comparison(l, how, r, left.fields[l].dtype) for l, how, r in node.conditions]
+        self._comparisons = self._one_row.comparisons
         self._by_column: dict[int, list[Comparison]] = {}
         for comparison in self._comparisons:
             self._by_column.setdefault(comparison.left, []).append(comparison)
@@ -63,52 +59,52 @@ class DynamicFilterOperator(Operator):
 
     def run(self) -> None:
         left, right = (port.take_consolidated() for port in self.ports)
-        contents = self._right_contents()
-        value = next(iter(contents), None)
-        if right is None:
-            if left is not None:  # else what came cancels out
-                self._take(left, value)
-            return
-        for t, came in _by_time(right, self._widths[RIGHT]):
+        value = value_of(self._right_contents())
+        for move in [] if right is None else self.take_right(right):
             if left is not None:
-                earlier = left[self._widths[LEFT]] < t
+                earlier = left[self._widths[LEFT]] < move.time
                 self._take(left.compress(earlier, axis=1), value)
                 left = left.compress(~earlier, axis=1)
-            contents = self._added(contents, came)
-            new = next(iter(contents), None)
-            if new != value:
-                self._move(value, new, t)
-                value = new
+            self._move(move)
+            value = move.new
         if left is not None:
             self._take(left, value)
-        self._right.append(right)
-        self.schedule.transaction.join(self, self._contents)
-        self._contents = contents
 
     # -- the right side -----------------------------------------------------------------------------------------------
 
+    @property
+    def value(self) -> Value:
+        """The right row's codes; None where there is none."""
+        return value_of(self._right_contents())
+
+    def take_right(self, updates: UpdateArray) -> list[Move]:
+        """Add updates to the right side, and return how its value moves."""
+        moves, contents = self._one_row.moves(self._right_contents(), updates)
+        self._right.append(updates)
+        self.schedule.transaction.join(self, self._contents)
+        self._contents = contents
+        return moves
+
     def _right_contents(self) -> Contents:
         if self._contents is None:
-            self._contents = self._added({}, self._right.all_updates())
+            self._contents = self._one_row.added({}, self._right.all_updates())
         return self._contents
 
-    def _added(self, contents: Contents, updates: UpdateArray) -> Contents:
-        """Return the right side's contents with updates; more than one row is an error."""
-        found, width = dict(contents), self._widths[RIGHT]
-        for row, count in zip(map(tuple, updates[:width].T.tolist()), updates[-1].tolist(), strict=True):
-            found[row] = found.get(row, 0) + count
-        found = {row: count for row, count in found.items() if count}
-        if len(found) > 1 or any(count != 1 for count in found.values()):
-            rows = [(self._row(codes), count) for codes, count in found.items()]
-            for row, count in rows:
-                if count < 0:
-                    raise failures.negative_count(self.node, (), row, count)
-            failures.one_row(self.node, sorted(rows, key=repr))
-        return found
+    def scan_of(self, moves: Sequence[Move]) -> tuple[str, Sequence[Range] | None] | None:
+        """Return by which index executors find the rows that these moves may pass, and where in it; None for no rows.
 
-    def _row(self, codes: tuple[int, ...]) -> tuple[Any, ...]:
-        (row,) = decode_rows(self._right_schema, np.array(codes, np.int64)[:, None], self._interner)
-        return row
+        Where comparisons of several columns change that is all of one, without ranges: a row may be in those of any.
+        """
+        found: dict[int, list[Range]] = {}
+        for column, comparisons in self._by_column.items():
+            order = self._orders[column]
+            ranges = [r for move in moves for r in affected(comparisons, move.old, move.new, order)]
+            if ranges:
+                found[column] = merged_ranges(ranges)
+        if not found:
+            return None
+        column = next(iter(found))
+        return f"by{column}", found[column] if len(found) == 1 else None
 
     # -- the left side ------------------------------------------------------------------------------------------------
 
@@ -126,10 +122,9 @@ class DynamicFilterOperator(Operator):
         for spine in self._indexes.values():
             spine.append(updates)
 
-    def _move(self, old: Value, new: Value, time: int) -> None:
+    def _move(self, move: Move) -> None:
         """Pass on the rows that an old value and a new one compare with otherwise, at the time at which it moves."""
-        if self._monotone is not None and old is not None:
-            self._check_monotone(old, new)
+        time, old, new = move
         gone: list[UpdateArray] = []
         for updates in self._passed(old, new):
             before, after = self._truth(updates, old), self._truth(updates, new)
@@ -178,7 +173,7 @@ class DynamicFilterOperator(Operator):
         order, spine = self._orders[column], self._indexes[column]
         ranges = affected(comparisons, old, new, order)
         found: list[UpdateArray] = []
-        for view in spine.views(_WHOLE):
+        for view in spine.views_between(ranges):
             for batch in view.batches:
                 codes, n = batch.array[column], len(batch.hashes)
                 for low, high in ranges:
@@ -206,17 +201,10 @@ class DynamicFilterOperator(Operator):
         settled: Bools = (lost | won) & found.known
         return settled
 
-    def _check_monotone(self, old: tuple[int, ...], new: tuple[int, ...] | None) -> None:
-        back = ">" if self._monotone == "increasing" else "<"
-        for c in self._comparisons:
-            if old[c.right] == NULL:
-                continue
-            fell = Comparison(c.right, back, c.right, c.dtype)
-            is_gone = new is None or new[c.right] == NULL
-            if is_gone or truth([fell], np.array(old, np.int64)[:, None], new, self._interner).each.any():
-                assert self._monotone is not None
-                after = None if new is None else self._row(new)
-                raise failures.not_monotone(self.node, self._monotone, self._row(old), after)
+    @property
+    def indexes(self) -> list[str]:
+        """The names of the spines that have the left rows, each all of them."""
+        return [f"by{column}" for column in self._indexes]
 
     # -- state --------------------------------------------------------------------------------------------------------
 
@@ -232,16 +220,6 @@ class DynamicFilterOperator(Operator):
     def rollback(self, state: Contents | None) -> None:
         """Have the right side hold what it held."""
         self._contents = state
-
-
-def _by_time(updates: UpdateArray, width: int) -> Iterator[tuple[int, UpdateArray]]:
-    """Give updates by their times, in order."""
-    times: Ints = updates[width]
-    if not (times != times[0]).any():
-        yield int(times[0]), updates
-        return
-    for t in np.unique(times).tolist():
-        yield t, updates.compress(times == t, axis=1)
 
 
 @MAKERS(OrderedDynamicFilter)

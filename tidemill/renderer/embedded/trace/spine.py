@@ -7,8 +7,8 @@ immutable, so a step that fails is undone by going back to the view before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 from tidemill.renderer.embedded.trace.merging import Merge, Merger
 from tidemill.renderer.embedded.trace.transaction import Transaction
 
-__all__ = ["Spilled", "Spine", "View"]
+__all__ = ["Range", "Spilled", "Spine", "View"]
 
 TAIL: Final = 512
 """Updates in the tail at most: comparing a key with all of them costs about as much as a few binary searches."""
@@ -54,6 +54,10 @@ MOST_DIFFER: Final = 50
 _NONE: Final[Ints] = np.empty(0, np.int64)
 
 
+Range: TypeAlias = tuple[int, int | None]
+"""Numbers in an order from one on, up to but without another; None is the end."""
+
+
 class Spilled(Protocol):
     """Updates that belong to a spine and are not in its memory: older ones, kept elsewhere, and read by key."""
 
@@ -74,6 +78,9 @@ class Spilled(Protocol):
 
     def loaded(self, keys: Codes) -> View:
         """Return what is in memory once all updates with one of these keys are."""
+
+    def loaded_between(self, ranges: Sequence[Range]) -> View:
+        """Return what is in memory once all updates are whose number in the spine's order is in these ranges."""
 
     def count(self, keys: Codes) -> Ints:
         """Return about how many updates each key has."""
@@ -235,6 +242,10 @@ class Spine:
         """Return what is in memory, with all updates that have one of these keys: some may have been spilled."""
         return [self.view] if self.spilled is None else [self.view, self.spilled.loaded(keys)]
 
+    def views_between(self, ranges: Sequence[Range]) -> list[View]:
+        """Return what is in memory, with all updates in these ranges of the order in which it lies, without a key."""
+        return [self.view] if self.spilled is None else [self.view, self.spilled.loaded_between(ranges)]
+
     def find(self, keys: Codes, view: View | None = None) -> tuple[Ints, UpdateArray]:
         """Return all updates with one of these keys, as the number of the key and the update, in no special order.
 
@@ -251,6 +262,11 @@ class Spine:
     def loaded(self, keys: Codes) -> View:
         """Return what is in memory, as `Spilled` has it: a spine may lie below another."""
         del keys
+        return self.view
+
+    def loaded_between(self, ranges: Sequence[Range]) -> View:
+        """Return what is in memory, likewise."""
+        del ranges
         return self.view
 
     def count(self, keys: Codes) -> Ints:

@@ -19,6 +19,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
+from tidemill.dataflow.composites import OrderedDynamicFilter
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import (
     Arrange,
@@ -41,12 +42,15 @@ from tidemill.expressions.types import INT64
 from tidemill.renderer.durable.spill_files import SpillFile
 from tidemill.renderer.embedded.kernels.updates import UpdateArray, stacked
 from tidemill.renderer.embedded.kernels.updates import consolidated as consolidated_block
+from tidemill.renderer.embedded.operators.dynamic_filter import DynamicFilterOperator
 from tidemill.renderer.embedded.operators.keyed import NEW as NEW_PORT
 from tidemill.renderer.embedded.operators.keyed import PENDING, KeyedOperator
+from tidemill.renderer.embedded.operators.one_row import Move
 from tidemill.renderer.embedded.reduce.aggregates import AggregateLogic
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Operator, Port
-from tidemill.renderer.spark.frames import Frame, materialised, united
+from tidemill.renderer.spark.dynamic_filter import Moves
+from tidemill.renderer.spark.frames import Frame, consolidated, materialised, united
 from tidemill.renderer.spark.keyed import KeyedRound
 from tidemill.renderer.spark.keyed_tasks import ARRANGED, KIND, STORE, feed_sums, layout_of
 from tidemill.renderer.spark.live.frontier_split import FrontierSplit, is_beyond
@@ -371,6 +375,31 @@ class ExecutorStep(Step):
             self._take_pending(node, self._compiled.checks[node].ports[PENDING])
             self._keyed(node, frame, now)
         return frame
+
+    def of_dynamic_filter(self, node: OrderedDynamicFilter, _now: Round) -> Frame | None:
+        """Return what becomes of left rows, new ones and those that are kept on the disk, and keep the new ones there.
+
+        The right side is the driver's, as in any step.
+        """
+        operator = cast("DynamicFilterOperator", self._compiled.operators[node])
+        left, right = self._inputs(node)
+        before = operator.value
+        block = None if right is None else block_of(self._compiled, node.inputs[1].schema, consolidated(right))
+        came = operator.take_right(block) if block is not None and block.shape[1] else []
+        moves = Moves(node, self._compiled.interner, before, came)
+        found = [moves.passed(f) for f in self._stored_between(node, operator, came)]
+        new = left if left is None or left.cheap else materialised(left)
+        if new is not None:
+            kept = new.data.filter(moves.is_kept())
+            for name in operator.indexes:
+                self._additions[f"{node.id}/{name}"].append(file_columns(new.of(kept)))
+            found.append(moves.filtered(new))
+        return united([f for f in found if f is not None])
+
+    def _stored_between(self, node: Node, operator: DynamicFilterOperator, came: Sequence[Move]) -> list[Frame]:
+        """Return the left rows that are kept and that moves of the value may pass."""
+        scan = operator.scan_of(came)
+        return [] if scan is None else self._state.ordered(node, f"{node.id}/{scan[0]}", scan[1])
 
 
 def _spine(node: Node) -> str:

@@ -13,7 +13,7 @@ from tidemill.renderer.durable.spill_files import SpilledBatch, SpillFile, read_
 from tidemill.renderer.durable.spilled import SpilledSpine, SpillFolder
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
-from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.embedded.trace.spine import Range, Spine
 from tidemill.renderer.spark.live.state_files import read_files, write_files
 
 __all__ = ["SpilledState"]
@@ -34,17 +34,20 @@ class SpilledState:
         """Return what is below a spine."""
         return self.store.beneath(name, self.spines[name])
 
-    def read(self, name: str) -> DataFrame | None:
-        """Return what an arrangement holds, all of it spilled before: values ``v0``, times ``t0``, weights ``w0``."""
+    def read(self, name: str, ranges: Sequence[Range] | None = None) -> DataFrame | None:
+        """Return what an arrangement holds, all of it spilled before: values ``v0``, times ``t0``, weights ``w0``.
+
+        Of one that lies in order, with ``ranges``, what may be in these: pages without any are not read.
+        """
         if self.spines[name].view.size:
             self.store.spill(name, self.spines[name])
         spilled = self.store.spilled.get(name)
         files = [] if spilled is None else [f for batch in spilled.spilled_batches for f in batch.files]
-        return self.read_files(name, files) if files else None
+        return self.read_files(name, files, ranges) if files else None
 
-    def read_files(self, name: str, files: Sequence[SpillFile]) -> DataFrame:
-        """Return what files of an arrangement hold, as they are on the disk."""
-        return read_files(self.spark, self.store, self.spilled(name).layout, files)
+    def read_files(self, name: str, files: Sequence[SpillFile], ranges: Sequence[Range] | None = None) -> DataFrame:
+        """Return what files of an arrangement hold, as they are on the disk; with ``ranges``, as `read` does."""
+        return read_files(self.spark, self.store, self.spilled(name).layout, files, ranges)
 
     def block(self, name: str, files: Sequence[SpillFile]) -> UpdateArray:
         """Return what files of an arrangement hold, brought to the driver."""

@@ -19,8 +19,9 @@ from pyspark.sql import types as T  # noqa: N812 - as above
 from tidemill.errors import EngineError, StateError
 from tidemill.expressions.types import DType
 from tidemill.renderer.durable.checksums import Checksums
-from tidemill.renderer.durable.spill_files import Layout, SpillFile
+from tidemill.renderer.durable.spill_files import HASH, Layout, SpillFile
 from tidemill.renderer.durable.spilled import SpillFolder
+from tidemill.renderer.embedded.trace.spine import Range
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
 from tidemill.renderer.spark.types import spark_type
 
@@ -32,23 +33,42 @@ _UNWRITABLE: Final = re.compile(
 """How Spark says that it could not write."""
 
 
-def read_files(spark: SparkSession, store: SpillFolder, layout: Layout, files: Sequence[SpillFile]) -> DataFrame:
+def read_files(
+    spark: SparkSession,
+    store: SpillFolder,
+    layout: Layout,
+    files: Sequence[SpillFile],
+    ranges: Sequence[Range] | None = None,
+) -> DataFrame:
     """Return what files hold as a DataFrame. Executors check no bytes: that is done here, once for each file.
 
-    What columns they have is known: to ask them is a job of Spark's.
+    What columns they have is known: to ask them is a job of Spark's. With ``ranges`` of an order that they lie in,
+    those that are sorted are read as far as their pages may have something of these.
     """
     store.require_whole(files)
     alike: dict[Any, list[SpillFile]] = {}
     for file in files:
-        alike.setdefault((file.columns, file.constants), []).append(file)
+        alike.setdefault((file.columns, file.constants, file.sorted and ranges is not None), []).append(file)
     found = []
     for some in alike.values():
         sources = some[0].sources(layout)
         inside = {source: T.StructField(source, spark_type(t)) for _, t, source in sources if isinstance(source, str)}
-        reader = spark.read.schema(T.StructType(list(inside.values())))
+        prunes = some[0].sorted and ranges is not None
+        place = [T.StructField(HASH, T.LongType())] if prunes else []
+        reader = spark.read.schema(T.StructType([*place, *inside.values()]))
         data = reader.parquet(*(str(store.folder / f.name) for f in some))
+        if prunes:
+            data = data.filter(_within(ranges or []))
         found.append(data.select(*(_column(source, t).alias(name) for name, t, source in sources)))
     return functools.reduce(DataFrame.union, found)
+
+
+def _within(ranges: Sequence[Range]) -> Column:
+    """Return whether a row's number in the order is in one of the ranges."""
+    here, found = F.col(HASH), F.lit(False)
+    for low, high in ranges:
+        found |= (here >= low) if high is None else (here >= low) & (here < high)
+    return found
 
 
 def _column(source: str | int | None, dtype: DType) -> Column:

@@ -15,6 +15,7 @@ from tidemill.expressions.types import INT64, DType
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.codec import decode_column, encode_column
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
+from tidemill.renderer.embedded.trace.spine import Range
 from tidemill.renderer.spark import linear
 from tidemill.renderer.spark.frames import DIFF, Frame, names, times
 from tidemill.renderer.spark.keyed import as_lines
@@ -28,7 +29,7 @@ __all__ = ["OperatorState", "block_of", "encoded", "frame_of", "pending_block", 
 class OperatorState:
     """What operators hold before a step, on the disk and in the driver, as DataFrames for the executors to read."""
 
-    def __init__(self, spark: SparkSession, compiled: Compiled, read: Callable[[str], DataFrame | None]) -> None:
+    def __init__(self, spark: SparkSession, compiled: Compiled, read: Callable[..., DataFrame | None]) -> None:
         self._spark = spark
         self._compiled = compiled
         self._read = read
@@ -60,6 +61,12 @@ class OperatorState:
                 same = layout.times_and_weights(arrangement.weights)
                 found.append(as_lines(layout, STORE + number, data, same, renamed))
         return [Frame(data, len(layout.fields), 0, cheap=True) for data in found]
+
+    def ordered(self, node: Node, name: str, ranges: Sequence[Range] | None) -> list[Frame]:
+        """Return what an index in order of a column holds in some ranges, and maybe more; None is all that it holds."""
+        data = self._read(name, None if ranges is None else tuple(ranges))
+        width = len(node.schema)
+        return [] if data is None else [Frame(as_updates(data, width, 1), width, 1, cheap=True)]
 
     def _arranged(self, node: Node) -> list[Frame]:
         """Return what an arrangement holds, from wherever it was entered."""
