@@ -3,12 +3,16 @@
 LAG and an average over ROWS 4 PRECEDING. Over many partitions, rendered from scratch, against the same calls as Spark's
 own window functions; and over a single partition, in both renderings, on one core and on two: each in a process and
 session of its own, the second of two runs, after which Java has compiled what it will.
+
+Live and durable (``--live``): a load by the executors, steps of 1,000 changed rows, and what going on after a restart
+costs, over many partitions and over a single one, against Spark's own query over all rows.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -17,23 +21,34 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 import tidemill as tm
 from benchmarks.machine import machine
 from benchmarks.onspark import SETTINGS
 
-MANY, ONE = (5_000_000, 1000), (100_000, 1)
+MANY, ONE, LARGE_ONE = (5_000_000, 1000), (100_000, 1), (2_000_000, 1)
 """Rows and partitions."""
+CHANGED, STEPS = 1000, 20
+"""Rows that a live step changes, and how many steps are taken."""
 
 
-def render(spark: Any, data: Any, strategy: str) -> Any:
-    """Return the calls' values by a rendering."""
+def calls(strategy: Any) -> tm.Dataflow:
+    """Return the dataflow of the calls by a rendering."""
     flow = tm.Dataflow("windows")
     w = tm.Window.partition_by("p").order_by("t")
     rows = flow.input("rows", {"p": "int64", "t": "int64", "x": "int64"})
     before = tm.lag("x").over(w, strategy=strategy)
     near = tm.avg("x").over(w.rows_between(-4, 0), strategy=strategy)
     flow.output("out", rows.with_columns(before=before, near=near))
-    return tm.render(flow, spark, {"rows": data})["out"]
+    return flow
+
+
+def render(spark: Any, data: Any, strategy: str) -> Any:
+    """Return the calls' values."""
+    return tm.render(calls(strategy), spark, {"rows": data})["out"]
 
 
 def query(data: Any) -> Any:
@@ -48,8 +63,69 @@ def read(table: Any) -> tuple[int, int]:
     return tuple(row)
 
 
+def written(spark: Any, folder: str, rows: int, partitions: int) -> Any:
+    """Return rows in files."""
+    spark.sql(
+        f"SELECT pmod(xxhash64(id), {partitions}) p, pmod(xxhash64(id, 1), 1099511627776) t, "
+        f"pmod(xxhash64(id, 2), 1000) x FROM range(0, {rows}, 1, 8)"
+    ).write.parquet(f"{folder}/rows")
+    return spark.read.parquet(f"{folder}/rows")
+
+
+def live(strategy: str, cores: int, rows: int, partitions: int) -> dict[str, Any]:
+    """Return the seconds that a durable run's load, steps and restart take; a changed row has another value."""
+    spark = tm.local_spark(f"local[{cores}]", **SETTINGS)
+    flow, found = calls(strategy), {}
+    with tempfile.TemporaryDirectory() as folder:
+        data = written(spark, folder, rows, partitions)
+        table = pq.read_table(f"{folder}/rows")
+        dice = np.random.default_rng(1)
+        picked = dice.choice(rows, (2 * STEPS + 2, CHANGED), replace=False)
+
+        def start() -> Any:
+            return flow.start(tm.Spark(spark, state=f"{folder}/state", in_driver=rows // 4))
+
+        def load(run: Any) -> None:
+            run.insert("rows", data)
+            run.advance()
+
+        def step(run: Any, number: int) -> float:
+            gone = table.take(pa.array(picked[number]))
+            come = gone.set_column(2, "x", pa.array(dice.integers(0, 1000, CHANGED)))
+            begin = perf_counter()
+            run.delete("rows", gone)
+            run.insert("rows", come)
+            run.advance()
+            assert len(run.changes("out"))
+            return perf_counter() - begin
+
+        def timed(work: Callable[..., Any], *given: Any) -> Any:
+            begin = perf_counter()
+            value = work(*given)
+            return value, round(perf_counter() - begin, 3)
+
+        with start() as run:
+            _, found["load"] = timed(load, run)
+            run.changes("out")
+            found["first_step"] = round(step(run, 0), 3)
+            found["step"] = round(statistics.median(step(run, 1 + i) for i in range(STEPS)), 4)
+            memory = run.metrics().memory
+            found["held_bytes"], found["on_the_disk_bytes"] = memory.held_bytes, memory.spilled_bytes
+        run, found["restart"] = timed(start)
+        with run:
+            found["first_step_after_restart"] = round(step(run, STEPS + 1), 3)
+            found["step_after_restart"] = round(statistics.median(step(run, STEPS + 2 + i) for i in range(STEPS)), 4)
+        query(data).selectExpr("sum(before)", "sum(near)").collect()
+        _, found["Spark's own query"] = timed(lambda: read(query(data)))
+    spark.stop()
+    found["times_faster"] = round(found["Spark's own query"] / found["step"], 1)
+    return found
+
+
 def measure(name: str, cores: int, rows: int, partitions: int) -> dict[str, Any]:
     """Return the seconds of a case, and its answer."""
+    if name.startswith("live "):
+        return live(name.removeprefix("live "), cores, rows, partitions)
     spark = tm.local_spark(f"local[{cores}]", **SETTINGS)
     works: dict[str, Callable[[Any], Any]] = {
         "Spark's own": query,
@@ -57,11 +133,7 @@ def measure(name: str, cores: int, rows: int, partitions: int) -> dict[str, Any]
         "prefix_sum": lambda data: render(spark, data, "prefix_sum"),
     }
     with tempfile.TemporaryDirectory() as folder:
-        spark.sql(
-            f"SELECT pmod(xxhash64(id), {partitions}) p, pmod(xxhash64(id, 1), 1099511627776) t, "
-            f"pmod(xxhash64(id, 2), 1000) x FROM range(0, {rows}, 1, 8)"
-        ).write.parquet(f"{folder}/rows")
-        data = spark.read.parquet(f"{folder}/rows")
+        data = written(spark, folder, rows, partitions)
         seconds = []
         for _ in range(2):
             start = perf_counter()

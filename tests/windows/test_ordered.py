@@ -13,8 +13,6 @@ from running import examples
 
 import tidemill as tm
 from tidemill.expressions.types import INT64
-from tidemill.renderer.durable import start
-from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.reduce import ordered_windows
@@ -223,19 +221,6 @@ def test_a_restart_goes_on_where_it_was(tmp_path, spilled, in_order):
                     each.advance()
                 assert rows_of(run) == rows_of(reference)
     assert in_order
-
-
-@pytest.mark.parametrize("in_memory", [{}, {"in_memory": 0}], ids=["in memory", "spilled"])
-def test_an_engine_without_orders_does_not_take_the_state_for_its_own(tmp_path, in_memory, monkeypatch):
-    """It would miss the output, of which none is kept in order, and never take it back."""
-    engine = tm.Embedded(tmp_path, checkpoint_every=1, **in_memory)
-    with near().start(engine) as run:
-        filled(run)
-        filled(run)
-    made = EmbeddedExecutor
-    monkeypatch.setattr(start, "EmbeddedExecutor", lambda *given, **_: made(*given, keeps_order=False))
-    with pytest.raises(tm.errors.StateError, match="go on with the engine that it was saved by"):
-        near().start(engine)
 
 
 def test_what_is_saved_and_loaded_goes_on(tmp_path, in_order):

@@ -7,8 +7,6 @@ from random_windows import TXY, W
 
 import tidemill as tm
 from tidemill.expressions.windows.in_order import WHOLE
-from tidemill.renderer.durable import start
-from tidemill.renderer.embedded.executor import EmbeddedExecutor
 
 BY_T = tm.Window.order_by("t")
 ENDLESS = W.rows_between(tm.UNBOUNDED, 0)
@@ -86,12 +84,3 @@ def test_an_order_that_was_asked_for_is_kept(in_order):
             each.advance()
         assert list(run.changes("y")) == list(reference.changes("y"))
     assert len(in_order) == 1
-
-
-def test_an_engine_without_orders_refuses_to_start(monkeypatch, tmp_path):
-    flow = tm.Dataflow()
-    flow.output("y", flow.input("x", TXY).with_columns(a=tm.lag("x").over(W, strategy="ordered")))
-    made = EmbeddedExecutor
-    monkeypatch.setattr(start, "EmbeddedExecutor", lambda *given, **_: made(*given, keeps_order=False))
-    with pytest.raises(tm.errors.EngineError, match=r"on Spark partitions are not kept in their order"):
-        flow.start(tm.Embedded(tmp_path))

@@ -16,16 +16,16 @@ from tidemill.expressions.windows.bound import (
     Windows,
 )
 
-__all__ = ["ONE_PROCESS", "SEVERAL_COORDINATES", "WHOLE", "looks_at_all"]
+__all__ = ["RENDERED", "SEVERAL_COORDINATES", "WHOLE", "looks_at_all"]
 
 SEVERAL_COORDINATES: Final = "in a loop, or over times of several coordinates"
 _NO_ORDER: Final = "the window has no ORDER BY"
 _WHOLE_FRAME: Final = "its frame is the whole partition"
 WHOLE: Final = (_NO_ORDER, _WHOLE_FRAME)
 """Why values are of whole partitions, so that a change of one is a change of all of its rows."""
-ONE_PROCESS: Final = (
-    "over(strategy='ordered'): on Spark partitions are not kept in their order; expected 'auto', 'recompute' or "
-    "'prefix_sum' there, or a start without Spark"
+RENDERED: Final = (
+    "over(strategy='ordered'): tm.render computes every partition once, and keeps none in its order; expected 'auto', "
+    "'recompute' or 'prefix_sum' there, or a run: flow.start(tm.Spark(...))"
 )
 
 _ADD_UP: Final = ("count", "sum", "avg", "variance", "stddev", "bool_and", "bool_or", "min", "max")

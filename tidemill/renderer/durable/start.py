@@ -74,21 +74,19 @@ def open_state(
     *,
     checkpoint_every: int,
     in_memory: int,
-    keeps_order: bool = True,
     threads: int = 1,
 ) -> State:
     """Return the state in a folder, which is this process's from now on; without one, that of a run that only spills.
 
-    The graph is taken after the passes that the state was saved with, unless the user chose others. For
-    ``keeps_order`` see `Made`.
+    The graph is taken after the passes that the state was saved with, unless the user chose others.
     """
     if folder is None:
-        return _state(plan.after(), keep, plan.passes, in_memory, None, threads=threads, keeps_order=keeps_order)
+        return _state(plan.after(), keep, plan.passes, in_memory, None, threads=threads)
     log = StepLog(_local(folder))
     try:
         passes = log.passes if log.passes is not None and plan.is_default else plan.passes
         graph = plan.after(passes)
-        state = _state(graph, keep, passes, in_memory, log.folder, threads=threads, keeps_order=keeps_order)
+        state = _state(graph, keep, passes, in_memory, log.folder, threads=threads)
         log.begin(state.executor.graph, keep, passes)
         start = perf_counter()
         rows = _recover(log, state)
@@ -120,10 +118,9 @@ def _state(
     folder: Path | None,
     *,
     threads: int,
-    keeps_order: bool,
 ) -> State:
     frontiers = Frontiers(graph, keep)
-    executor = EmbeddedExecutor(graph, frontiers.progress, threads=threads, keeps_order=keeps_order)
+    executor = EmbeddedExecutor(graph, frontiers.progress, threads=threads)
     spill_store = SpillStore(executor, in_memory, folder)
     return State(executor, frontiers, passes, spill_store, LargeChanges(executor, spill_store), None, 0, {})
 

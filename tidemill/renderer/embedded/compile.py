@@ -56,9 +56,8 @@ __all__ = ["MAKERS", "Compiled"]
 class Compiled:
     """A graph's operators, and the frontiers they share."""
 
-    def __init__(self, graph: Graph, progress: Progress, *, keeps_order: bool) -> None:
+    def __init__(self, graph: Graph, progress: Progress) -> None:
         self.graph = graph
-        self.keeps_order = keeps_order
         self.interner = Interner()
         self.frontiers: dict[frozenset[tuple[Input, tuple[PathSummary, ...]]], Frontier] = {}
         self._progress = progress

@@ -41,10 +41,10 @@ class EmbeddedExecutor:
 
     is_replayable = True
 
-    def __init__(self, graph: Graph, progress: Progress, *, threads: int = 1, keeps_order: bool = True) -> None:
+    def __init__(self, graph: Graph, progress: Progress, *, threads: int = 1) -> None:
         self.graph = graph
         self._threads = threads
-        self.compiled = Compiled(graph, progress, keeps_order=keeps_order)
+        self.compiled = Compiled(graph, progress)
         self._sweeper = InternedSweeper(self.compiled)
         self._suspects = suspects(graph)
         self._delays = progress.delays

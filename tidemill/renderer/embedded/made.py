@@ -15,8 +15,6 @@ class Made(Protocol):
     """What a new operator may ask of what is made so far."""
 
     interner: Interner
-    keeps_order: bool
-    """Whether operators may keep large groups in an order that is derived from their traces."""
 
     def arrangement(self, node: Node) -> ArrangeOperator:
         """Return the operator that has the arrangement a node stands for, wherever it was entered from."""

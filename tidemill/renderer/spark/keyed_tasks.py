@@ -35,7 +35,7 @@ from tidemill.renderer.spark.row_tasks import detached
 
 __all__ = [
     "ARRANGED", "DUE", "KIND", "NEW", "STORE", "ArrangementColumns", "KeyedTask", "KeyedTaskAtOneTime",
-    "Layout", "feed_sums", "layout_of",
+    "Layout", "encoded_columns", "feed_sums", "layout_of", "region_of", "schedule_of", "spine_like",
 ]  # fmt: skip
 
 KIND: Final = "kind"
@@ -91,7 +91,7 @@ class Layout:
 
 def layout_of(node: Node) -> Layout:
     """Return the columns of a keyed operator's tables."""
-    operator, spines = _operator(detached(node), Region(_schedule(1, Antichain()), None, -1), Interner())
+    operator, spines = _operator(detached(node), Region(schedule_of(1, Antichain()), None, -1), Interner())
     row = node.inputs[0].schema if node.inputs else node.schema
     keys = node.keys if isinstance(node, Reduce) else tuple(range(len(row)))
     arrangements = []
@@ -136,7 +136,7 @@ class KeyedTask:
         table = pa.Table.from_batches(found)
         if table.num_rows:
             interner = Interner()
-            yield from _Round(self, _encoded(table, self.layout.fields, interner), interner).run()
+            yield from _Round(self, encoded_columns(table, self.layout.fields, interner), interner).run()
 
 
 @attrs.frozen
@@ -165,7 +165,7 @@ class KeyedTaskAtOneTime:
         if not count:
             return
         interner = Interner()
-        codes = _encoded(pa.Table.from_batches(found), self.given, interner)
+        codes = encoded_columns(pa.Table.from_batches(found), self.given, interner)
         codes |= {f"t{i}": np.full(count, t, np.int64) for i, t in enumerate(self.time)}
         codes |= {KIND: np.full(count, NEW, np.int64), "w0": codes.pop(DIFF)}
         names = [*self.task.layout.output_columns, f"w{self.task.layout.diff_weight}"]
@@ -175,7 +175,8 @@ class KeyedTaskAtOneTime:
             yield from pa.table(columns, [f.name for f in self.made]).to_batches(max_chunksize=100_000)
 
 
-def _encoded(table: pa.Table, fields: list[Field], interner: Interner) -> dict[str, Ints]:
+def encoded_columns(table: pa.Table, fields: list[Field], interner: Interner) -> dict[str, Ints]:
+    """Return a table's columns as codes, by their names."""
     return {f.name: encode_column(table.column(f.name), f.dtype, interner) for f in fields}
 
 
@@ -187,9 +188,9 @@ class _Round:
         self._layout = task.layout
         self._interner = interner
         self._codes = codes
-        schedule = _schedule(task.users, task.lower)
+        schedule = schedule_of(task.users, task.lower)
         schedule.checks_frontiers = bool(task.upper.elements)
-        self._region = _region(schedule, task.now)
+        self._region = region_of(schedule, task.now)
         self._operator, self._spines = _operator(task.node, self._region, self._interner)
         self._operator.frontier.upper = task.upper
 
@@ -211,7 +212,7 @@ class _Round:
         for number, (arrangement, spine) in enumerate(zip(layout.arrangements, self._spines.values(), strict=True)):
             stored = self._block(STORE + number, arrangement.columns, arrangement.weights)
             if stored.shape[1]:
-                spine.spilled = _like(spine)
+                spine.spilled = spine_like(spine)
                 spine.spilled.append(stored)
         self._feed(keys)
         self._operator.run()
@@ -295,16 +296,17 @@ def _operator(node: Any, region: Region, interner: Interner) -> tuple[KeyedOpera
     return operator, spines
 
 
-def _like(spine: Spine) -> Spine:
+def spine_like(spine: Spine) -> Spine:
     """Return an empty spine for updates of the same shape."""
     return Spine(spine.layout, spine.since, Transaction())
 
 
-def _schedule(users: int, lower: Antichain) -> Schedule:
+def schedule_of(users: int, lower: Antichain) -> Schedule:
+    """Return a schedule of which all operators have taken what is before a frontier."""
     return Schedule(users, lambda _: Frontier(lower))
 
 
-def _region(schedule: Schedule, now: Round) -> Region:
+def region_of(schedule: Schedule, now: Round) -> Region:
     """Return the innermost of as many regions as there are loops, each in its round."""
     region = Region(schedule, None, -1)
     for i in range(len(now)):

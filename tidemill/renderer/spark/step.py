@@ -38,7 +38,7 @@ from tidemill.dataflow.nodes import (
 from tidemill.dataflow.scopes import Scope
 from tidemill.errors import EngineError
 from tidemill.expressions.windows.bound import Windows
-from tidemill.expressions.windows.in_order import ONE_PROCESS
+from tidemill.expressions.windows.in_order import RENDERED
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.registry import Registry
 from tidemill.renderer.spark import linear, native
@@ -309,7 +309,7 @@ class Step:
         if frame is None and (node, now) not in self._pending:
             return None
         if isinstance(node.logic, Windows) and node.logic.only_in_order:
-            raise EngineError(ONE_PROCESS)
+            raise EngineError(RENDERED)
         if frame is not None and not (now or self.keeps_state) and self._strategy.is_native(node, frame):
             return native.aggregated(node, frame, self._strategy.limbs)
         return self._keyed(node, frame, now)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidemill.dataflow.nodes import Arrange, Reduce, outside
-from tidemill.errors import EngineError
 from tidemill.expressions.windows.bound import Windows
-from tidemill.expressions.windows.in_order import ONE_PROCESS
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Codes, UpdateArray, consolidated, expand
 from tidemill.renderer.embedded.made import Made
@@ -120,9 +118,7 @@ class ReduceOperator(KeyedOperator):
 def _reduce(node: Reduce, region: Region, made: Made) -> Operator:
     (source,) = node.inputs
     calls = node.logic
-    if isinstance(calls, Windows) and calls.in_order and made.keeps_order and node.scope.coordinates == 1:
+    if isinstance(calls, Windows) and calls.in_order and node.scope.coordinates == 1:
         return OrderedWindowsOperator(node, calls, region, made.interner)
-    if isinstance(calls, Windows) and calls.only_in_order:
-        raise EngineError(ONE_PROCESS)
     arranged = made.arrangement(source) if isinstance(outside(source), Arrange) else None
     return ReduceOperator(node, region, made.interner, arranged)

@@ -62,14 +62,6 @@ class Spark:
         from tidemill.renderer.spark.step import COMPOSITES  # noqa: PLC0415
 
         plan = plan.taking(MAKERS.composites & COMPOSITES)
-        # Executors take over what the driver has, and know groups by their rows and their output alone.
-        state = open_state(
-            plan,
-            keep,
-            self.state,
-            checkpoint_every=self.checkpoint_every,
-            in_memory=self.in_memory,
-            keeps_order=False,
-        )
+        state = open_state(plan, keep, self.state, checkpoint_every=self.checkpoint_every, in_memory=self.in_memory)
         executor = SparkExecutor(self.spark, state, self.in_driver)
         return state.run(executor, SparkDataFrames(self.spark, state, self.in_driver))

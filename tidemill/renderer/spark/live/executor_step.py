@@ -48,6 +48,7 @@ from tidemill.renderer.embedded.operators.keyed import PENDING, KeyedOperator
 from tidemill.renderer.embedded.operators.one_row import Move
 from tidemill.renderer.embedded.reduce.aggregates import AggregateLogic
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
+from tidemill.renderer.embedded.reduce.ordered_windows import OrderedWindowsOperator
 from tidemill.renderer.embedded.schedule import Operator, Port
 from tidemill.renderer.spark.dynamic_filter import Moves
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, united
@@ -55,13 +56,14 @@ from tidemill.renderer.spark.keyed import KeyedRound
 from tidemill.renderer.spark.keyed_tasks import ARRANGED, KIND, STORE, feed_sums, layout_of
 from tidemill.renderer.spark.live.frontier_split import FrontierSplit, is_beyond
 from tidemill.renderer.spark.live.spilled_state import SpilledState
-from tidemill.renderer.spark.live.state_files import file_columns
+from tidemill.renderer.spark.live.state_files import as_updates, file_columns
 from tidemill.renderer.spark.live.state_frames import OperatorState, block_of, encoded, pending_block, pending_lines
 from tidemill.renderer.spark.state import Round, Trace
 from tidemill.renderer.spark.step import Step
 from tidemill.renderer.spark.strategy import Strategy
 from tidemill.renderer.spark.usage import affected, outermost_loop
 from tidemill.renderer.spark.watermarks import extremes
+from tidemill.renderer.spark.windows import changed_windows
 
 __all__ = ["ExecutorStep"]
 
@@ -125,6 +127,8 @@ class ExecutorStep(Step):
             if isinstance(node, Join):
                 for side in (0, 1):
                     self._traces[node, side] = Trace(self._users, self._state.joined(node, side))
+            elif isinstance(self._compiled.operators[node], OrderedWindowsOperator):
+                pass  # of its rows only those are looked up that are in partitions which change
             elif isinstance(node, (Reduce, Threshold)) or (isinstance(node, Input) and node.unique):
                 self._traces[node, 0] = Trace(self._users, self._state.lines(node, _place(node)))
 
@@ -184,7 +188,7 @@ class ExecutorStep(Step):
                 block = port.take_consolidated()
                 if block is not None:
                     self._driver_updates[node, i, ()].append(block)
-        if isinstance(node, Reduce) and self._reduced_in_driver(node, cast("KeyedOperator", operator)):
+        if isinstance(operator, ReduceOperator) and self._reduced_in_driver(cast("Reduce", node), operator):
             return
         if keyed:
             self._take_pending(node, operator.ports[PENDING])
@@ -206,7 +210,7 @@ class ExecutorStep(Step):
         """Return whether an arrangement's updates go to the disk, and not to the driver's spine."""
         return _spine(node) in self._additions or _spine(node) in self._shared_files
 
-    def _reduced_in_driver(self, node: Reduce, operator: KeyedOperator) -> bool:
+    def _reduced_in_driver(self, node: Reduce, operator: ReduceOperator) -> bool:
         """Reduce in the driver what Spark has summed for each group, where groups are few; return whether so."""
         (frame,) = self._inputs(node)
         if frame is None or not self._in_driver:
@@ -226,7 +230,7 @@ class ExecutorStep(Step):
                 operator.ports[NEW_PORT].put(feed_sums(layout, operator, block), ())
             self._run_in_driver(operator)
         finally:
-            cast("AggregateLogic", cast("ReduceOperator", operator).logic).take_presummed(None)
+            cast("AggregateLogic", operator.logic).take_presummed(None)
         return True
 
     def _sort_out_in_driver(self, node: Watermark | SortBuffer | LateRows) -> None:
@@ -366,6 +370,20 @@ class ExecutorStep(Step):
                 self._additions[f"{_place(node)}/{arrangement.name}"].append(data)
 
     # -- rules that differ --------------------------------------------------------------------------------------------
+
+    def of_reduce(self, node: Reduce, now: Round) -> Frame | None:
+        operator = self._compiled.operators[node]
+        if not isinstance(operator, OrderedWindowsOperator):
+            return super().of_reduce(node, now)
+        (frame,) = self._inputs(node)
+        new = frame if frame is None or frame.cheap else materialised(frame)
+        if new is None:
+            return None
+        (name,) = (f"{node.id}/{name}" for name in operator.spines())
+        stored = self._spilled.read(name)
+        self._additions[name].append(file_columns(new))
+        rows = None if stored is None else as_updates(stored, new.width, new.coordinates)
+        return changed_windows(node, self._interval(node), new, rows)
 
     def of_input(self, node: Input, now: Round) -> Frame | None:
         frame = self._input_frames.get(node)
