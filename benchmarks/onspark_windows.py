@@ -31,7 +31,7 @@ from benchmarks.onspark import SETTINGS
 
 MANY, ONE, LARGE_ONE = (5_000_000, 1000), (100_000, 1), (2_000_000, 1)
 """Rows and partitions."""
-CHANGED, STEPS = 1000, 20
+CHANGED, STEPS = 1000, 10
 """Rows that a live step changes, and how many steps are taken."""
 
 

@@ -143,18 +143,20 @@ class OrderedWindowsOperator(Operator):
             return in_order, first_numbers(0)
         return in_order, np.array([n for n in range(len(as_tuples)) if n not in in_order], np.int64)
 
-    @staticmethod
     def _by_partition(
-        in_order: dict[int, OrderedPartition], owner: Ints, new: UpdateArray
+        self, in_order: dict[int, OrderedPartition], owner: Ints, new: UpdateArray
     ) -> Iterator[tuple[OrderedPartition, UpdateArray]]:
-        """Iterate over the partitions changed in their order, with the updates of each."""
-        if new.shape[1] == 1:
+        """Iterate over the partitions changed in their order, with the updates of each in it, too: one sort for all."""
+        if new.shape[1] == 1 or not in_order:
             yield from ((rows, new) for rows in in_order.values())
             return
-        order = owner.argsort(kind="stable")
+        if len(in_order) <= owner.max():
+            some = np.isin(owner, list(in_order))
+            owner, new = owner.compress(some), new.compress(some, axis=1)
+        new = new.take(self._order.sorted(list(new[: self._codes]), owner).order, axis=1)
         ends = np.bincount(owner).cumsum().tolist()
         for key, rows in in_order.items():
-            yield rows, new.take(order[ends[key - 1] if key else 0 : ends[key]], axis=1)
+            yield rows, new[:, ends[key - 1] if key else 0 : ends[key]]
 
     def _in_its_order(self, key: Codes) -> OrderedPartition:
         _, updates = self._spine.find(key)
@@ -162,10 +164,7 @@ class OrderedWindowsOperator(Operator):
         return OrderedPartition(rows[:-1].repeat(rows[-1], axis=1), self._order, len(self._windows.order))
 
     def _edits(self, rows: OrderedPartition, new: UpdateArray) -> list[Edit]:
-        """Return what updates of one partition come to, in its order; `CallError` for too many copies of a row."""
-        if new.shape[1] > 1:
-            order = self._order.sorted(list(new[: self._codes]), np.zeros(new.shape[1], np.int64)).order
-            new = new.take(order, axis=1)
+        """Return what updates of a partition, in its order, come to; `CallError` for too many copies of a row."""
         found: list[Edit] = []
         for update, numbers in zip(new.T, new.T.tolist(), strict=True):
             row, count = update[: self._codes], numbers[-1]
