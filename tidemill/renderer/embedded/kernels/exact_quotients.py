@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from tidemill.renderer.embedded.kernels.updates import largest
+
 __all__ = ["halves_up", "quotients"]
 
 _EXACT: Final = 1 << 53
@@ -19,6 +21,8 @@ def quotients(numerators: Any, denominators: Any) -> Any:
     >>> quotients(np.array([1, 2**62 + 1]), np.array([3, 2])).tolist()
     [0.3333333333333333, 2.305843009213694e+18]
     """
+    if numerators.dtype == denominators.dtype == np.int64 and max(map(largest, (numerators, denominators))) <= _EXACT:
+        return numerators / denominators
     small = (np.abs(numerators) <= _EXACT) & (denominators <= _EXACT)
     small = small.astype(np.bool_, copy=False)
     if small.all():

@@ -62,7 +62,7 @@ def _some(rows: Partitions, call: AggregateCall) -> Bools | None:
     if has_its_row(call.frame) and rows.known(_column(call)) is None:
         return None
     some: Bools = _count(rows, call) > 0
-    return None if some.all() else some
+    return None if np.count_nonzero(some) == len(some) else some
 
 
 def _summation(rows: Partitions, call: AggregateCall) -> Summation:
@@ -86,7 +86,9 @@ def _sum(rows: Partitions, call: AggregateCall) -> Ints:
 def _avg(rows: Partitions, call: AggregateCall) -> Ints:
     column, output = _column(call), call.output
     summed, counts = _summation(rows, call), _count(rows, call)
-    some, counts = _some(rows, call), np.maximum(counts, 1)
+    some = _some(rows, call)
+    if some is not None:
+        counts = np.maximum(counts, 1)
     if rows.types[column].name == "float64":
         with np.errstate(invalid="ignore"):
             return _where(some, float_codes(_floats(rows, call, summed) / counts))

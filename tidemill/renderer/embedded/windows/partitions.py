@@ -12,7 +12,7 @@ from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import Argument, Windows
 from tidemill.expressions.windows.frames import Frame
 from tidemill.renderer.embedded.kernels.codec import Interner, encoder
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, largest
 from tidemill.renderer.embedded.windows.digests import Digest, together
 from tidemill.renderer.embedded.windows.ordering import OrderedRows
 from tidemill.renderer.embedded.windows.pieces import Pieces
@@ -106,7 +106,7 @@ class Partitions:
     @cached_property
     def longest(self) -> int:
         """How many rows the largest partition has."""
-        return int(self.sizes.max(initial=0))
+        return largest(self.sizes)
 
     @cached_property
     def number(self) -> Ints:
@@ -262,7 +262,7 @@ class Partitions:
         """Return where a column is not NULL; None where that is everywhere."""
         if column not in self._known:
             known = self.codes(column) != NULL
-            self._known[column] = None if known.all() else known
+            self._known[column] = None if np.count_nonzero(known) == len(known) else known
         return self._known[column]
 
 

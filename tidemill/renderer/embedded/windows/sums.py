@@ -14,7 +14,7 @@ from tidemill.expressions.windows.frames import Frame
 from tidemill.renderer.embedded.kernels.codec import Interner, is_long_decimal
 from tidemill.renderer.embedded.kernels.exact_quotients import quotients
 from tidemill.renderer.embedded.kernels.long_decimals import codes_of, values_of
-from tidemill.renderer.embedded.kernels.updates import Ints
+from tidemill.renderer.embedded.kernels.updates import Ints, largest
 from tidemill.renderer.embedded.windows.digests import MANTISSA, FloatSum, exact_floats, objects
 from tidemill.renderer.embedded.windows.frames import has_its_row
 from tidemill.renderer.embedded.windows.partitions import Part, Partitions
@@ -44,7 +44,7 @@ class FrameSums:
 
     def of(self, numbers: Any) -> Any:
         before = np.zeros(len(numbers) + 1, numbers.dtype)
-        np.cumsum(numbers, out=before[1:])
+        numbers.cumsum(out=before[1:])
         (start, end), *more = self._parts
         total = before.take(end) - before.take(start)
         for start, end in more:
@@ -107,8 +107,8 @@ def whole_numbers(rows: Partitions, column: int, *, squared: bool = False, times
     else:
         known = rows.known(column)
         values = codes if known is None else np.where(known, codes, 0)
-    largest = max(int(values.max(initial=0)), -int(values.min(initial=0))) * rows.longest + more
-    fits = (largest**2 if squared else largest) * times <= INT64_LIMIT
+    most = largest(values) * rows.longest + more
+    fits = (most**2 if squared else most) * times <= INT64_LIMIT
     return values if fits else values.astype(object)
 
 
