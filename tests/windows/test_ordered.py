@@ -246,7 +246,8 @@ class AnOrderedPartition(RuleBasedStateMachine):
         self.rows = [(1, 5), (2, 5)]
         order = RowOrder([SortColumn(0, INT64), SortColumn(1, INT64, descending=True)], Interner())
         self.order = order
-        self.partition = OrderedPartition(np.array(self.rows).T, order, 1)
+        codes, ones = np.array(self.rows).T, np.ones(2, np.int64)
+        ((_, self.partition),) = OrderedPartition.several(codes, ones, 0 * ones, order, 1)
 
     @rule(
         rows=st.lists(st.tuples(st.integers(0, 5), st.sampled_from([NULL, 1, 2])), min_size=1, max_size=6, unique=True),

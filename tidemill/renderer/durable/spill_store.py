@@ -75,7 +75,7 @@ class SpillStore:
     @property
     def held(self) -> int:
         """How many updates the arrangements hold in memory, without those that were read from below."""
-        return sum(spine.view.size for _, spine in self._spines.values())
+        return sum(spine.held for _, spine in self._spines.values())
 
     def make_room(self) -> None:
         """Spill where more is in memory than may be: what was read goes first, then the largest arrangements.
@@ -111,10 +111,10 @@ class SpillStore:
     def spill(self, most: int = 0) -> None:
         """Write arrangements to the disk, the largest first, until no more updates than these are held."""
         held = self.held
-        for name, (operator, spine) in sorted(self._spines.items(), key=lambda item: -item[1][1].view.size):
+        for name, (operator, spine) in sorted(self._spines.items(), key=lambda item: -item[1][1].held):
             if held <= most:
                 return
-            held -= spine.view.size
+            held -= spine.held
             operator.drop_derived()
             self.store.spill(name, spine)
 

@@ -102,13 +102,12 @@ class SpillFolder:
             spilled = self.beneath(name, spine)
             file = write_block(self.new_path(name), spilled.layout, block, self.interner)
             _LOG.info("%s updates of %s were written to %s", file.rows, name, file.name)
-            before = spilled.spilled_batches
+            before, state = spilled.spilled_batches, spine.state
             try:
                 spilled.add(SpilledBatch((file,)))
                 spine.evict()
-            except BaseException:  # interrupted: it must not be there twice
-                if spine.view.size:
-                    spilled.spilled_batches = before
+            except BaseException:  # interrupted: it must be there once
+                spilled.spilled_batches, spine.state = before, state
                 raise
             with contextlib.suppress(OSError):  # that is for tidiness, and there will be another opportunity
                 spilled.settle()

@@ -87,7 +87,7 @@ class InternedSweeper:
         Few are worth it where there is little to merge: a single list may refer to any number of values.
         """
         cancelling = sum(int(np.count_nonzero(b[-1] < 0)) for s in self._spines() for b in s.arrays_in_memory())
-        held = sum(s.view.size for s in self._spines())
+        held = sum(s.in_memory for s in self._spines())
         return cancelling > 0 and (cancelling * _WORTH >= values or held <= values * _WORTH)
 
     def _unused(self) -> Ints:

@@ -7,8 +7,8 @@ immutable, so a step that fails is undone by going back to the view before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 from tidemill.renderer.embedded.trace.merging import Merge, Merger
 from tidemill.renderer.embedded.trace.transaction import Transaction
 
-__all__ = ["Range", "Spilled", "Spine", "View"]
+__all__ = ["Beside", "Range", "Spilled", "Spine", "View"]
 
 TAIL: Final = 512
 """Updates in the tail at most: comparing a key with all of them costs about as much as a few binary searches."""
@@ -96,6 +96,35 @@ class Spilled(Protocol):
     def clear(self) -> None: ...
 
 
+class Beside(Protocol):
+    """Updates that belong to a spine and that its operator holds in memory itself, in a form of its own.
+
+    The spine has them saved, restored and spilled with its own; by key it does not find them.
+    """
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def copies(self) -> int:
+        """How many rows are held that the spine has, too."""
+
+    @property
+    def bytes(self) -> int: ...
+
+    def arrays(self) -> Iterator[UpdateArray]: ...
+
+    def clear(self) -> None:
+        """Hold nothing; what was held stays as it is, to be gone back to."""
+
+    @property
+    def state(self) -> Any:
+        """All that is held between two steps."""
+
+    @state.setter
+    def state(self, state: Any) -> None: ...
+
+
 class View(NamedTuple):
     """What a spine holds in memory at a moment."""
 
@@ -120,7 +149,8 @@ class Spine:
     """
 
     __slots__ = (
-        "_key_rows", "_merger", "_most_in_tail", "_nothing", "_transaction", "layout", "since", "spilled", "view",
+        "_key_rows", "_merger", "_most_in_tail", "_nothing", "_transaction", "beside", "layout", "since", "spilled",
+        "view",
     )  # fmt: skip
 
     def __init__(
@@ -131,6 +161,8 @@ class Spine:
         self.since = since
         self.spilled: Spilled | None = None
         """Older updates, outside of memory; None where there are none."""
+        self.beside: Beside | None = None
+        """Updates of other keys, which the operator holds; None where it holds none."""
         self.view = View((), _empty_tail(layout), 0)
         self._key_rows = layout.key_rows
         self._nothing = np.empty((layout.rows, 0), np.int64)
@@ -171,6 +203,16 @@ class Spine:
         else:
             self._push(self.layout.sorted_batch(updates))
         return before
+
+    def remove(self, updates: UpdateArray) -> None:
+        """Have updates gone that are all in memory: what is merged is without them."""
+        if updates.shape[1] == self.view.size:
+            self._transaction.join(self, self.view)
+            self.view = View((), _empty_tail(self.layout), 0)
+            return
+        gone = updates.copy()
+        np.negative(updates[-self.layout.weights :], out=gone[-self.layout.weights :])
+        self.append(gone)
 
     def check_counts(self, updates: UpdateArray) -> None:
         """Refuse a row whose count is beyond 64 bits with these updates, which are here: only large ones lead there."""
@@ -217,10 +259,14 @@ class Spine:
     def evict(self) -> None:
         """Hold nothing in memory: what was held is spilled."""
         self.view = View((), _empty_tail(self.layout), 0)
+        if self.beside is not None:
+            self.beside.clear()
         self._transaction.leave(self)
 
     def refill(self, updates: UpdateArray) -> None:
         """Hold these updates in memory, and no others; what is spilled stays."""
+        if self.beside is not None:
+            self.beside.clear()
         self.view = View((self.layout.sorted_batch(updates),), _empty_tail(self.layout), 0)
 
     def _push(self, batch: Batch, *, tail: int | None = None) -> None:
@@ -284,22 +330,47 @@ class Spine:
 
     def updates_in_memory(self) -> UpdateArray:
         """Return the updates in memory, without those that are spilled."""
-        return stacked(self.arrays_in_memory())
+        return stacked(list(self.arrays_in_memory()))
 
-    def arrays_in_memory(self) -> list[UpdateArray]:
-        """Return the updates in memory as they lie there, an array a batch."""
+    def arrays_in_memory(self) -> Iterator[UpdateArray]:
+        """Iterate over the updates in memory as they lie there, an array a batch."""
         view = self.view
-        return [*(b.updates for b in view.batches), view.tail.array[:, : view.tail_size]]
+        yield from (b.updates for b in view.batches)
+        yield view.tail.array[:, : view.tail_size]
+        if self.beside is not None:
+            yield from self.beside.arrays()
 
     @property
     def size(self) -> int:
         """How many updates there are."""
-        return self.view.size + (0 if self.spilled is None else self.spilled.size)
+        return self.in_memory + (0 if self.spilled is None else self.spilled.size)
+
+    @property
+    def in_memory(self) -> int:
+        """How many updates are in memory, without those that were read of what is spilled."""
+        return self.view.size + (0 if self.beside is None else self.beside.size)
+
+    @property
+    def state(self) -> tuple[View, Any]:
+        """All that is in memory between two steps, to go back to."""
+        return self.view, None if self.beside is None else self.beside.state
+
+    @state.setter
+    def state(self, state: tuple[View, Any]) -> None:
+        self.view, beside = state
+        if self.beside is not None:
+            self.beside.state = beside
+
+    @property
+    def held(self) -> int:
+        """How many rows memory is taken by: the updates in memory, and what is held of them a second time."""
+        return self.in_memory + (0 if self.beside is None else self.beside.copies)
 
     @property
     def bytes(self) -> int:
         """How much memory they take, with what was read of those that are spilled."""
         here = sum(batch.bytes for batch in (*self.view.batches, self.view.tail))
+        here += 0 if self.beside is None else self.beside.bytes
         return here + (0 if self.spilled is None else self.spilled.bytes)
 
     @property

@@ -7,12 +7,13 @@ and of the directory, which is short.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, largest
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.windows.digests import Digest, RunningDigests, together
 
@@ -22,6 +23,8 @@ CHUNK: Final = 1024
 """Rows in a chunk after it was made; it is split beyond twice as many."""
 _FEW: Final = 8
 """Chunks that need not be put together, however small."""
+_PLACES: Final = np.arange(2 * CHUNK)
+"""Where peer groups begin in a chunk of which each row is one, for all such chunks."""
 
 
 class Edit(NamedTuple):
@@ -51,6 +54,12 @@ class _Chunk:
         self.digests: dict[Digest, Any] = {}
         """What its rows come to, as far as that was asked."""
 
+    @property
+    def bytes(self) -> int:
+        leads = 0 if self.leads.base is not None else self.leads.nbytes  # else they are the codes
+        starts = 0 if self.starts is None or self.starts.base is _PLACES else self.starts.nbytes
+        return self.codes.nbytes + leads + starts
+
     def digest(self, wanted: Digest, made: Callable[[Ints], Any]) -> Any:
         if wanted not in self.digests:
             self.digests[wanted] = made(self.codes[wanted.column])
@@ -58,21 +67,48 @@ class _Chunk:
 
 
 class OrderedPartition:
-    """The rows of a partition, each copy a row, in their order; see the module.
+    """The rows of a partition, each copy a row, in their order, as given piece by piece; see the module.
 
     ``peers`` is how many of the order's columns, which come first, make rows peers.
     """
 
-    def __init__(self, codes: Codes, order: RowOrder, peers: int) -> None:
+    def __init__(self, pieces: Iterable[Codes], order: RowOrder, peers: int) -> None:
         self._order = order
         self._by = [c.row for c in order.columns[:peers]]
-        source = order.sorted(list(codes), np.zeros(codes.shape[1], np.int64)).order
-        self._fill(codes.take(source, axis=1))
+        self._fill(pieces)
 
-    def _fill(self, codes: Codes) -> None:
-        self._chunks = self._split(codes, CHUNK)
+    @staticmethod
+    def several(
+        codes: Codes, counts: Ints, number: Ints, order: RowOrder, peers: int
+    ) -> Iterator[tuple[int, OrderedPartition]]:
+        """Iterate over the partitions of rows in any order, each as often as its count says, by their numbers."""
+        source = order.sorted(list(codes), number).order
+        number, counts = number.take(source), counts.take(source)
+        if largest(counts) != 1:
+            source, number = source.repeat(counts), number.repeat(counts)
+        starts = np.concatenate(([0], (number[1:] != number[:-1]).nonzero()[0] + 1))
+        for start, end in pairwise([*starts.tolist(), len(number)]):
+            pieces = (codes.take(source[at : min(at + CHUNK, end)], axis=1) for at in range(start, end, CHUNK))
+            yield number.item(start), OrderedPartition(pieces, order, peers)
+
+    def _fill(self, pieces: Iterable[Codes]) -> None:
+        self._chunks = [self._chunk(codes) for codes in pieces]
         self._first_leads = [int(c.leads[0]) for c in self._chunks]
         self._count()
+        self._before, self._behind = RunningDigests(), RunningDigests(backwards=True)
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """The chunks and the directory, to go back to."""
+        return self._chunks.copy(), self._first_leads.copy(), self._ends.copy(), self._length
+
+    @state.setter
+    def state(self, state: tuple[Any, ...]) -> None:
+        self._chunks, self._first_leads, self._ends, self._length = state
+        for chunk in self._chunks:  # some may have been found beside rows that are not there any more
+            chunk.starts = None
+        self._groups = None
+        self._near = 0, 0, 0
         self._before, self._behind = RunningDigests(), RunningDigests(backwards=True)
 
     def _count(self) -> None:
@@ -109,7 +145,11 @@ class OrderedPartition:
     @property
     def bytes(self) -> int:
         """How much memory the rows take."""
-        return sum(c.codes.nbytes + c.leads.nbytes + (0 if c.starts is None else c.starts.nbytes) for c in self._chunks)
+        return sum(chunk.bytes for chunk in self._chunks)
+
+    def parts(self) -> Iterator[Codes]:
+        """Iterate over the rows, some at a time."""
+        return (chunk.codes for chunk in self._chunks)
 
     def _start(self, chunk: int) -> int:
         return self._ends.item(chunk - 1) if chunk else 0
@@ -130,7 +170,7 @@ class OrderedPartition:
         if here.starts is None:
             begins = self.begins_of(here.codes)
             begins[0] = self._is_first(chunk)
-            here.starts = begins.nonzero()[0]
+            here.starts = _PLACES[: len(begins)] if begins.all() else begins.nonzero()[0]
         return here.starts
 
     @property
@@ -311,7 +351,8 @@ class OrderedPartition:
         if not as_many:
             self._count()
         if len(self._chunks) > 4 * len(self) // CHUNK + _FEW:  # most have become small
-            self._fill(self.cut(0, len(self)))
+            codes = self.cut(0, len(self))
+            self._fill(codes[:, at : at + CHUNK].copy() for at in range(0, len(self), CHUNK))
 
     def _replace(self, chunk: int, edits: Sequence[Edit]) -> bool:
         """Replace a chunk by what it is after some edits; return whether that is one chunk, too, and counted."""

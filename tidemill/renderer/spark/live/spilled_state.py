@@ -39,7 +39,7 @@ class SpilledState:
 
         Of one that lies in order, with ``ranges``, what may be in these: pages without any are not read.
         """
-        if self.spines[name].view.size:
+        if self.spines[name].in_memory:
             self.store.spill(name, self.spines[name])
         spilled = self.store.spilled.get(name)
         files = [] if spilled is None else [f for batch in spilled.spilled_batches for f in batch.files]

@@ -1,0 +1,128 @@
+"""The large partitions of an operator, each in its order, and how they come back where a step fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray
+from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
+
+__all__ = ["Key", "LargePartitions", "updates_of"]
+
+Key: TypeAlias = tuple[int, ...]
+
+
+class LargePartitions:
+    """Partitions by their keys. They hold the rows themselves, which are in no spine, or copies of what is spilled.
+
+    See `Beside`: the spine that has the small ones has these saved and spilled with its own.
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[Key, OrderedPartition] = {}
+        self._copies: dict[Key, OrderedPartition] = {}
+        self._before: dict[Key, tuple[OrderedPartition, Any] | None] = {}
+        """Of each partition that the current step changes what it was; None for one that was not here."""
+
+    def get(self, key: Key) -> OrderedPartition | None:
+        """Return a partition, if it is here."""
+        rows = self._rows.get(key)
+        return self._copies.get(key) if rows is None else rows
+
+    def holds(self, key: Key) -> bool:
+        """Return whether a partition's rows are here and nowhere else."""
+        return key in self._rows
+
+    def numbered(self, key: Key, number: int) -> list[UpdateArray]:
+        """Return the rows of a partition that are in no spine, below a number, with how often each is there."""
+        if key not in self._rows:
+            return []
+        found = []
+        for codes in self._rows[key].parts():
+            rows = np.empty((len(codes) + 2, codes.shape[1]), np.int64)
+            rows[0], rows[1:-1], rows[-1] = number, codes, 1
+            found.append(rows)
+        return found
+
+    # -- changing ------------------------------------------------------------------------------------------------------
+
+    def put(self, key: Key, rows: OrderedPartition, *, copies: bool = False) -> None:
+        """Hold a partition."""
+        self.touch(key)
+        (self._copies if copies else self._rows)[key] = rows
+
+    def drop(self, key: Key) -> None:
+        """Hold a partition no more."""
+        self.touch(key)
+        self._rows.pop(key, None)
+        self._copies.pop(key, None)
+
+    def touch(self, key: Key) -> None:
+        """Remember what a partition is like: it is going to be changed. That of copies is made anew when needed."""
+        if key not in self._before:
+            rows = self._rows.get(key)
+            self._before[key] = None if rows is None else (rows, rows.state)
+
+    def commit(self) -> None:
+        """Have the changes of the step stay."""
+        self._before.clear()
+
+    def rollback(self) -> None:
+        """Undo the changes of the step."""
+        for key, before in self._before.items():
+            self._copies.pop(key, None)
+            if before is None:
+                self._rows.pop(key, None)
+            else:
+                self._rows[key], state = before
+                self._rows[key].state = state
+        self._before.clear()
+
+    def drop_copies(self) -> None:
+        """Hold no partition whose rows are elsewhere, too."""
+        self._copies = {}
+
+    # -- as `Beside` ---------------------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self._rows.values()))
+
+    @property
+    def copies(self) -> int:
+        return sum(map(len, self._copies.values()))
+
+    @property
+    def bytes(self) -> int:
+        return sum(rows.bytes for some in (self._rows, self._copies) for rows in some.values())
+
+    def arrays(self) -> Iterator[UpdateArray]:
+        """Iterate over all rows that are in no spine, as updates."""
+        for rows in self._rows.values():
+            for codes in rows.parts():
+                yield updates_of(codes)
+
+    def clear(self) -> None:
+        self.state = {}
+        self._copies = {}
+        self._before = {}
+
+    @property
+    def state(self) -> Mapping[Key, OrderedPartition]:
+        return self._rows
+
+    @state.setter
+    def state(self, state: Mapping[Key, OrderedPartition]) -> None:
+        self._rows = dict(state)
+
+
+def updates_of(codes: Codes, counts: Ints | None = None) -> UpdateArray:
+    """Return rows as updates; of what time they are is nobody's concern. Without counts each is there once."""
+    updates = np.empty((len(codes) + 2, codes.shape[1]), np.int64)
+    updates[:-2] = codes
+    updates[-2] = 0
+    updates[-1] = 1 if counts is None else counts
+    return updates
