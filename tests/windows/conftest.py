@@ -15,6 +15,7 @@ def small_is_large(monkeypatch):
     monkeypatch.setattr(ordered_windows, "SMALL", 2)
     monkeypatch.setattr(ordered_windows, "MANY", 1)
     monkeypatch.setattr(ordered_partition, "CHUNK", 2)
+    monkeypatch.setattr(ordered, "PIECE", 3)
     monkeypatch.setattr(reach, "NEAR", 2)
 
 
@@ -29,9 +30,16 @@ def in_order(monkeypatch):
 
 @pytest.fixture
 def looked_at(monkeypatch):
-    """How many rows were looked at, each time that changes were worked out in order."""
+    """How many rows were looked at, each time that changes were worked out in order; without loads."""
     lengths = []
-    call_values = recompute.call_values
+    call_values, rows_with_values = recompute.call_values, ordered.rows_with_values
+
+    def loaded(*given):
+        before = len(lengths)
+        yield from rows_with_values(*given)
+        del lengths[before:]
+
+    monkeypatch.setattr(ordered_windows, "rows_with_values", loaded)
     monkeypatch.setattr(
         ordered, "call_values", lambda rows, values: lengths.append(len(rows)) or call_values(rows, values)
     )

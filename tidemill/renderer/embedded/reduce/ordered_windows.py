@@ -21,20 +21,21 @@ from tidemill.expressions.windows.bound import MOST_COPIES, CallError, Windows, 
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
 from tidemill.renderer.embedded.kernels.memory import empty
 from tidemill.renderer.embedded.kernels.updates import (
+    Bools,
     Codes,
     Ints,
     UpdateArray,
     consolidated,
-    first_numbers,
     largest,
     numbered,
+    stacked,
 )
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.windows.large_partitions import Key, LargePartitions, updates_of
-from tidemill.renderer.embedded.windows.ordered import Changed, changed_rows
+from tidemill.renderer.embedded.windows.ordered import changed_rows, rows_with_values
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
 from tidemill.renderer.embedded.windows.reach import Reach
 from tidemill.renderer.embedded.windows.recompute import GivenRows, recompute
@@ -53,6 +54,23 @@ MANY: Final = 32
 """Where one in so many rows changes, or more, the partition is computed whole, which takes no longer there."""
 
 
+class _New(NamedTuple):
+    """New updates of one time, of partitions by their numbers."""
+
+    names: list[Key]
+    """The keys of the partitions, as tuples."""
+    keys: Codes
+    owner: Ints
+    """The number of each update's partition."""
+    updates: UpdateArray
+
+    def mask(self, numbers: Collection[int]) -> Bools:
+        """Return which updates are of some of the partitions."""
+        wanted = np.zeros(len(self.names), np.bool_)
+        wanted[list(numbers)] = True
+        return wanted.take(self.owner)
+
+
 class _Computed(NamedTuple):
     """Partitions, by numbers, computed whole."""
 
@@ -69,18 +87,9 @@ class _Computed(NamedTuple):
     """The numbers of the partitions of what the spine had of them."""
     stored: UpdateArray
 
-    @property
-    def differ(self) -> bool:
-        """Whether no row, with its values, is known to be among those that go or come twice, or among both."""
-        return not self.old and largest(self.rows.counts) == 1
-
     def of(self, numbers: Collection[int]) -> GivenRows:
         """Return the rows after of some of the partitions."""
-        mask = np.isin(self.after.partition, list(numbers))
-        if mask.all():
-            return self.after
-        partition, codes, counts = self.after
-        return GivenRows(partition.compress(mask), codes.compress(mask, axis=1), counts.compress(mask))
+        return _compressed(self.after, np.isin(self.after.partition, list(numbers)))
 
 
 class OrderedWindowsOperator(Operator):
@@ -97,14 +106,15 @@ class OrderedWindowsOperator(Operator):
         self._types = schema.dtypes
         self._width = len(node.keys)
         self._codes = len(schema)
-        self._kept = windows.kept(self._width)
-        self._kept_rows = np.array(self._kept, np.int64)
+        kept = windows.kept(self._width)
+        self._kept = np.array(kept, np.int64)
+        """Which of a row's codes come out again."""
         layout = UpdateLayout(tuple(range(self._width)), self._types, 1, self.schedule.users)
         self._spine = Spine(layout, self.since, self.schedule.transaction)
         self._reach = Reach.of(windows, self._types)
         """How far changes reach; None where they may reach to an end of the partition."""
         # Where no call depends on the order of peers, rows are found again by all they have.
-        ties = windows.ties or tuple(OrderColumn(c) for c in self._kept[self._width :])
+        ties = windows.ties or tuple(OrderColumn(c) for c in kept[self._width :])
         columns = [
             SortColumn(o.column, self._types[o.column], o.descending, o.nulls_first) for o in (*windows.order, *ties)
         ]
@@ -126,52 +136,51 @@ class OrderedWindowsOperator(Operator):
         if change.shape[1]:
             self.emit(change, self.region.now)
 
-    def _changed(self, new: UpdateArray) -> UpdateArray:
+    def _changed(self, updates: UpdateArray) -> UpdateArray:
         """Take new updates of one time, and return the output's."""
         self.schedule.transaction.join(self, None)
-        time = int(new[self._codes, 0])
-        one, owner = numbered(new[: self._width])
-        keys = new[: self._width].take(one, axis=1)
-        names = list(map(tuple, keys.T.tolist()))
-        in_order, whole = self._shared_out(names, keys, owner, new)
+        one, owner = numbered(updates[: self._width])
+        keys = updates[: self._width].take(one, axis=1)
+        new = _New(list(map(tuple, keys.T.tolist())), keys, owner, updates)
+        in_order, whole = self._shared_out(new)
         edits: dict[int, list[Edit]] = {}
-        changed: Changed | None = None
+        found: list[UpdateArray] = []
         try:
-            edits = {n: self._edits(in_order[n], some) for n, some in self._by_partition(in_order, owner, new)}
+            edits = {n: self._edits(in_order[n], some) for n, some in self._by_partition(in_order, owner, updates)}
             if edits:
-                changed = self._in_order([(in_order[n], made) for n, made in edits.items()])
+                found.append(self._in_order([(in_order[n], made) for n, made in edits.items()], new))
         except CallError:  # perhaps of a row that is only looked at: computed whole, it shows
-            whole = np.arange(len(names))
-        computed = self._computed_whole(names, keys, owner, new, whole) if len(whole) else None
-        if computed is not None or not all(map(self._large.holds, names)):
-            self._store(names, owner, new, edits, computed)
+            whole = list(range(len(new.names)))
+        loaded, part = self._loaded(new, whole) if whole else ([], None)
+        if part is not None:
+            found.append(part)
+            whole = [number for number in whole if number not in set(loaded)]
+        computed: _Computed | None = None
+        if whole:
+            computed = self._computed_whole(new, np.array(whole))
+            found.append(self._of_whole(computed, new))
+        if computed is not None or not all(map(self._large.holds, new.names)):
+            self._store(new, {*edits, *loaded}, computed)
         for number, made in edits.items():
-            self._apply(names[number], in_order[number], made)
-        found = [] if changed is None else [_updates(changed, self._kept_rows, time)]
-        found += [] if computed is None else [_of_whole(computed, self._kept, time)]
-        if len(found) > 1:
-            return consolidated(np.concatenate(found, axis=1))
-        return found[0] if all(part.differ for part in (changed, computed) if part) else consolidated(found[0])
+            self._apply(new.names[number], in_order[number], made)
+        return stacked(found)  # of different partitions, so that none of one part is equal to one of another
 
-    def _shared_out(
-        self, names: list[Key], keys: Codes, owner: Ints, new: UpdateArray
-    ) -> tuple[dict[int, OrderedPartition], Ints]:
+    def _shared_out(self, new: _New) -> tuple[dict[int, OrderedPartition], list[int]]:
         """Return which partitions are changed in their order, by the number of the key, and which computed whole."""
+        names = new.names
         if self._reach is None:
-            return {}, np.arange(len(names))
+            return {}, list(range(len(names)))
         in_order: dict[int, OrderedPartition] = {}
-        changed = _added_up(owner, np.abs(new[-1]), len(names))
+        changed = _added_up(new.owner, np.abs(new.updates[-1]), len(names))
         known = [self._large.get(name) for name in names]
-        stored = self._spine.count(keys).tolist() if None in known else []
+        stored = self._spine.count(new.keys).tolist() if None in known else []
         for number, name in enumerate(names):
             rows = known[number]
             if rows is None and stored[number] >= max(LARGE, changed[number] * MANY):
-                rows = self._into_order(name, keys[:, number : number + 1])
+                rows = self._into_order(name, new.keys[:, number : number + 1])
             if rows is not None and len(rows) >= changed[number] * MANY:
                 in_order[number] = rows
-        if len(in_order) == len(names):
-            return in_order, first_numbers(0)
-        return in_order, np.array([n for n in range(len(names)) if n not in in_order], np.int64)
+        return in_order, [n for n in range(len(names)) if n not in in_order]
 
     def _by_partition(
         self, in_order: dict[int, OrderedPartition], owner: Ints, new: UpdateArray
@@ -202,32 +211,86 @@ class OrderedWindowsOperator(Operator):
             found.append(Edit(place, row, count))
         return found
 
-    def _in_order(self, edits: list[tuple[OrderedPartition, list[Edit]]]) -> Changed:
+    def _in_order(self, edits: list[tuple[OrderedPartition, list[Edit]]], new: _New) -> UpdateArray:
+        """Return the output's updates for edits of partitions in their order, which are not made yet."""
         assert self._reach is not None
-        return changed_rows(self._windows, self._types, self._reach, edits, self._interner)
+        changed = changed_rows(self._windows, self._types, self._reach, edits, self._interner)
+        updates = self._room(changed.rows.shape[1], new)
+        updates[: len(self._kept)] = changed.rows.take(self._kept, axis=0)
+        updates[len(self._kept) : -2] = changed.values
+        updates[-1, : changed.gone] = -1
+        return updates if changed.differ else consolidated(updates)
+
+    def _room(self, count: int, new: _New) -> UpdateArray:
+        """Return room for so many updates of the output, at the time of the new ones; each with count 1."""
+        updates: UpdateArray = empty((len(self._kept) + len(self._windows.calls) + 2, count))
+        updates[-2], updates[-1] = new.updates[self._codes, 0], 1
+        return updates
 
     # -- whole partitions ----------------------------------------------------------------------------------------------
 
-    def _computed_whole(self, names: list[Key], keys: Codes, owner: Ints, new: UpdateArray, which: Ints) -> _Computed:
+    def _loaded(self, new: _New, which: list[int]) -> tuple[list[int], UpdateArray | None]:
+        """Put those of the partitions in order that are large and had no rows, and return them, with their updates.
+
+        Values are worked out some rows at a time, so that no more memory is needed than for rows and values.
+        """
+        reach, counts = self._reach, new.updates[-1]
+        if reach is None or reach.to_first or reach.to_last or self._spine.spilled is not None:
+            return [], None  # sums of all rows before others would take longer than computing them whole
+        if len(counts) < LARGE or int(counts.min()) < 0 or largest(counts) > MOST_COPIES:
+            return [], None
+        sizes = np.bincount(new.owner, counts, len(new.names)).tolist()
+        with_rows = set(np.array(which).take(self._spine.find(new.keys.take(which, axis=1))[0]).tolist())
+        come = [n for n in which if sizes[n] >= LARGE and n not in with_rows and not self._large.holds(new.names[n])]
+        if not come:
+            return [], None
+        rows = _compressed(GivenRows(new.owner, new.updates[: self._codes], counts), new.mask(come))
+        partitions = dict(self._ordered(rows))
+        updates, at = self._room(sum(map(len, partitions.values())), new), 0
+        computed = rows_with_values(self._windows, self._types, reach, partitions.values(), self._interner)
+        try:
+            for codes, values in computed:
+                piece = updates[:, at : at + codes.shape[1]]
+                piece[: len(self._kept)] = codes.take(self._kept, axis=0)
+                piece[len(self._kept) : -2] = values
+                at += codes.shape[1]
+        except CallError:
+            return [], None
+        for number, partition in partitions.items():
+            self._large.put(new.names[number], partition)
+        return come, updates if largest(counts) == 1 else consolidated(updates)
+
+    def _computed_whole(self, new: _New, which: Ints) -> _Computed:
         """Return some of the partitions computed whole, before and after."""
-        found, stored = self._spine.find(keys.take(which, axis=1))
+        found, stored = self._spine.find(new.keys.take(which, axis=1))
         found = which.take(found)
         before = [np.concatenate((found[None], stored[: self._codes], stored[-1:]))] if len(found) else []
         for number in which.tolist():
-            before += self._large.numbered(names[number], number)
-        if not before and len(which) == len(names):  # as in a load: nothing need be copied
-            after = GivenRows(owner, new[: self._codes], new[-1])
-            return _Computed(after, 0, *self._values(after, after), after, found, stored)
-        old = consolidated(np.concatenate(before, axis=1)) if before else np.empty((self._codes + 2, 0), np.int64)
-        change = np.concatenate((owner[None], new[: self._codes], new[-1:]))
-        if len(which) < len(names):
-            change = change.compress(np.isin(owner, which), axis=1)
-        rows = np.concatenate((old, consolidated(np.concatenate((old, change), axis=1))), axis=1)
-        count = old.shape[1]
-        after = GivenRows(rows[0, count:].copy(), rows[1:-1, count:], rows[-1, count:])
-        rows[0, count:] += len(names)
+            before += self._large.numbered(new.names[number], number)
+        count = len(new.names)
+        change = GivenRows(new.owner, new.updates[: self._codes], new.updates[-1])
+        if len(which) < count:
+            change = _compressed(change, new.mask(which.tolist()))
+        if not before:
+            return _Computed(change, 0, *self._values(change, change), change, found, stored)
+        old = consolidated(np.concatenate(before, axis=1))
+        come = np.concatenate((change.partition[None], change.codes, change.counts[None]))
+        rows = np.concatenate((old, consolidated(np.concatenate((old, come), axis=1))), axis=1)
+        gone = old.shape[1]
+        after = GivenRows(rows[0, gone:].copy(), rows[1:-1, gone:], rows[-1, gone:])
+        rows[0, gone:] += count
         given = GivenRows(rows[0], rows[1:-1], rows[-1])
-        return _Computed(given, count, *self._values(given, after), after, found, stored)
+        return _Computed(given, gone, *self._values(given, after), after, found, stored)
+
+    def _of_whole(self, computed: _Computed, new: _New) -> UpdateArray:
+        """Return the output's updates for partitions computed whole."""
+        codes, source, width = computed.rows.codes, computed.source, len(self._kept)
+        updates = self._room(len(source), new)
+        for row, result in zip(self._kept.tolist(), updates, strict=False):
+            codes[row].take(source, out=result, mode="clip")
+        updates[width:-2] = computed.values
+        updates[-1, : np.count_nonzero(source < computed.old)] = -1  # these come first
+        return updates if not computed.old and largest(computed.rows.counts) == 1 else consolidated(updates)
 
     def _values(self, given: GivenRows, after: GivenRows) -> tuple[Ints, Codes]:
         """Return the values of rows, among them those after."""
@@ -253,36 +316,32 @@ class OrderedWindowsOperator(Operator):
 
     # -- storing -------------------------------------------------------------------------------------------------------
 
-    def _store(
-        self, names: list[Key], owner: Ints, new: UpdateArray, edited: Collection[int], computed: _Computed | None
-    ) -> None:
-        """Store updates, but for those of partitions that are in their order and edited."""
-        to_spine = np.array([not self._large.holds(name) for name in names])
+    def _store(self, new: _New, done: Collection[int], computed: _Computed | None) -> None:
+        """Store updates, but for those of partitions that are in their order and dealt with otherwise."""
+        to_spine = [n for n, name in enumerate(new.names) if not self._large.holds(name)]
         if computed is not None:
-            stay, leave = self._large_and_small(names, edited, computed.after)
+            stay, leave = self._large_and_small(new, done, computed.after)
             if stay:
                 gone = np.isin(computed.stored_of, stay)
                 if gone.any():
                     self._spine.remove(computed.stored.compress(gone, axis=1))
                 for number, rows in self._ordered(computed.of(stay)):
-                    self._large.put(names[number], rows)
-                to_spine[stay] = False
+                    self._large.put(new.names[number], rows)
+                to_spine = [n for n in to_spine if n not in set(stay)]
             if leave:
                 rows_there = computed.of(leave)
                 self._spine.append(updates_of(rows_there.codes, rows_there.counts))
-        mask = to_spine.take(owner)
+        mask = new.mask(to_spine)
         if mask.any():
-            self._spine.append(new if mask.all() else new.compress(mask, axis=1))
+            self._spine.append(new.updates if mask.all() else new.updates.compress(mask, axis=1))
 
-    def _large_and_small(
-        self, names: list[Key], edited: Collection[int], after: GivenRows
-    ) -> tuple[list[int], list[int]]:
+    def _large_and_small(self, new: _New, done: Collection[int], after: GivenRows) -> tuple[list[int], list[int]]:
         """Return the partitions computed whole that are to be in their order, and those that are no more."""
-        sizes = np.bincount(after.partition, after.counts, len(names)).tolist()
+        sizes = np.bincount(after.partition, after.counts, len(new.names)).tolist()
         may_come = self._reach is not None and self._spine.spilled is None
         stay, leave = list[int](), list[int]()
-        for number, name in enumerate(names):
-            if number in edited:
+        for number, name in enumerate(new.names):
+            if number in done:
                 continue
             held = self._large.holds(name)
             if sizes[number] >= (SMALL if held else LARGE) and (held or may_come):
@@ -341,25 +400,8 @@ def _added_up(owner: Ints, counts: Ints, most: int) -> list[int]:
     return counts.tolist() if len(owner) == most == 1 else np.bincount(owner, counts, minlength=most).tolist()
 
 
-def _updates(changed: Changed, kept: Ints, time: int) -> UpdateArray:
-    """Return the output's updates at a time."""
-    n = changed.rows.shape[1]
-    updates = np.empty((len(kept) + len(changed.values) + 2, n), np.int64)
-    updates[: len(kept)] = changed.rows.take(kept, axis=0)
-    updates[len(kept) : -2] = changed.values
-    updates[-2] = time
-    updates[-1, : changed.gone] = -1
-    updates[-1, changed.gone :] = 1
-    return updates
-
-
-def _of_whole(computed: _Computed, kept: tuple[int, ...], time: int) -> UpdateArray:
-    """Return the output's updates at a time, of partitions computed whole."""
-    codes, source = computed.rows.codes, computed.source
-    updates: UpdateArray = empty((len(kept) + len(computed.values) + 2, len(source)))
-    for row, result in zip(kept, updates, strict=False):
-        codes[row].take(source, out=result, mode="clip")
-    updates[len(kept) : -2] = computed.values
-    updates[-2], updates[-1] = time, 1
-    updates[-1, : np.count_nonzero(source < computed.old)] = -1  # these come first
-    return updates
+def _compressed(rows: GivenRows, mask: Bools) -> GivenRows:
+    """Return the rows that are marked."""
+    if mask.all():
+        return rows
+    return GivenRows(rows.partition.compress(mask), rows.codes.compress(mask, axis=1), rows.counts.compress(mask))

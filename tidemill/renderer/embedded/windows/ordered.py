@@ -6,7 +6,7 @@ go through the kernel that computes whole partitions. Nothing of the output is k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
 from operator import eq
@@ -22,11 +22,13 @@ from tidemill.renderer.embedded.windows.digests import Digest, digest, together
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
 from tidemill.renderer.embedded.windows.partitions import Ahead, Partitions
 from tidemill.renderer.embedded.windows.pieces import Pieces
-from tidemill.renderer.embedded.windows.reach import Affected, Reach, affected
+from tidemill.renderer.embedded.windows.reach import Affected, Reach, affected, looked_at
 from tidemill.renderer.embedded.windows.recompute import call_values
 
-__all__ = ["Changed", "changed_rows"]
+__all__ = ["Changed", "changed_rows", "rows_with_values"]
 
+PIECE: Final = 1 << 16
+"""Rows whose values are worked out at a time where they are those of whole partitions."""
 _FEW: Final = 16
 """Rows up to which they are compared one by one."""
 
@@ -51,10 +53,10 @@ class _Cut(NamedTuple):
     skipped: int
     """How many of them are there to be looked at only, before those whose values are wanted."""
     wanted: int
-    rows_before: int
-    groups_before: int
     total: int
     """How many rows the partition has."""
+    rows_before: int
+    groups_before: int
     before: Callable[[Digest], Any]
     """What the rows of the partition before these come to."""
     behind: Callable[[Digest], Any]
@@ -80,21 +82,67 @@ def changed_rows(
         size, more = len(rows), sum(edit.copies for edit in edits)
         for run in affected(rows, edits, reach, by, types[by.column]):
             looked, skipped, wanted = run.end - run.first, run.low - run.first, run.high - run.low
-            groups = rows.groups_before(run.first) if reach.counts_groups else 0
-            front = _digests(partial(rows.before, run.first), types, interner) if reach.to_first else _nothing
-            back = _digests(partial(rows.behind, run.end), types, interner) if reach.to_last else _nothing
-            beside = run.first, groups
             old, new = rows.pieces(run.first, run.end), _pieces_after(rows, run)
-            before.append(_Cut(old, looked, skipped, wanted, *beside, size, front, back))
-            after.append(_Cut(new, looked + run.shift, skipped, wanted + run.shift, *beside, size + more, front, back))
+            beside = _beside(rows, run, reach, types, interner)
+            before.append(_Cut(old, looked, skipped, wanted, size, *beside))
+            after.append(_Cut(new, looked + run.shift, skipped, wanted + run.shift, size + more, *beside))
             runs.append(run)
-    cuts = before + after
+    codes, values, starts, asked = _valued(windows, types, before + after, interner)
+    return _differences(codes, values, starts, asked, runs)
+
+
+def rows_with_values(
+    windows: Windows,
+    types: Sequence[DType],
+    reach: Reach,
+    partitions: Iterable[OrderedPartition],
+    interner: Interner,
+) -> Iterator[tuple[Codes, Codes]]:
+    """Iterate over the rows of partitions in their order, so many at a time, and the calls' values of each.
+
+    `CallError` as above. What is worked out on the way is that of some rows, however large a partition is.
+    """
+    (by, *_) = windows.order
+    cuts: list[_Cut] = []
+    for rows in partitions:
+        for low in range(0, len(rows), PIECE):
+            places = range(low, min(low + PIECE, len(rows)))
+            run = looked_at(rows, places, reach, by, types[by.column])
+            beside = _beside(rows, run, reach, types, interner)
+            pieces, looked = rows.pieces(run.first, run.end), run.end - run.first
+            cuts.append(_Cut(pieces, looked, low - run.first, run.high - low, len(rows), *beside))
+            if sum(cut.wanted for cut in cuts) >= PIECE:
+                yield _wanted_only(*_valued(windows, types, cuts, interner))
+                cuts = []
+    if cuts:
+        yield _wanted_only(*_valued(windows, types, cuts, interner))
+
+
+def _wanted_only(codes: Pieces, values: Codes, _starts: Sequence[int], wanted: Bools) -> tuple[Codes, Codes]:
+    places = wanted.nonzero()[0]
+    return codes.take(places), values.take(places, axis=1)
+
+
+def _beside(
+    rows: OrderedPartition, run: Affected, reach: Reach, types: Sequence[DType], interner: Interner
+) -> tuple[int, int, Callable[[Digest], Any], Callable[[Digest], Any]]:
+    """Return what a cut says of the rows of its partition that it has not."""
+    groups = rows.groups_before(run.first) if reach.counts_groups else 0
+    front = _digests(partial(rows.before, run.first), types, interner) if reach.to_first else _nothing
+    back = _digests(partial(rows.behind, run.end), types, interner) if reach.to_last else _nothing
+    return run.first, groups, front, back
+
+
+def _valued(
+    windows: Windows, types: Sequence[DType], cuts: Sequence[_Cut], interner: Interner
+) -> tuple[Pieces, Codes, list[int], Bools]:
+    """Return the rows of cuts, one after another, the calls' values, where each begins, and which rows are wanted."""
     codes = Pieces([piece for cut in cuts for piece in cut.pieces])
     starts = [0, *accumulate(cut.size for cut in cuts)]
     values = np.empty((len(windows.calls), len(codes)), np.int64)
     asked = _wanted(cuts, starts)
     call_values(Partitions(windows, types, codes, interner, _ahead(cuts, starts, asked)), values)
-    return _differences(codes, values, starts, asked, runs)
+    return codes, values, starts, asked
 
 
 def _pieces_after(rows: OrderedPartition, run: Affected) -> list[Codes]:

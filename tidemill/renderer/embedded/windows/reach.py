@@ -35,7 +35,7 @@ from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
 from tidemill.renderer.embedded.windows.ranges import units
 
-__all__ = ["Affected", "Reach", "affected"]
+__all__ = ["Affected", "Reach", "affected", "looked_at"]
 
 _LEAST: Final = -(2**63) + 1
 _GREATEST: Final = 2**63 - 1
@@ -171,6 +171,13 @@ def affected(
         if len(apart) == len(runs):
             return runs
         runs = apart
+
+
+def looked_at(rows: OrderedPartition, places: range, reach: Reach, by: OrderColumn, dtype: DType) -> Affected:
+    """Return the rows at some places of a partition, with the rows that they look at."""
+    run = Affected(places.start, places.stop, [])
+    _Finder(rows, reach, by, dtype).look(run)
+    return run
 
 
 def _near(edits: Sequence[Edit]) -> list[list[Edit]]:
