@@ -206,7 +206,9 @@ def numbered(codes: Codes) -> tuple[Ints, Ints]:
     (array([0, 1]), array([0, 1, 0]))
     """
     n = codes.shape[1]
-    if n > sorting.FEW and len(codes):
+    if not len(codes):  # all are equal
+        return first_numbers(min(n, 1)), np.zeros(n, np.int64)
+    if n > sorting.FEW:
         found = _numbered_by_table(codes)
         if found is not None:
             return found

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
+import attrs
 import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
@@ -54,7 +55,8 @@ MANY: Final = 32
 """Where one in so many rows changes, or more, the partition is computed whole, which takes no longer there."""
 
 
-class _New(NamedTuple):
+@attrs.define
+class _New:
     """New updates of one time, of partitions by their numbers."""
 
     names: list[Key]
@@ -63,6 +65,7 @@ class _New(NamedTuple):
     owner: Ints
     """The number of each update's partition."""
     updates: UpdateArray
+    time: int
 
     def mask(self, numbers: Collection[int]) -> Bools:
         """Return which updates are of some of the partitions."""
@@ -127,12 +130,12 @@ class OrderedWindowsOperator(Operator):
             return
         if largest(new[-1]) > COUNT_LIMIT:
             raise failures.too_many(self.node)
-        times = new[self._codes]
-        if len(times) == 1 or (times == times[0]).all():
-            changes = [self._changed(new)]
-        else:
-            changes = [self._changed(new.compress(times == t, axis=1)) for t in np.unique(times)]
-        change = changes[0] if len(changes) == 1 else np.concatenate(changes, axis=1)
+        parts = _by_time(new, self._codes)
+        del new  # many rows are let go of as soon as they are stored
+        changes: list[UpdateArray] = []
+        while parts:
+            changes.append(self._changed(parts.pop()))
+        change = stacked(changes)
         if change.shape[1]:
             self.emit(change, self.region.now)
 
@@ -141,12 +144,13 @@ class OrderedWindowsOperator(Operator):
         self.schedule.transaction.join(self, None)
         one, owner = numbered(updates[: self._width])
         keys = updates[: self._width].take(one, axis=1)
-        new = _New(list(map(tuple, keys.T.tolist())), keys, owner, updates)
+        new = _New(list(map(tuple, keys.T.tolist())), keys, owner, updates, int(updates[self._codes, 0]))
+        del updates
         in_order, whole = self._shared_out(new)
         edits: dict[int, list[Edit]] = {}
         found: list[UpdateArray] = []
         try:
-            edits = {n: self._edits(in_order[n], some) for n, some in self._by_partition(in_order, owner, updates)}
+            edits = {n: self._edits(in_order[n], some) for n, some in self._by_partition(in_order, owner, new.updates)}
             if edits:
                 found.append(self._in_order([(in_order[n], made) for n, made in edits.items()], new))
         except CallError:  # perhaps of a row that is only looked at: computed whole, it shows
@@ -224,7 +228,7 @@ class OrderedWindowsOperator(Operator):
     def _room(self, count: int, new: _New) -> UpdateArray:
         """Return room for so many updates of the output, at the time of the new ones; each with count 1."""
         updates: UpdateArray = empty((len(self._kept) + len(self._windows.calls) + 2, count))
-        updates[-2], updates[-1] = new.updates[self._codes, 0], 1
+        updates[-2], updates[-1] = new.time, 1
         return updates
 
     # -- whole partitions ----------------------------------------------------------------------------------------------
@@ -232,22 +236,18 @@ class OrderedWindowsOperator(Operator):
     def _loaded(self, new: _New, which: list[int]) -> tuple[list[int], UpdateArray | None]:
         """Put those of the partitions in order that are large and had no rows, and return them, with their updates.
 
-        Values are worked out some rows at a time, so that no more memory is needed than for rows and values.
+        Values are worked out some rows at a time, so that there is no need of more memory than for rows and values.
         """
-        reach, counts = self._reach, new.updates[-1]
-        if reach is None or reach.to_first or reach.to_last or self._spine.spilled is not None:
-            return [], None  # sums of all rows before others would take longer than computing them whole
-        if len(counts) < LARGE or int(counts.min()) < 0 or largest(counts) > MOST_COPIES:
-            return [], None
-        sizes = np.bincount(new.owner, counts, len(new.names)).tolist()
-        with_rows = set(np.array(which).take(self._spine.find(new.keys.take(which, axis=1))[0]).tolist())
-        come = [n for n in which if sizes[n] >= LARGE and n not in with_rows and not self._large.holds(new.names[n])]
+        come = self._large_and_new(new, which)
         if not come:
             return [], None
-        rows = _compressed(GivenRows(new.owner, new.updates[: self._codes], counts), new.mask(come))
-        partitions = dict(self._ordered(rows))
+        assert self._reach is not None
+        copies = largest(new.updates[-1])
+        partitions = dict(self._ordered(self._given(new, come)))
+        if len(come) == len(new.names):
+            new.updates = new.updates[:, :0].copy()
         updates, at = self._room(sum(map(len, partitions.values())), new), 0
-        computed = rows_with_values(self._windows, self._types, reach, partitions.values(), self._interner)
+        computed = rows_with_values(self._windows, self._types, self._reach, partitions.values(), self._interner)
         try:
             for codes, values in computed:
                 piece = updates[:, at : at + codes.shape[1]]
@@ -255,10 +255,31 @@ class OrderedWindowsOperator(Operator):
                 piece[len(self._kept) : -2] = values
                 at += codes.shape[1]
         except CallError:
+            if len(come) == len(new.names):
+                parts = [(number, codes) for number, rows in partitions.items() for codes in rows.parts()]
+                new.updates = stacked([updates_of(codes, time=new.time) for _, codes in parts])
+                new.owner = np.concatenate([np.full(codes.shape[1], number) for number, codes in parts])
             return [], None
         for number, partition in partitions.items():
             self._large.put(new.names[number], partition)
-        return come, updates if largest(counts) == 1 else consolidated(updates)
+        return come, updates if copies == 1 else consolidated(updates)
+
+    def _large_and_new(self, new: _New, which: list[int]) -> list[int]:
+        """Return the partitions that are large and had no rows, where it is worth something to know them."""
+        reach, counts = self._reach, new.updates[-1]
+        if reach is None or reach.to_first or reach.to_last or self._spine.spilled is not None:
+            return []  # sums of all rows before others would take longer than computing them whole
+        if len(counts) < LARGE or int(counts.min()) < 0 or largest(counts) > MOST_COPIES:
+            return []
+        sizes = np.bincount(new.owner, counts, len(new.names)).tolist()
+        with_rows = set(np.array(which).take(self._spine.find(new.keys.take(which, axis=1))[0]).tolist())
+        names = new.names
+        return [n for n in which if sizes[n] >= LARGE and n not in with_rows and not self._large.holds(names[n])]
+
+    def _given(self, new: _New, which: list[int]) -> GivenRows:
+        """Return the rows of new updates of some of the partitions."""
+        rows = GivenRows(new.owner, new.updates[: self._codes], new.updates[-1])
+        return rows if len(which) == len(new.names) else _compressed(rows, new.mask(which))
 
     def _computed_whole(self, new: _New, which: Ints) -> _Computed:
         """Return some of the partitions computed whole, before and after."""
@@ -267,10 +288,7 @@ class OrderedWindowsOperator(Operator):
         before = [np.concatenate((found[None], stored[: self._codes], stored[-1:]))] if len(found) else []
         for number in which.tolist():
             before += self._large.numbered(new.names[number], number)
-        count = len(new.names)
-        change = GivenRows(new.owner, new.updates[: self._codes], new.updates[-1])
-        if len(which) < count:
-            change = _compressed(change, new.mask(which.tolist()))
+        change = self._given(new, which.tolist())
         if not before:
             return _Computed(change, 0, *self._values(change, change), change, found, stored)
         old = consolidated(np.concatenate(before, axis=1))
@@ -278,7 +296,7 @@ class OrderedWindowsOperator(Operator):
         rows = np.concatenate((old, consolidated(np.concatenate((old, come), axis=1))), axis=1)
         gone = old.shape[1]
         after = GivenRows(rows[0, gone:].copy(), rows[1:-1, gone:], rows[-1, gone:])
-        rows[0, gone:] += count
+        rows[0, gone:] += len(new.names)
         given = GivenRows(rows[0], rows[1:-1], rows[-1])
         return _Computed(given, gone, *self._values(given, after), after, found, stored)
 
@@ -393,6 +411,14 @@ class OrderedWindowsOperator(Operator):
     def rollback(self, state: None) -> None:
         del state
         self._large.rollback()
+
+
+def _by_time(updates: UpdateArray, row: int) -> list[UpdateArray]:
+    """Return updates by their times, which a row has, the latest first."""
+    times = updates[row]
+    if len(times) == 1 or (times == times[0]).all():
+        return [updates]
+    return [updates.compress(times == t, axis=1) for t in np.unique(times)[::-1]]
 
 
 def _added_up(owner: Ints, counts: Ints, most: int) -> list[int]:

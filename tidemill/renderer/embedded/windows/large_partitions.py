@@ -119,10 +119,10 @@ class LargePartitions:
         self._rows = dict(state)
 
 
-def updates_of(codes: Codes, counts: Ints | None = None) -> UpdateArray:
-    """Return rows as updates; of what time they are is nobody's concern. Without counts each is there once."""
+def updates_of(codes: Codes, counts: Ints | None = None, *, time: int = 0) -> UpdateArray:
+    """Return rows as updates, whose time is of no concern where they are stored. Without counts each is there once."""
     updates = np.empty((len(codes) + 2, codes.shape[1]), np.int64)
     updates[:-2] = codes
-    updates[-2] = 0
+    updates[-2] = time
     updates[-1] = 1 if counts is None else counts
     return updates

@@ -1,0 +1,189 @@
+"""Rows of large partitions are in memory once, in their order, whatever becomes of them."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from random_windows import TXY, W
+
+import tidemill as tm
+from tidemill.renderer.embedded.reduce import ordered_windows
+from tidemill.renderer.embedded.trace import spine
+from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.embedded.windows import ordered
+
+CODE = 8
+COLUMNS = 4
+"""Those of a row, and the hash that tells peers apart."""
+SLACK = 40_000
+"""Bytes that do not grow with the rows: tails."""
+
+
+def lags(name="lags"):
+    flow = tm.Dataflow(name)
+    flow.output("y", flow.input("x", TXY).with_columns(before=tm.lag("x").over(W), near=tm.sum("x").over(W)))
+    return flow
+
+
+def near():
+    flow = tm.Dataflow("near")
+    calls = {"before": tm.lag("x").over(W), "near": tm.sum("x").over(W.rows_between(-2, 1))}
+    flow.output("y", flow.input("x", TXY).with_columns(**calls))
+    return flow
+
+
+def measured(run):
+    """Return what the operator of the window says of itself."""
+    found, *_ = (m for m in run.metrics() if m.kind == "Reduce")
+    return found
+
+
+def table(count, partitions=1):
+    numbers = np.arange(count)
+    return pa.table({"k": numbers % partitions, "t": numbers, "x": numbers % 7})
+
+
+@pytest.mark.parametrize("flow", [near, lags])
+def test_rows_of_a_large_partition_are_held_once(flow, in_order):
+    count = 20_000
+    with flow().start() as run:
+        run.insert("x", table(count))
+        run.advance()
+        held = [measured(run)]
+        for t in range(0, count, 500):  # a row in each chunk
+            run.insert("x", [(0, t, 100)])
+            run.advance()
+        held.append(measured(run))
+    assert len(in_order) == 40
+    assert [m.state_rows for m in held] == [count, count + 40]
+    assert max(m.bytes for m in held) < count * COLUMNS * CODE + SLACK
+
+
+def test_loads_are_worked_out_some_rows_at_a_time(monkeypatch):
+    monkeypatch.setattr(ordered, "PIECE", 500)
+    lengths, call_values = [], ordered.call_values
+    monkeypatch.setattr(ordered, "call_values", lambda *given: lengths.append(len(given[0])) or call_values(*given))
+    with near().start() as run, near().start(tm.Reference()) as reference:
+        for each in (run, reference):
+            each.insert("x", table(2000, partitions=3))
+            each.advance()
+        assert run.snapshot("y").counts() == reference.snapshot("y").counts()
+    assert max(lengths) < 1000
+    assert sum(lengths) < 3000 + 10 * len(lengths)
+
+
+@pytest.mark.parametrize("others", [[], [(1, 0, 3)]])
+def test_a_load_that_is_refused_names_the_row_and_can_be_made_again(monkeypatch, others):
+    """Whether or not all rows are put in order, which are let go of when they are."""
+    monkeypatch.setattr(ordered, "PIECE", 100)
+    flow = tm.Dataflow()
+    share = tm.ntile("n").over(tm.Window.partition_by("k").order_by("t"))
+    flow.output("y", flow.input("x", {"k": "int64", "t": "int64", "n": "int32"}).with_columns(share=share))
+    rows = [(0, t, 1 + t % 7) for t in range(300)]
+    with flow.start() as run, flow.start(tm.Reference()) as reference:
+        run.insert("x", [*rows, (0, 250, 0), *others])
+        with pytest.raises(tm.errors.ExpressionError, match=r"row \(0, 250, 0\): 0: expected a number of at least 1"):
+            run.advance()
+        run.discard()
+        for each in (run, reference):
+            each.insert("x", [*rows, rows[7], *others])
+            each.advance()
+            each.delete("x", [rows[7], rows[8]])
+            each.advance()
+        assert list(run.changes("y")) == list(reference.changes("y"))
+
+
+def test_partitions_go_into_their_order_as_they_grow_and_back_as_they_shrink(monkeypatch, in_order):
+    monkeypatch.setattr(ordered_windows, "LARGE", 8)
+    monkeypatch.setattr(ordered_windows, "SMALL", 4)
+    monkeypatch.setattr(ordered_windows, "MANY", 1)
+    monkeypatch.setattr(spine, "TAIL", 1)  # its rows are not counted when a partition's size is looked up
+    steps = [("insert", (k, t, t % 3)) for t in range(12) for k in (0, 1)]
+    steps += [("delete", (0, t, t % 3)) for t in range(12)]
+    sizes = []
+    with near().start() as run, near().start(tm.Reference()) as reference:
+        for put, row in steps:
+            for each in (run, reference):
+                getattr(each, put)("x", [row])
+                each.advance()
+            assert list(run.changes("y")) == list(reference.changes("y"))
+            run.compact()
+            sizes.append(measured(run).state_rows)
+    assert sizes == [*range(1, 25), *range(23, 11, -1)]
+    assert len(in_order) > 8
+
+
+def test_a_step_that_is_refused_leaves_rows_where_they_were(monkeypatch, in_order):
+    """Whether they had gone into their order by it, or out of it, or were changed there."""
+    monkeypatch.setattr(ordered_windows, "LARGE", 8)
+    monkeypatch.setattr(ordered_windows, "SMALL", 4)
+    monkeypatch.setattr(ordered_windows, "MANY", 1)
+    flow = near()
+    flow.output("share", flow.input("n", {"n": "int32"}).with_columns(s=tm.ntile("n").over(tm.Window.order_by("n"))))
+    steps = [
+        [(0, t, 1) for t in range(7)],  # a row short of its order
+        [(0, 9, 1)],
+        [(0, 5, 5)],
+        [(1, t, 1) for t in range(20)],
+    ]
+    with flow.start() as run, flow.start(tm.Reference()) as reference:
+        for rows in (*steps, *([row] for row in steps[0])):
+            for again in (True, False):
+                put = run.delete if rows[0] in steps[0] and len(rows) == 1 else run.insert
+                put("x", rows)
+                if again:
+                    run.insert("n", [(0,)])
+                    with pytest.raises(tm.errors.ExpressionError, match="at least 1"):
+                        run.advance()
+                    run.discard()
+            run.advance()
+            put = reference.delete if rows[0] in steps[0] and len(rows) == 1 else reference.insert
+            put("x", rows)
+            reference.advance()
+            assert run.snapshot("y").counts() == reference.snapshot("y").counts()
+            run.compact()
+            assert measured(run).state_rows == sum(run.snapshot("y").counts().values())
+    assert len(in_order) > 4
+
+
+def test_orders_of_spilled_rows_count_as_held(in_order):
+    most, partitions, size = 1500, 30, 400
+    changes = [(k, 17 * k, 100) for k in range(partitions)]
+    held = []
+    with near().start(tm.Embedded(in_memory=most)) as run:
+        run.insert("x", table(partitions * size, partitions))
+        run.advance()
+        for row in changes:
+            run.insert("x", [row])
+            run.advance()
+            held.append(measured(run).bytes)
+        found = run.snapshot("y").counts()
+    assert len(in_order) == partitions
+    assert max(held) < (most + 2 * size) * (COLUMNS + 3) * CODE + 2 * SLACK < partitions * size * COLUMNS * CODE
+    with near().start() as run:
+        run.insert("x", table(partitions * size, partitions))
+        run.insert("x", changes)
+        run.advance()
+        assert found == run.snapshot("y").counts()
+
+
+def test_a_spill_that_is_interrupted_leaves_every_row_there_once(monkeypatch):
+    engine = tm.Embedded(in_memory=1 << 20)
+    evict = Spine.evict
+
+    def interrupted(arrangement):
+        evict(arrangement)
+        raise KeyboardInterrupt
+
+    with near().start(engine) as run, near().start(tm.Reference()) as reference:
+        for each in (run, reference):
+            each.insert("x", table(400))
+            each.advance()
+        with monkeypatch.context() as patched:
+            patched.setattr(Spine, "evict", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                run.spill()
+        assert measured(run).state_rows == 400
+        for each in (run, reference):
+            each.insert("x", [(0, 300, 7)])
+            each.advance()
+        assert run.snapshot("y").counts() == reference.snapshot("y").counts()
