@@ -17,6 +17,8 @@ _MASK: Final = 2**64 - 1
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 _LONG_DECIMAL: Final = 18
+_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
+_DAY: Final = 86_400
 
 
 def xxhash64_of(values: Sequence[Any], types: Sequence[DType], seed: int = 42) -> int:
@@ -47,8 +49,8 @@ def _form(value: Any, dtype: DType) -> bytes:  # noqa: PLR0911 - one line a type
     if dtype.name == "int64":
         return struct.pack("<q", value)
     if dtype.name == "timestamp":
-        epoch = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
-        return struct.pack("<q", (value - epoch) // dt.timedelta(microseconds=1))
+        since = value - _EPOCH
+        return struct.pack("<q", (since.days * _DAY + since.seconds) * 1_000_000 + since.microseconds)
     if dtype.name == "float64":
         return struct.pack("<d", math.nan if math.isnan(value) else value + 0.0)
     unscaled = int(value.scaleb(dtype.scale, decimal.Context(prec=100)))

@@ -105,12 +105,15 @@ class FewRows:
 
     def values(self, updates: UpdateArray) -> list[list[Any]] | None:
         """Return the values of each expression for all rows; None where they are many, not quick, or one has none."""
-        n = updates.shape[1]
-        if n > FEW_ROWS or not self.is_quick:
+        return self.of_lists(updates.tolist(), updates.shape[1]) if updates.shape[1] <= FEW_ROWS else None
+
+    def of_lists(self, updates: list[list[int]], count: int) -> list[list[Any]] | None:
+        """Return what `values` does, of so many updates given as lists."""
+        if count > FEW_ROWS or not self.is_quick:
             return None
-        rows: list[list[Any]] = [[None] * self._width for _ in range(n)]
+        rows: list[list[Any]] = [[None] * self._width for _ in range(count)]
         for i, value_of in self._used:
-            for row, code in zip(rows, updates[i].tolist(), strict=True):
+            for row, code in zip(rows, updates[i], strict=True):
                 if code != NULL:
                     row[i] = value_of(code)
         try:

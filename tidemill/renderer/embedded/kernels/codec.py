@@ -413,8 +413,8 @@ def float_codes(values: Any) -> Ints:
     """Return the codes of a NumPy array of floats."""
     bits: Ints = (values + 0.0).view(np.int64)
     codes = bits ^ _below_sign(bits)
-    nan = values != values  # noqa: PLR0124 - NaN
-    if nan.any():
+    nan = np.isnan(values)
+    if np.count_nonzero(nan):
         codes[nan] = _NAN_CODE
     return codes
 

@@ -26,7 +26,7 @@ from tidemill.errors import ExpressionError, UserFunctionError
 from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
-from tidemill.renderer.embedded.expressions.few_rows import FewRows
+from tidemill.renderer.embedded.expressions.few_rows import FEW_ROWS, FewRows
 from tidemill.renderer.embedded.expressions.hash_on_codes import compile_hash_on_codes
 from tidemill.renderer.embedded.expressions.on_codes import compile_on_codes
 from tidemill.renderer.embedded.kernels.codec import (
@@ -240,19 +240,28 @@ class MapOperator(_ExpressionOperator):
 
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
         n, rest = updates.shape[1], len(self.schema)
+        few = self._of_few(updates) if n <= FEW_ROWS else None
+        if few is not None:
+            return few
         result: UpdateArray = empty((len(self._columns) + len(updates) - rest, n))
         for i, (index, _, _) in enumerate(self._columns):
             if index >= 0:
                 result[i] = updates[index]
-        few = self._few.values(updates)
-        if few is not None:
-            for (i, code_of), values in zip(self._encoders, few, strict=True):
-                result[i] = [NULL if v is None else code_of(v) for v in values]
-        else:
-            for part in parts(n):
-                self._evaluate_part(updates[:, part], result[:, part])
+        for part in parts(n):
+            self._evaluate_part(updates[:, part], result[:, part])
         result[len(self._columns) :] = updates[rest:]
         return result
+
+    def _of_few(self, updates: UpdateArray) -> UpdateArray | None:
+        """Return what `evaluate` does, by Python alone; None where expressions are not for that."""
+        lists = updates.tolist()
+        computed = self._few.of_lists(lists, updates.shape[1])
+        if computed is None:
+            return None
+        result = [lists[index] for index, _, _ in self._columns]  # of what is computed, some other
+        for (i, code_of), values in zip(self._encoders, computed, strict=True):
+            result[i] = [NULL if v is None else code_of(v) for v in values]
+        return np.array(result + lists[len(self.schema) :], np.int64)
 
     def _evaluate_part(self, updates: UpdateArray, result: UpdateArray) -> None:
         """Write the values of the expressions: of a part, so that what is worked out of it stays in the caches."""

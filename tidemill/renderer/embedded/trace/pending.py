@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.renderer.embedded.kernels.times import beyond
 from tidemill.renderer.embedded.kernels.updates import UpdateArray, stacked
@@ -110,9 +112,10 @@ class PendingUpdates:
             return
         self.compared += n
         later = beyond(self._layout.times(updates), upper)
-        if later.all():
+        late = np.count_nonzero(later)
+        if late == n:
             kept.append(updates)
-        elif not later.any():
+        elif not late:
             due.append(updates)
         elif later[(at := int(later.argmax())) :].all():  # as where they are in order of time
             due.append(updates[:, :at])

@@ -29,7 +29,7 @@ __all__ = ["Changed", "changed_rows", "rows_with_values"]
 
 PIECE: Final = 1 << 16
 """Rows whose values are worked out at a time where they are those of whole partitions."""
-_FEW: Final = 16
+_FEW: Final = 32
 """Rows up to which they are compared one by one."""
 
 
@@ -174,6 +174,7 @@ def _ahead(cuts: Sequence[_Cut], starts: Sequence[int], wanted: Bools) -> Ahead:
         [cut.rows_before for cut in here],
         [cut.groups_before for cut in here],
         [cut.total for cut in here],
+        [cut.size for cut in here],
         wanted,
         lambda digest: [cut.before(digest) for cut in here],
         lambda digest: [cut.behind(digest) for cut in here],
@@ -202,11 +203,19 @@ def _nothing(wanted: Digest) -> Any:
 def _differences(
     codes: Pieces, values: Codes, starts: Sequence[int], wanted: Bools, runs: Sequence[Affected]
 ) -> Changed:
-    """Return the rows before and after, without those that no edit puts in or takes out and whose values are the same.
+    """Return the rows before and after, without those that were and are there, with the same values."""
+    find = _differing_among_few if len(codes) <= _FEW else _differing
+    gone, found = find(values, starts, wanted, runs)
+    rows = codes.take(found)
+    return Changed(rows, values.take(found, axis=1), gone, not _has_equal_neighbours(rows, gone))
+
+
+def _differing(values: Codes, starts: Sequence[int], wanted: Bools, runs: Sequence[Affected]) -> tuple[int, Ints]:
+    """Return the places of rows that go, or come, or have other values, in ascending order; before, how many go.
 
     Without what is taken out and put in, the rows before are, one by one, those after.
     """
-    changes = np.zeros(len(codes), np.bool_)  # what is edited, at first
+    changes = np.zeros(len(wanted), np.bool_)  # what is edited, at first
     half = len(runs)
     for before, after, run in zip(starts[:half], starts[half:-1], runs, strict=True):
         shift = 0
@@ -223,9 +232,28 @@ def _differences(
         changes[kept_old.take(differs)] = True
         changes[kept_new.take(differs)] = True
     found = changes.nonzero()[0]
-    gone = int(found.searchsorted(starts[half]))
-    rows = codes.take(found)
-    return Changed(rows, values.take(found, axis=1), gone, not _has_equal_neighbours(rows, gone))
+    return int(found.searchsorted(starts[half])), found
+
+
+def _differing_among_few(
+    values: Codes, starts: Sequence[int], _wanted: Bools, runs: Sequence[Affected]
+) -> tuple[int, Ints]:
+    """Return what `_differing` does, row by row."""
+    of_rows, half = values.T.tolist(), len(runs)
+    gone: list[int] = []
+    come: list[int] = []
+    for before, after, run in zip(starts[:half], starts[half:-1], runs, strict=True):
+        old, new = before + run.low - run.first, after + run.low - run.first
+        for place, copies in (*((edit.place, edit.copies) for edit in run.edits), (run.high, 0)):
+            while old < before + place - run.first:
+                if of_rows[old] != of_rows[new]:
+                    gone.append(old)
+                    come.append(new)
+                old, new = old + 1, new + 1
+            gone += range(old, old - copies)
+            come += range(new, new + copies)
+            old, new = old + max(-copies, 0), new + max(copies, 0)
+    return len(gone), np.array(gone + come, np.int64)
 
 
 def _has_equal_neighbours(rows: Codes, gone: int) -> bool:

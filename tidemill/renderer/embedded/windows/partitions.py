@@ -12,7 +12,7 @@ from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import Argument, Windows
 from tidemill.expressions.windows.frames import Frame
 from tidemill.renderer.embedded.kernels.codec import Interner, encoder
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, largest
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, first_numbers, largest
 from tidemill.renderer.embedded.windows.digests import Digest, together
 from tidemill.renderer.embedded.windows.ordering import OrderedRows
 from tidemill.renderer.embedded.windows.pieces import Pieces
@@ -43,6 +43,8 @@ class Ahead(NamedTuple):
     """How many peer groups."""
     sizes: Sequence[int]
     """How many rows each partition has in all."""
+    given: Sequence[int]
+    """How many of them are given."""
     wanted: Bools
     """Which of the rows calls are asked for; the others are there to be looked at."""
     before: Callable[[Digest], list[Any]]
@@ -96,11 +98,13 @@ class Partitions:
     @cached_property
     def places(self) -> Ints:
         """Every place, from 0 on."""
-        return np.arange(len(self))
+        return first_numbers(len(self))
 
     @cached_property
     def sizes(self) -> Ints:
         """How many rows each partition has."""
+        if self._ahead is not None:
+            return np.array(self._ahead.given, np.int64)
         return run_lengths(self.starts, len(self))
 
     @cached_property
