@@ -7,7 +7,7 @@ import pytest
 import tidemill as tm
 from tidemill.errors import ExpressionError
 from tidemill.renderer.embedded.expressions import few_rows
-from tidemill.renderer.embedded.operators import table_function
+from tidemill.renderer.embedded.operators import linear, table_function
 
 SCHEMA = {"i": "int64", "s": "string", "f": "float64"}
 ROWS = [(1, "a", 0.5), (None, None, None), (-3, "ß", float("nan")), (7, "", -0.0)]
@@ -32,7 +32,8 @@ def selected(rows):
 @pytest.mark.parametrize("count", range(1, 5))
 def test_few_rows_come_to_the_same_in_python_and_by_kernels(count, monkeypatch):
     in_python = selected(ROWS[:count])
-    monkeypatch.setattr(few_rows, "FEW_ROWS", 0)
+    for module in (few_rows, linear):
+        monkeypatch.setattr(module, "FEW_ROWS", 0)
     assert repr(selected(ROWS[:count])) == repr(in_python)
 
 

@@ -143,11 +143,14 @@ def reachability() -> tuple[Calls, Calls]:
         return measured(run, changes())
 
 
-def lag() -> tuple[Calls, Calls]:
+BY_T: Final = tm.Window.partition_by("p").order_by("t")
+
+
+def window(call: tm.Expr) -> tuple[Calls, Calls]:
+    """A window call over partitions of a thousand rows, one of which goes and comes back."""
     flow, dice = tm.Dataflow(), np.random.default_rng(1)
     rows = flow.input("rows", {"p": "int64", "t": "int64", "x": "int64"})
-    before = tm.lag("x").over(tm.Window.partition_by("p").order_by("t"), strategy="prefix_sum")
-    flow.output("answer", rows.with_columns(before=before))
+    flow.output("answer", rows.with_columns(found=call))
     p, t = dice.integers(0, 4, 4000), dice.permutation(4000)
     with flow.start() as run:
         run.insert("rows", pa.table({"p": p, "t": t, "x": np.arange(4000)}))
@@ -174,11 +177,16 @@ def least(top: int) -> tuple[Calls, Calls]:
 
 def all_counts() -> dict[str, Calls]:
     by_key, reading = count_by_key()
+    by_value, reading_many = window(tm.sum("x").over(BY_T.range_between(-400, 0)))
     return {
         "count by key": by_key,
         "join": join()[0],
         "reachability": reachability()[0],
-        "lag by prefix sums": lag()[0],
+        "lag by prefix sums": window(tm.lag("x").over(BY_T, strategy="prefix_sum"))[0],
+        "lag in order": window(tm.lag("x").over(BY_T))[0],
+        "short average in order": window(tm.avg("x").over(BY_T.rows_between(-4, 0)))[0],
+        "sum by value in order": by_value,
+        "reading a hundred": reading_many,
         "least": least(0)[0],
         "top_k": least(10)[0],
         "reading": reading,

@@ -105,12 +105,11 @@ class FewRows:
 
     def values(self, updates: UpdateArray) -> list[list[Any]] | None:
         """Return the values of each expression for all rows; None where they are many, not quick, or one has none."""
-        return self.of_lists(updates.tolist(), updates.shape[1]) if updates.shape[1] <= FEW_ROWS else None
+        n = updates.shape[1]
+        return self.of_lists(updates.tolist(), n) if n <= FEW_ROWS and self.is_quick else None
 
     def of_lists(self, updates: list[list[int]], count: int) -> list[list[Any]] | None:
-        """Return what `values` does, of so many updates given as lists."""
-        if count > FEW_ROWS or not self.is_quick:
-            return None
+        """Return what `values` does, of a few updates given as lists, where all expressions are for Python."""
         rows: list[list[Any]] = [[None] * self._width for _ in range(count)]
         for i, value_of in self._used:
             for row, code in zip(rows, updates[i], strict=True):

@@ -240,9 +240,11 @@ class MapOperator(_ExpressionOperator):
 
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
         n, rest = updates.shape[1], len(self.schema)
-        few = self._of_few(updates) if n <= FEW_ROWS else None
-        if few is not None:
-            return few
+        if n <= FEW_ROWS and self._few.is_quick:
+            lists = updates.tolist()
+            computed = self._few.of_lists(lists, n)
+            if computed is not None:
+                return self._of_few(lists, computed)
         result: UpdateArray = empty((len(self._columns) + len(updates) - rest, n))
         for i, (index, _, _) in enumerate(self._columns):
             if index >= 0:
@@ -252,16 +254,12 @@ class MapOperator(_ExpressionOperator):
         result[len(self._columns) :] = updates[rest:]
         return result
 
-    def _of_few(self, updates: UpdateArray) -> UpdateArray | None:
-        """Return what `evaluate` does, by Python alone; None where expressions are not for that."""
-        lists = updates.tolist()
-        computed = self._few.of_lists(lists, updates.shape[1])
-        if computed is None:
-            return None
-        result = [lists[index] for index, _, _ in self._columns]  # of what is computed, some other
+    def _of_few(self, updates: list[list[int]], computed: list[list[Any]]) -> UpdateArray:
+        """Return what becomes of a few updates, from the values of the expressions: in Python, but for one call."""
+        result = [updates[index] for index, _, _ in self._columns]  # what is computed takes another's place at first
         for (i, code_of), values in zip(self._encoders, computed, strict=True):
             result[i] = [NULL if v is None else code_of(v) for v in values]
-        return np.array(result + lists[len(self.schema) :], np.int64)
+        return np.array(result + updates[len(self.schema) :], np.int64)
 
     def _evaluate_part(self, updates: UpdateArray, result: UpdateArray) -> None:
         """Write the values of the expressions: of a part, so that what is worked out of it stays in the caches."""
