@@ -108,6 +108,20 @@ def test_what_cancels_is_given_up():
     assert s.batches <= 4
 
 
+def test_a_tail_that_may_be_longer_is_where_many_updates_come_a_step(monkeypatch):
+    monkeypatch.setattr(spine_module, "TAIL", 8)
+    for most, updates, room in ((0, 5, 8), (100, 1, 16), (100, 3, 48), (100, 50, 100)):
+        transaction = Transaction()
+        s = Spine(UpdateLayout((0,), [None] * 1, 1, 1), lambda: Antichain([0]), transaction, most)
+        assert s.view.tail.array.shape[1] == 8
+        for i in range(40):
+            s.append(np.array([(i * updates + k, 0, 1) for k in range(updates)], np.int64).T)
+            transaction.commit()
+        assert s.view.tail.array.shape[1] == room
+        assert sorted(s.all_updates()[0].tolist()) == list(range(40 * updates))
+        assert s.find(np.array([[7]]))[1].tolist() == [[7], [0], [1]]
+
+
 def test_batches_stay_few():
     transaction = Transaction()
     s = Spine(UpdateLayout((0,), [None] * 1, 1, 1), lambda: Antichain([0]), transaction)

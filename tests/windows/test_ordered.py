@@ -17,7 +17,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
-from tidemill.renderer.embedded.windows import ordered, ordering, reach
+from tidemill.renderer.embedded.windows import aggregates, ordered, ordering, pieces, reach
 from tidemill.renderer.embedded.windows.digests import Digest, digest, together
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
@@ -47,7 +47,11 @@ def test_frames_with_bounds(data):
     flow.output("y", rows.with_columns(**{f"c{i}": call for i, call in enumerate(some)}))
     values = {"k": [1, 1, 2], "t": [None, *range(8)], "x": [None, 1, 2, 5], "n": [1, 2]}
     found = data.draw(updates(TXY | {"n": "int32"}, 1, max_size=24, latest=5, non_negative=True, values=values))
-    check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)])
+    with pytest.MonkeyPatch.context() as patch:
+        if data.draw(st.booleans()):  # few rows are worked out as many are
+            patch.setattr(ordered, "_FEW", 0)
+            patch.setattr(pieces, "_SHORT", 0)
+        check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)])
 
 
 def test_a_partition_whose_rows_have_all_gone():
@@ -116,6 +120,30 @@ def test_a_small_change_in_a_large_partition_looks_at_few_rows(in_order, looked_
         run.advance()
     assert len(in_order) == 2
     assert looked_at == [2 * 6 + 1, 26]
+
+
+@pytest.mark.parametrize("exclusion", ["no others", "group", "ties"])
+def test_extremes_over_groups_look_at_groups_not_at_rows(exclusion, monkeypatch):
+    """Ten rows are peers: of those looked at, before and after, that are some thousands, their groups are compared."""
+    lengths = []
+    greatest = aggregates.greatest
+    monkeypatch.setattr(
+        aggregates, "greatest", lambda numbers, parts: lengths.append(len(numbers)) or greatest(numbers, parts)
+    )
+    flow = tm.Dataflow()
+    around = tm.Window.order_by("t").groups_between(-30, 30).exclude(exclusion)
+    flow.output("y", flow.input("x", {"t": "int64", "x": "int64"}).with_columns(least=tm.min("x").over(around)))
+    with flow.start() as run, flow.start(tm.Reference()) as reference:
+        for each in (run, reference):
+            each.insert("x", [(i // 10, i * 7919 % 1009) for i in range(900)])
+            each.advance()
+        lengths.clear()
+        for row in ((45, -1), (45, 2000)):
+            for each in (run, reference):
+                each.insert("x", [row])
+                each.advance()
+        assert sorted(run.snapshot("y")) == sorted(reference.snapshot("y"))
+    assert lengths == [2 * 90] * 2
 
 
 def test_edits_near_one_another_are_looked_at_together(monkeypatch):
@@ -260,30 +288,37 @@ class AnOrderedPartition(RuleBasedStateMachine):
             copies = data.draw(st.integers(-there, 3).filter(bool))
             if len(after) + copies < 1:
                 copies = 1
-            place = self.partition.place_of(row)
+            place = self.partition.place_of(list(row))
             edits.append(Edit(place, np.array(row), copies))
             after += [row] * copies
             for _ in range(-copies):
                 after.remove(row)
-        more = self.partition.more_groups(0, len(self.rows), edits)
-        assert more == len({r[0] for r in after}) - len({r[0] for r in self.rows})
+        if data.draw(st.booleans()):  # else groups are not looked at between two edits
+            more = self.partition.more_groups(0, len(self.rows), edits)
+            assert more == len({r[0] for r in after}) - len({r[0] for r in self.rows})
         self.partition.apply(edits)
         self.rows = sorted(after, key=self.order.key)
+
+    @rule()
+    def has_the_same_groups(self):
+        rows, partition = self.rows, self.partition
+        groups = sorted({t for t, _ in rows})
+        starts = [*([t for t, _ in rows].index(g) for g in groups), len(rows)]
+        for place in range(len(rows)):
+            assert partition.peers_start(place) == max(s for s in starts if s <= place)
+            assert partition.peers_end(place + 1) == min(s for s in starts if s > place)
+            assert partition.groups_before(place) == sum(s < place for s in starts)
+        assert partition.groups == len(groups)
+        assert [partition.group_start(g) for g in range(-1, len(groups) + 2)] == [0, *starts, len(rows)]
 
     @invariant()
     def is_the_same(self):
         rows, partition = self.rows, self.partition
-        groups = sorted({t for t, _ in rows})
-        starts = [*([t for t, _ in rows].index(g) for g in groups), len(rows)]
         assert list(map(tuple, partition.cut(0, len(rows)).T.tolist())) == rows
         assert len(partition) == len(rows)
-        assert partition.groups == len(groups)
-        assert [partition.group_start(g) for g in range(-1, len(groups) + 2)] == [0, *starts, len(rows)]
         for place, row in enumerate(rows):
-            assert partition.place_of(row) == rows.index(row)
-            assert partition.groups_before(place) == sum(s < place for s in starts)
-            assert partition.peers_start(place) == max(s for s in starts if s <= place)
-            assert partition.peers_end(place + 1) == min(s for s in starts if s > place)
+            assert partition.place_of(list(row)) == rows.index(row)
+            assert [partition.code_at(column, place) for column in (0, 1)] == list(row)
         for place in range(0, len(rows) + 1, 3):
             for kind in ("known", "greatest", "first known", "last"):
                 for found, some in ((partition.before, rows[:place]), (partition.behind, rows[place:])):
