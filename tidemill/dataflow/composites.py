@@ -174,7 +174,7 @@ class Windowed(Composite):
 
     bound: BoundWindows
     most: int | None = None
-    """The greatest rank that is asked for, if rows beyond it have been left out already."""
+    """The greatest rank that is asked for, if rows beyond it were left out or, of calls that number rows, may be."""
 
     @property
     def keys(self) -> tuple[Bound, ...]:
@@ -182,7 +182,7 @@ class Windowed(Composite):
         return tuple(key for _, key in self.bound.columns[: self.bound.keys])
 
     def describe(self) -> str:
-        return self.bound.describe(self.scope.coordinates)
+        return self.bound.describe(self.scope.coordinates, self.most)
 
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)

@@ -65,6 +65,8 @@ class TopK:
     order: tuple[OrderColumn, ...]
     row: tuple[int, ...]
     """Which columns are those of the row itself."""
+    numbered: bool = False
+    """Whether each copy is a row of its own, with its place in the group, from 1 on, as one column more."""
 
     def describe(self) -> str:
         """Return the number and the order, where there is more to it than the key.
@@ -73,7 +75,8 @@ class TopK:
         ('first 2', 'first 2 by #1')
         """
         by = ", ".join(o.describe() for o in self.order)
-        return f"first {self.count} by {by}" if by else f"first {self.count}"
+        first = f"first {self.count} by {by}" if by else f"first {self.count}"
+        return f"{first}, numbered" if self.numbered else first
 
 
 def hash_of_row(schema: Schema) -> Expr:

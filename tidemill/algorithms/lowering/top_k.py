@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tidemill.algorithms.lowering.registry import lowering
 from tidemill.collections.collection import Collection
 from tidemill.dataflow import composites
@@ -9,40 +11,67 @@ from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.expr import col
 from tidemill.expressions.ordering import OrderColumn, OrderKey, TopK, hash_of_row
-from tidemill.expressions.schema import Schema, unused_name
+from tidemill.expressions.rewriting import column
+from tidemill.expressions.schema import Field, Schema, unused_name
+from tidemill.expressions.types import INT64
 
-__all__ = ["top_k"]
+__all__ = ["first_rows", "top_k"]
 
 
 @lowering(composites.TopK)
 def top_k(node: composites.TopK, source: Collection) -> Collection:
-    """Return the first rows of each group: of rows with their keys, what they are sorted by, and themselves."""
+    """Return the first rows of each group."""
+    return first_rows(source, node.keys, node.order, node.count)
+
+
+def first_rows(
+    source: Collection, keys: Sequence[Bound], order: tuple[OrderKey, ...], count: int, *, numbers: Sequence[str] = ()
+) -> Collection:
+    """Return the first rows of each group: of rows with their keys, what they are sorted by, and themselves.
+
+    With ``numbers``, each copy is a row, which has its place in the group in columns of these names.
+    """
     schema = source.schema
     columns = _WideColumns(schema)
-    for i, key in enumerate(node.keys):
+    for i, key in enumerate(keys):
         columns.add(f"key {i}", key)
-    width = len(node.keys)
-    order = [
+    width = len(keys)
+    places = [
         OrderColumn(columns.place(f"order {i}", key.expression), key.descending, key.nulls_first)
-        for i, key in enumerate(_order_before_ties(node.order, schema))
+        for i, key in enumerate(_order_before_ties(order, keys, schema))
     ]
     row = [columns.place(name, bind(col(name), schema)) for name in schema.names]
     named = columns.named
     wide = (
         source if [b for _, b in named] == [bind(col(n), schema) for n in schema.names] else source.map_columns(named)
     )
-    by = tuple(o for o in order if o.column >= width)  # in a group all rows have the same key
-    found = wide.reduce_by(tuple(range(width)), TopK(node.count, by, tuple(row)), wide.schema)
-    names = [found.schema.names[i] for i in row]
-    if wide is source:
+    by = tuple(o for o in places if o.column >= width)  # in a group all rows have the same key
+    made = wide.schema
+    if numbers:
+        made = Schema((*made, Field(unused_name("number", made.names), INT64, nullable=False)))
+    found = wide.reduce_by(tuple(range(width)), TopK(count, by, tuple(row), numbered=bool(numbers)), made)
+    if wide is source and not numbers:
         return found
-    return found.select(**{name: col(wide_name) for name, wide_name in zip(schema.names, names, strict=True)})
+    wanted = [*zip(schema.names, row, strict=True), *((name, len(made) - 1) for name in numbers)]
+    return found.map_columns([(name, column(made, place)) for name, place in wanted])
 
 
-def _order_before_ties(order: tuple[OrderKey, ...], schema: Schema) -> tuple[OrderKey, ...]:
-    """Return an order without a last key that is the hash by which ties are broken anyway."""
+def _order_before_ties(order: tuple[OrderKey, ...], keys: Sequence[Bound], schema: Schema) -> tuple[OrderKey, ...]:
+    """Return an order without what ties are broken by anyway at its end: the hash of the row, then its columns."""
     tie = bind(hash_of_row(schema), schema)
-    return order[:-1] if order and order[-1].expression == tie and not order[-1].descending else order
+    for place, key in enumerate(order):
+        if key.expression == tie and not key.descending:
+            alike = _columns([*keys, *(before.expression for before in order[:place])])
+            rest = [column(schema, i) for i in range(len(schema)) if i not in alike]
+            behind = order[place + 1 :]
+            upwards = all(not k.descending and k.nulls_first for k in behind)
+            return order[:place] if not behind or (upwards and [k.expression for k in behind] == rest) else order
+    return order
+
+
+def _columns(expressions: Sequence[Bound]) -> set[int]:
+    """Return which columns are among expressions."""
+    return {e.index for e in expressions if isinstance(e, BoundColumn)}
 
 
 class _WideColumns:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import attrs
 
 from tidemill.algorithms.lowering.registry import lowering
+from tidemill.algorithms.lowering.top_k import first_rows
 from tidemill.algorithms.lowering.window_sums.rendering import by_prefix_sums
 from tidemill.collections.collection import Collection
 from tidemill.dataflow.composites import Windowed
+from tidemill.expressions.ordering import OrderKey
 from tidemill.expressions.rewriting import column
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.windows.bound import value_fields
@@ -17,8 +19,13 @@ __all__ = ["windowed"]
 
 @lowering(Windowed)
 def windowed(node: Windowed, source: Collection) -> Collection:
-    """Return the rows with the calls' values, and no more beside them then: see `BoundWindows.strategy`."""
+    """Return the rows with the calls' values, and no more beside them then: see `BoundWindows.strategy`.
+
+    Where only the first rows of each partition are asked for, with their numbers, these alone.
+    """
     bound = node.bound
+    if node.most is not None and bound.numbers_rows:
+        return _numbered(node, source)
     wide = source.map_columns(bound.columns)
     if bound.strategy == "prefix_sum":
         made, there = by_prefix_sums(bound, wide), tuple(range(len(wide.schema)))
@@ -27,6 +34,14 @@ def windowed(node: Windowed, source: Collection) -> Collection:
     wanted = (*map(there.index, bound.windows.row), *range(len(there), len(made.schema)))
     names = node.schema.names
     return made.map_columns([(name, column(made.schema, i)) for name, i in zip(names, wanted, strict=True)])
+
+
+def _numbered(node: Windowed, source: Collection) -> Collection:
+    """Return the first rows of each partition with their numbers."""
+    windows, columns = node.bound.windows, node.bound.columns
+    order = tuple(OrderKey(columns[o.column][1], o.descending, o.nulls_first) for o in (*windows.order, *windows.ties))
+    assert node.most is not None
+    return first_rows(source, node.keys, order, node.most, numbers=node.schema.names[len(source.schema) :])
 
 
 def _recomputed(node: Windowed, wide: Collection) -> Collection:

@@ -15,7 +15,14 @@ from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiter
 from tidemill.expressions.ordering import OrderColumn, OrderKey
 from tidemill.expressions.rewriting import column, conditions
 from tidemill.expressions.schema import Field, Schema, unused_name
-from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, OffsetCall, RankingCall, ValueCall
+from tidemill.expressions.windows.bound import (
+    MOST_COPIES,
+    AggregateCall,
+    BoundWindowCall,
+    OffsetCall,
+    RankingCall,
+    ValueCall,
+)
 
 __all__ = ["limit_ranks"]
 
@@ -23,10 +30,11 @@ __all__ = ["limit_ranks"]
 def limit_ranks(graph: Graph) -> Graph:
     """Return the graph with windows over the first rows of partitions alone, where a filter wants no others.
 
-    ``row_number() <= k`` and what comes to the same (``2 > row_number() - 1``) takes a top-k before the window,
-    ``rank()`` and ``dense_rank()`` the peers of one. Only where all calls of the window look at no rows after the
-    current one, or its peers, and where nobody else reads them. The filter may come after others, after columns that
-    are computed from ranks, and after joins of these rows with others, as with the values of whole partitions.
+    ``row_number() <= k`` and what comes to the same (``2 > row_number() - 1``) takes a top-k before the window, or
+    instead of it, where nothing but numbers is asked for; ``rank()`` and ``dense_rank()`` the peers of one. Only where
+    all calls of the window look at no rows after the current one, or its peers, and where nobody else reads them. The
+    filter may come after others, after columns that are computed from ranks, and after joins of these rows with
+    others, as with the values of whole partitions.
     """
     if not any(isinstance(node, Windowed) for node in graph.nodes):
         return graph
@@ -69,6 +77,8 @@ def _first(copy: Copy, source: Windowed, asked: Sequence[_Most]) -> Node | None:
             continue
         count = max(most, 0)
         if source.most is None or count < source.most:
+            if ranking == "row_number" and source.bound.numbers_rows and 0 < count <= MOST_COPIES:
+                return copy.put(source, inputs=source.inputs, most=count)  # which its lowering makes use of
             first = _first_rows if ranking == "row_number" else _first_peers
             rows = first(copy, source, count, ranking)
             return None if rows is None else copy.put(source, inputs=(rows,), most=count)

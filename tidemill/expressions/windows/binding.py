@@ -47,18 +47,26 @@ class BoundWindows:
     strategy: Strategy = "auto"
 
     @property
+    def numbers_rows(self) -> bool:
+        """Whether all that is asked for is the number of each row in an order: which a top-k gives its rows as well."""
+        numbers = all(isinstance(c, RankingCall) and c.function == "row_number" for c in self.windows.calls)
+        return numbers and bool(self.windows.order) and self.strategy == "auto"
+
+    @property
     def look_at_all(self) -> dict[str, str]:
         """The calls that need the whole partition at any change, by their columns' names, and why."""
         return looks_at_all(self.windows, [bound.dtype for _, bound in self.columns])
 
-    def describe(self, coordinates: int = 1) -> str:
+    def describe(self, coordinates: int = 1, most: int | None = None) -> str:
         """Return the calls with their columns' names, over what they are, and how they are kept up to date.
 
-        At times of so many coordinates.
+        At times of so many coordinates, and where no number of a row is asked for that is greater than ``most``.
         """
         partition = ", ".join(to_sql(bound) for _, bound in self.columns[: self.keys])
         shown = [to_sql(bound) for _, bound in self.columns]
         how = f"{self.strategy} (as asked)" if self.strategy != "auto" else self._chosen(coordinates)
+        if most is not None and self.numbers_rows:
+            how = f"the first {most} by number (auto)"
         return self.windows.describe(shown) + (f" of each {partition}" if partition else "") + f", {how}"
 
     def _chosen(self, coordinates: int) -> str:

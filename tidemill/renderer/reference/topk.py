@@ -13,7 +13,7 @@ __all__ = ["first_rows"]
 
 
 def first_rows(logic: TopK, schema: Schema, rows: Contents) -> Contents:
-    """Return the first rows in the order, copy by copy, as many as there is room for."""
+    """Return the first rows in the order, copy by copy, as many as there is room for, numbered or not."""
     own = Schema(tuple(schema.fields[i] for i in logic.row))
     tie = bind(hash_of_row(own), own)
     by_tie = {}
@@ -24,8 +24,12 @@ def first_rows(logic: TopK, schema: Schema, rows: Contents) -> Contents:
     room = logic.count
     found: Contents = {}
     for row in in_order([by_tie[tied] for tied in ties], logic.order):  # sorting leaves what is equal as it was
-        found[row] = min(rows[row], room)
-        room -= found[row]
+        copies = min(rows[row], room)
+        if logic.numbered:
+            found |= {(*row, logic.count - room + place): 1 for place in range(1, copies + 1)}
+        else:
+            found[row] = copies
+        room -= copies
         if not room:
             break
     return found

@@ -16,6 +16,7 @@ from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, DesiredOutpu
 from tidemill.renderer.embedded.schedule import Schedule
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.embedded.windows.partitions import run_lengths
 
 __all__ = ["TopKLogic"]
 
@@ -30,6 +31,7 @@ class TopKLogic:
         assert isinstance(node.logic, TopK)
         self._node = node
         self._interner = interner
+        self._is_numbered = node.logic.numbered
         self._count = min(node.logic.count, np.iinfo(np.int64).max)  # counts are of 64 bits
         schema = node.inputs[0].schema
         types = schema.dtypes
@@ -61,7 +63,7 @@ class TopKLogic:
             at, rows = np.concatenate((at, large)), np.concatenate((rows, first), axis=1)
             order = at.argsort(kind="stable")
             at, rows = at.take(order), rows.take(order, axis=1)
-        return DesiredOutput(at, rows[:-1], rows[-1])
+        return _numbered(at, rows) if self._is_numbered else DesiredOutput(at, rows[:-1], rows[-1])
 
     def _first(self, at: Ints, rows: UpdateArray) -> tuple[Ints, UpdateArray]:
         """Return of rows in order, the first of each interesting time, with as many copies as there is room for."""
@@ -75,6 +77,17 @@ class TopKLogic:
         rows = rows.compress(kept, axis=1)
         rows[-1] = np.minimum(rows[-1], self._count - before[kept])
         return at[kept], rows
+
+
+def _numbered(at: Ints, rows: UpdateArray) -> DesiredOutput:
+    """Return each copy of rows, which are in order of their interesting times, with its place in its time's."""
+    counts = rows[-1]
+    if not (counts == 1).all():
+        at, rows = at.repeat(counts), rows.repeat(counts, axis=1)
+    codes = rows.copy()
+    begins = np.concatenate(([0], (at[1:] != at[:-1]).nonzero()[0] + 1)) if len(at) else at
+    codes[-1] = np.arange(1, len(at) + 1) - begins.repeat(run_lengths(begins, len(at)))
+    return DesiredOutput(at, codes, np.ones(len(at), np.int64))
 
 
 @LOGICS(TopK)
