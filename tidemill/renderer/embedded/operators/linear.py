@@ -25,6 +25,7 @@ from tidemill.dataflow.nodes import (
 from tidemill.errors import ExpressionError, UserFunctionError
 from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.schema import Schema
+from tidemill.renderer.embedded.expressions.comparisons_on_codes import compile_comparisons
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.embedded.expressions.few_rows import FEW_ROWS, FewRows
 from tidemill.renderer.embedded.expressions.hash_on_codes import compile_hash_on_codes
@@ -288,10 +289,13 @@ class FilterOperator(_ExpressionOperator):
 
     def __init__(self, node: Filter, region: Region, interner: Interner) -> None:
         super().__init__(node, region, interner)
+        self._on_codes = compile_comparisons(node.predicate, interner)
         self._predicate = compile_scalar(node.predicate)
         self._few = FewRows(self.schema, [node.predicate], interner)
 
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
+        if self._on_codes is not None:
+            return _marked(updates, self._on_codes(updates))
         few = self._few.values(updates)
         if few is not None:
             return updates.compress([passed is True for passed in few[0]], axis=1)
