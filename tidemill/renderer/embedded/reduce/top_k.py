@@ -53,17 +53,23 @@ class TopKLogic:
 
     def desired(self, keys: Codes, interesting: InterestingTimes, seen: list[Stored]) -> DesiredOutput:
         group = Groups(self._node, keys, interesting, np.arange(len(interesting)), self._interner)
-        accumulated = self._rows.accumulated(group, interesting, seen[0])
-        at = accumulated[0]
-        rows = np.concatenate((group.codes(at), accumulated[1:]))
-        order = self._order.sorted(rows, at).order
-        at, rows = self._first(at.take(order), rows.take(order, axis=1))
-        large, first = self._rows.first(group, interesting, self._count)
-        if len(large):
-            at, rows = np.concatenate((at, large)), np.concatenate((rows, first), axis=1)
+        small = self._first_of_small(group, interesting, seen[0]) if len(seen[0].owner) else None
+        at, rows = self._rows.first(group, interesting, self._count)
+        if small is not None and not len(at):
+            at, rows = small
+        elif small is not None:
+            at, rows = np.concatenate((at, small[0])), np.concatenate((rows, small[1]), axis=1)
             order = at.argsort(kind="stable")
             at, rows = at.take(order), rows.take(order, axis=1)
         return _numbered(at, rows) if self._is_numbered else DesiredOutput(at, rows[:-1], rows[-1])
+
+    def _first_of_small(self, group: Groups, interesting: InterestingTimes, seen: Stored) -> tuple[Ints, UpdateArray]:
+        """Return the first rows of groups that are looked through, each with its interesting time."""
+        accumulated = self._rows.accumulated(group, interesting, seen)
+        at = accumulated[0]
+        rows = np.concatenate((group.codes(at), accumulated[1:]))
+        order = self._order.sorted(rows, at).order
+        return self._first(at.take(order), rows.take(order, axis=1))
 
     def _first(self, at: Ints, rows: UpdateArray) -> tuple[Ints, UpdateArray]:
         """Return of rows in order, the first of each interesting time, with as many copies as there is room for."""

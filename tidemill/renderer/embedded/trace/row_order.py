@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -149,10 +149,14 @@ class RowOrder:
 
     def in_order(self, rows: Iterable[tuple[int, ...]], *, last: bool = False) -> list[tuple[int, ...]]:
         """Return a few rows in this order, or the last first."""
-        if self.numbers_are_codes and len(self.columns) == 1 and not self.row:
-            return sorted(rows, key=itemgetter(self.columns[0].row), reverse=last)
+        if self.numbers_are_codes and len(self.columns) == 1:
+            place = self.columns[0].row
+            ordered = sorted(rows, key=itemgetter(place), reverse=last)
+            if not self.row or all(row[place] != before[place] for before, row in pairwise(ordered)):
+                return ordered
+            rows = ordered
         keyed = sorted(((tuple([self._key_of(c, row[c.row]) for c in self.columns]), row) for row in rows), key=_KEY)
-        ordered: list[tuple[int, ...]] = []
+        ordered = []
         for _, tied in groupby(keyed, key=_KEY):
             some = [row for _, row in tied]
             ordered += sorted(some, key=self.key) if len(some) > 1 and self.row else some
