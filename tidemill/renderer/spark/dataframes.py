@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -18,19 +18,24 @@ from tidemill.boundary.tables import mismatch
 from tidemill.dataflow.lattice import MAX_COORDINATE
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import RowError, SchemaError, TimeError
+from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.schema import Field, Schema
-from tidemill.expressions.types import FLOAT64, INT64, DType
+from tidemill.expressions.sql_text import to_sql
+from tidemill.expressions.types import FLOAT64, INT64, STRING, DType
 from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, names, times
 from tidemill.renderer.spark.types import spark_type, sql_type, struct
 
 __all__ = [
-    "Names", "checked_inputs", "constant", "frame_of_rows", "guarded_inputs", "is_invalid", "rows_of", "table_of",
-    "typed_updates", "updates_of",
+    "Given", "Names", "checked_inputs", "constant", "frame_of_rows", "given", "guarded_inputs", "is_invalid",
+    "rows_of", "table_of", "typed_updates", "updates_of",
 ]  # fmt: skip
 
 INVALID: Final = "tidemill: a value that the schema does not allow"
 _CASE: Final = "spark.sql.caseSensitive"
+_PLAIN_NAME: Final = re.compile(r"\w+", re.ASCII)
+_ONE: Final = "1L"
+"""The diff of rows that are given without."""
 
 
 @attrs.frozen
@@ -67,7 +72,22 @@ class Names:
 # -- in ---------------------------------------------------------------------------------------------------------------
 
 
-def typed_updates(node: Input, data: Any, named: Names) -> DataFrame:
+@attrs.frozen(eq=False)
+class Given:
+    """A user's DataFrame, and how its columns make updates of an input: SQL texts by the names of a `Frame`."""
+
+    data: DataFrame
+    texts: Mapping[str, str]
+    nullable: Sequence[bool]
+    """Whether Spark says of a row's columns that they may be NULL."""
+
+    @property
+    def updates(self) -> DataFrame:
+        """The updates, of which nothing is checked yet."""
+        return self.data.selectExpr(*(f"{text} AS {name}" for name, text in self.texts.items()))
+
+
+def given(node: Input, data: Any, named: Names) -> Given:
     """Return a user's DataFrame as updates of an input, with the columns of a `Frame`, its values not checked yet."""
     if not hasattr(data, "localCheckpoint"):
         msg = f"{node.where}: {type(data).__name__} is not a Spark DataFrame: make one with spark.createDataFrame"
@@ -81,25 +101,32 @@ def typed_updates(node: Input, data: Any, named: Names) -> DataFrame:
             found, schema.names
         )
         raise failures.of_node(node, RowError(msg))
-    numbered = data.toDF(*(f"n{i}" for i in range(len(has))))
-    found_types = {name: field.dataType for name, field in zip(has, data.schema.fields, strict=True)}
-    place = {name: f"n{i}" for i, name in enumerate(has)}
-    row = [_typed(node, f, place[f.name], found_types[f.name]) for f in schema]
-    time = [_whole(node, n, place, found_types, 0) for n in named.times]
-    diff = _whole(node, named.diff, place, found_types, 1)
-    inside = names(len(schema), len(named.times))
-    made = zip([*row, *time, diff], inside, strict=True)
-    return numbered.select(*(column.alias(name) for column, name in made))
+    types = dict(zip(has, data.schema.fields, strict=True))
+    if not all(map(_PLAIN_NAME.fullmatch, has)):  # some need more than quotes in SQL text
+        numbered = [f"n{i}" for i in range(len(has))]
+        data, place = data.toDF(*numbered), dict(zip(has, numbered, strict=True))
+    else:
+        place = {name: f"`{name}`" for name in has}
+    row = [_typed(node, f, place[f.name], types[f.name].dataType) for f in schema]
+    time = [_whole(node, n, place, types, 0) for n in named.times]
+    diff = _whole(node, named.diff, place, types, 1)
+    texts = zip(names(len(schema), len(named.times)), [*row, *time, diff], strict=True)
+    return Given(data, dict(texts), [types[f.name].nullable for f in schema])
 
 
-def _typed(node: Input, field: Field, name: str, found: T.DataType) -> Column:
-    wanted, column = spark_type(field.dtype), F.col(name)
+def typed_updates(node: Input, data: Any, named: Names) -> DataFrame:
+    """Return the updates that `given` describes."""
+    return given(node, data, named).updates
+
+
+def _typed(node: Input, field: Field, name: str, found: T.DataType) -> str:
+    wanted = spark_type(field.dtype)
     if not _fits(found, wanted):
         msg = f"{node.where}: column {field.name!r} is of Spark's type {found.simpleString()}: expected "
         msg += f"{sql_type(field.dtype)} for {field}; cast it first"
         raise failures.of_node(node, RowError(msg), column=field.name)
-    column = column if found == wanted else column.cast(wanted)
-    return column + F.lit(0.0) if field.dtype == FLOAT64 else column  # 0.0 for -0.0
+    text = name if found == wanted else f"CAST({name} AS {sql_type(field.dtype)})"
+    return f"{text} + 0D" if field.dtype == FLOAT64 else text  # 0.0 for -0.0
 
 
 def _fits(found: T.DataType, wanted: T.DataType) -> bool:
@@ -118,13 +145,14 @@ def _fits(found: T.DataType, wanted: T.DataType) -> bool:
     return bool(type(found) is type(wanted) or (isinstance(wanted, T.DoubleType) and isinstance(found, T.FloatType)))
 
 
-def _whole(node: Input, name: str, place: Mapping[str, str], types: Mapping[str, T.DataType], default: int) -> Column:
+def _whole(node: Input, name: str, place: Mapping[str, str], types: Mapping[str, T.StructField], default: int) -> str:
     if name not in place:
-        return F.lit(default).cast("bigint")
-    if not _fits(types[name], T.LongType()):
-        msg = f"{node.where}: column {name!r} is of Spark's type {types[name].simpleString()}: expected bigint"
+        return _ONE if default else "0L"
+    found = types[name].dataType
+    if not _fits(found, T.LongType()):
+        msg = f"{node.where}: column {name!r} is of Spark's type {found.simpleString()}: expected bigint"
         raise failures.of_node(node, RowError(msg), column=name)
-    return F.col(place[name]).cast("bigint")
+    return f"CAST({place[name]} AS bigint)"
 
 
 def checked_inputs(nodes: Mapping[Input, DataFrame], named: Names) -> dict[Input, Frame | None]:
@@ -143,19 +171,19 @@ def checked_inputs(nodes: Mapping[Input, DataFrame], named: Names) -> dict[Input
 
 
 def _summary(number: int, node: Input, data: DataFrame, coordinates: int) -> DataFrame:
-    wrong = [F.count(F.when(bad, 1)).alias("_") for _, bad, _ in _violations(node, coordinates)]
-    ends = [f(name).alias("_") for name in times(coordinates) for f in (F.min, F.max)]
-    line = data.agg(F.count(F.lit(1)).alias("rows"), F.array(*wrong).alias("wrong"), F.array(*ends).alias("ends"))
-    return line.select(F.lit(number).alias("input"), "rows", "wrong", "ends")
+    wrong = ", ".join(f"count_if({bad})" for _, bad, _ in _violations(node, coordinates))
+    ends = ", ".join(f"min({name}), max({name})" for name in times(coordinates))
+    line = data.agg(*map(F.expr, ("count(1) AS rows", f"array({wrong}) AS wrong", f"array({ends}) AS ends")))
+    return line.selectExpr(f"{number} AS input", "rows", "wrong", "ends")
 
 
 def is_invalid(node: Input, coordinates: int) -> Column:
     """Return whether an update is one that `checked_inputs` refuses."""
-    whole = functools.reduce(Column.__or__, [bad for _, bad, _ in _violations(node, coordinates)])
-    return F.coalesce(whole, F.lit(False))
+    whole = " OR ".join(f"({bad})" for _, bad, _ in _violations(node, coordinates))
+    return F.expr(f"coalesce({whole}, false)")
 
 
-def guarded_inputs(nodes: Mapping[Input, DataFrame], named: Names) -> dict[Input, Frame | None]:
+def guarded_inputs(nodes: Mapping[Input, Given], named: Names) -> dict[Input, Frame | None]:
     """Return the updates of inputs without columns of times, not checked yet: reading a value that is wrong raises.
 
     Spark's error is `INVALID` then, and `checked_inputs` finds out what is wrong. No job, so nothing is known of them
@@ -163,47 +191,40 @@ def guarded_inputs(nodes: Mapping[Input, DataFrame], named: Names) -> dict[Input
     """
     coordinates = len(named.times)
     found: dict[Input, Frame | None] = {}
-    for node, data in nodes.items():
-        guards = {name: F.col(name) for name in data.columns}
-        for name, bad, _ in _violations(node, coordinates):
-            kind = data.schema[name].dataType
-            if name not in times(coordinates):
+    for node, one in nodes.items():
+        texts = dict(one.texts)
+        for name, bad, _ in _violations(node, coordinates, one.texts):
+            if name not in times(coordinates) and texts[name] != _ONE:
                 what = "the diff" if name == DIFF else f"column {node.schema.fields[int(name[1:])]}"
-                error = F.raise_error(F.lit(f"{INVALID}: {node.where}, {what}"))
-                guards[name] = F.when(bad, error.cast(kind)).otherwise(guards[name])
-        guarded = data.select(*(column.alias(name) for name, column in guards.items()))
+                error = to_sql(BoundLiteral(f"{INVALID}: {node.where}, {what}", STRING), explicit=True)
+                texts[name] = f"IF({bad}, raise_error({error}), {texts[name]})"
+        guarded = attrs.evolve(one, texts=texts).updates
         found[node] = Frame(guarded, len(node.schema), coordinates, (0,) * coordinates, cheap=True)
     return found
 
 
-def _violations(node: Input, coordinates: int) -> list[tuple[str, Column, str]]:
-    """Return what may be wrong with an update: columns, conditions, and messages for them."""
+def _violations(node: Input, coordinates: int, texts: Mapping[str, str] | None = None) -> list[tuple[str, str, str]]:
+    """Return what may be wrong with an update: columns, conditions on them or their texts, and messages."""
     found = []
     for name, field in zip(columns(len(node.schema)), node.schema, strict=True):
         if not field.nullable:
-            found.append((name, F.col(name).isNull(), f"column {field} is NULL: nulls are not allowed here"))
-        if (limits := _RANGES.get(field.dtype.name)) is not None:
-            low, high = (F.lit(v).cast(spark_type(field.dtype)) for v in limits)
-            found.append(
-                (
-                    name,
-                    ~F.col(name).between(low, high),
-                    f"column {field} holds what is not a valid {field.dtype} here: overflow",
-                )
-            )
+            found.append((name, "{} IS NULL", f"column {field} is NULL: nulls are not allowed here"))
+        if (beyond := _BEYOND.get(field.dtype.name)) is not None:
+            found.append((name, beyond, f"column {field} holds what is not a valid {field.dtype} here: overflow"))
     for name in times(coordinates):
-        bad = F.col(name).isNull() | ~F.col(name).between(0, MAX_COORDINATE - 1)
+        bad = f"{{0}} IS NULL OR {{0}} NOT BETWEEN 0L AND {MAX_COORDINATE - 1}L"
         found.append((name, bad, "a time is NULL or out of range: expected non-negative integers"))
-    bad = F.col(DIFF).isNull() | ~F.col(DIFF).between(-COUNT_LIMIT, COUNT_LIMIT)
+    bad = f"{{0}} IS NULL OR {{0}} NOT BETWEEN {-COUNT_LIMIT}L AND {COUNT_LIMIT}L"
     found.append((DIFF, bad, "a diff is NULL or beyond 2**31"))
-    return found
+    return [(name, bad.format((texts or {}).get(name, name)), what) for name, bad, what in found]
 
 
-_RANGES: Final[dict[str, tuple[Any, Any]]] = {
-    "int64": (-(2**63) + 1, 2**63 - 1),
-    "date": ("0001-01-01", "9999-12-31"),
-    "timestamp": ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"),
+_BEYOND: Final = {
+    "int64": "{} = -9223372036854775808L",
+    "date": "{} NOT BETWEEN DATE'0001-01-01' AND DATE'9999-12-31'",
+    "timestamp": "{} NOT BETWEEN TIMESTAMP_NTZ'0001-01-01 00:00:00' AND TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'",
 }
+"""The values of Spark's types that are none of ours."""
 
 
 def _checked(node: Input, data: DataFrame, seen: Any, named: Names) -> Frame | None:
@@ -226,8 +247,8 @@ def constant(spark: SparkSession, node: Input, coordinates: int) -> Frame | None
     if not node.rows:
         return None
     data = frame_of_rows(spark, node.schema, list(node.rows))
-    rest = [F.lit(0).cast("bigint").alias(name) for name in times(coordinates)]
-    data = data.toDF(*columns(len(node.schema))).select("*", *rest, F.lit(1).cast("bigint").alias(DIFF))
+    rest = [f"0L AS {name}" for name in times(coordinates)]
+    data = data.toDF(*columns(len(node.schema))).selectExpr("*", *rest, f"1L AS {DIFF}")
     return Frame(data, len(node.schema), coordinates, (0,) * coordinates, len(node.rows), cheap=True, inserted=True)
 
 

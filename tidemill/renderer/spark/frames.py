@@ -84,8 +84,8 @@ def consolidated(frame: Frame) -> Frame:
     if frame.consolidated:
         return frame
     keys = names(frame.width, frame.coordinates)[:-1]
-    summed = frame.data.groupBy(*keys).agg(F.sum(DIFF).alias(DIFF))
-    return frame.of(summed.filter(F.col(DIFF) != 0), consolidated=True)
+    summed = frame.data.groupBy(*keys).agg(F.expr(f"sum({DIFF}) AS {DIFF}"))
+    return frame.of(summed.filter(f"{DIFF} != 0"), consolidated=True)
 
 
 def materialised(frame: Frame) -> Frame | None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-
-from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Join, Node, arranged_keys
 from tidemill.renderer.spark.failures import TOO_MANY
-from tidemill.renderer.spark.frames import DIFF, Frame, is_small
+from tidemill.renderer.spark.frames import DIFF, Frame, is_small, names
 
 __all__ = ["checked_count", "joined"]
 
@@ -26,27 +23,22 @@ def joined(node: Join, left: Frame, right: Frame) -> Frame:
     if (smaller := min((left, right), key=lambda f: _LARGE if f.rows is None else f.rows)) and is_small(smaller):
         tables[smaller is right] = F.broadcast(tables[smaller is right])
     pairs = zip(arranged_keys(node.inputs[0]), arranged_keys(node.inputs[1]), strict=True)
-    conditions = [_equal(f"l_c{a}", f"r_c{b}", nulls_equal=node.nulls_equal) for a, b in pairs]
-    both = tables[0].join(tables[1], functools.reduce(Column.__and__, conditions, F.lit(True)))
-    picked = [f"l_c{i}" if i < left.width else f"r_c{i - left.width}" for i in node.output]
-    row = [F.col(name).alias(f"c{i}") for i, name in enumerate(picked)]
+    equal = "<=>" if node.nulls_equal else "="
+    both = tables[0].join(tables[1], F.expr(" AND ".join([f"l_c{a} {equal} r_c{b}" for a, b in pairs] or ["true"])))
+    row = [f"l_c{i}" if i < left.width else f"r_c{i - left.width}" for i in node.output]
     at = None
     if left.time is not None and right.time is not None:
         at = tuple(map(max, left.time, right.time))
-    known = [F.lit(c).cast("bigint") for c in at or ()]  # then Spark need not group by it
-    known += [F.greatest(f"l_t{i}", f"r_t{i}") for i in range(len(known), left.coordinates)]
-    time = [column.alias(f"t{i}") for i, column in enumerate(known)]
-    diff = checked_count(node, f"l_{DIFF}") * checked_count(node, f"r_{DIFF}")
+    time = [f"{c}L" for c in at or ()]  # then Spark need not group by it
+    time += [f"greatest(l_t{i}, r_t{i})" for i in range(len(time), left.coordinates)]
     inserted = left.inserted and right.inserted
-    return Frame(both.select(*row, *time, diff.alias(DIFF)), len(picked), left.coordinates, at, inserted=inserted)
+    diff = "1L" if inserted else f"{checked_count(node, f'l_{DIFF}')} * {checked_count(node, f'r_{DIFF}')}"
+    made = zip([*row, *time, diff], names(len(row), left.coordinates), strict=True)
+    data = both.selectExpr(*(f"{text} AS {name}" for text, name in made))
+    return Frame(data, len(row), left.coordinates, at, inserted=inserted)
 
 
-def _equal(left: str, right: str, *, nulls_equal: bool) -> Column:
-    return F.col(left).eqNullSafe(F.col(right)) if nulls_equal else F.col(left) == F.col(right)
-
-
-def checked_count(node: Node, name: str) -> Column:
-    """Return a column of counts that raises where one is so large that products of it could overflow."""
-    count = F.col(name)
-    fits = count.between(-COUNT_LIMIT, COUNT_LIMIT)
-    return F.when(fits, count).otherwise(F.raise_error(F.lit(f"{TOO_MANY}{node.id}")).cast("bigint"))
+def checked_count(node: Node, name: str) -> str:
+    """Return counts, as SQL text, that raise where one is so large that products of it could overflow."""
+    limits = f"{-COUNT_LIMIT}L AND {COUNT_LIMIT}L"
+    return f"IF({name} BETWEEN {limits}, {name}, CAST(raise_error('{TOO_MANY}{node.id}') AS bigint))"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
@@ -31,11 +31,11 @@ def mapped(node: Map, frame: Frame, strategy: Strategy) -> Frame:
     texts = [strategy.sql(c) for c in node.columns]
     if None in texts:
         return in_python(node, frame, strategy)
-    new = [F.expr(cast("str", t)).alias(name) for t, name in zip(texts, columns(len(texts)), strict=True)]
-    rest = [F.col(name) for name in [*times(frame.coordinates), DIFF]]
+    new = [f"{text} AS {name}" for text, name in zip(texts, columns(len(texts)), strict=True)]
+    rest = [*times(frame.coordinates), DIFF]
     kept = {c.index for c in node.columns if isinstance(c, BoundColumn)}
     consolidated = frame.consolidated and len(kept) == frame.width  # rows that differed still do
-    return frame.projected(frame.data.select(*new, *rest), width=len(texts), consolidated=consolidated)
+    return frame.projected(frame.data.selectExpr(*new, *rest), width=len(texts), consolidated=consolidated)
 
 
 @RULES(Filter)
@@ -45,7 +45,7 @@ def filtered(node: Filter, frame: Frame, strategy: Strategy) -> Frame:
     if text is None:
         return in_python(node, frame, strategy)
     known = {"cheap": frame.cheap, "consolidated": frame.consolidated, "inserted": frame.inserted}
-    return frame.of(frame.data.filter(F.expr(text)), **known)
+    return frame.of(frame.data.filter(text), **known)
 
 
 @RULES(FlatMap, Inspect)
@@ -68,14 +68,14 @@ def _negate(_node: Negate, frame: Frame, _strategy: Strategy) -> Frame:
 
 def negated(frame: Frame) -> Frame:
     """Return the same rows with negated counts."""
-    kept = [F.col(name) for name in names(frame.width, frame.coordinates)[:-1]]
-    return frame.projected(frame.data.select(*kept, (-F.col(DIFF)).alias(DIFF)), inserted=False)
+    kept = names(frame.width, frame.coordinates)[:-1]
+    return frame.projected(frame.data.selectExpr(*kept, f"-{DIFF} AS {DIFF}"), inserted=False)
 
 
 def entered(frame: Frame) -> Frame:
     """Return the updates with one coordinate more, at 0."""
-    last = f"t{frame.coordinates}"
-    data = frame.data.withColumn(last, F.lit(0).cast("bigint")).select(*names(frame.width, frame.coordinates + 1))
+    *kept, diff = names(frame.width, frame.coordinates)
+    data = frame.data.selectExpr(*kept, f"0L AS t{frame.coordinates}", diff)
     return frame.projected(data, coordinates=frame.coordinates + 1)
 
 
@@ -87,7 +87,9 @@ def left_scope(frame: Frame) -> Frame:
 
 def moved(frame: Frame, coordinate: int, by: int) -> Frame:
     """Return the updates moved along one coordinate of time, a loop's or one of the user's."""
-    data = frame.data.withColumn(f"t{coordinate}", F.col(f"t{coordinate}") + F.lit(by).cast("bigint"))
+    moving = f"t{coordinate}"
+    every = names(frame.width, frame.coordinates)
+    data = frame.data.selectExpr(*(f"{name} + {by}L AS {name}" if name == moving else name for name in every))
     return frame.projected(data, time=None if coordinate == 0 else frame.time)
 
 

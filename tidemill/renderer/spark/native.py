@@ -31,14 +31,14 @@ from tidemill.renderer.spark.frames import DIFF, Frame, columns, is_small, times
 from tidemill.renderer.spark.join import checked_count
 from tidemill.renderer.spark.keyed import as_lines, touched
 from tidemill.renderer.spark.keyed_tasks import NEW, Layout
-from tidemill.renderer.spark.types import spark_type, sql_type
+from tidemill.renderer.spark.types import sql_type
 
 __all__ = ["adds_floats", "aggregated", "distinct", "distinct_in_round", "is_native", "summed"]
 
 _SPREADS: Final = frozenset(("variance", "stddev"))
 _TOTALS: Final = frozenset(("count", "sum", "avg", "bool_or", "bool_and")) | _SPREADS
 _EXTREMES: Final = frozenset(("min", "max"))
-_OF_ROWS: Final = {"min": F.min, "max": F.max, "list": F.collect_list}
+_OF_ROWS: Final = {"min": "min", "max": "max", "list": "collect_list"}
 """What Spark makes of the values of rows that are there as often as they come."""
 _OF_FLOATS: Final = frozenset(("sum", "avg")) | _SPREADS
 _EXACT: Final = 2**53
@@ -50,11 +50,11 @@ _DIGITS: Final = 17
 def distinct(frame: Frame) -> Frame:
     """Return each row once where its count is positive."""
     row = columns(frame.width)
-    summed = _summed(frame, row, [F.sum(DIFF).alias("n")])
-    here = (F.col("n") > 0).cast("bigint")
+    summed = _summed(frame, row, [F.expr(f"sum({DIFF}) AS n")])
     if frame.time is not None:
-        data = _at(summed.filter(F.col("n") > 0), frame).select(*row, "t0", F.lit(1).cast("bigint").alias(DIFF))
+        data = summed.filter("n > 0").selectExpr(*row, f"{frame.time[0]}L AS t0", f"1L AS {DIFF}")
         return frame.of(data, consolidated=True, inserted=True)
+    here = (F.col("n") > 0).cast("bigint")
     before = F.lag(here, 1, 0).over(Window.partitionBy(*row).orderBy("t0"))
     running = _running(summed, row, ["n"]).withColumn("change", here - before)
     data = running.filter(F.col("change") != 0).select(*row, "t0", F.col("change").alias(DIFF))
@@ -93,29 +93,28 @@ def summed(node: Node, frame: Frame, layout: Layout) -> DataFrame | None:
     if described is None:
         return None
     keys = [*(f"c{k}" for k in layout.keys), *times(layout.coordinates)]
-    weights = [F.sum(_weight(node, what, column)).alias(f"w{i}") for i, (what, column) in enumerate(described)]
-    some = functools.reduce(Column.__or__, [F.col(f"w{i}") != 0 for i in range(len(weights))])
+    weights = [F.expr(f"sum({_weight(node, what, column)}) AS w{i}") for i, (what, column) in enumerate(described)]
+    some = " OR ".join(f"w{i} != 0" for i in range(len(weights)))
     grouped = frame.data.groupBy(*keys).agg(*weights).filter(some)
     return as_lines(layout, NEW, grouped, [*keys, *(f"w{i}" for i in range(len(weights)))])
 
 
-def _weight(node: Reduce, what: str, column: int | None) -> Column:
+def _weight(node: Reduce, what: str, column: int | None) -> str:
     diff = checked_count(node, DIFF)
     if column is None:
         return diff
-    value = F.col(f"c{column}")
     if what in ("rows", "count"):
         return _counts(column, diff, node.inputs[0].schema.fields)
-    code = _code(value, node.inputs[0].schema.fields[column].dtype)
-    half = code.bitwiseAND(F.lit(_MASK)) if what == "low" else F.shiftright(code, 32)
-    return F.coalesce(half * diff, F.lit(0).cast("bigint"))
+    code = _code(f"c{column}", node.inputs[0].schema.fields[column].dtype)
+    half = f"({code} & {_MASK}L)" if what == "low" else f"shiftright({code}, 32)"
+    return f"coalesce({half} * {diff}, 0L)"
 
 
-def _code(value: Column, dtype: DType) -> Column:
+def _code(value: str, dtype: DType) -> str:
     """Return the whole number that stands for a value."""
     if dtype.is_decimal:
-        return (value * F.lit(10**dtype.scale).cast(f"decimal({dtype.scale + 1},0)")).cast("bigint")
-    return value.cast("int").cast("bigint") if dtype.name == "bool" else value.cast("bigint")
+        return f"CAST({value} * CAST({10**dtype.scale}BD AS decimal({dtype.scale + 1},0)) AS bigint)"
+    return f"CAST(CAST({value} AS int) AS bigint)" if dtype.name == "bool" else f"CAST({value} AS bigint)"
 
 
 def is_native(node: Reduce, frame: Frame, limbs: Limbs | None) -> bool:
@@ -188,36 +187,35 @@ def aggregated(node: Reduce, frame: Frame, limbs: Limbs | None) -> Frame:
         grouped = exact_squares.with_variances(grouped, spreads) if spreads else grouped
     values = [_value(a, sums) for a in logic.columns]
     if frame.time is not None:
-        return _rows(node, frame, grouped, [*map(F.col, keys), *values])
-    there = F.lit(True) if node.scalar else F.col("n") != 0
+        return _rows(node, frame, grouped, [*keys, *values])
+    there = "true" if node.scalar else "n != 0"
     made = [f"a{i}" for i in range(len(values))]
-    named = (value.alias(name) for name, value in zip(made, values, strict=True))
-    return _changes(node, grouped.select(*keys, "t0", there.alias("there"), *named), keys, made)
+    named = (f"{value} AS {name}" for name, value in zip(made, values, strict=True))
+    return _changes(node, grouped.selectExpr(*keys, "t0", f"{there} AS there", *named), keys, made)
 
 
-def _grouped(node: Reduce, frame: Frame, keys: list[str], totals: dict[str, Column]) -> DataFrame:
+def _grouped(node: Reduce, frame: Frame, keys: list[str], totals: dict[str, str]) -> DataFrame:
     """Return what is added up, and extremes, for each group; up to each time, where there are several."""
     assert isinstance(node.logic, Aggregates)
     of_rows = [(a.function, a.column) for a in node.logic.columns if a.function in _OF_ROWS and a.column is not None]
     if of_rows and not frame.inserted:
         return _extremes(frame, keys, of_rows[0][1], totals)
-    found = {f"{function}{column}": _OF_ROWS[function](f"c{column}") for function, column in of_rows}
-    sums = [F.sum(value).alias(name) for name, value in totals.items()]
-    grouped = _summed(frame, keys, [*sums, *(column.alias(name) for name, column in found.items())])
+    found = {f"{function}{column}": f"{_OF_ROWS[function]}(c{column})" for function, column in of_rows}
+    made = {name: f"sum({value})" for name, value in totals.items()} | found
+    grouped = _summed(frame, keys, [F.expr(f"{text} AS {name}") for name, text in made.items()])
     if node.scalar:
         grouped = _with_the_empty_group(grouped, list(totals))
     return _running(grouped, keys, list(totals)) if frame.time is None else grouped
 
 
-def _rows(node: Reduce, frame: Frame, grouped: DataFrame, row: list[Column]) -> Frame:
+def _rows(node: Reduce, frame: Frame, grouped: DataFrame, row: list[str]) -> Frame:
     """Return a row for each group that is there, at the one time of all updates."""
     assert frame.time is not None
     assert isinstance(node.logic, Aggregates)
     if not node.scalar and not (frame.inserted and node.logic.present is None):  # else there are only groups with rows
-        grouped = grouped.filter(F.col("n") != 0)
-    time = F.lit(frame.time[0]).cast("bigint").alias("t0")
-    out = [column.alias(f"c{i}") for i, column in enumerate(row)]
-    data = grouped.select(*out, time, F.lit(1).cast("bigint").alias(DIFF))
+        grouped = grouped.filter("n != 0")
+    out = [f"{text} AS c{i}" for i, text in enumerate(row)]
+    data = grouped.selectExpr(*out, f"{frame.time[0]}L AS t0", f"1L AS {DIFF}")
     return Frame(data, len(row), 1, frame.time, consolidated=True, inserted=True)
 
 
@@ -238,11 +236,11 @@ def _changes(node: Reduce, wide: DataFrame, keys: list[str], made: list[str]) ->
     return Frame(data, len(node.schema), 1, consolidated=True)
 
 
-def _totals(node: Reduce, frame: Frame, limbs: Limbs | None) -> dict[str, Column]:
+def _totals(node: Reduce, frame: Frame, limbs: Limbs | None) -> dict[str, str]:
     """Return what is added up: the group's count, and for columns their count and their sum."""
     logic, fields = node.logic, node.inputs[0].schema.fields
     assert isinstance(logic, Aggregates)
-    diff = _one() if frame.inserted else checked_count(node, DIFF)
+    diff = "1L" if frame.inserted else checked_count(node, DIFF)
     present = diff if logic.present is None else _counts(logic.present, diff, fields)
     totals = {"n": present, "rows": diff}
     for a in logic.columns:
@@ -252,58 +250,47 @@ def _totals(node: Reduce, frame: Frame, limbs: Limbs | None) -> dict[str, Column
         if limbs is not None and a.column in _floats(node) and a.function in _TOTALS:
             of_squares = a.column in _spreads(node)
             texts = exact_squares.square_amounts(a.column) if of_squares else limbs.amounts(a.column)
-            amounts = {name: F.expr(text) for name, text in texts.items()}
-            totals |= {name: value if frame.inserted else value * diff for name, value in amounts.items()}
+            totals |= {name: text if frame.inserted else f"({text}) * {diff}" for name, text in texts.items()}
         elif a.input is not None and a.function in _TOTALS and a.function != "count":
             totals[f"s{a.column}"] = _times(a.column, a.input, diff)
     return totals
 
 
-def _one() -> Column:
-    return F.lit(1).cast("bigint")
+def _counts(column: int, diff: str, fields: Sequence[Field]) -> str:
+    return f"IF(c{column} IS NULL, 0L, {diff})" if fields[column].nullable else diff
 
 
-def _counts(column: int, diff: Column, fields: Sequence[Field]) -> Column:
-    if not fields[column].nullable:
-        return diff
-    return F.when(F.col(f"c{column}").isNull(), F.lit(0).cast("bigint")).otherwise(diff)
-
-
-def _times(column: int, dtype: DType, diff: Column) -> Column:
-    value = F.col(f"c{column}")
+def _times(column: int, dtype: DType, diff: str) -> str:
     if dtype.is_decimal:
-        product = value * diff.cast("decimal(10,0)")
-    else:
-        product = (value.cast("int").cast("bigint") if dtype.name == "bool" else value.cast("bigint")) * diff
-    return F.coalesce(product, F.lit(0).cast("bigint"))
+        return f"coalesce(c{column} * CAST({diff} AS decimal(10,0)), 0L)"
+    value = f"CAST(c{column} AS int)" if dtype.name == "bool" else f"c{column}"
+    return f"coalesce(CAST({value} AS bigint) * {diff}, 0L)"
 
 
-def _value(a: BoundAggregate, floats: dict[int, str]) -> Column:
+def _value(a: BoundAggregate, floats: dict[int, str]) -> str:
     """Return an aggregate, from the sums of its group; those of floats are given."""
     if a.function == "count":
-        return F.col("rows" if a.column is None else f"n{a.column}")
+        return "rows" if a.column is None else f"n{a.column}"
     if a.function in _EXTREMES:
-        return F.col(f"{a.function}{a.column}")
+        return f"{a.function}{a.column}"
     if a.function == "list":
-        return F.expr(_sorted_list(a))
+        return _sorted_list(a)
     assert a.column is not None
     if a.function in _SPREADS:
         spread = f"v{a.column}"
-        return F.expr(spread if a.function == "variance" else f"IF({spread} < 0D, double('NaN'), sqrt({spread}))")
-    count, total = F.col(f"n{a.column}"), F.expr(floats.get(a.column, f"s{a.column}"))
+        return spread if a.function == "variance" else f"IF({spread} < 0D, double('NaN'), sqrt({spread}))"
+    count, total = f"n{a.column}", floats.get(a.column, f"s{a.column}")
     if a.function == "sum" and a.column in floats:
         value = total
     elif a.function == "sum":
-        if a.output.is_decimal:
-            value = total.cast(spark_type(a.output))
-        else:
-            value = total - F.lit(1).cast("bigint") + F.lit(1).cast("bigint")  # -2**63 is an overflow
+        of_decimals = f"CAST({total} AS {sql_type(a.output)})"
+        value = of_decimals if a.output.is_decimal else f"{total} - 1L + 1L"  # -2**63 is an overflow
     elif a.function == "avg":
-        exact = F.when(F.abs(total) <= _EXACT, total).otherwise(F.raise_error(F.lit("tidemill: beyond 53 bits")))
-        value = (total if a.column in floats else exact).cast("double") / count.cast("double") + F.lit(0.0)
+        exact = f"IF(abs({total}) <= {_EXACT}L, {total}, raise_error('tidemill: beyond 53 bits'))"
+        value = f"CAST({total if a.column in floats else exact} AS double) / CAST({count} AS double) + 0D"
     else:
-        value = total > 0 if a.function == "bool_or" else count - total <= 0
-    return F.when(count != 0, value)
+        value = f"{total} > 0" if a.function == "bool_or" else f"{count} - {total} <= 0"
+    return f"IF({count} != 0, {value}, NULL)"
 
 
 def _sorted_list(a: BoundAggregate) -> str:
@@ -314,11 +301,11 @@ def _sorted_list(a: BoundAggregate) -> str:
     return f"IF({nulls} = 0, {found}, concat(array_repeat({null}, CAST({nulls} AS int)), {found}))"
 
 
-def _extremes(frame: Frame, keys: list[str], column: int, totals: dict[str, Column]) -> DataFrame:
+def _extremes(frame: Frame, keys: list[str], column: int, totals: dict[str, str]) -> DataFrame:
     """Return the sums of groups and the least and greatest value of a column, for updates at one time."""
     value = f"c{column}"
-    sums = [F.sum(amount).alias(name) for name, amount in totals.items()]
-    count = F.sum(totals["rows"]).alias("of")
+    sums = [F.expr(f"sum({amount}) AS {name}") for name, amount in totals.items()]
+    count = F.expr(f"sum({totals['rows']}) AS of")
     by_value = frame.data.groupBy(*dict.fromkeys([*keys, value])).agg(count, *sums)
     negative = F.raise_error(F.lit("tidemill: RAISED a negative count")).cast(frame.data.schema[value].dataType)
     some = F.when(F.col("of") > 0, F.col(value)).when(F.col("of") < 0, negative)
@@ -346,9 +333,3 @@ def _running(summed: DataFrame, keys: list[str], sums: list[str]) -> DataFrame:
     """Return the sums up to each time instead of at it."""
     window = Window.partitionBy(*keys).orderBy("t0").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return summed.select(*keys, "t0", *(F.sum(name).over(window).alias(name) for name in sums))
-
-
-def _at(data: DataFrame, frame: Frame) -> DataFrame:
-    """Return the rows with the one time of all updates."""
-    assert frame.time is not None
-    return data.withColumn("t0", F.lit(frame.time[0]).cast("bigint"))

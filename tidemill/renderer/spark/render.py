@@ -8,7 +8,6 @@ from typing import Any, Final
 import attrs
 import networkx as nx
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import (
@@ -29,8 +28,8 @@ from tidemill.dataflow.nodes import (
 from tidemill.errors import UnknownNameError, did_you_mean
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
-from tidemill.renderer.spark.dataframes import Names, checked_inputs, guarded_inputs, typed_updates
-from tidemill.renderer.spark.frames import Frame, computed, names
+from tidemill.renderer.spark.dataframes import Given, Names, checked_inputs, given, guarded_inputs
+from tidemill.renderer.spark.frames import Frame, computed
 from tidemill.renderer.spark.retries import retried, translated_errors
 from tidemill.renderer.spark.scalars import cannot_fail
 from tidemill.renderer.spark.session import check_session
@@ -63,24 +62,24 @@ def render(
     for node in (*graph.inputs.values(), *graph.outputs.values()):
         named.check(node.schema, node.where, sensitive=sensitive)
     with translated_errors(graph):
-        typed = {node: typed_updates(node, frames[name], named) for name, node in graph.inputs.items()}
+        typed = {node: given(node, frames[name], named) for name, node in graph.inputs.items()}
     said = {name for frame in frames.values() for name in frame.columns}
     inserted = {node for name, node in graph.inputs.items() if diff not in frames[name].columns}
-    given = _Given(graph, typed, named, inserted, at_once=said.isdisjoint(named.times))
+    inputs = _Inputs(graph, typed, named, inserted, at_once=said.isdisjoint(named.times))
     rows = said.isdisjoint([*named.times, named.diff])
     as_they_come = {o: _is_sure(graph, o, typed) for o in graph.outputs.values() if rows and _is_linear(graph, o)}
-    outputs = retried(graph, lambda strategy: _step(spark, graph, given.to(strategy), strategy, as_they_come))
+    outputs = retried(graph, lambda strategy: _step(spark, graph, inputs.to(strategy), strategy, as_they_come))
     return {node.name: _named(spark, node, frame, named) for node, frame in outputs.items()}
 
 
 _IN_ONE_PASS: Final = (Input, Map, Filter, FlatMap, Negate, Concat, Arrange, Consolidate, Reduce, Threshold, Output)
 
 
-class _Given:
+class _Inputs:
     """The updates of inputs: checked as they are read where nobody has to know their number, else by a job before."""
 
     def __init__(
-        self, graph: Graph, typed: Mapping[Input, DataFrame], named: Names, inserted: Container[Input], *, at_once: bool
+        self, graph: Graph, typed: Mapping[Input, Given], named: Names, inserted: Container[Input], *, at_once: bool
     ) -> None:
         """Prepare for them: ``inserted`` are those with rows only, ``at_once`` says that all are at time 0."""
         self._typed = typed
@@ -96,7 +95,7 @@ class _Given:
         if self._read_once and strategy is not CAREFUL:
             return self._noted(guarded_inputs(self._typed, self._named))
         if self._checked is None:
-            self._checked = self._noted(checked_inputs(self._typed, self._named))
+            self._checked = self._noted(checked_inputs({n: g.updates for n, g in self._typed.items()}, self._named))
         return self._checked
 
     def _noted(self, frames: dict[Input, Frame | None]) -> dict[Input, Frame | None]:
@@ -138,7 +137,7 @@ def _is_linear(graph: Graph, output: Output) -> bool:
     return all(isinstance(n, (Input, Map, Filter, FlatMap, Concat)) for n in _sources(graph, output))
 
 
-def _is_sure(graph: Graph, output: Output, data: Mapping[Input, DataFrame]) -> bool:
+def _is_sure(graph: Graph, output: Output, data: Mapping[Input, Given]) -> bool:
     """Return whether an output of this kind has no errors, as far as the schemas tell."""
     for node in _sources(graph, output):
         if isinstance(node, FlatMap) or (isinstance(node, Input) and (node.unique or _may_lack_values(node, data))):
@@ -149,11 +148,11 @@ def _is_sure(graph: Graph, output: Output, data: Mapping[Input, DataFrame]) -> b
     return True
 
 
-def _may_lack_values(node: Input, data: Mapping[Input, DataFrame]) -> bool:
+def _may_lack_values(node: Input, data: Mapping[Input, Given]) -> bool:
     """Return whether a column that has to have values may have NULL, for all that Spark says."""
     if node not in data:  # a constant, which is checked
         return False
-    return any(s.nullable and not f.nullable for f, s in zip(node.schema, data[node].schema, strict=False))
+    return any(may and not f.nullable for f, may in zip(node.schema, data[node].nullable, strict=True))
 
 
 def _named(spark: SparkSession, node: Output, frame: Frame | None, named: Names) -> DataFrame:
@@ -161,5 +160,4 @@ def _named(spark: SparkSession, node: Output, frame: Frame | None, named: Names)
     if frame is None:
         whole = Schema((*schema, *(Field(name, INT64) for name in (*named.times, named.diff))))
         return spark.createDataFrame([], struct(whole))
-    wanted = zip(names(frame.width, frame.coordinates), [*schema.names, *named.times, named.diff], strict=True)
-    return frame.data.select(*(F.col(inside).alias(name) for inside, name in wanted))
+    return frame.data.toDF(*schema.names, *named.times, named.diff)
