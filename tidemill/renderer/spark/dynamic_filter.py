@@ -156,10 +156,11 @@ def _held(values: Sequence[Move]) -> tuple[Ints, Ints]:
 def _pairs(left: Frame, values: DataFrame, new: str, old: str, *, is_new: bool) -> DataFrame:
     now, then = (F.coalesce(F.expr(text), F.lit(False)) for text in (new, old))
     time, at = F.col("t0"), F.col(_AT)
-    meets = (time < at) & (now != then)
+    before = time < at if is_new else F.lit(True)  # times of what is kept may have been compacted, up to the first move
+    meets = before & (now != then)
     if is_new:
-        meets |= (time >= at) & (time < F.col(_UNTIL)) & now
-    sign = F.when((time < at) & then, F.lit(-1)).otherwise(F.lit(1)).cast("bigint")
+        meets |= ~before & (time < F.col(_UNTIL)) & now
+    sign = F.when(before & then, F.lit(-1)).otherwise(F.lit(1)).cast("bigint")
     both = left.data.join(F.broadcast(values), meets)
     return both.select(*columns(left.width), F.greatest(time, at).alias("t0"), (F.col(DIFF) * sign).alias(DIFF))
 
@@ -188,8 +189,7 @@ def _task(
                     truth(comparisons, codes, tuple(side), interner).all().astype(np.int64)
                     for side in (row[: len(right)], row[len(right) :])
                 )
-                holds = now * (time < until) if is_new else np.zeros_like(now)
-                sign = np.where(time < at, now - then, holds)
+                sign = np.where(time < at, now - then, now * (time < until)) if is_new else now - then
                 (some,) = sign.nonzero()
                 rest = [np.maximum(time, at).take(some), (diff * sign).take(some)]
                 found = [*batch.take(pa.array(some)).columns[: len(left)], *map(pa.array, rest)]
