@@ -174,7 +174,7 @@ def test_a_filter_of_what_it_is_partitioned_by_goes_below():
     made = c.with_columns(n=tm.row_number().over(W)).filter("k = 'a' and n = 1")
     c.builder.output("y", made)
     plan = c.builder.explain(passes=True).partition("after ")[2]
-    below, above = (plan.index(text) for text in ("Filter [k = 'a'] <- #0", "Filter [`call n` = 1]"))
+    below, above = (plan.index(text) for text in ("Filter [k = 'a'] <- #0", "Filter [number = 1]"))
     assert below < plan.index("Reduce 'windowed'") < above
 
 

@@ -71,6 +71,22 @@ def test_loads_are_worked_out_some_rows_at_a_time(monkeypatch):
     assert sum(lengths) < 3000 + 10 * len(lengths)
 
 
+@pytest.mark.parametrize("exclusion", ["no others", "group", "ties"])
+@pytest.mark.parametrize("between", [(-3, 3), (-3, -1), (2, 4), (0, 0)])
+def test_loads_are_worked_out_alike_where_peers_are_in_two_pieces(between, exclusion, monkeypatch):
+    """Frames of peer groups begin where the first peer's do, which may be worked out with the rows before."""
+    monkeypatch.setattr(ordered, "PIECE", 7)
+    flow = tm.Dataflow()
+    around = tm.Window.order_by("t").groups_between(*between).exclude(exclusion)
+    calls = {"a": tm.min("x").over(around), "b": tm.sum("x").over(around)}
+    flow.output("y", flow.input("x", {"t": "int64", "x": "int64"}).with_columns(**calls))
+    with flow.start() as run, flow.start(tm.Reference()) as reference:
+        for each in (run, reference):
+            each.insert("x", [(i // 10, i * 7919 % 1009) for i in range(300)])
+            each.advance()
+        assert run.snapshot("y").counts() == reference.snapshot("y").counts()
+
+
 @pytest.mark.parametrize("others", [[], [(1, 0, 3)]])
 def test_a_load_that_is_refused_names_the_row_and_can_be_made_again(monkeypatch, others):
     """Whether or not all rows are put in order, which are let go of when they are."""

@@ -175,8 +175,10 @@ def affected(
 
 def looked_at(rows: OrderedPartition, places: range, reach: Reach, by: OrderColumn, dtype: DType) -> Affected:
     """Return the rows at some places of a partition, with the rows that they look at."""
-    run = Affected(places.start, places.stop, [])
-    _Finder(rows, reach, by, dtype).look(run)
+    finder = _Finder(rows, reach, by, dtype)
+    run = Affected(*finder.whole_groups(places.start, places.stop), [])
+    finder.look(run)
+    run.low, run.high = places.start, places.stop
     return run
 
 
@@ -231,7 +233,7 @@ class _Finder:
             if some:
                 low = min(low, self._rows.known_place(column, some[0].place, after, back=True))
                 high = max(high, self._rows.known_place(column, some[-1].end, before))
-        low, high = self._whole_groups(low, high)
+        low, high = self.whole_groups(low, high)
         if self._reach.to_first:
             high = len(self._rows)
         if self._reach.to_last:
@@ -289,7 +291,7 @@ class _Finder:
         for column, before, after in reach.known:
             first = min(first, rows.known_place(column, run.low, before, back=True))
             end = max(end, rows.known_place(column, run.high, after))
-        run.first, run.end = self._whole_groups(max(first, 0), min(end, len(rows)))
+        run.first, run.end = self.whole_groups(max(first, 0), min(end, len(rows)))
 
     def _end_codes(self, run: Affected) -> tuple[int, int] | None:
         """Return the first and the last value of the order in a run, before or after; None without any."""
@@ -310,7 +312,8 @@ class _Finder:
     def _is_peer(self, place: int, edit: Edit) -> bool:
         return 0 <= place < len(self._rows) and self._rows.is_peer(place, edit.row)
 
-    def _whole_groups(self, low: int, high: int) -> tuple[int, int]:
+    def whole_groups(self, low: int, high: int) -> tuple[int, int]:
+        """Return the places between which the peers of rows are too, where peers matter."""
         if not self._reach.peers:
             return low, high
         return self._rows.peers_start(low), self._rows.peers_end(high)
