@@ -28,7 +28,6 @@ from benchmarks.machine import machine
 from benchmarks.table import text_table
 from benchmarks.workload import SEED
 from benchmarks.workloads import ALL
-from benchmarks.workloads.windows import Windowed
 
 NAMES = ("W4", "W4s", "W7", "W8", "W9", "W12")
 CHANGES = 4_000
@@ -57,7 +56,7 @@ def main() -> None:
 def measured(name: str, scale: float) -> dict[str, Any]:
     """Return what a workload holds, in bytes a row; Linux only, which says what a process holds and held at most."""
     _warm_up(name)
-    workload: Windowed = ALL[name](scale)
+    workload = ALL[name](scale)
     engine, tables = Embedded(workload), workload.tables()
     events = tables["events"]
     base, rows = _memory("VmRSS"), events.num_rows

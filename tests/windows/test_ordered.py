@@ -103,7 +103,7 @@ def test_a_change_is_worked_out_in_order(in_order):
             each.advance()
         assert len(in_order) == 1
         assert rows_of(run) == rows_of(reference)
-        assert sum(m.bytes for m in run.metrics()) > held + 20 * 8 * 5  # the rows in order, of the partition touched
+        assert sum(m.bytes for m in run.metrics()) < held + 20 * 8  # the rows are there once
         assert list(run.changes("y")) == list(reference.changes("y"))
 
 

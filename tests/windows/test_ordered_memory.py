@@ -9,7 +9,7 @@ import tidemill as tm
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
 from tidemill.renderer.embedded.trace.spine import Spine
-from tidemill.renderer.embedded.windows import ordered
+from tidemill.renderer.embedded.windows import ordered, recompute
 
 CODE = 8
 COLUMNS = 4
@@ -60,7 +60,7 @@ def test_rows_of_a_large_partition_are_held_once(flow, in_order):
 
 def test_loads_are_worked_out_some_rows_at_a_time(monkeypatch):
     monkeypatch.setattr(ordered, "PIECE", 500)
-    lengths, call_values = [], ordered.call_values
+    lengths, call_values = [], recompute.call_values
     monkeypatch.setattr(ordered, "call_values", lambda *given: lengths.append(len(given[0])) or call_values(*given))
     with near().start() as run, near().start(tm.Reference()) as reference:
         for each in (run, reference):
