@@ -29,7 +29,7 @@ class Digest(NamedTuple):
     """What is known of rows: a kind of knowledge, of a column."""
 
     kind: str
-    """``known`` counts values; ``whole`` and ``floats`` add them up.
+    """``known`` counts values, ``some`` is 1 where there are any; ``whole`` and ``floats`` add them up.
 
     ``squares`` and ``floats squared`` add up their squares. ``least`` and ``greatest`` are codes, NULL for none.
     ``first`` and ``last`` are tuples of some codes, from an end on; ``first known`` and ``last known`` of such as are
@@ -114,6 +114,10 @@ def _known(codes: Ints, _dtype: DType, _interner: Interner) -> int:
     return int(np.count_nonzero(codes != NULL))
 
 
+def _some(codes: Ints, _dtype: DType, _interner: Interner) -> int:
+    return int((codes != NULL).any())
+
+
 def _whole(codes: Ints, dtype: DType, interner: Interner) -> int:
     codes = codes.compress(codes != NULL)
     numbers = values_of(codes, interner) if is_long_decimal(dtype) else codes
@@ -148,7 +152,7 @@ def _greatest(codes: Ints, _dtype: DType, _interner: Interner) -> int:
 
 
 _OF_ROWS: Final[dict[str, Callable[[Ints, DType, Interner], Value]]] = {
-    "known": _known, "whole": _whole, "squares": _squares, "floats": _floats,
+    "known": _known, "some": _some, "whole": _whole, "squares": _squares, "floats": _floats,
     "floats squared": partial(_floats, squared=True), "least": _least, "greatest": _greatest,
 }  # fmt: skip
 
@@ -175,6 +179,7 @@ def _float_sums(values: Iterable[FloatSum]) -> FloatSum:
 
 _TOGETHER: Final[dict[str, Callable[[Iterable[Any]], Any]]] = {
     "known": sum,
+    "some": partial(max, default=0),
     "whole": sum,
     "squares": sum,
     "floats": _float_sums,

@@ -75,12 +75,13 @@ def changed_rows(
     that is only looked at.
     """
     (by, *_) = windows.order
+    settling = reach.settling(types, interner)
     before: list[_Cut] = []
     after: list[_Cut] = []
     runs: list[Affected] = []
     for rows, edits in partitions:
         size, more = len(rows), sum(edit.copies for edit in edits)
-        for run in affected(rows, edits, reach, by, types[by.column]):
+        for run in affected(rows, edits, reach, by, types[by.column], settling=settling):
             looked, skipped, wanted = run.end - run.first, run.low - run.first, run.high - run.low
             old, new = rows.pieces(run.first, run.end), _pieces_after(rows, run)
             beside = _beside(rows, run, reach, types, interner)

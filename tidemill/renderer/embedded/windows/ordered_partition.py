@@ -195,6 +195,19 @@ class OrderedPartition:
             chunk, at = chunk + 1, 0
         return found
 
+    def stretches(
+        self, place: int, *, back: bool = False
+    ) -> Iterator[tuple[int, Codes, Callable[[Digest, Callable[[Ints], Any]], Any]]]:
+        """Iterate over the rows from a place on, or back from it: where some begin, these, and what they come to."""
+        chunk, at = self._at(place)
+        if chunk < len(self._chunks) and (at or not back):
+            codes = self._chunks[chunk].codes
+            part = codes[:, :at] if back else codes[:, at:]
+            yield (place - at if back else place), part, lambda wanted, made: made(part[wanted.column])
+        for number in range(chunk - 1, -1, -1) if back else range(chunk + 1, len(self._chunks)):
+            here = self._chunks[number]
+            yield self._start(number), here.codes, here.digest
+
     def cut(self, low: int, high: int) -> Codes:
         """Return the rows from one place up to another."""
         found = self.pieces(low, high) or [self._chunks[0].codes[:, :0]]

@@ -30,16 +30,20 @@ from tidemill.expressions.windows.bound import (
 )
 from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Offset
 from tidemill.expressions.windows.in_order import looks_at_all
-from tidemill.renderer.embedded.kernels.codec import float_codes, float_values
+from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, float_values
 from tidemill.renderer.embedded.kernels.updates import NULL
+from tidemill.renderer.embedded.windows.digests import Digest
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
 from tidemill.renderer.embedded.windows.ranges import units
+from tidemill.renderer.embedded.windows.settling import Settling, decisive
 
 __all__ = ["Affected", "Reach", "affected", "looked_at"]
 
 _LEAST: Final = -(2**63) + 1
 _GREATEST: Final = 2**63 - 1
 _DAYS_IN_MONTH: Final = 31
+FEW: Final = 8
+"""Groups of edits up to which it is found out from where on they make no difference."""
 NEAR: Final = 256
 """Edits fewer rows apart are looked at together."""
 
@@ -65,6 +69,8 @@ class Reach:
     to_first: bool = False
     """Whether frames go on to the partition's first row, so that all rows behind one that changes are reached."""
     to_last: bool = False
+    decisive: tuple[Digest, ...] | None = ()
+    """What decides on the values of these frames; None where that is not known."""
 
     @staticmethod
     def of(windows: Windows, types: Sequence[DType]) -> Reach | None:
@@ -73,7 +79,7 @@ class Reach:
             return None
         found = Reach()
         for call in windows.calls:
-            found = found.joined(_REACHES[type(call)](call))
+            found = found.joined(attrs.evolve(_REACHES[type(call)](call), decisive=decisive(call, types)))
         return found
 
     def joined(self, other: Reach) -> Reach:
@@ -89,7 +95,14 @@ class Reach:
             self.counts_all or other.counts_all,
             self.to_first or other.to_first,
             self.to_last or other.to_last,
+            None if self.decisive is None or other.decisive is None else (*self.decisive, *other.decisive),
         )
+
+    def settling(self, types: Sequence[DType], interner: Interner) -> Settling | None:
+        """Return what finds places where changes cease to matter to frames without a bound, if these can be found."""
+        if not self.decisive or self.to_first == self.to_last:
+            return None
+        return Settling(tuple(dict.fromkeys(self.decisive)), types, interner, self.to_last)
 
 
 def _of_ranking(call: RankingCall) -> Reach:
@@ -152,7 +165,13 @@ class Affected:
 
 
 def affected(
-    rows: OrderedPartition, edits: Sequence[Edit], reach: Reach, by: OrderColumn, dtype: DType
+    rows: OrderedPartition,
+    edits: Sequence[Edit],
+    reach: Reach,
+    by: OrderColumn,
+    dtype: DType,
+    *,
+    settling: Settling | None = None,
 ) -> list[Affected]:
     """Return the rows that edits affect, in runs that have nothing to do with one another, in their order.
 
@@ -161,7 +180,11 @@ def affected(
     finder = _Finder(rows, reach, by, dtype)
     if reach.counts_all and sum(edit.copies for edit in edits) != 0:
         return [Affected(0, len(rows), list(edits), 0, len(rows))]
-    runs = _merged([finder.around(some) for some in _near(edits)])
+    groups = _near(edits)
+    if settling is not None and len(groups) <= FEW:
+        runs = _merged(finder.until_settled(groups, settling))
+    else:
+        runs = _merged([finder.around(some) for some in groups])
     if reach.counts_rows or reach.counts_groups:
         runs = list(finder.moved(runs))
     while True:
@@ -223,8 +246,29 @@ class _Finder:
         self._by = by
         self._dtype = dtype
 
-    def around(self, edits: list[Edit]) -> Affected:
-        """Return the rows whose frames have an edited row, or had it, with all between them; but for ranks."""
+    def until_settled(self, groups: list[list[Edit]], settling: Settling) -> list[Affected]:
+        """Return what `around` does of edits that are near each other, up to where they have ceased to matter."""
+        back = settling.backwards
+        waiting = groups if back else groups[::-1]
+        found: list[Affected] = []
+        while waiting:
+            some = waiting.pop()
+            while True:
+                limit = (
+                    (waiting[-1][-1].end if back else waiting[-1][0].place) if waiting else -1 if back else sys.maxsize
+                )
+                place = settling.place(self._rows, some, limit)
+                if place is not None or not waiting:
+                    break
+                some = [*waiting.pop(), *some] if back else [*some, *waiting.pop()]
+            found.append(self.around(some, settled=place))
+        return found[::-1] if back else found
+
+    def around(self, edits: list[Edit], settled: int | None = None) -> Affected:
+        """Return the rows whose frames have an edited row, or had it, with all between them; but for ranks.
+
+        ``settled`` is where edits have ceased to matter to frames without a bound.
+        """
         low, high = self._around(edits[0])
         if len(edits) > 1:
             high = max(high, self._around(edits[-1])[1])
@@ -235,9 +279,9 @@ class _Finder:
                 high = max(high, self._rows.known_place(column, some[-1].end, before))
         low, high = self.whole_groups(low, high)
         if self._reach.to_first:
-            high = len(self._rows)
+            high = len(self._rows) if settled is None else max(high, settled)
         if self._reach.to_last:
-            low = 0
+            low = 0 if settled is None else min(low, settled)
         return Affected(low, high, edits)
 
     def _around(self, edit: Edit) -> tuple[int, int]:
