@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tidemill as tm
 from tidemill.errors import ExpressionError
@@ -11,6 +15,9 @@ from tidemill.renderer.embedded.operators import linear, table_function
 
 SCHEMA = {"i": "int64", "s": "string", "f": "float64"}
 ROWS = [(1, "a", 0.5), (None, None, None), (-3, "ß", float("nan")), (7, "", -0.0)]
+
+WHOLE = st.none() | st.integers(-(2**63) + 1, 2**63 - 1)
+MOMENT = st.none() | st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30))  # noqa: DTZ001
 
 
 def operators(run):
@@ -35,6 +42,18 @@ def test_few_rows_come_to_the_same_in_python_and_by_kernels(count, monkeypatch):
     for module in (few_rows, linear):
         monkeypatch.setattr(module, "FEW_ROWS", 0)
     assert repr(selected(ROWS[:count])) == repr(in_python)
+
+
+@given(st.lists(st.tuples(WHOLE, MOMENT, WHOLE, MOMENT), min_size=1, max_size=4))
+def test_hashes_of_codes_are_those_of_values(rows):
+    flow = tm.Dataflow()
+    x = flow.input("x", {"i": "int64", "t": "timestamp", "j": "int64", "u": "timestamp"})
+    flow.output("x", x.select("i", "t", "j", "u", found=tm.xxhash64("i", "t", "j", "u")))
+    with flow.start() as run, flow.start(tm.Reference()) as reference:
+        for each in (run, reference):
+            each.insert("x", rows)
+            each.advance()
+        assert run.snapshot("x").counts() == reference.snapshot("x").counts()
 
 
 def test_kernels_are_not_called_for_a_few_rows(monkeypatch):

@@ -17,6 +17,7 @@ from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiter
 from tidemill.expressions.functions import FUNCTIONS
 from tidemill.expressions.functions.casts import cast_value
 from tidemill.expressions.functions.values import FailureError
+from tidemill.expressions.functions.xxhash import xxhash64_of_words
 from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
@@ -34,6 +35,7 @@ _QUICK: Final = frozenset((
     "lt", "multiply", "ne", "negate", "not", "or", "size", "subtract", "xxhash64",
 ))  # fmt: skip
 
+_WORDS: Final = frozenset(("int64", "timestamp"))
 _NUMBERS: Final = frozenset(("int32", "int64", "float64"))
 
 RowScalar: TypeAlias = Callable[[Sequence[Any]], Any]
@@ -99,7 +101,10 @@ class FewRows:
         self._scalars = [compile_row_scalar(e) for e in expressions]
         self.is_quick = None not in self._scalars
         """Whether all expressions are for Python."""
-        used = sorted({i for e in expressions for i in e.columns()}) if self.is_quick else []
+        self._hashed = [_words_hashed(e) for e in expressions]
+        """The columns of expressions that are worked out of the codes as they are, hashes of these."""
+        others = [e for e, words in zip(expressions, self._hashed, strict=True) if words is None]
+        used = sorted({i for e in others for i in e.columns()}) if self.is_quick else []
         self._used = [(i, decoder(schema.fields[i].dtype, interner)) for i in used]
         self._width = len(schema)
 
@@ -116,6 +121,24 @@ class FewRows:
                 if code != NULL:
                     row[i] = value_of(code)
         try:
-            return [[scalar(row) for row in rows] for scalar in self._scalars if scalar is not None]
+            return [
+                [scalar(row) for row in rows] if words is None else _hashes([updates[i] for i in words])
+                for scalar, words in zip(self._scalars, self._hashed, strict=True)
+                if scalar is not None
+            ]
         except FailureError:
             return None
+
+
+def _words_hashed(bound: Bound) -> list[int] | None:
+    """Return the columns of which an expression is the hash, if their codes are the numbers that are hashed."""
+    if not isinstance(bound, BoundCall) or bound.function != "xxhash64":
+        return None
+    columns = [a.index for a in bound.args if isinstance(a, BoundColumn) and a.dtype.name in _WORDS]
+    return columns if 0 < len(columns) == len(bound.args) else None
+
+
+def _hashes(columns: list[list[int]]) -> list[int]:
+    """Return the hashes of rows, whose codes are given by columns."""
+    words = zip(*([None if c == NULL else c for c in column] for column in columns), strict=True)
+    return [max(xxhash64_of_words(row), NULL + 1) for row in words]
