@@ -19,6 +19,7 @@ from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.windows import aggregates, ordered, ordering, pieces, reach
 from tidemill.renderer.embedded.windows.digests import Digest, digest, together
+from tidemill.renderer.embedded.windows.extremes import greatest
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
@@ -126,7 +127,6 @@ def test_a_small_change_in_a_large_partition_looks_at_few_rows(in_order, looked_
 def test_extremes_over_groups_look_at_groups_not_at_rows(exclusion, monkeypatch):
     """Ten rows are peers: of those looked at, before and after, that are some thousands, their groups are compared."""
     lengths = []
-    greatest = aggregates.greatest
     monkeypatch.setattr(
         aggregates, "greatest", lambda numbers, parts: lengths.append(len(numbers)) or greatest(numbers, parts)
     )

@@ -423,7 +423,8 @@ def _by_time(updates: UpdateArray, row: int) -> list[UpdateArray]:
 
 def _added_up(owner: Ints, counts: Ints, most: int) -> list[int]:
     """Return the sums of the counts of each owner."""
-    return counts.tolist() if len(owner) == most == 1 else np.bincount(owner, counts, minlength=most).tolist()
+    sums: list[int] = (counts if len(owner) == most == 1 else np.bincount(owner, counts, minlength=most)).tolist()
+    return sums
 
 
 def _compressed(rows: GivenRows, mask: Bools) -> GivenRows:

@@ -18,7 +18,7 @@ from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 from tidemill.renderer.embedded.windows.digests import Digest, FloatSum, exact_floats, objects
 from tidemill.renderer.embedded.windows.distinct import DistinctSums
 from tidemill.renderer.embedded.windows.extremes import greatest
-from tidemill.renderer.embedded.windows.frames import frame_parts, has_its_row, over_groups
+from tidemill.renderer.embedded.windows.frames import frame_parts, has_its_row, is_around, over_groups
 from tidemill.renderer.embedded.windows.lists import lists
 from tidemill.renderer.embedded.windows.partitions import Partitions, RefusedError
 from tidemill.renderer.embedded.windows.sums import (
@@ -237,8 +237,9 @@ def _greatest(numbers: Ints, rows: Partitions, frame: Frame) -> Ints:
     if by_group is not None:
         of_groups = np.maximum.reduceat(numbers, rows.peer_starts)
         found = _greatest(of_groups, rows.groups, by_group).repeat(rows.peer_sizes)
-        back_in = frame.exclusion == "ties" and (frame.start or 0) <= 0 <= (frame.end or 0)
-        return np.maximum(found, numbers) if back_in else found
+        if frame.exclusion != "ties" or not is_around(frame):
+            return found
+        return np.maximum(found, numbers)
     parts, wanted = frame_parts(rows, frame), rows.wanted
     if wanted is None:
         return greatest(numbers, parts)

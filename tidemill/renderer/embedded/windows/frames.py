@@ -12,23 +12,23 @@ from tidemill.renderer.embedded.kernels.updates import Ints
 from tidemill.renderer.embedded.windows.partitions import Part, Partitions, run_lengths
 from tidemill.renderer.embedded.windows.ranges import range_bound
 
-__all__ = ["frame_bounds", "frame_parts", "has_its_row", "hole", "over_groups"]
+__all__ = ["frame_bounds", "frame_parts", "has_its_row", "hole", "is_around", "over_groups"]
 
 
 def frame_bounds(rows: Partitions, frame: Frame) -> Part:
     """Return where each row's frame begins and ends, whatever it leaves out; where it is empty, these are equal."""
     start = rows.first if frame.start is None else _bound(rows, frame, frame.start, end=False)
     end = rows.end if frame.end is None else _bound(rows, frame, frame.end, end=True)
-    return start, end if _ordered(frame) else np.maximum(start, end)
+    return start, end if is_around(frame) else np.maximum(start, end)
 
 
 def has_its_row(frame: Frame) -> bool:
     """Return whether every row is in its own frame, for all that can be told without a look at the rows."""
     by_value = frame.mode == "range" and (frame.start or frame.end)
-    return frame.exclusion == "no others" and not by_value and _ordered(frame)
+    return frame.exclusion == "no others" and not by_value and is_around(frame)
 
 
-def _ordered(frame: Frame) -> bool:
+def is_around(frame: Frame) -> bool:
     """Return whether a frame's start is never after its end, for all that can be known of it."""
     start = 0 if frame.start is None else frame.start
     end = 0 if frame.end is None else frame.end

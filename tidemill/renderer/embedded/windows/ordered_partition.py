@@ -109,8 +109,10 @@ class OrderedPartition:
         self._chunks, self._first_leads, self._ends, self._length = state
         for chunk in self._chunks:  # some may have been found beside rows that are not there any more
             chunk.starts = None
-        self._groups = None
+        self._groups: Ints | None = None
+        """How many peer groups begin in each chunk and those before it, once that was asked."""
         self._near = 0, 0, 0
+        """Where the chunk that was looked at last begins and ends, and its number: the next look is mostly there."""
         self._before, self._behind = RunningDigests(), RunningDigests(backwards=True)
 
     def _count(self) -> None:
@@ -120,7 +122,6 @@ class OrderedPartition:
         self._length = int(self._ends[-1]) if self._chunks else 0
         self._groups = None
         self._near = 0, 0, 0
-        """Where the chunk that was looked at last begins and ends, and its number: the next look is mostly there."""
 
     def _chunk(self, codes: Codes) -> _Chunk:
         return _Chunk(codes, self._order.number(codes[self._by[0]]))
@@ -176,10 +177,11 @@ class OrderedPartition:
 
     @property
     def _groups_of_chunks(self) -> Ints:
-        if self._groups is None:
+        groups = self._groups
+        if groups is None:
             counts = [len(self._starts(chunk)) for chunk in range(len(self._chunks))]
-            self._groups = np.array(counts, np.int64).cumsum()
-        return self._groups
+            self._groups = groups = np.array(counts, np.int64).cumsum()
+        return groups
 
     # -- looking up ----------------------------------------------------------------------------------------------------
 

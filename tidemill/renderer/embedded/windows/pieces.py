@@ -30,8 +30,8 @@ class Pieces:
     """
 
     def __init__(self, pieces: Sequence[Codes]) -> None:
-        self._pieces = pieces
-        self._ends = list(accumulate(piece.shape[1] for piece in pieces))
+        self._pieces: Sequence[Codes] = pieces
+        self._ends: list[int] = list(accumulate(piece.shape[1] for piece in pieces))
         if len(pieces) > _MANY or self._ends[-1] <= _SHORT:
             self._pieces = [np.concatenate(pieces, axis=1)]
             self._ends = self._ends[-1:]
@@ -41,8 +41,9 @@ class Pieces:
 
     def __getitem__(self, column: int) -> Ints:
         if len(self._pieces) == 1:
-            return self._pieces[0][column]
-        found: Ints = np.concatenate([piece[column] for piece in self._pieces])
+            found: Ints = self._pieces[0][column]
+        else:
+            found = np.concatenate([piece[column] for piece in self._pieces])
         return found
 
     def take(self, places: Ints) -> Codes:
