@@ -123,27 +123,37 @@ def test_a_small_change_in_a_large_partition_looks_at_few_rows(in_order, looked_
     assert looked_at == [2 * 6 + 1, 26]
 
 
+@pytest.mark.parametrize("exclusion", ["no others", "current row", "group", "ties"])
+def test_a_load_in_pieces_that_begin_within_peers(exclusion):
+    """The groups before are counted from where the row's own begins."""
+    flow = tm.Dataflow()
+    around = tm.Window.order_by("t").groups_between(-1, 1).exclude(exclusion)
+    calls = {"n": tm.count().over(around), "least": tm.min("x").over(around), "first": tm.first_value("x").over(around)}
+    flow.output("y", flow.input("x", {"t": "int64", "x": "int64"}).with_columns(**calls))
+    check_equivalent(flow, {"x": [((i // 5, i * 7 % 11), 0, 1) for i in range(60)]}, batchings=[all_at_once])
+
+
 @pytest.mark.parametrize("exclusion", ["no others", "group", "ties"])
 def test_extremes_over_groups_look_at_groups_not_at_rows(exclusion, monkeypatch):
-    """Ten rows are peers: of those looked at, before and after, that are some thousands, their groups are compared."""
+    """Ten rows are peers: of those looked at, before and after, that are hundreds, their groups are compared."""
     lengths = []
     monkeypatch.setattr(
         aggregates, "greatest", lambda numbers, parts: lengths.append(len(numbers)) or greatest(numbers, parts)
     )
     flow = tm.Dataflow()
-    around = tm.Window.order_by("t").groups_between(-30, 30).exclude(exclusion)
+    around = tm.Window.order_by("t").groups_between(-10, 10).exclude(exclusion)
     flow.output("y", flow.input("x", {"t": "int64", "x": "int64"}).with_columns(least=tm.min("x").over(around)))
     with flow.start() as run, flow.start(tm.Reference()) as reference:
         for each in (run, reference):
-            each.insert("x", [(i // 10, i * 7919 % 1009) for i in range(900)])
+            each.insert("x", [(i // 10, i * 7919 % 1009) for i in range(300)])
             each.advance()
         lengths.clear()
-        for row in ((45, -1), (45, 2000)):
+        for row in ((15, -1), (15, 2000)):
             for each in (run, reference):
                 each.insert("x", [row])
                 each.advance()
         assert sorted(run.snapshot("y")) == sorted(reference.snapshot("y"))
-    assert lengths == [2 * 90] * 2
+    assert lengths == [2 * 30] * 2
 
 
 def test_edits_near_one_another_are_looked_at_together(monkeypatch):
