@@ -100,12 +100,12 @@ class OrderedPartition:
         self._before, self._behind = RunningDigests(), RunningDigests(backwards=True)
 
     @property
-    def state(self) -> tuple[Any, ...]:
+    def state(self) -> tuple[list[_Chunk], list[int], Ints, int]:
         """The chunks and the directory, to go back to."""
         return self._chunks.copy(), self._first_leads.copy(), self._ends.copy(), self._length
 
     @state.setter
-    def state(self, state: tuple[Any, ...]) -> None:
+    def state(self, state: tuple[list[_Chunk], list[int], Ints, int]) -> None:
         self._chunks, self._first_leads, self._ends, self._length = state
         for chunk in self._chunks:  # some may have been found beside rows that are not there any more
             chunk.starts = None
