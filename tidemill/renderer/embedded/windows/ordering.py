@@ -61,7 +61,8 @@ def in_order(
     keys = [_sort_values(o, given.codes[o.column], types[o.column], interner) for o in windows.order]
     order, new, begins = sort_by([given.partition, *keys])
     peer_starts = new.nonzero()[0]
-    for o in windows.ties:
+    all_differ = bool(new.all())
+    for o in () if all_differ else windows.ties:
         if o.column < len(given.codes):
             refine(order, new, partial(_ranks_at, given.codes[o.column], types[o.column], interner))
         else:
@@ -69,7 +70,7 @@ def in_order(
             refine(order, new, hashes_at)
     starts = begins.nonzero()[0]
     if (given.counts == 1).all():
-        return OrderedRows(order, starts, peer_starts, all_differ=bool(new.all()))
+        return OrderedRows(order, starts, peer_starts, all_differ=all_differ or bool(new.all()))
     most = int(given.counts.argmax())
     if given.counts[most] > MOST_COPIES:
         raise CallError(0, most, too_many_copies(int(given.counts[most])))
