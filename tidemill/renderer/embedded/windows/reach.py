@@ -325,8 +325,7 @@ class _Finder:
         rows, reach = self._rows, self._reach
         first, end = run.low - reach.rows[0], run.high + reach.rows[1]
         if reach.groups != (0, 0):
-            before = rows.groups_before(rows.peers_start(run.low))  # a piece of a load may begin within peers
-            first = min(first, rows.group_start(before - reach.groups[0]))
+            first = min(first, rows.group_start(rows.groups_before(run.low) - reach.groups[0]))
             end = max(end, rows.group_start(rows.groups_before(run.high) + reach.groups[1]))
         ends = self._end_codes(run) if reach.values else None
         if ends is not None:
