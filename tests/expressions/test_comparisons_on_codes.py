@@ -1,6 +1,7 @@
 """Comparisons worked out on codes mark the rows that kernels mark."""
 
 import datetime as dt
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner, encode
 
 SCHEMA = Schema.of({"i": "int32", "n": "int64", "d": "date", "t": "timestamp", "s": "string", "f": "float64"})
 DAY, MOMENT = dt.date(2020, 2, 29), dt.datetime(2020, 2, 29, 1, 2, 3, 4)
-NEAR = {
+NEAR: dict[str, list[Any]] = {
     "i": [-(2**31), -1, 0, 1, 2**31 - 1],
     "n": [-(2**63) + 1, -1, 0, 1, 2**31, 2**63 - 1],
     "d": [dt.date(1, 1, 1), DAY, DAY + dt.timedelta(1)],

@@ -58,7 +58,7 @@ def _compared(condition: Bound, interner: Interner) -> _Test | None:
     """Return a comparison of a column with a constant; None for any other condition."""
     if not isinstance(condition, BoundCall) or condition.function not in _COMPARE:
         return None
-    left, right = condition.args
+    left, right = map(_narrow, condition.args)
     name = condition.function
     if isinstance(left, BoundLiteral):
         left, right, name = right, left, _TURNED[name]
@@ -69,6 +69,14 @@ def _compared(condition: Bound, interner: Interner) -> _Test | None:
         return None
     code = encoder(right.dtype, interner)(right.value)
     return None if code == NULL else (left.index, _COMPARE[name], code)
+
+
+def _narrow(bound: Bound) -> Bound:
+    """Return what a column is made of that was made wider to be compared: its codes are the same."""
+    if not isinstance(bound, BoundCall) or bound.function != "cast" or bound.dtype.name != "int64":
+        return bound
+    (given,) = bound.args
+    return given if given.dtype.name == "int32" else bound
 
 
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {

@@ -78,8 +78,8 @@ class WatermarkOperator(Operator):
         if len(times) == 1:
             (before, now), (time,) = marks.tolist(), times.tolist()
             if now != before:
-                rows = [[now, time, 1]] if before == NULL else [[before, time, -1], [now, time, 1]]
-                self.emit(np.array(rows).T, self.region.now)
+                changes = [[now, time, 1]] if before == NULL else [[before, time, -1], [now, time, 1]]
+                self.emit(np.array(changes).T, self.region.now)
             return
         changed = (marks[1:] != marks[:-1]).nonzero()[0]
         goes = changed.compress(marks.take(changed) != NULL)
