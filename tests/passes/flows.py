@@ -7,6 +7,10 @@ def hop(a, b):
     return a.join(b, on={"v": "k"}).select("k", v="v_right")
 
 
+def two_hops(a, b):
+    return hop(hop(a, b), a)
+
+
 def last(key, rows):
     return [((*key, rows[-1][0][0]), 1)]
 
@@ -202,6 +206,38 @@ FLOWS = {
         ),
         "not what is worked out": lambda a, b: a.cross_join(b).filter("v + 1 < v_right").select("k", "v"),
         "not by key": lambda a, b: a.join(b, on="k", where="v < v_right").select("k", "v").agg(k=tm.min("k"), v=tm.count()),
+    },
+    "join_by_deltas": {
+        "three by the same column": lambda a, b: (
+            a.join(b, on="k").join(a.filter("v > 0"), on="k", suffix="_too").select("k", v="v + v_right * v_too")
+        ),
+        "by an arrangement that another join has": lambda a, b: two_hops(a, b).concat(b.join(a, on="v").select("k", "v")),
+        "from both sides, and columns between": lambda a, b: (
+            hop(a, b).join(b.join(a, on="k").select("k", v="v_right"), on="k").select("k", v="v_right - v")
+        ),
+        "a part, where the whole has not all": lambda a, b: (
+            a.join(b, on="k").join(b, on="k", suffix="_too").join(a, on={"v_too": "v"}).select("k", "v")
+        ),
+        "NULLs equal": lambda a, b: (
+            a.join(b, on="k", nulls_equal=True).join(a, on="k", suffix="_too", nulls_equal=True).select("k", "v")
+        ),
+        "not where an arrangement would have to be made": two_hops,
+        "not what others read": lambda a, b: less_and_joined(a.join(b, on="k").select("k", "v"), b),
+        "not NULLs equal for one of them": lambda a, b: (
+            a.join(b, on="k").join(a, on="k", suffix="_too", nulls_equal=True).select("k", "v")
+        ),
+        "not with a condition between": lambda a, b: (
+            a.join(b, on="k").filter("v < v_right").join(a, on="k", suffix="_too").select("k", "v").concat(two_hops(a, b))
+        ),
+        "not two columns of one that are to be equal": lambda a, b: (
+            a.join(b, on="k").join(b, on={"k": "k", "v": "k"}, suffix="_too").select("k", "v")
+        ),
+        "not in a loop": lambda a, b: (
+            two_hops(a, b).iterate(
+                lambda here: here.join(b, on="k").join(b, on="k", suffix="_too").select("k", "v").concat(a).distinct(),
+                error_at=9,
+            )
+        ),
     },
     "consolidate_unions": {
         "left joins": lambda a, b: (

@@ -21,6 +21,7 @@ from tidemill.dataflow.passes.one_row_joins import filter_by_one_row
 from tidemill.dataflow.passes.range_joins import has_all_pairs, join_by_range
 from tidemill.dataflow.passes.ranks import limit_ranks
 from tidemill.dataflow.passes.self_joins import frame_self_joins
+from tidemill.dataflow.passes.stacked_joins import join_by_deltas, tops_stack
 from tidemill.dataflow.passes.unions import consolidate_unions
 from tidemill.dataflow.passes.whole_partitions import group_whole_partitions
 from tidemill.errors import UnknownNameError, did_you_mean
@@ -39,6 +40,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     push_filters,
     filter_by_one_row,
     join_by_range,
+    join_by_deltas,
     group_whole_partitions,
     limit_ranks,
     prune_columns,
@@ -55,12 +57,13 @@ KNOW_COMPOSITES: Final = frozenset(
         push_filters,
         filter_by_one_row,
         join_by_range,
+        join_by_deltas,
         limit_ranks,
         group_whole_partitions,
     )
 )
 
-_MAKE_COMPOSITES: Final = (filter_by_one_row, join_by_range)
+_MAKE_COMPOSITES: Final = (filter_by_one_row, join_by_range, join_by_deltas)
 """Passes after which the graph may have composites though it had none."""
 
 
@@ -90,7 +93,7 @@ def optimised(graph: Graph, passes: Passes = True, takes: Collection[type[Compos
     chosen = passes_named(passes)
     graph.check()
     made = graph
-    if has_composites(graph) or any(map(has_all_pairs, graph.nodes)):
+    if has_composites(graph) or any(has_all_pairs(n) or tops_stack(n) for n in graph.nodes):
         for one in chosen:
             made = one(made) if one in KNOW_COMPOSITES else made
     if has_composites(made):
