@@ -1,0 +1,129 @@
+"""Stacks of joins as delta joins: the same comes out, whatever the stack, and less is kept; nothing new is arranged."""
+
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+from running import KV, examples, new_flow
+
+import tidemill as tm
+from tidemill.dataflow.composites import DeltaJoin
+from tidemill.dataflow.nodes import Arrange
+from tidemill.dataflow.passes.pipeline import PASSES, optimised
+from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time, updates
+
+NAMES = "abc"
+PASS = "join_by_deltas"
+ALL_PASSES = [p.__name__ for p in PASSES]
+
+
+@st.composite
+def stacks(draw):
+    """A function that joins collections of (k, v), in a tree, by columns drawn; and a few joins beside it."""
+    few = st.integers(0, 2)
+
+    def leaf():
+        name = draw(st.sampled_from(NAMES))
+        return lambda inputs: inputs[name]
+
+    def joined(depth):
+        left = joined(depth - 1) if depth else leaf()
+        right = joined(draw(st.integers(0, 1))) if depth > 1 and draw(few) == 0 else leaf()
+        l, r, further, nulls = draw(few), draw(few), draw(few), draw(few) == 0
+
+        def build(inputs):
+            one, other = left(inputs), right(inputs)
+            pairs = {one.schema.names[l % len(one.schema)]: other.schema.names[r % 2]}
+            if further == 0:
+                pairs[one.schema.names[(l + 1) % len(one.schema)]] = other.schema.names[(r + 1) % 2]
+            both = one.join(other, on=pairs, suffix=f"_{len(one.schema)}", nulls_equal=nulls and further == 1)
+            return both.select(**{f"c{i}": name for i, name in enumerate(reversed(both.schema.names))})
+
+        return build
+
+    stack = joined(draw(st.integers(1, 3)))
+    beside = [(draw(st.sampled_from(NAMES)), draw(st.sampled_from("kv"))) for _ in range(draw(st.integers(0, 4)))]
+
+    def all_of(flow):
+        inputs = {name: flow.input(name, KV) for name in NAMES}
+        flow.output("out", stack(inputs))
+        for i, (name, by) in enumerate(beside):
+            flow.output(f"beside{i}", inputs[name].join(inputs["a"], on={by: "k"}))
+
+    return all_of
+
+
+def made(graph):
+    return [n for n in graph.nodes if isinstance(n, DeltaJoin)]
+
+
+@examples(40, least=15)
+@given(build=stacks(), coordinates=st.integers(1, 2), data=st.data())
+def test_random_stacks_give_the_same(build, coordinates, data):
+    flow = new_flow(coordinates)
+    build(flow)
+    note(flow.explain(passes=[PASS]))
+    found = {name: data.draw(updates(KV, coordinates, max_size=8), label=name) for name in NAMES}
+    for passes in ([PASS], True):
+        check_equivalent(flow, found, batchings=[all_at_once, time_by_time, shuffled(3)], passes=passes)
+
+
+@examples(60)
+@given(build=stacks())
+def test_no_stack_gets_an_arrangement_it_had_not(build):
+    flow = new_flow()
+    build(flow)
+    flow.graph.freeze()
+
+    def arranged(graph):
+        return {(n.inputs[0].name, n.inputs[0].id, n.keys) for n in graph.nodes if isinstance(n, Arrange)}
+
+    before = optimised(flow.graph, ["remove_duplicates"], takes=[DeltaJoin])
+    after = optimised(before, [PASS], takes=[DeltaJoin])
+    sides = {n for join in made(after) for n in join.inputs}
+    inputs = {n for n in sides if n.inputs[0].name in NAMES}
+    assert {(n.inputs[0].name, n.keys) for n in inputs} <= {(name, keys) for name, _, keys in arranged(before)}
+    assert len(arranged(after)) <= len(arranged(before)) - len(made(after))
+
+
+def star(tables, names):
+    rows = tables[0]
+    for table, name in zip(tables[1:], names, strict=True):
+        rows = rows.join(table.rename(v=name), on="k")
+    return rows
+
+
+@pytest.mark.parametrize("count", [3, 4, 5])
+def test_tables_joined_by_one_key_keep_nothing_but_themselves(count):
+    rows, state, met = 200, {}, {}
+    for passes in (True, [p for p in ALL_PASSES if p != PASS]):
+        flow = tm.Dataflow()
+        tables = [flow.input(f"t{i}", {"k": "int64", "v": "int64"}) for i in range(count)]
+        flow.output("out", star(tables, [f"v{i}" for i in range(1, count)]), changes=False)
+        with flow.start(passes=passes) as run:
+            for i in range(count):
+                run.insert(f"t{i}", [(k, k + i) for k in range(rows)])
+            run.advance()
+            before = {o.id: o.records_in for o in run.metrics()}
+            run.insert(f"t{count - 1}", [(7, -1)])
+            run.advance()
+            metrics = run.metrics()
+            key = passes is True
+            state[key] = sum(o.state_rows for o in metrics if o.kind == "Arrange")
+            met[key] = sum(o.records_in - before[o.id] for o in metrics)
+            assert len(run.snapshot("out")) == rows + 1
+    assert state[True] == count * rows + 1
+    assert state[False] == state[True] + (count - 2) * rows
+    assert met[True] <= met[False]
+
+
+def test_where_an_arrangement_is_missing_it_stays_a_stack():
+    flow = tm.Dataflow()
+    a, b, c = (flow.input(n, {"k": "int64", "v": "int64"}) for n in NAMES)
+    flow.output("out", a.join(b, on={"v": "k"}, suffix="_b").join(c, on={"v_b": "k"}, suffix="_c"))
+    assert "DeltaJoin" not in flow.explain(passes=True)
+    flow = tm.Dataflow()
+    a, b, c = (flow.input(n, {"k": "int64", "v": "int64"}) for n in NAMES)
+    flow.output("out", a.join(b, on={"v": "k"}, suffix="_b").join(c, on={"v_b": "k"}, suffix="_c"))
+    flow.output("other", b.join(c, on={"v": "v"}))
+    assert "DeltaJoin" in flow.explain(passes=True)
+    assert "DeltaJoin" not in flow.explain(passes=[p for p in ALL_PASSES if p != PASS])
