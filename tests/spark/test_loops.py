@@ -111,6 +111,37 @@ def test_a_hundred_epochs_cost_as_many_rounds_as_one(spark, monkeypatch):
     assert steps[0].rounds == steps[1].rounds
 
 
+def chain(length):
+    return {"a": [((i, i + 1), 0, 1) for i in range(length)]}
+
+
+def reached(a):
+    return a.iterate(lambda here: two_hops(here, a).concat(a).distinct())
+
+
+def test_a_round_of_distinct_computes_what_changes_and_what_is_stored_at_once(spark, monkeypatch):
+    from tidemill.renderer.spark import frames, native, render
+    from tidemill.renderer.spark.step import Step
+
+    steps, computed, kind, real = [], [], Step, frames.checkpointed
+    monkeypatch.setattr(render, "Step", lambda *args, **more: steps.append(made := kind(*args, **more)) or made)
+    for module in (frames, native):
+        monkeypatch.setattr(module, "checkpointed", lambda *args: computed.append(args) or real(*args))
+    traces("spark", reached, chain(6))
+    assert steps[0].rounds >= 6
+    assert len(computed) <= steps[0].rounds + 2  # besides, what is joined in each round, and the output
+
+
+@pytest.mark.parametrize("cells", [0, 30])
+def test_only_what_a_round_touches_is_read_of_much_that_is_stored(spark, monkeypatch, cells):
+    from tidemill.renderer.spark import native
+
+    monkeypatch.setattr(native, "_SHUFFLED_CELLS", cells)
+    given = {"a": [((0, 1), 0, 2), ((1, 2), 0, 1), ((2, 0), 0, 1), ((2, 3), 0, 1), ((3, 3), 0, -1), ((3, 1), 0, 1)]}
+    limited = lambda a: a.iterate(lambda here: two_hops(here, a).concat(a).distinct(), return_at=5)  # noqa: E731
+    assert traces("spark", limited, given) == traces("embedded", limited, given)
+
+
 def test_rounds_without_work_are_jumped_over(spark):
     """The inner loop runs where something came in, and its later rounds where something is owed."""
     build = lambda a: a.iterate(lambda x: x.iterate(lambda y: y.filter("v > 0").select("k", v="v - 1")).filter("k > 5"))  # noqa: E731

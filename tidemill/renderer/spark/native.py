@@ -27,7 +27,16 @@ from tidemill.expressions.schema import Field
 from tidemill.expressions.types import FLOAT64, DType
 from tidemill.renderer.spark import exact_squares
 from tidemill.renderer.spark.exact_floats import THREE, Limbs
-from tidemill.renderer.spark.frames import DIFF, Frame, columns, is_small, times
+from tidemill.renderer.spark.frames import (
+    DIFF,
+    Frame,
+    checkpointed,
+    columns,
+    consolidated,
+    is_small,
+    materialised,
+    times,
+)
 from tidemill.renderer.spark.join import checked_count
 from tidemill.renderer.spark.keyed import as_lines, touched
 from tidemill.renderer.spark.keyed_tasks import NEW, Layout
@@ -43,6 +52,8 @@ _OF_ROWS: Final = {"min": "min", "max": "max", "list": "collect_list"}
 _OF_FLOATS: Final = frozenset(("sum", "avg")) | _SPREADS
 _EXACT: Final = 2**53
 _MASK: Final = (1 << 32) - 1
+_SHUFFLED_CELLS: Final = 1 << 23
+"""Up to so many values, what is stored is shuffled with what comes: sooner done than a job to see what that touches."""
 _DIGITS: Final = 17
 """Decimals of so many digits times a count still have room to be added up in 38."""
 
@@ -61,25 +72,40 @@ def distinct(frame: Frame) -> Frame:
     return frame.of(data, consolidated=True)
 
 
-def distinct_in_round(new: Frame, stored: Sequence[Frame]) -> Frame:
-    """Return what a round of a loop changes, where all is at one user time. What is stored is of earlier rounds."""
-    row = columns(new.width)
-    keys = new.data.select(*row)
-    lines = [new.data.withColumn("before", F.lit(False))]
-    if stored:
-        lines.append(touched(stored, keys, row, few=is_small(new)).withColumn("before", F.lit(True)))
-    loops = times(new.coordinates)
-    summed = (
-        functools.reduce(DataFrame.union, lines)
-        .groupBy(*row)
-        .agg(
-            F.sum(DIFF).alias("now"),
-            F.sum(F.when(F.col("before"), F.col(DIFF)).otherwise(0)).alias("old"),
-            *(F.max(F.when(~F.col("before"), F.col(name))).alias(name) for name in loops),
-        )
+def distinct_in_round(new: Frame, stored: Sequence[Frame]) -> tuple[Frame | None, Frame | None]:
+    """Return what a round of a loop changes, and what it adds to the counts stored by earlier rounds: in one job.
+
+    All is at one user time. Counts are added up with those of all that is stored, while that is no more than what
+    shuffles in a moment; else with those of the rows that come, which then have to be computed before.
+    """
+    row, loops = columns(new.width), times(new.coordinates)
+    older = [frame.data for frame in stored]
+    if sum(_cells(frame) for frame in stored) > _SHUFFLED_CELLS:
+        found = materialised(consolidated(new))
+        if found is None:
+            return None, None
+        new, older = found, [touched(stored, found.data.select(*row), row, few=is_small(found))]
+    lines = [new.data.selectExpr(*row, *loops, f"{DIFF} AS new", "0L AS old")]
+    never = [f"CAST(NULL AS bigint) AS {name}" for name in loops]
+    lines += [data.selectExpr(*row, *never, "0L AS new", f"{DIFF} AS old") for data in older]
+    sums = [*(f"sum({name}) AS {name}" for name in ("new", "old")), *(f"max({name}) AS {name}" for name in loops)]
+    summed = functools.reduce(DataFrame.union, lines).groupBy(*row).agg(*map(F.expr, sums)).filter("new != 0")
+    change = "CAST(new + old > 0 AS bigint) - CAST(old > 0 AS bigint) AS change"
+    data, counts = checkpointed(
+        summed.selectExpr(*row, *loops, "new", change),
+        F.expr("count(1) AS kept"),
+        F.expr("count_if(change != 0) AS output"),
     )
-    change = (F.col("now") > 0).cast("bigint") - (F.col("old") > 0).cast("bigint")
-    return new.of(summed.select(*row, *loops, change.alias(DIFF)).filter(F.col(DIFF) != 0), consolidated=True)
+    known = {"cheap": True, "depth": 1, "consolidated": True}
+    changes = new.of(data.filter("change != 0").selectExpr(*row, *loops, f"change AS {DIFF}"), **known)
+    kept = new.of(data.selectExpr(*row, *loops, f"new AS {DIFF}"), **known)
+    parts = ((changes, counts["output"]), (kept, counts["kept"]))
+    changed, added = (attrs.evolve(frame, rows=rows) if rows else None for frame, rows in parts)
+    return changed, added
+
+
+def _cells(frame: Frame) -> int:
+    return (frame.rows or 0) * (frame.width + frame.coordinates + 1)
 
 
 def summed(node: Node, frame: Frame, layout: Layout) -> DataFrame | None:

@@ -295,12 +295,11 @@ class Step:
         return self._keyed(node, frame, now)
 
     def _distinct(self, node: Threshold, frame: Frame, now: Round) -> Frame | None:
-        new, trace = materialised(consolidated(frame)), self._trace(node)
-        if new is None:
-            return None
+        trace = self._trace(node)
         trace.compact()
-        change = native.distinct_in_round(new, trace.everything())
-        trace.append(new, now)
+        change, kept = native.distinct_in_round(frame, trace.everything())
+        if kept is not None:
+            trace.append(kept, now)
         return change
 
     @_rule(Reduce)
