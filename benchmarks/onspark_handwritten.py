@@ -2,8 +2,8 @@
 
 Each case is a dataflow of one output, rendered and read whole, and what somebody would write for Spark instead: from
 the same Parquet files (5 million rows; reachability: 200,000 nodes and 1,000,000 edges), in one process and session,
-``local[2]``. First each once, for Java to warm up, then in turn; medians. Answers are compared, floats but for
-roundings.
+``local[2]``. First each some times, for Java to warm up, then in turn; medians: of seconds, and of the processor time
+of Spark's tasks, without planning and without Python's workers. Answers are compared, floats but for roundings.
 """
 
 from __future__ import annotations
@@ -40,6 +40,14 @@ class Case:
     output: Callable[[Any], Any]
     query: Callable[[Any], Any]
     read: Callable[[Any], Rows] = lambda table: [tuple(row) for row in table.collect()]
+
+
+@attrs.frozen
+class Rounds:
+    """How often a case runs to warm up, and how often it is measured."""
+
+    before: int
+    measured: int
 
 
 # -- cases over rows --------------------------------------------------------------------------------------------------
@@ -124,7 +132,7 @@ def rows_file(bench: Bench) -> str:
     return path
 
 
-def of_rows(bench: Bench, case: Case, path: str, rounds: int) -> dict[str, Any]:
+def of_rows(bench: Bench, case: Case, path: str, rounds: Rounds) -> dict[str, Any]:
     data = bench.spark.read.parquet(path)
 
     def rendered() -> Rows:
@@ -158,7 +166,7 @@ def reached_by_hand(bench: Bench, path: str) -> Rows:
         seen = seen.union(new).localCheckpoint()
 
 
-def of_reach(bench: Bench, path: str, rounds: int) -> dict[str, Any]:
+def of_reach(bench: Bench, path: str, rounds: Rounds) -> dict[str, Any]:
     def rendered() -> Rows:
         start = bench.spark.createDataFrame(pa.table({"node": np.zeros(1, np.int64)}))
         frames = {"edges": bench.spark.read.parquet(path), "start": start}
@@ -170,17 +178,41 @@ def of_reach(bench: Bench, path: str, rounds: int) -> dict[str, Any]:
 # -- measuring --------------------------------------------------------------------------------------------------------
 
 
-def compared(bench: Bench, rendered: Callable[[], Rows], by_hand: Callable[[], Rows], rounds: int) -> dict[str, Any]:
-    """Return seconds and jobs of both, run in turn, and how many times as long the rendering took."""
+def compared(bench: Bench, rendered: Callable[[], Rows], by_hand: Callable[[], Rows], rounds: Rounds) -> dict[str, Any]:
+    """Return seconds, processor time and jobs of both, run in turn, and how many times as much the rendering took."""
     assert alike(rendered(), by_hand()), "the answers differ"
-    found: list[list[tuple[float, int]]] = [[], []]
-    for _ in range(rounds):
-        for work, times in zip((rendered, by_hand), found, strict=True):
-            times.append(bench.timed(work))
-    ours, theirs = (
-        {"seconds": round(statistics.median(s for s, _ in t), 3), "jobs": max(j for _, j in t)} for t in found
-    )
-    return {"tidemill": ours, "by_hand": theirs, "ratio": round(ours["seconds"] / theirs["seconds"], 2)}
+    for _ in range(1, rounds.before):
+        rendered()
+        by_hand()
+    found: list[list[tuple[float, float, int]]] = [[], []]
+    for _ in range(rounds.measured):
+        for work, costs in zip((rendered, by_hand), found, strict=True):
+            costs.append(cost(bench, work))
+    ours, theirs = map(_median, found)
+    ratios = {name: round(ours[name] / theirs[name], 2) for name in ("seconds", "processor")}
+    return {"tidemill": ours, "by_hand": theirs, "ratio": ratios}
+
+
+def cost(bench: Bench, work: Callable[[], Any]) -> tuple[float, float, int]:
+    """Return seconds, the processor time of tasks, and jobs."""
+    context = bench.spark.sparkContext
+    tracker, java = context.statusTracker(), context._jsc.sc()  # noqa: SLF001 - nothing public tells it
+    before = set(tracker.getJobIdsForGroup(None))
+    seconds, jobs = bench.timed(work)
+    java.listenerBus().waitUntilEmpty()
+    made = [tracker.getJobInfo(job) for job in set(tracker.getJobIdsForGroup(None)) - before]
+    stages = {stage for job in made if job is not None for stage in job.stageIds}
+    nanoseconds = sum(java.statusStore().lastStageAttempt(stage).executorCpuTime() for stage in stages)
+    return seconds, nanoseconds / 1e9, jobs
+
+
+def _median(costs: list[tuple[float, float, int]]) -> dict[str, Any]:
+    seconds, processor, jobs = zip(*costs, strict=True)
+    return {
+        "seconds": round(statistics.median(seconds), 3),
+        "processor": round(statistics.median(processor), 3),
+        "jobs": max(jobs),
+    }
 
 
 def alike(ours: Rows, theirs: Rows) -> bool:
@@ -196,9 +228,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.onspark_handwritten", description=__doc__)
     parser.add_argument("words", nargs="*", help="measure the cases with one of these words in their names only")
     parser.add_argument("--scale", type=float, default=1.0, help="of all numbers of rows")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm", type=int, default=10, help="how often each runs before it is measured")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    rounds = Rounds(options.warm, options.rounds)
     report: dict[str, Any] = {"machine": machine(), "scale": options.scale}
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), options.scale, loud=True)
@@ -207,9 +241,9 @@ def main() -> None:
             if options.words and not any(word in name for word in options.words):
                 continue
             if name == "reachability":
-                report[name] = of_reach(bench, edges, options.rounds)
+                report[name] = of_reach(bench, edges, rounds)
             else:
-                report[name] = of_rows(bench, CASES[name], rows, options.rounds)
+                report[name] = of_rows(bench, CASES[name], rows, rounds)
             bench.say(f"{name}: {report[name]}")
         bench.spark.stop()
     if options.json:

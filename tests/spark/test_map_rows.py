@@ -15,6 +15,7 @@ from tidemill.dataflow.nodes import FlatMap
 from tidemill.errors import UserFunctionError
 from tidemill.renderer.runs.user_functions import mapped_rows
 from tidemill.renderer.spark.map_tasks import mapped_at_once
+from tidemill.renderer.spark.row_tasks import row_task
 
 MADE = {
     "i": "int64", "f": "float64", "b": "bool", "s": "string", "n": "int64 not null", "j": "int32", "d": "date",
@@ -64,6 +65,30 @@ def test_a_function_gets_canonical_values(values):
     found = mapped_at_once(node, [array], len(values))
     rows = [(v + 0.0 if isinstance(v, float) else v,) for v in values]
     assert list(zip(*(c.to_pylist() for c in found), strict=True)) == [mapped_rows(node, r)[0] for r in rows]
+
+
+def test_times_and_diffs_that_are_all_the_same_stay_where_they_are():
+    rows = pa.RecordBatch.from_arrays([pa.array([1, 2])], names=["c0"])
+    node = node_of(lambda row: (6 // (3 - row.at),), made={"b": "int64"})
+    assert [batch.to_pydict() for batch in row_task(node, 1, (7,))(iter([rows]))] == [{"c0": [3, 6]}]
+    wrong = node_of(lambda row: (6 // (2 - row.at),), made={"b": "int64"})
+    with pytest.raises(UserFunctionError, match="division") as caught:
+        list(row_task(wrong, 1, (7,))(iter([rows])))
+    assert caught.value.time == 7
+
+
+def test_what_is_made_of_rows_is_at_their_time_and_there_once(spark):
+    flow = tm.Dataflow("maps")
+    rows = flow.input("x", {"a": "int64"})
+    flow.output("mapped", rows.map_rows(lambda row: (row.a + 1,), {"b": "int64"}))
+    flow.output("many", rows.flat_map(lambda row: [(row.a,)] * row.a, {"b": "int64"}))
+    flow.output("counted", rows.map_rows(lambda row: (row.a % 2,), {"b": "int64"}).group_by("b").agg(n=tm.count()))
+    found = tm.render(flow, spark, {"x": spark.sql("SELECT * FROM VALUES (1L), (2L), (2L) AS (a)")})
+    assert {name: sorted(map(tuple, data.collect())) for name, data in found.items()} == {
+        "mapped": [(2, 0, 1), (3, 0, 1), (3, 0, 1)],
+        "many": [(1, 0, 1), *[(2, 0, 1)] * 4],
+        "counted": [(0, 2, 0, 1), (1, 1, 0, 1)],
+    }
 
 
 def test_rows_by_name_and_dicts_are_taken(spark):

@@ -19,7 +19,7 @@ from tidemill.renderer.spark.row_tasks import row_task
 from tidemill.renderer.spark.strategy import Strategy
 from tidemill.renderer.spark.types import struct
 
-__all__ = ["RULES", "entered", "left_scope", "moved", "negated", "schema_of_updates"]
+__all__ = ["RULES", "entered", "left_scope", "moved", "negated", "schema_of_rows", "schema_of_updates"]
 
 RULES: Final = Registry[Callable[[Any, Frame, Strategy], Frame]]("Spark engine")
 """For each class of nodes that look at one update at a time, what makes a frame of the node and its input's."""
@@ -52,13 +52,19 @@ def filtered(node: Filter, frame: Frame, strategy: Strategy) -> Frame:
 def in_python(node: Node, frame: Frame, strategy: Strategy) -> Frame:
     """Return what a node makes of batches of updates in the executors' Python."""
     frame = strategy.prepared(frame)
-    users = frame.coordinates - _loops(node)
+    users, width = frame.coordinates - _loops(node), len(node.schema)
+    kept = isinstance(node, Inspect) and frame.consolidated
+    of_rows = frame.inserted and frame.width and width and users == frame.coordinates
+    if of_rows and frame.time is not None and not isinstance(node, Retime):
+        task = with_encoded_errors(row_task(node, users, frame.time))
+        rows = frame.data.select(*columns(frame.width)).mapInArrow(task, schema_of_rows(node.schema))
+        same = zip((*frame.time, 1), [*times(users), DIFF], strict=True)
+        data = rows.selectExpr("*", *(f"{value}L AS {name}" for value, name in same))
+        return Frame(data, width, users, frame.time, consolidated=kept, inserted=True)
     task = with_encoded_errors(row_task(node, users))
     data = frame.data.mapInArrow(task, schema_of_updates(node.schema, frame.coordinates))
     time = None if isinstance(node, Retime) else frame.time
-    return Frame(
-        data, len(node.schema), frame.coordinates, time, consolidated=isinstance(node, Inspect) and frame.consolidated
-    )
+    return Frame(data, width, frame.coordinates, time, consolidated=kept)
 
 
 @RULES(Negate)
@@ -123,9 +129,17 @@ def retimed(node: Retime, frame: Frame, strategy: Strategy) -> Frame:
 
 def schema_of_updates(schema: Schema, coordinates: int) -> object:
     """Return the Spark schema of updates of rows of a schema, with our names."""
-    row = [Field(name, f.dtype) for name, f in zip(columns(len(schema)), schema, strict=True)]
     rest = [Field(name, INT64) for name in [*times(coordinates), DIFF]]
-    return struct(Schema((*row, *rest)))
+    return struct(Schema((*_row(schema), *rest)))
+
+
+def schema_of_rows(schema: Schema) -> object:
+    """Return the Spark schema of the rows alone."""
+    return struct(Schema(_row(schema)))
+
+
+def _row(schema: Schema) -> tuple[Field, ...]:
+    return tuple(Field(name, f.dtype) for name, f in zip(columns(len(schema)), schema, strict=True))
 
 
 def _loops(node: Node) -> int:

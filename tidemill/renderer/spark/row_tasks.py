@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.boundary.rows import python_rows
-from tidemill.dataflow.lattice import shown
+from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Filter, FlatMap, Input, Inspect, Map, Node, Retime
 from tidemill.errors import ExpressionError, UserFunctionError
 from tidemill.expressions.bound import Bound, BoundColumn
@@ -22,6 +22,7 @@ from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
 from tidemill.renderer.runs.registry import Registry
+from tidemill.renderer.spark.frames import names
 from tidemill.renderer.spark.map_tasks import mapped_at_once
 from tidemill.renderer.spark.table_tasks import made_by_table
 
@@ -45,18 +46,31 @@ def _bare(node: Node) -> Any:
     return attrs.evolve(node.scope, parent=None)
 
 
-def row_task(node: Node, users: int) -> Callable[[Batches], Batches]:
-    """Return the task that does a node's work on batches of updates: the row's columns, the time's, the diff."""
+def row_task(node: Node, users: int, at: Time | None = None) -> Callable[[Batches], Batches]:
+    """Return the task that does a node's work on batches of updates: the row's columns, the time's, the diff.
+
+    With a time, the batches have rows only, of updates that are all at this time with a diff of 1, and so have those
+    that are made of them: what is the same for all need not be moved between Java and Python.
+    """
     node = detached(node)
     work = _WORK.of(node)
 
     def task(batches: Batches) -> Batches:
         apply = work(node, users)
         for batch in batches:
-            if batch.num_rows:
+            if batch.num_rows and at is None:
                 yield apply(batch)
+            elif batch.num_rows:
+                made = apply(_as_updates(batch, at or ()))
+                yield made.select(list(range(made.num_columns - len(at or ()) - 1)))
 
     return task
+
+
+def _as_updates(rows: pa.RecordBatch, at: Time) -> pa.RecordBatch:
+    """Return rows as updates at a time."""
+    same = [pa.array(np.full(rows.num_rows, value, np.int64)) for value in (*at, 1)]
+    return pa.RecordBatch.from_arrays([*rows.columns, *same], names=names(rows.num_columns, len(at)))
 
 
 @_WORK(Map)
