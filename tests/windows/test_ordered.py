@@ -276,6 +276,26 @@ def test_what_is_saved_and_loaded_goes_on(tmp_path, in_order):
     assert len(in_order) == 3
 
 
+@pytest.mark.usefixtures("small_is_large")
+def test_updates_of_many_partitions_are_sorted_at_once(monkeypatch):
+    sorts = []
+    made = RowOrder.sorted
+    monkeypatch.setattr(RowOrder, "sorted", lambda self, *given: sorts.append(given) or made(self, *given))
+    with near().start() as run, near().start(tm.Reference()) as reference:
+        for each in (run, reference):
+            each.insert("x", [(k, i, i, 1) for k in range(5) for i in range(8)])
+            each.advance()
+            each.insert("x", [(k, 20, 0, 1) for k in range(5)])  # which has the partitions put in their order
+            each.advance()
+        sorts.clear()
+        for each in (run, reference):
+            each.insert("x", [(k, 7 - i, 100 + i, 1) for i in range(3) for k in range(4)])
+            each.delete("x", [(4, 3, 3, 1)])
+            each.advance()
+        assert rows_of(run) == rows_of(reference)
+    assert len(sorts) == 1
+
+
 class AnOrderedPartition(RuleBasedStateMachine):
     """Beside a sorted list."""
 

@@ -16,11 +16,13 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Node
 from tidemill.expressions.schema import Schema
+from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.spark.failures import with_encoded_errors
 from tidemill.renderer.spark.frames import DIFF, Frame, checkpointed, consolidated, is_small, materialised, times
 from tidemill.renderer.spark.keyed_tasks import DUE, KIND, NEW, STORE, KeyedTask, KeyedTaskAtOneTime, Layout, layout_of
 from tidemill.renderer.spark.state import Round
 from tidemill.renderer.spark.types import spark_type, struct
+from tidemill.renderer.spark.window_tasks import WindowsAtOneTime
 
 __all__ = ["KeyedResult", "KeyedRound", "as_lines", "first_pending_line", "touched"]
 
@@ -64,8 +66,9 @@ class KeyedRound:
     def _at_one_time(self, delta: Frame, time: Time) -> Frame:
         """Return the change where all of the input is at one time: of lines, only what differs is moved."""
         task = KeyedTaskAtOneTime(self._task(keeps_state=False), time)
+        run = WindowsAtOneTime(task).run if isinstance(getattr(self.node, "logic", None), Windows) else task.run
         rows = self._together(delta.data.select(*(f.name for f in task.given)))
-        found = rows.mapInArrow(with_encoded_errors(task.run), struct(Schema(tuple(task.made))))
+        found = rows.mapInArrow(with_encoded_errors(run), struct(Schema(tuple(task.made))))
         *row, diff = found.columns
         whens = (F.lit(t).cast("bigint").alias(name) for t, name in zip(time, times(len(time)), strict=True))
         data = found.select(*row, *whens, diff)

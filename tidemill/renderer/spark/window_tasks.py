@@ -1,7 +1,9 @@
-"""What runs in executors on the partitions of window calls in a live run: the embedded engine's own operator.
+"""What runs in executors on the partitions of window calls.
 
-It keeps rows and nothing of the output. So a task gets the stored rows of the partitions that change, and the new
-updates; it computes the values around these before and after, of small partitions all, and gives what differs.
+Where nothing is stored and all is at one time, whole partitions go through the kernel. In a live run a task gets the
+stored rows of the partitions that change, and the new updates, and runs the embedded engine's own operator, which
+keeps rows and nothing of the output: it computes the values around the changes before and after, of small partitions
+all, and gives what differs.
 """
 
 from __future__ import annotations
@@ -17,15 +19,23 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.schema import Field
 from tidemill.expressions.types import BOOL, INT64
+from tidemill.expressions.windows.bound import CallError
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column
-from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated, stacked
+from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated, numbered, stacked
 from tidemill.renderer.embedded.reduce.ordered_windows import OrderedWindowsOperator
 from tidemill.renderer.embedded.schedule import Round
+from tidemill.renderer.embedded.windows.recompute import GivenRows, recompute
 from tidemill.renderer.spark.frames import DIFF
-from tidemill.renderer.spark.keyed_tasks import encoded_columns, region_of, schedule_of, spine_like
+from tidemill.renderer.spark.keyed_tasks import (
+    KeyedTaskAtOneTime,
+    encoded_columns,
+    region_of,
+    schedule_of,
+    spine_like,
+)
 from tidemill.renderer.spark.row_tasks import detached
 
-__all__ = ["STORED", "WindowsTask"]
+__all__ = ["STORED", "WindowsAtOneTime", "WindowsTask"]
 
 STORED: Final = "stored"
 """The column that says whether an update is a stored one."""
@@ -89,6 +99,51 @@ class WindowsTask:
         operator.run()
         # Equal rows, which come for different times, are of one task: they have the keys of their partitions.
         return consolidated(stacked(reader.found)) if reader.found else np.empty((len(self.made), 0), np.int64)
+
+
+@attrs.frozen
+class WindowsAtOneTime:
+    """Window calls where nothing is stored and all updates are at one time."""
+
+    general: KeyedTaskAtOneTime
+    """What does the same for any operator, and knows the errors."""
+
+    def run(self, batches: Batches) -> Batches:
+        """Return the rows of a partition of the keys with the calls' values."""
+        found = list(batches)
+        if not sum(batch.num_rows for batch in found):
+            return
+        interner = Interner()
+        change = self._computed(pa.Table.from_batches(found), interner)
+        if change is None:
+            yield from self.general.run(iter(found))
+            return
+        made = self.general.made
+        columns = [decode_column(c, f.dtype, interner) for c, f in zip(change, made, strict=True)]
+        yield from pa.table(columns, [f.name for f in made]).to_batches(max_chunksize=100_000)
+
+    def _computed(self, table: pa.Table, interner: Interner) -> UpdateArray | None:
+        """Return the output's rows with their counts; None where there is an error."""
+        node = self.general.task.node
+        windows, width = node.logic, len(node.keys)
+        updates = consolidated(np.array(list(encoded_columns(table, self.general.given, interner).values())))
+        rows, counts = updates[:-1], updates[-1]
+        if (counts < 0).any():
+            return None
+        partition = numbered(rows[:width])[1] if width else np.zeros(len(counts), np.int64)
+        try:
+            source, values = recompute(
+                windows, node.inputs[0].schema.dtypes, GivenRows(partition, rows, counts), interner
+            )
+        except CallError:
+            return None
+        kept = windows.kept(width)
+        change = np.empty((len(kept) + len(values) + 1, len(source)), np.int64)
+        for place, column in enumerate(kept):
+            rows[column].take(source, out=change[place])
+        change[len(kept) : -1] = values
+        change[-1] = 1
+        return change if (counts == 1).all() else consolidated(change)  # rows that differ still do, with values
 
 
 class _Reader:

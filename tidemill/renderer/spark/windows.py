@@ -23,17 +23,16 @@ _FEW_KEYS: Final = 100_000
 """Up to so many partitions, their keys go to where stored rows are; beyond, these go to where the keys are."""
 
 
-def changed_windows(node: Reduce, interval: tuple[Antichain, Antichain], new: Frame, stored: DataFrame | None) -> Frame:
-    """Return what new updates change, and updates stored before, of which only touched partitions are looked at.
+def changed_windows(node: Reduce, interval: tuple[Antichain, Antichain], new: Frame, stored: DataFrame) -> Frame:
+    """Return what new updates change, with those stored before, of which only touched partitions are looked at.
 
-    Both are read several times. Updates are over times of one coordinate.
+    New ones are read twice. All are over times of one coordinate.
     """
     task = WindowsTask.of(node, *interval)
     wanted = names(new.width, new.coordinates)
     keys = [f"c{k}" for k in node.keys]
-    lines = new.data.select(*wanted, F.lit(False).alias(STORED))
-    if stored is not None:
-        lines = lines.union(_touched(stored, new.data, keys).select(*wanted, F.lit(True).alias(STORED)))
+    old = _touched(stored, new.data, keys).select(*wanted, F.lit(True).alias(STORED))
+    lines = new.data.select(*wanted, F.lit(False).alias(STORED)).union(old)
     together = lines.repartition(*keys) if keys else lines.coalesce(1)
     data = together.mapInArrow(with_encoded_errors(task.run), struct(Schema(tuple(task.made))))
     found = new.of(data, consolidated=True)

@@ -382,8 +382,9 @@ class ExecutorStep(Step):
         (name,) = (f"{node.id}/{name}" for name in operator.spines())
         stored = self._spilled.read(name)
         self._additions[name].append(file_columns(new))
-        rows = None if stored is None else as_updates(stored, new.width, new.coordinates)
-        return changed_windows(node, self._interval(node), new, rows)
+        if stored is None:
+            return KeyedRound(node, self._users, now, *self._interval(node)).once(new, None).change
+        return changed_windows(node, self._interval(node), new, as_updates(stored, new.width, new.coordinates))
 
     def of_input(self, node: Input, now: Round) -> Frame | None:
         frame = self._input_frames.get(node)
