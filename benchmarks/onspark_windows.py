@@ -4,14 +4,16 @@ LAG and an average over ROWS 4 PRECEDING. Over many partitions, rendered from sc
 own window functions; and over a single partition, in both renderings, on one core and on two: each in a process and
 session of its own, the second of two runs, after which Java has compiled what it will.
 
-Live and durable (``--live``): a load by the executors, steps of 1,000 changed rows, and what going on after a restart
-costs, over many partitions and over a single one, against Spark's own query over all rows.
+Live and durable (``--live``): a load by the executors, steps of 1,000 changed rows, each taken out and put in with
+another value, and what going on after a restart costs, over many partitions and over a single one, against Spark's own
+query over all rows. ``python -m benchmarks.onspark_windows --live --json benchmarks/results/onspark_windows_live.json``
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -83,7 +85,7 @@ def live(strategy: str, cores: int, rows: int, partitions: int) -> dict[str, Any
         picked = dice.choice(rows, (2 * STEPS + 2, CHANGED), replace=False)
 
         def start() -> Any:
-            return flow.start(tm.Spark(spark, state=f"{folder}/state", in_driver=rows // 4))
+            return flow.start(tm.Spark(spark, state=f"{folder}/state", in_driver=min(1_000_000, rows // 4)))
 
         def load(run: Any) -> None:
             run.insert("rows", data)
@@ -115,15 +117,32 @@ def live(strategy: str, cores: int, rows: int, partitions: int) -> dict[str, Any
         with run:
             found["first_step_after_restart"] = round(step(run, STEPS + 1), 3)
             found["step_after_restart"] = round(statistics.median(step(run, STEPS + 2 + i) for i in range(STEPS)), 4)
-        query(data).selectExpr("sum(before)", "sum(near)").collect()
+        read(query(data))
         _, found["Spark's own query"] = timed(lambda: read(query(data)))
     spark.stop()
     found["times_faster"] = round(found["Spark's own query"] / found["step"], 1)
     return found
 
 
+def processor_seconds() -> float:
+    """Return the processor time that all processes below this one have taken: Java, and Python's in executors."""
+    below: dict[int, list[tuple[int, int]]] = {}
+    for about in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = about.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        below.setdefault(int(fields[1]), []).append((int(about.parent.name), sum(map(int, fields[11:15]))))
+    ticks, left = 0, [os.getpid()]
+    while left:
+        for process, own in below.get(left.pop(), []):
+            ticks += own
+            left.append(process)
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def measure(name: str, cores: int, rows: int, partitions: int) -> dict[str, Any]:
-    """Return the seconds of a case, and its answer."""
+    """Return the seconds of a case, those of all processors in its second run, and its answer."""
     if name.startswith("live "):
         return live(name.removeprefix("live "), cores, rows, partitions)
     spark = tm.local_spark(f"local[{cores}]", **SETTINGS)
@@ -136,11 +155,12 @@ def measure(name: str, cores: int, rows: int, partitions: int) -> dict[str, Any]
         data = written(spark, folder, rows, partitions)
         seconds = []
         for _ in range(2):
-            start = perf_counter()
+            start, before = perf_counter(), processor_seconds()
             answer = read(works[name](data))
             seconds.append(round(perf_counter() - start, 2))
+            of_processors = round(processor_seconds() - before, 2)
     spark.stop()
-    return {"seconds": seconds[-1], "first": seconds[0], "answer": answer}
+    return {"seconds": seconds[-1], "first": seconds[0], "processor_seconds": of_processors, "answer": answer}
 
 
 def apart(name: str, cores: int, rows: int, partitions: int) -> dict[str, Any]:
@@ -148,7 +168,7 @@ def apart(name: str, cores: int, rows: int, partitions: int) -> dict[str, Any]:
     here = [sys.executable, "-m", "benchmarks.onspark_windows", "--case", name, *map(str, (cores, rows, partitions))]
     done = subprocess.run(here, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    print(f"{name}, {cores} cores, {rows} rows in {partitions}: {found['seconds']} s", flush=True)
+    print(f"{name}, {cores} cores, {rows} rows in {partitions}: {found.get('seconds', found)} s", flush=True)
     return found
 
 
@@ -162,11 +182,16 @@ def main() -> None:
     """Measure all cases, or the one that a process is for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--live", action="store_true", help="measure live runs instead")
     parser.add_argument("--case", nargs=4)
     options = parser.parse_args()
     if options.case:
         name, *numbers = options.case
         print(json.dumps(measure(name, *map(int, numbers))))
+        return
+    if options.live:
+        live_runs = {f"{rows} rows in {n}": apart("live auto", 2, rows, n) for rows, n in (MANY, LARGE_ONE)}
+        reported({"machine": machine(), "changed rows": CHANGED, **live_runs}, options.json)
         return
     many = compared({name: apart(name, 2, *MANY) for name in ("Spark's own", "recompute")})
     one = compared(
@@ -182,8 +207,13 @@ def main() -> None:
         "recompute_over_sparks_own": round(many["recompute"]["seconds"] / many["Spark's own"]["seconds"], 2),
         f"{ONE[0]} rows in one partition": one,
     }
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
+    reported(report, options.json)
+
+
+def reported(report: dict[str, Any], path: Path | None) -> None:
+    """Write a report to a file, if to one, and print it."""
+    if path:
+        path.write_text(json.dumps(report, indent=2) + "\n")
     print(json.dumps(report, indent=2))
 
 
