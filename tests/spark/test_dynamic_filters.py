@@ -93,7 +93,7 @@ def test_a_history_is_what_is_defined(spark, dtype):
             flow.output(f"out{i}", left.dynamic_filter("v", comparison, right))
         given = moving(seed, OF_TYPE[dtype], coordinates)
         expected = by_the_reference(flow, given)
-        assert any(line.endswith("-1)") for lines in expected.values() for line in lines)
+        assert sum(map(len, expected.values())) > 20
         assert rendered(spark, flow, given) == expected
 
     agree()
