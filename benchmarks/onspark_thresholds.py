@@ -2,8 +2,8 @@
 
 A threshold that passes ten rows, of a million that came as a DataFrame. A live run takes the move in the driver, by its
 index: of rows in memory, and of those that executors wrote to the disk, of which it reads the pages between. Or
-executors do all of it (``in_driver=0``), reading a range of what is kept. Otherwise one would filter anew: a DataFrame in
-memory, once counted and once brought to the driver. A run with other rows goes before, so that Java is warm.
+executors do all of it (``in_driver=0``), reading a range of what is kept. Otherwise one would filter anew: a DataFrame
+in memory, once counted and once brought to the driver. A run with other rows goes before, so that Java is warm.
 """
 
 import argparse
@@ -35,7 +35,9 @@ def main() -> None:
         "on executors": 0,
     }  # fmt: skip
     live(spark, 10_000, 0)
-    found = [{"what": f"live, {name}", **live(spark, said.rows, most)} for name, most in ways.items()]
+    found: list[dict[str, Any]] = [
+        {"what": f"live, {name}", **live(spark, said.rows, most)} for name, most in ways.items()
+    ]
     found += anew(spark, said.rows)
     columns = ("load_s", "first_s", "step_ms")
     print(text_table(["", *columns], [[f["what"], *(figure(f.get(c)) for c in columns)] for f in found], left=1))

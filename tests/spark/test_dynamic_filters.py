@@ -63,7 +63,11 @@ def rendered(spark, flow, given):
         lines = [(*row, *(time if isinstance(time, tuple) else [time]), diff) for row, time, diff in some]
         frames[name] = updates_of(spark, flow.graph.inputs[name], lines, [*times, "diff"])
     found = tm.render(flow, spark, frames)
-    return {name: sorted(repr(tuple(line)) for line in data.collect()) for name, data in found.items()}
+    lines_of = {name: data.collect() for name, data in found.items()}
+    return {
+        name: sorted(repr(tuple([tuple(v) if isinstance(v, list) else v for v in line])) for line in some)
+        for name, some in lines_of.items()
+    }
 
 
 def by_the_reference(flow, given):

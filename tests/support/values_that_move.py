@@ -21,10 +21,11 @@ TYPES: dict[str, list[Any]] = {
 
 
 @st.composite
-def right_side(draw, values, coordinates):
+def right_side(draw: st.DrawFn, values: list[Any], coordinates: int) -> list[Any]:
     """Updates of a right side that has at most one row at every time: what a row is replaced by, at times in order."""
     times = draw(st.lists(st.integers(0, 6), unique=True, max_size=5).map(sorted))
-    found, now = [], None
+    found: list[Any] = []
+    now = None
     for t in times:
         time = t if coordinates == 1 else (t,) * coordinates
         new = draw(st.none() | st.tuples(st.none() | st.sampled_from(values)))
