@@ -484,6 +484,25 @@ def test_what_is_no_record_is_refused(tmp_path, capsys, text, message):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (
+            "missing/record",
+            r"cannot be written \(No such file or directory\): expected a path in a folder that is there",
+        ),
+        (".", r"cannot be written \(Is a directory\)"),
+        (5, r"record\(5\): expected the path of a file to write, a string or a Path"),
+        (None, r"record\(None\): expected the path of a file"),
+        ("nul\0", "expected the path of a file to write"),
+    ],
+)
+def test_a_record_that_cannot_be_written_is_refused(tmp_path, monkeypatch, path, message):
+    monkeypatch.chdir(tmp_path)
+    with stuck() as run, pytest.raises(tm.errors.StateError, match=message):
+        run.record(path)
+
+
 @pytest.mark.slow
 def test_large_pages_open_and_step(chromium, tmp_path):
     """How long it takes is measured by benchmarks/pictures.py."""

@@ -1,9 +1,11 @@
 """The log of steps: one call of fsync makes a step final, and it is there or it is not, wherever things break off."""
 
 import contextlib
+import errno
 import itertools
 import os
 import random
+import stat
 import zlib
 from typing import Any
 
@@ -15,6 +17,7 @@ from tidemill.renderer.durable import log_reading
 from tidemill.renderer.durable.frames import encode, read
 from tidemill.renderer.durable.log_reading import Log, segment_path
 from tidemill.renderer.durable.segment import Segment
+from tidemill.renderer.embedded import array_file
 
 
 def counts():
@@ -97,6 +100,40 @@ def test_a_step_calls_fsync_once_where_state_is_on_the_disk(tmp_path, fsyncs):
             fsyncs.clear()
             step(run, str(i))
             assert len(fsyncs) == 1
+
+
+@pytest.mark.parametrize("number", ["EINVAL", "EACCES", "EIO", "ENOSPC"])
+def test_a_folder_that_cannot_be_asked_for_is_let_pass_and_a_disk_that_fails_is_not(tmp_path, monkeypatch, number):
+    """Some file systems have no such call for folders; that the disk fails is another thing."""
+    fsync = os.fsync
+
+    def refusing(file):
+        if stat.S_ISDIR(os.fstat(file).st_mode):
+            raise OSError(getattr(errno, number), os.strerror(getattr(errno, number)))
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", refusing)
+    if number in {"EINVAL", "EACCES"}:
+        array_file.sync_folder(tmp_path)
+    else:
+        with pytest.raises(OSError, match=os.strerror(getattr(errno, number))):
+            array_file.sync_folder(tmp_path)
+
+
+def test_a_run_whose_folder_cannot_be_asked_for_goes_on_as_it_was(tmp_path, monkeypatch):
+    """The disk fails when a checkpoint is made: that is said, and the run is taken up from what was committed."""
+    with counts().start(tm.Embedded(tmp_path)) as run:
+        step(run, "a")
+
+        def failing(folder):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(array_file, "sync_folder", failing)
+            with pytest.raises((OSError, StateError)):
+                run.checkpoint()
+    with counts().start(tm.Embedded(tmp_path)) as run:
+        assert list(run.snapshot("n")) == [("a", 1)]
 
 
 def test_folders_are_asked_for_only_when_files_are_made(tmp_path, fsyncs):

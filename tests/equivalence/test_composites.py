@@ -11,7 +11,7 @@ from running import KV, examples, new_flow
 import tidemill as tm
 from tidemill.dataflow.composites import Composite, OuterJoin
 from tidemill.dataflow.fingerprint import describe
-from tidemill.dataflow.nodes import Arrange
+from tidemill.dataflow.nodes import Arrange, Reduce
 from tidemill.dataflow.passes.lowering import LOWERINGS, has_composites, lower
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import EngineError, GraphError
@@ -295,3 +295,18 @@ def test_a_composite_without_a_lowering_is_named():
     flow.output("out", a.builder.collection(node))
     with pytest.raises(GraphError, match=r"Unheard 'unheard' \(.*test_composites.py:\d+\) has no lowering"):
         flow.start()
+
+
+def test_which_columns_a_lowered_top_k_gives_is_part_of_its_description():
+    """State saved by one is not read by another, that differs in the places of a row's columns in its wide one."""
+    flow = new_flow()
+    flow.output("out", flow.input("x", KV).group_by("k").top_k(2, order_by="v"))
+    flow.graph.freeze()
+    graph = lower(flow.graph)
+    (place,) = (i for i, node in enumerate(graph.nodes) if isinstance(node, Reduce))
+    node = graph.nodes[place]
+    other = attrs.evolve(node.logic, row=node.logic.row[::-1])
+    assert other != node.logic
+    before = describe(graph)
+    object.__setattr__(node, "logic", other)
+    assert [i - 1 for i, (a, b) in enumerate(zip(before, describe(graph), strict=True)) if a != b] == [place]

@@ -172,6 +172,17 @@ def test_two_right_rows_are_an_error_that_names_both(engine, coordinates):
         assert list(run.changes("out")) == [((0, 3), later, 1)]
 
 
+def test_its_errors_name_it_as_the_user_wrote_it():
+    """Not as what passes make of it where times are in order."""
+    flow = new_flow()
+    left, right = flow.input("left", KV), flow.input("right", {"v": "int64"})
+    flow.output("out", left.dynamic_filter("v", ">", right))
+    with flow.start() as run:
+        run.insert("right", [(1,), (2,)])
+        with pytest.raises(tm.errors.StepError, match=r"^dynamic_filter \(.*test_dynamic_filters\.py:\d+\): the right"):
+            run.advance()
+
+
 def test_the_same_row_twice_is_two_rows(engine):
     flow = new_flow()
     left, right = flow.input("left", KV), flow.input("right", {"v": "int64"})

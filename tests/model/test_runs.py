@@ -256,6 +256,33 @@ def test_functions_get_named_tuples(engine):
         assert list(run.snapshot("out")) == [(3,)]
 
 
+def test_steps_that_were_not_taken_are_not_counted(engine):
+    """Nor is what they did counted twice when they are taken at last."""
+
+    def counts(run):
+        return [(o.title, o.records_in, o.records_out) for o in run.metrics()]
+
+    def played(*, refused):
+        flow = new_flow()
+        flow.output("out", flow.input("x", KV).select("k", v="10 DIV v").distinct())
+        with start(flow, engine) as run:
+            run.insert("x", [(1, 1), (2, 2)])
+            run.advance()
+            before = counts(run)
+            if refused:
+                run.insert("x", [(3, 5), (4, 0)])
+                with pytest.raises(tm.errors.ExpressionError, match="division by zero"):
+                    run.advance()
+                assert counts(run) == before
+                run.delete("x", [(4, 0)])
+            else:
+                run.insert("x", [(3, 5)])
+            run.advance()
+            return [c[2] for c in counts(run)]
+
+    assert played(refused=True) == played(refused=False)
+
+
 def test_metrics_tell_each_operator(engine):
     with start(counting(), engine) as run:
         run.insert("a", [(1, 1)])

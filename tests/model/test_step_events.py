@@ -45,6 +45,22 @@ def test_a_step_says_who_worked_in_which_rounds_at_which_times(engine):
         assert set(second.frontiers) == {node.id for node in run.graph.nodes}
 
 
+def test_a_step_that_is_not_on_record_is_an_index_error_that_says_how_many_there_are():
+    with reachability().start() as run:
+        run.log_events(5)
+        run.advance()
+        with pytest.raises(
+            IndexError, match=r"events\[99\]: the last steps are on record, at most 5, now 1: expected less"
+        ):
+            run.events[99]
+        assert [event.info.number for event in run.events] == [1]  # so a loop over them ends
+
+
+def test_more_steps_than_a_log_can_have_are_refused():
+    with reachability().start() as run, pytest.raises(tm.errors.TimeError, match=r"for all of them, limit=1000000000"):
+        run.log_events(10**30)
+
+
 def test_the_first_updates_of_each_operator_are_kept_as_many_as_are_asked_for(engine):
     with start(reachability(), engine) as run:
         run.log_events(rows=2)

@@ -1,6 +1,7 @@
 """Temporal filters: rows come and go as time passes, by the user's time, or by a clock that is a collection."""
 
 import datetime as dt
+import re
 
 import pytest
 from hypothesis import given
@@ -265,6 +266,23 @@ def test_what_is_no_validity(arguments, error, message):
 def test_which_coordinate_has_to_be_said():
     with pytest.raises(tm.errors.TimeError, match=r"2 coordinates \(event, correction\): say .* coordinate='event'"):
         of_rows(2)
+
+
+def test_a_clock_that_shows_two_times_is_named_as_the_user_wrote_it(engine):
+    flow = new_flow()
+    rows, clock = flow.input("rows", PERIOD), flow.input("clock", {"now": "int64"})
+    begin, end = list(PERIOD)[-2:]
+    flow.output("valid", rows.temporal_filter(begin, end, clock=clock))
+    with start(flow, engine) as run:
+        run.insert("clock", [(1,), (2,)])
+        with pytest.raises(tm.errors.StepError) as refused:
+            run.advance()
+    message = (
+        r"temporal_filter.* \(.*test_temporal_filter\.py:\d+\): the clock has more than one row, \(1,\) and \(2,\)"
+    )
+    assert re.search(message, str(refused.value))
+    assert "DynamicFilter" not in str(refused.value)
+    assert "clock.agg(v=tm.max('v'))" in str(refused.value)
 
 
 def test_what_is_no_clock():

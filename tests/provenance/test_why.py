@@ -1,6 +1,7 @@
 """Why a row is there: input rows from which alone it follows, on every kind of dataflow; and why one is not there."""
 
 import contextlib
+import json
 import random
 from collections import Counter
 from pathlib import Path
@@ -548,6 +549,25 @@ def test_a_run_that_cannot_be_asked_has_nothing_more():
     with run, flow.start() as plain:
         assert list(plain.graph.outputs) == ["out"]
         assert list(run.graph.outputs) == ["out", "a (as put in)", "b (as put in)"]
+
+
+def test_what_inputs_held_is_shown_nowhere_else(tmp_path):
+    _, run = started(BUILDS["a join"], tm.Embedded(tmp_path / "state"))
+    with run:
+        run.to_changelog(tmp_path / "log")
+        run.insert("a", [(0, 1)])
+        run.insert("b", [(1, 2)])
+        run.advance()
+        assert "as put in" not in repr(run)
+        assert "output 'out', complete up to Antichain(1)" in repr(run)
+        assert [path.name for path in (tmp_path / "log").iterdir() if path.name[0] != "."] == ["out"]
+        run.record(tmp_path / "record")
+        data = json.loads((tmp_path / "record").read_text())["data"]
+        named = {o["name"]: str(o["id"]) for o in data["operators"] if o["kind"] == "Output"}
+        assert set(data["records"]) == {named["out"]}
+        with pytest.raises(tm.errors.UnknownNameError, match="no output 'a "):
+            run.snapshot("a (as put in)")
+        assert run.why("out", (0, 2)).rows == {"a": [(0, 1)], "b": [(1, 2)]}
 
 
 def test_what_is_asked_has_to_be_a_row_of_the_output_at_a_time_that_can_be_read():

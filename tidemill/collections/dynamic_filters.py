@@ -27,7 +27,7 @@ COMPARISONS: Final = {
 _HOW: Final = 'dynamic_filter("amount", ">", right), or dynamic_filter([("amount", ">", "least")], right)'
 
 
-def dynamic_filter(left: Collection, said: Sequence[Any], monotone: Any) -> Collection:
+def dynamic_filter(left: Collection, said: Sequence[Any], monotone: Any, *, name: str = "") -> Collection:
     """Return the left rows that compare; what the parameters mean is said at ``Collection.dynamic_filter``."""
     conditions, right = _conditions(left, said)
     if monotone not in (None, "increasing", "decreasing"):
@@ -39,12 +39,17 @@ def dynamic_filter(left: Collection, said: Sequence[Any], monotone: Any) -> Coll
     names, types = left.schema.names, _types(conditions, left, right)
     left, own = _cast(left, [(l, dtype) for (l, _, _), dtype in zip(conditions, types, strict=True)])
     right, others = _cast(right, [(r, dtype) for (_, _, r), dtype in zip(conditions, types, strict=True)])
-    made = _added(left, right, [(l, c, r) for l, (_, c, _), r in zip(own, conditions, others, strict=True)], monotone)
+    compared = [(l, c, r) for l, (_, c, _), r in zip(own, conditions, others, strict=True)]
+    made = _added(left, right, compared, monotone, name)
     return made if left.schema.names == names else made.select(*names)
 
 
 def _added(
-    left: Collection, right: Collection, conditions: Sequence[tuple[int, str, int]], monotone: Monotone | None
+    left: Collection,
+    right: Collection,
+    conditions: Sequence[tuple[int, str, int]],
+    monotone: Monotone | None,
+    name: str,
 ) -> Collection:
     builder = left.builder
     names = [f"left {i}" for i in range(len(left.schema))] + [f"right {i}" for i in range(len(right.schema))]
@@ -58,6 +63,7 @@ def _added(
     scope = builder.meeting_scope([left.node, right.node])
     made = builder.graph.add(
         DynamicFilter,
+        name=name,
         scope=scope,
         inputs=(builder.enter(left.node, scope), builder.enter(right.node, scope)),
         schema=left.schema,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from tidemill.dataflow.composites import TemporalFilter
+from tidemill.collections.dynamic_filters import dynamic_filter
+from tidemill.dataflow.composites import CLOCKED, TemporalFilter
 from tidemill.errors import SchemaError, TimeError, did_you_mean
 from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import Bound
@@ -91,9 +92,8 @@ def _by_clock(
         unknown = [name for name in bounds if name not in known]
         if all(wide.schema.field(name).nullable for name in unknown):
             some = wide.filter(*(col(name).is_null() for name in unknown)) if unknown else wide
-            parts.append(
-                some.dynamic_filter([compared[name] for name in known], clock) if known else _if_any(some, clock)
-            )
+            said = [compared[name] for name in known], clock
+            parts.append(dynamic_filter(some, said, None, name=CLOCKED) if known else _if_any(some, clock))
     return parts[0].concat(*parts[1:]).select(*rows.schema.names)
 
 

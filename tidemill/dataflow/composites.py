@@ -6,7 +6,7 @@ Passes see them whole: a filter goes below a left join more easily than below th
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import attrs
 
@@ -20,9 +20,9 @@ from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import Windows
 
 __all__ = [
-    "Aggregate", "AntiJoin", "ClosedSessions", "ComparingFilter", "Composite", "DeltaJoin", "DynamicFilter", "Lookup",
-    "OrderedDynamicFilter", "OuterJoin", "PartneredJoin", "RangeJoin", "SemiJoin", "SetOperation", "SlidingWindows",
-    "TemporalFilter", "TopK", "Windowed",
+    "CLOCKED", "Aggregate", "AntiJoin", "ClosedSessions", "ComparingFilter", "Composite", "DeltaJoin", "DynamicFilter",
+    "Lookup", "OrderedDynamicFilter", "OuterJoin", "PartneredJoin", "RangeJoin", "SemiJoin", "SetOperation",
+    "SlidingWindows", "TemporalFilter", "TopK", "Windowed",
 ]  # fmt: skip
 
 
@@ -75,6 +75,10 @@ class AntiJoin(PartneredJoin):
     """The left rows that have no partner, each with its own count."""
 
 
+CLOCKED: Final = "temporal_filter"
+"""The name of filters that compare with a clock."""
+
+
 @attrs.frozen(eq=False, kw_only=True, repr=False)
 class ComparingFilter(Composite):
     """What filters have in common that compare the left rows with the one row of the right side, if it has one."""
@@ -86,6 +90,11 @@ class ComparingFilter(Composite):
     monotone: Literal["increasing", "decreasing"] | None = None
     """How the right values move, if they were declared to move in one way only."""
     arity: ClassVar[int | None] = 2
+
+    @property
+    def title(self) -> str:
+        """What users call it, whatever passes make of it: dynamic_filter, or temporal_filter where there is a clock."""
+        return CLOCKED if self.name == CLOCKED else "dynamic_filter"
 
     def describe(self) -> str:
         left, right = (source.schema.names for source in self.inputs)

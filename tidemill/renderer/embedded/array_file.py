@@ -8,6 +8,7 @@ what was there before.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -28,6 +29,15 @@ VERSION: Final = 5
 _MANIFEST: Final = "manifest.json"
 _DIGEST: Final = hashlib.sha256().digest_size
 _CHUNK: Final = 1 << 20
+_NOT_FOR_FOLDERS: Final = {
+    errno.EACCES,
+    errno.EPERM,
+    errno.EINVAL,
+    errno.EBADF,
+    errno.EISDIR,
+    errno.ENOTSUP,
+    errno.ENOSYS,
+}
 
 
 def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
@@ -125,10 +135,17 @@ def _array(content: bytes) -> Any:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the move itself reach the disk, where the system lets us."""
-    with contextlib.suppress(OSError):
+    """Have the move itself reach the disk, where the system lets us.
+
+    Some have no such call for folders: Windows does not open them, and some file systems of networks say that they
+    cannot. Then moves reach the disk when the system likes. That the disk itself fails is another thing, and an error.
+    """
+    try:
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+    except OSError as error:
+        if error.errno not in _NOT_FOR_FOLDERS:
+            raise

@@ -50,6 +50,8 @@ class EmbeddedExecutor:
         self._delays = progress.delays
         self._outstanding: Mapping[Operator, int] = {}
         """How many updates operators had still to take, when the thread of the step last counted them."""
+        self._counted: list[tuple[Operator, int, int]] = []
+        """How many records had come and gone before the step, which count as nothing where it is not taken."""
         self._began = self._constants_done = not self.compiled.eager
         if self.compiled.eager:
             least = Antichain.minimum(len(graph.coordinates))
@@ -96,6 +98,7 @@ class EmbeddedExecutor:
     def release(self, frontiers: Mapping[Input, Antichain]) -> None:
         """Begin a step: let go what is queued at times that are not beyond these frontiers."""
         self._outstanding = {}
+        self._counted = [(o, o.records_in, o.records_out) for o in self.compiled.operators.values()]
         self._set_uppers(self.compiled.uppers(frontiers))
         for port in list(self.compiled.schedule.pending):
             port.release()
@@ -120,6 +123,8 @@ class EmbeddedExecutor:
             frontier.upper = frontier.lower
         self.compiled.root.clear()
         schedule.transaction.rollback()
+        for operator, records_in, records_out in self._counted:
+            operator.records_in, operator.records_out = records_in, records_out
         self.take_traces()
 
     def tidy(self) -> None:

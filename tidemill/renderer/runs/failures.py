@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from tidemill.dataflow.composites import CLOCKED
 from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Feedback, Input, Node, Reduce
 from tidemill.errors import (
@@ -83,9 +84,12 @@ def one_row(node: Node, rows: Sequence[tuple[Row, int]]) -> list[tuple[Row, int]
     """Return the rows of the side that a dynamic filter compares with: at most one, else it is a `StepError`."""
     named = [row for row, count in rows for _ in range(min(count, 2))]
     if len(named) > 1:
+        side, of, other = "right side", "dynamic", ", or use join(..., where=...)"
+        if node.name == CLOCKED:
+            side, of, other = "clock", "temporal", ""
         msg = (
-            f"{node.where}: the right side has more than one row, {named[0]} and {named[1]}, and a dynamic filter "
-            "compares with one: aggregate it without keys, as in right.agg(v=tm.max('v')), or use join(..., where=...)"
+            f"{node.where}: the {side} has more than one row, {named[0]} and {named[1]}, and a {of} filter compares "
+            f"with one: aggregate it without keys, as in {side.split()[0]}.agg(v=tm.max('v')){other}"
         )
         raise of_node(node, StepError(msg), row=named[1])
     return list(rows)

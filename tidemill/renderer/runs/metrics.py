@@ -12,7 +12,10 @@ __all__ = ["Memory", "Metrics", "OperatorMetrics", "shown_bytes"]
 
 @attrs.frozen
 class OperatorMetrics:
-    """What one operator has done since the run started, and what it holds now."""
+    """What one operator has done since the run started, and what it holds now.
+
+    What it did in steps that were not taken counts as time alone.
+    """
 
     id: int
     kind: str

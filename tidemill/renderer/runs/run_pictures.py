@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidemill.boundary.results import Rows
 from tidemill.dataflow.nodes import Output
-from tidemill.errors import EngineError, TidemillError, TimeError
+from tidemill.errors import EngineError, StateError, TidemillError, TimeError
 from tidemill.renderer.diagram.bundle import bundle_of
 from tidemill.renderer.diagram.explorer_page import data_of, page_of
 from tidemill.renderer.diagram.record import record_of
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from tidemill.notebook.explorer import Explorer
 
 __all__ = ["RunPictures"]
+
+_ALL: Final = 10**9
+"""More steps than a run takes."""
 
 
 class RunPictures(RunReading):
@@ -56,6 +60,9 @@ class RunPictures(RunReading):
         """
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
             msg = f"limit={limit!r}: expected a number of steps, 0 or more"
+            raise TimeError(msg)
+        if limit > sys.maxsize:
+            msg = f"limit={limit}: more steps than a log can have; for all of them, limit={_ALL}"
             raise TimeError(msg)
         if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
             msg = f"rows={rows!r}: expected a number of updates for each operator and step, 0 or more"
@@ -127,7 +134,16 @@ class RunPictures(RunReading):
         It is JSON: the graph with the lines of code that made it, figures, logged events, and the first rows of
         outputs. Nothing is run to look at it.
         """
-        Path(path).write_text(record_of(self._data(), f"a run of {self.graph.name}"), encoding="utf-8")
+        text = record_of(self._data(), f"a run of {self.graph.name}")
+        try:
+            with Path(path).open("w", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            msg = f"record({path!r}): cannot be written ({error.strerror}): expected a path in a folder that is there"
+            raise StateError(msg) from error
+        except (TypeError, ValueError) as error:
+            msg = f"record({path!r}): expected the path of a file to write, a string or a Path"
+            raise StateError(msg) from error
 
     @alone
     def explore(self, *, height: int = 560) -> Explorer:

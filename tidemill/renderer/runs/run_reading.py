@@ -109,6 +109,8 @@ class RunReading(RunBase):
     def explain_by(self, answer: Callable[..., Why], kept_name: Callable[[str], str]) -> None:
         """Have `why` answered, from outputs that hold what inputs do. Called by whoever started the run so."""
         self._explainer = Explainer(answer, kept_name)
+        kept = set(map(kept_name, self._inputs))
+        self._outputs = {name: output for name, output in self._outputs.items() if name not in kept}
 
     @alone
     def frontier(self, name: str) -> Antichain:

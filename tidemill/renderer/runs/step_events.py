@@ -94,7 +94,11 @@ class StepEvents(Sequence[StepEvent]):
     def __getitem__(self, index: int | slice) -> StepEvent | Sequence[StepEvent]:
         if isinstance(index, slice):
             return list(self._events)[index]
-        return self._events[index]
+        try:
+            return self._events[index]
+        except IndexError:
+            msg = f"events[{index}]: the last steps are on record, at most {self.limit}, now {len(self)}: expected less"
+            raise IndexError(msg) from None
 
     def __iter__(self) -> Iterator[StepEvent]:
         return iter(self._events)
