@@ -560,7 +560,7 @@ def test_what_inputs_held_is_shown_nowhere_else(tmp_path):
         run.advance()
         assert "as put in" not in repr(run)
         assert "output 'out', complete up to Antichain(1)" in repr(run)
-        assert [path.name for path in (tmp_path / "log").iterdir() if path.name[0] != "."] == ["out"]
+        assert [path.name for path in (tmp_path / "log").iterdir() if path.is_dir() and path.name[0] != "."] == ["out"]
         run.record(tmp_path / "record")
         data = json.loads((tmp_path / "record").read_text())["data"]
         named = {o["name"]: str(o["id"]) for o in data["operators"] if o["kind"] == "Output"}
