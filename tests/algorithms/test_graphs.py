@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from running import at, examples, grid, new_flow, start
 
 import tidemill as tm
-from tidemill.errors import GraphError, SchemaError, UnknownColumnError, UserFunctionError
+from tidemill.errors import GraphError, NegativeCountError, SchemaError, UnknownColumnError, UserFunctionError
 from tidemill.testing import check_equivalent, updates
 
 NODES = [0, 1, 2, 3, 4, 5]
@@ -266,6 +266,41 @@ def test_blocks_of_algorithms_follow_one_another():
 
 
 # -- bad input ----------------------------------------------------------------------------------------------------------
+
+
+@NAMES
+def test_an_edge_that_is_taken_away_and_was_never_there_is_an_error_or_nothing(engine, name):
+    """Never does it take away what other edges say; and once it is put in, all is as if nothing had been wrong."""
+    edges = [(0, 1, 1), (1, 2, 1), (2, 0, 1), (3, 3, 1)]
+    never = [(2, 5, 1), (2, 6, 1), (3, 4, 1), (3, 5, 1)]  # as many as there are at these nodes
+    with start(flow_of(name), engine) as run:
+        run.insert("nodes", [(0,)])
+        run.insert("edges", edges)
+        run.delete("edges", never)
+        try:
+            run.advance()
+        except NegativeCountError as error:
+            assert "has the count -1" in str(error)  # noqa: PT017 - it may be, and has to say so then
+        else:
+            assert run.snapshot("found").counts() == expected(name, edges, [(0,)])
+        run.insert("edges", never)
+        run.advance()
+        assert run.snapshot("found").counts() == expected(name, edges, [(0,)])
+
+
+@NAMES
+def test_nodes_that_no_edge_knows_and_null(engine, name):
+    """A node in no edge is by itself; what is NULL is no node, at an end of an edge as well."""
+    edges, nodes = [(0, 1, 1), (None, 1, 1), (1, None, 1), (None, None, 1)], [(77,), (None,), (0,)]
+    with start(flow_of(name), engine) as run:
+        run.insert("nodes", nodes)
+        run.insert("edges", edges)
+        run.advance()
+        assert run.snapshot("found").counts() == expected(name, edges, nodes)
+        run.delete("edges", edges)
+        run.delete("nodes", [(0,)])
+        run.advance()
+        assert run.snapshot("found").counts() == expected(name, [], [(77,), (None,)])
 
 
 @pytest.mark.parametrize("weight", [-1, None])

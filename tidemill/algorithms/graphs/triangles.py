@@ -54,7 +54,8 @@ def triangle_count(edges: Collection, *, a: str = "a", b: str = "b") -> Collecti
     both = links(edges, a, b, "triangle_count")
     found = _triangles(both)
     corners = [found.select(node=name, triangles=lit(1)) for name in found.schema.names]
-    none = ends(arcs(edges, a, b, "triangle_count"), None, "triangle_count").select("node", triangles=lit(0))
+    loops = arcs(edges, a, b, "triangle_count").filter("a = b").distinct()  # whose nodes may have no other edge
+    none = ends(both.concat(loops), None, "triangle_count").select("node", triangles=lit(0))
     return none.concat(*corners).group_by("node").agg(triangles=total("triangles"))
 
 
