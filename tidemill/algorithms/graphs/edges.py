@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidemill.collections.collection import Collection
 from tidemill.errors import GraphError, SchemaError
 
-__all__ = ["arcs", "ends", "given_nodes", "links", "whole_number"]
+__all__ = ["arcs", "ends", "ends_with_loops", "given_nodes", "links", "whole_number"]
 
 
 def arcs(edges: Collection, a: str, b: str, what: str, **others: str) -> Collection:
@@ -41,6 +41,17 @@ def ends(found: Collection, nodes: Collection | None, what: str) -> Collection:
     if nodes is not None:
         every = every.concat(given_nodes(nodes, found, what, "nodes"))
     return every.distinct()
+
+
+def ends_with_loops(
+    both: Collection, edges: Collection, nodes: Collection | None, what: str, *, a: str, b: str
+) -> Collection:
+    """Return the ends of links, with nodes that have an edge to themselves alone.
+
+    Each link is there once, whatever edges it is made of, so that none takes a node away that others have.
+    """
+    loops = arcs(edges, a, b, what).filter("a = b").distinct()
+    return ends(both.concat(loops), nodes, what)
 
 
 def given_nodes(nodes: Collection, found: Collection, what: str, name: str) -> Collection:

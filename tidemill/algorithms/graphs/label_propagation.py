@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemill.algorithms.graphs.edges import arcs, ends, links, whole_number
+from tidemill.algorithms.graphs.edges import ends_with_loops, links, whole_number
 from tidemill.collections.collection import Collection
 from tidemill.expressions.aggregate_functions import count
 from tidemill.expressions.sort_keys import desc
@@ -38,7 +38,7 @@ def label_propagation(
     """
     whole_number(rounds, "rounds", "label_propagation")
     both = links(edges, a, b, "label_propagation")
-    own = ends(arcs(edges, a, b, "label_propagation"), nodes, "label_propagation").select("node", label="node")
+    own = ends_with_loops(both, edges, nodes, "label_propagation", a=a, b=b).select("node", label="node")
 
     def vote(labels: Collection) -> Collection:
         heard = labels.join(both, on={"node": "a"}).select("label", node="b")

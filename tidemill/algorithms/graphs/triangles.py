@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemill.algorithms.graphs.edges import arcs, ends, links
+from tidemill.algorithms.graphs.edges import ends_with_loops, links
 from tidemill.collections.collection import Collection
 from tidemill.expressions.aggregate_functions import count
 from tidemill.expressions.aggregate_functions import sum as total
@@ -54,8 +54,7 @@ def triangle_count(edges: Collection, *, a: str = "a", b: str = "b") -> Collecti
     both = links(edges, a, b, "triangle_count")
     found = _triangles(both)
     corners = [found.select(node=name, triangles=lit(1)) for name in found.schema.names]
-    loops = arcs(edges, a, b, "triangle_count").filter("a = b").distinct()  # whose nodes may have no other edge
-    none = ends(both.concat(loops), None, "triangle_count").select("node", triangles=lit(0))
+    none = ends_with_loops(both, edges, None, "triangle_count", a=a, b=b).select("node", triangles=lit(0))
     return none.concat(*corners).group_by("node").agg(triangles=total("triangles"))
 
 
