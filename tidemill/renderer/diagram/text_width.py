@@ -45,10 +45,10 @@ def clipped(text: str, size: float, most: float) -> str:
 def wrapped(text: str, size: float, widest: float, most: int) -> list[str]:
     """Return a text in lines that are not wider than ``widest``, of which there are at most so many.
 
-    >>> wrapped("no row of an international airport", 10, 60, 3)
+    >>> wrapped("no row of an international airport", 10, 65, 3)
     ['no row of an', 'international', 'airport']
-    >>> wrapped("no row of an international airport", 10, 60, 2)
-    ['no row of an', 'internation…']
+    >>> wrapped("no row of an international airport", 10, 65, 2)
+    ['no row of an', 'internationa…']
     """
     lines: list[str] = []
     words = text.split(" ")
