@@ -74,7 +74,8 @@ CASES = {
 
 def answer_of(case):
     made, row = CASES[case]
-    return asked(*made(), row)
+    flow, rows, output = made()
+    return asked(flow, rows, output, row)
 
 
 def texts(svg):
@@ -196,6 +197,7 @@ def test_notebooks_are_given_the_tree_as_text_the_picture_and_an_image_of_it():
     image = re.fullmatch(
         r'<img alt="needed has [^"]*" src="data:image/svg\+xml;base64,([^"]+)"[^<>]*/>', bundle["text/html"]
     )
+    assert image is not None
     assert base64.b64decode(image[1]).decode() == bundle["image/svg+xml"] == why.to_svg()
 
 

@@ -303,10 +303,10 @@ def test_which_columns_a_lowered_top_k_gives_is_part_of_its_description():
     flow.output("out", flow.input("x", KV).group_by("k").top_k(2, order_by="v"))
     flow.graph.freeze()
     graph = lower(flow.graph)
-    (place,) = (i for i, node in enumerate(graph.nodes) if isinstance(node, Reduce))
-    node = graph.nodes[place]
-    other = attrs.evolve(node.logic, row=node.logic.row[::-1])
-    assert other != node.logic
+    (node,) = (node for node in graph.nodes if isinstance(node, Reduce))
+    logic: Any = node.logic
+    other = attrs.evolve(logic, row=logic.row[::-1])
+    assert other != logic
     before = describe(graph)
     object.__setattr__(node, "logic", other)
-    assert [i - 1 for i, (a, b) in enumerate(zip(before, describe(graph), strict=True)) if a != b] == [place]
+    assert [i - 1 for i, (a, b) in enumerate(zip(before, describe(graph), strict=True)) if a != b] == [node.id]
