@@ -176,7 +176,7 @@ def test_on_random_dataflows_the_rows_named_suffice_at_any_time(coordinates, dat
                 note(str(why))
                 held = {name: canonically(at(triples, time)) for name, triples in case.updates.items()}
                 named = {name: {of: held[name][of] for of in rows} for name, rows in why.rows.items()}
-                assert gives(case.flow, named, output).get(row, 0) > 0
+                assert gives(case.flow, named, output, time).get(row, 0) > 0
             for row in [(*row[:-1], 77) for row in counts if type(row[-1]) is int][:2]:
                 if not counts.get(row):
                     absent = run.why(output, row, at=time)
@@ -184,14 +184,14 @@ def test_on_random_dataflows_the_rows_named_suffice_at_any_time(coordinates, dat
                     assert wrong_in(absent.to_svg()) == []
 
 
-def gives(flow, counts, output):
-    """What the reference engine gives of these rows, with their counts, from the least time on."""
+def gives(flow, counts, output, time):
+    """What the reference engine gives of these rows at a time, with their counts, from the least time on."""
     least = (0,) * len(flow.graph.coordinates)
-    with start(flow, "reference") as run:
+    with flow.start(tm.Reference(), keep=100) as run:
         for name, some in counts.items():
             run.update(name, [(row, least if len(least) > 1 else 0, count) for row, count in some.items() if count])
         run.close_inputs()
-        return canonically(run.snapshot(output).counts())
+        return canonically(run.snapshot(output, at=time).counts())
 
 
 def canonically(counts):
@@ -589,6 +589,48 @@ def test_what_moves_rows_in_time_is_refused():
     flow.output("out", flow.input("a", KV).delay(1))
     with pytest.raises(GraphError, match=r"why=True: Retime 'retime' .* depends on when rows came"):
         flow.start(why=True)
+
+
+def test_a_row_is_explained_while_it_is_valid():
+    flow = new_flow()
+    calls = flow.input("calls", {"who": "string", "since": "int64", "until": "int64"})
+    on_line = calls.temporal_filter("since", "until").select("who")
+    flow.output("pairs", on_line.cross_join(on_line.rename(who="other")).filter("who < other"))
+    with flow.start(why=True, keep=9) as run:
+        run.insert("calls", [("Ann", 1, 4), ("Ben", 3, None)])
+        run.advance_to(6)
+        both = {"calls": [("Ann", 1, 4), ("Ben", 3, None)]}
+        assert run.why("pairs", ("Ann", "Ben"), at=3).rows == both
+        early, late = (run.why("pairs", ("Ann", "Ben"), at=time) for time in (2, 5))
+        assert "which the condition refuses: ('Ben', 3, None)" in str(early)
+        assert "which the condition refuses: ('Ann', 1, 4)" in str(late)
+        run.delete("calls", [("Ann", 1, 4)], time=6)
+        run.close_inputs()
+        assert "input 'calls' has no row with who = 'Ann'" in str(run.why("pairs", ("Ann", "Ben")))
+
+
+@examples(20, least=5)
+@given(data=st.data(), coordinates=st.integers(1, 2))
+def test_with_temporal_filters_the_rows_named_are_enough_at_that_time(data, coordinates):
+    """Run on the rows named alone, which are there from the least time on, the row is there at the time."""
+    flow = new_flow(coordinates)
+    a, b = (flow.input(of, KV) for of in "ab")
+    begin, end = data.draw(st.sampled_from([("v", "v + 2"), (None, "v"), ("v", None), ("k", "k + v")]))
+    valid = a.temporal_filter(begin, end, coordinate=flow.graph.coordinates[-1])
+    flow.output("out", valid.join(b, on="k").select("k", v="v_right"))
+    found = {of: data.draw(updates(KV, coordinates, values=PAIRS, non_negative=True, max_size=8)) for of in "ab"}
+    time = 3 if coordinates == 1 else data.draw(st.sampled_from([(1, 2), (3, 3), (0, 3)]))
+    with flow.start(why=True, keep=100) as run:
+        for of, triples in found.items():
+            run.update(of, triples)
+        run.close_inputs()
+        for row in sorted(run.snapshot("out", at=time).counts())[:3]:
+            why = run.why("out", row, at=time)
+            with flow.start(tm.Reference(), keep=100) as alone:
+                for of, rows in why.rows.items():
+                    alone.update(of, [(r, 0 if coordinates == 1 else (0, 0), 1) for r in rows])
+                alone.close_inputs()
+                assert alone.snapshot("out", at=time).counts()[row] > 0
 
 
 def test_a_durable_run_that_goes_on_can_be_asked(tmp_path):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import Time
 from tidemill.expressions.functions.values import row_order
 from tidemill.provenance.absence import absence
 from tidemill.provenance.derivation import derivation
+from tidemill.provenance.kept import at_one_time
 from tidemill.provenance.subsets import Unit, multiset, sufficient_rows
 from tidemill.renderer.diagram.reason import Row
 from tidemill.renderer.diagram.why import Why
@@ -18,8 +20,11 @@ MOST_EXPLAINED = 200
 """Of so many input rows at most a tree is made, by the specification, which is slow."""
 
 
-def answer(graph: Graph, given: Mapping[str, Mapping[Row, int]], output: str, row: Row, *, is_there: bool) -> Why:
-    """Return why an output of a dataflow has the row, or has not, when its inputs hold what is given."""
+def answer(
+    graph: Graph, given: Mapping[str, Mapping[Row, int]], output: str, row: Row, *, time: Time | None, is_there: bool
+) -> Why:
+    """Return why an output of a dataflow has the row at a time, or has not, when its inputs hold what is given then."""
+    graph = at_one_time(graph, time)
     if not is_there:
         return Why(output, row, is_there=False, tree=absence(graph, given, output, row))
     found = sufficient_rows(graph, given, output, row)

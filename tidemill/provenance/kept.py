@@ -6,8 +6,10 @@ from typing import Final
 
 from tidemill.dataflow.composites import TemporalFilter
 from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import MAX_COORDINATE, Time
 from tidemill.dataflow.nodes import (
     Feedback,
+    Filter,
     Input,
     LateRows,
     Leave,
@@ -20,12 +22,23 @@ from tidemill.dataflow.nodes import (
 )
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.errors import GraphError
+from tidemill.expressions.bound import Bound, BoundCall, BoundLiteral
+from tidemill.expressions.types import BOOL, INT64
 
-__all__ = ["kept_name", "observed_name", "with_every_node_observed", "with_inputs_kept", "with_one_output"]
+__all__ = [
+    "at_one_time",
+    "kept_name",
+    "observed_name",
+    "with_every_node_observed",
+    "with_inputs_kept",
+    "with_one_output",
+]
 
 
-_TIMED: Final = (LateRows, Retime, SortBuffer, TemporalFilter, Watermark)
+_TIMED: Final = (LateRows, Retime, SortBuffer, Watermark)
 """What gives rows by when others came, and not by what there is."""
+_AFTER_ALL: Final = MAX_COORDINATE - 1
+"""A time that comes when inputs are closed."""
 
 
 def kept_name(name: str) -> str:
@@ -49,6 +62,33 @@ def with_inputs_kept(graph: Graph) -> Graph:
         if node.rows is None:
             _observe(copy, node, kept_name(node.name))
     return _frozen(copy)
+
+
+def at_one_time(graph: Graph, time: Time | None) -> Graph:
+    """Return the graph of what holds at a time, or after all: of temporal filters, those rows that are valid then."""
+    if not any(isinstance(node, TemporalFilter) for node in graph.nodes):
+        return graph
+    copy = Copy(graph)
+    for node in graph.nodes:
+        if isinstance(node, TemporalFilter):
+            valid = _valid_at(node, _AFTER_ALL if time is None else time[node.coordinate])
+            copy.stands_for(copy.add(Filter, node, *copy.inputs(node), schema=node.schema, predicate=valid), node)
+        else:
+            copy.stands_for(copy.put(node), node)
+    return _frozen(copy)
+
+
+def _valid_at(node: TemporalFilter, time: int) -> Bound:
+    """Return the condition that a row is valid at a time: NULL is no bound."""
+    now, parts = BoundLiteral(time, INT64), list[Bound]()
+    for bound, comparison in ((node.valid_from, "le"), (node.valid_to, "gt")):
+        if bound is not None:
+            wide = bound if bound.dtype == INT64 else BoundCall("cast", (bound,), INT64, bound.nullable)
+            holds = BoundCall(comparison, (wide, now), BOOL, bound.nullable)
+            parts.append(
+                BoundCall("or", (BoundCall("is_null", (bound,), BOOL, nullable=False), holds), BOOL, bound.nullable)
+            )
+    return parts[0] if len(parts) == 1 else BoundCall("and", tuple(parts), BOOL, any(part.nullable for part in parts))
 
 
 def with_one_output(graph: Graph, name: str) -> Graph:

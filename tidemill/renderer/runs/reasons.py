@@ -19,7 +19,7 @@ __all__ = ["Explainer", "reasons_of"]
 
 @attrs.frozen
 class Explainer:
-    """Finds reasons: ``answer(what inputs hold, output, row, is_there=...)``; these outputs hold what inputs do."""
+    """Finds reasons: ``answer(what inputs hold, output, row, time=, is_there=)``; these outputs hold what inputs do."""
 
     answer: Callable[..., Why]
     kept_name: Callable[[str], str]
@@ -38,7 +38,7 @@ def reasons_of(explainer: Explainer, executor: Executor, frontiers: Frontiers, a
                 frontiers.readable_time(kept, time)
             given[source.name] = _canonical(executor.contents(kept, time).counts())
     is_there = _canonical(executor.contents(node, time).counts()).get(wanted, 0) > 0
-    return explainer.answer(given, node.name, wanted, is_there=is_there)
+    return explainer.answer(given, node.name, wanted, time=time, is_there=is_there)
 
 
 def _canonical(counts: Mapping[Any, int]) -> dict[tuple[Any, ...], int]:

@@ -83,7 +83,7 @@ class RunReading(RunBase):
         is there still, until (within bounds) none can be left out; and on what way it follows from them, operator by
         operator, with the iterations of loops. It is one reason of several that there may be, and a least one: of a sum
         the rows that come to it, of a row of a top-k that row alone. For a row that is not there: backwards from the
-        output what each operator had, and which input rows are missing.
+        output what each operator had, and which input rows are missing. Printed it is a tree, in notebooks a picture.
 
         Needs a run started with ``why=True``. Cost: a run on the embedded engine, in this process, of the rows near to
         the one asked for, in the worst case of all; and some hundreds of steps of it. User functions are called again.
