@@ -161,7 +161,7 @@ def test_edits_near_one_another_are_looked_at_together(monkeypatch):
     monkeypatch.setattr(reach, "NEAR", 64)
     found, differing = [], []
     affected, differences = reach.affected, ordered._differences
-    monkeypatch.setattr(ordered, "affected", lambda *given: found.append(affected(*given)) or found[-1])
+    monkeypatch.setattr(ordered, "affected", lambda *given, **how: found.append(affected(*given, **how)) or found[-1])
     monkeypatch.setattr(ordered, "_differences", lambda *given: differing.append(differences(*given)) or differing[-1])
     flow = tm.Dataflow()
     flow.output("y", flow.input("x", TXY).with_columns(before=tm.lag("x").over(W)))

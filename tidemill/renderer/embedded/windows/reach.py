@@ -277,11 +277,11 @@ class _Finder:
             if some:
                 low = min(low, self._rows.known_place(column, some[0].place, after, back=True))
                 high = max(high, self._rows.known_place(column, some[-1].end, before))
-        low, high = self.whole_groups(low, high)
         if self._reach.to_first:
             high = len(self._rows) if settled is None else max(high, settled)
         if self._reach.to_last:
             low = 0 if settled is None else min(low, settled)
+        low, high = self.whole_groups(low, high)
         return Affected(low, high, edits)
 
     def _around(self, edit: Edit) -> tuple[int, int]:

@@ -92,7 +92,8 @@ class Settling(NamedTuple):
         for start, codes, of_part in rows.stretches(low if self.backwards else high, back=self.backwards):
             if start + codes.shape[1] <= limit if self.backwards else start >= limit:
                 return None
-            still = self._with(differing, lambda wanted, part=of_part: part(wanted, self._made(wanted)))
+            more = [of_part(some.wanted, self._made(some.wanted)) for some in differing]
+            still = self._with(differing, more)
             if not still:
                 count = self._least(differing, codes)
                 place = start + codes.shape[1] - count if self.backwards else start + count
@@ -123,12 +124,11 @@ class Settling(NamedTuple):
         """Return what rows come to of which some were known already."""
         return together(wanted, (outside, inside) if self.backwards else (inside, outside))
 
-    def _with(self, differing: list[_Open], of: Callable[[Digest], Any]) -> list[_Open]:
-        """Return what still differs with more rows, of which a function says what they come to."""
-        found = []
-        for wanted, old, new in differing:
-            more = of(wanted)
-            with_old, with_new = self._joined(wanted, old, more), self._joined(wanted, new, more)
+    def _with(self, differing: list[_Open], more: Sequence[Any]) -> list[_Open]:
+        """Return what still differs with more rows, of which it is given for each what they come to."""
+        found: list[_Open] = []
+        for (wanted, old, new), part in zip(differing, more, strict=True):
+            with_old, with_new = self._joined(wanted, old, part), self._joined(wanted, new, part)
             if with_old != with_new:
                 found.append(_Open(wanted, with_old, with_new))
         return found
@@ -139,7 +139,7 @@ class Settling(NamedTuple):
         while low < high:
             count = (low + high) // 2
             some = codes[:, codes.shape[1] - count :] if self.backwards else codes[:, :count]
-            if self._with(differing, lambda wanted, part=some: self._made(wanted)(part[wanted.column])):
+            if self._with(differing, [self._made(one.wanted)(some[one.wanted.column]) for one in differing]):
                 low = count + 1
             else:
                 high = count
