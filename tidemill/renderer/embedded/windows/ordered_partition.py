@@ -94,25 +94,20 @@ class OrderedPartition:
             yield number.item(start), OrderedPartition(pieces, order, peers)
 
     def _fill(self, pieces: Iterable[Codes]) -> None:
-        self._chunks = [self._chunk(codes) for codes in pieces]
-        self._first_leads = [int(c.leads[0]) for c in self._chunks]
-        self._count()
-        self._before, self._behind = RunningDigests(), RunningDigests(backwards=True)
+        self.state = [self._chunk(codes) for codes in pieces]
 
     @property
-    def state(self) -> tuple[list[_Chunk], list[int], Ints, int]:
-        """The chunks and the directory, to go back to."""
-        return self._chunks.copy(), self._first_leads.copy(), self._ends.copy(), self._length
+    def state(self) -> list[_Chunk]:
+        """The chunks, to go back to: the directory is made anew then, which is dearer than to copy it, but rare."""
+        return self._chunks.copy()
 
     @state.setter
-    def state(self, state: tuple[list[_Chunk], list[int], Ints, int]) -> None:
-        self._chunks, self._first_leads, self._ends, self._length = state
-        for chunk in self._chunks:  # some may have been found beside rows that are not there any more
+    def state(self, chunks: list[_Chunk]) -> None:
+        self._chunks = chunks
+        for chunk in chunks:  # some may have been found beside rows that are not there any more
             chunk.starts = None
-        self._groups: Ints | None = None
-        """How many peer groups begin in each chunk and those before it, once that was asked."""
-        self._near = 0, 0, 0
-        """Where the chunk that was looked at last begins and ends, and its number: the next look is mostly there."""
+        self._first_leads = [int(c.leads[0]) for c in chunks]
+        self._count()
         self._before, self._behind = RunningDigests(), RunningDigests(backwards=True)
 
     def _count(self) -> None:
@@ -120,8 +115,10 @@ class OrderedPartition:
         self._ends = np.array([len(c.leads) for c in self._chunks], np.int64).cumsum()
         """The place after the last row of each chunk."""
         self._length = int(self._ends[-1]) if self._chunks else 0
-        self._groups = None
+        self._groups: Ints | None = None
+        """How many peer groups begin in each chunk and those before it, once that was asked."""
         self._near = 0, 0, 0
+        """Where the chunk that was looked at last begins and ends, and its number: the next look is mostly there."""
 
     def _chunk(self, codes: Codes) -> _Chunk:
         return _Chunk(codes, self._order.number(codes[self._by[0]]))
