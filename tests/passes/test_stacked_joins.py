@@ -20,6 +20,7 @@ ALL_PASSES = [p.__name__ for p in PASSES]
 def stacks(draw):
     """A function that joins collections of (k, v), in a tree, by columns drawn; and a few joins beside it."""
     few = st.integers(0, 2)
+    nulls_equal = draw(st.booleans())
 
     def leaf():
         name = draw(st.sampled_from(NAMES))
@@ -28,14 +29,14 @@ def stacks(draw):
     def joined(depth):
         left = joined(depth - 1) if depth else leaf()
         right = joined(draw(st.integers(0, 1))) if depth > 1 and draw(few) == 0 else leaf()
-        l, r, further, nulls = draw(few), draw(few), draw(few), draw(few) == 0
+        l, r, further, otherwise = draw(few), draw(few), draw(few), draw(st.integers(0, 9)) == 0
 
         def build(inputs):
             one, other = left(inputs), right(inputs)
             pairs = {one.schema.names[l % len(one.schema)]: other.schema.names[r % 2]}
             if further == 0:
                 pairs[one.schema.names[(l + 1) % len(one.schema)]] = other.schema.names[(r + 1) % 2]
-            both = one.join(other, on=pairs, suffix=f"_{len(one.schema)}", nulls_equal=nulls and further == 1)
+            both = one.join(other, on=pairs, suffix=f"_{len(one.schema)}", nulls_equal=nulls_equal != otherwise)
             return both.select(**{f"c{i}": name for i, name in enumerate(reversed(both.schema.names))})
 
         return build
