@@ -13,6 +13,8 @@ from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_ti
 
 NAMES = "abc"
 PASS = "join_by_deltas"
+FEW = {"k": [1, 1, 2, None], "v": [1, 1, 2, None]}
+"""So that most stacks give something."""
 ALL_PASSES = [p.__name__ for p in PASSES]
 
 
@@ -63,7 +65,7 @@ def test_random_stacks_give_the_same(build, coordinates, data):
     flow = new_flow(coordinates)
     build(flow)
     note(flow.explain(passes=[PASS]))
-    found = {name: data.draw(updates(KV, coordinates, max_size=8), label=name) for name in NAMES}
+    found = {name: data.draw(updates(KV, coordinates, max_size=10, values=FEW), label=name) for name in NAMES}
     for passes in ([PASS], True):
         check_equivalent(flow, found, batchings=[all_at_once, time_by_time, shuffled(3)], passes=passes)
 
@@ -128,3 +130,13 @@ def test_where_an_arrangement_is_missing_it_stays_a_stack():
     flow.output("other", b.join(c, on={"v": "v"}))
     assert "DeltaJoin" in flow.explain(passes=True)
     assert "DeltaJoin" not in flow.explain(passes=[p for p in ALL_PASSES if p != PASS])
+
+
+@pytest.mark.parametrize("nulls_equal", [False, True])
+def test_null_keys_meet_where_the_stack_says_so(nulls_equal):
+    flow = tm.Dataflow()
+    a, b, c = (flow.input(n, {"k": "int64", "v": "int64"}) for n in NAMES)
+    both = a.join(b, on="k", suffix="_b", nulls_equal=nulls_equal)
+    flow.output("out", both.join(c, on="k", suffix="_c", nulls_equal=nulls_equal))
+    assert "DeltaJoin" in flow.explain(passes=[PASS])
+    check_equivalent(flow, {n: [((None, 1), 0, 1), ((1, 2), 0, 1)] for n in NAMES}, passes=[PASS])
