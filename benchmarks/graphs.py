@@ -39,6 +39,7 @@ EPOCHS = 40
 SECONDS = 8.0
 """No more epochs after so long."""
 ON_SPARK = ("bfs", "connected_components", "scc", "k_core", "triangle_count")
+RENDERED = ("bfs", "connected_components", "k_core", "triangle_count")
 OF_DEBIAN = 0.05
 
 
@@ -251,13 +252,14 @@ def on_spark(graph: str, name: str, scale: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         with flow_of(case, table, root).start(tm.Spark(session, folder)) as run:
             found, answer = in_run(run, table)
+    if name in RENDERED:  # a loop in a loop in a loop is hundreds of Spark's jobs
         start = perf_counter()
         frame = tm.render(flow_of(case, table, root), session, {"edges": session.createDataFrame(table)})["found"]
         rendered = frame.count()
         found["render_s"] = round(perf_counter() - start, 2)
-    if rendered != len(answer):
-        msg = f"{name}: rendered anew there are {rendered} rows, and {len(answer)} in the run"
-        raise AssertionError(msg)
+        if rendered != len(answer):
+            msg = f"{name}: rendered anew there are {rendered} rows, and {len(answer)} in the run"
+            raise AssertionError(msg)
     return {**found, **recomputed(name, case, table, root, set(answer))}
 
 

@@ -37,7 +37,8 @@ def join_all(collections: Sequence[Collection], *, on: Any, nulls_equal: bool = 
     A change of one collection looks up the others in their arrangements, which joins elsewhere share. Cost: an
     arrangement for each set of columns by which a collection is looked up, mostly two or three; a change costs the rows
     that it finds on its way. A chain of ``join`` has fewer arrangements, and those of what each but the last one gives:
-    it is cheaper where these are small. Spark, and the reference engine, run such a chain.
+    it is cheaper where these are small. Spark, and the reference engine, run such a chain. The pass ``join_by_deltas``
+    makes a delta join of a chain where this needs no further arrangement, as where all are joined by the same columns.
 
     >>> import tidemill as tm
     >>> flow = tm.Dataflow()
