@@ -83,3 +83,12 @@ def test_an_empty_frame(spark):
     for build in (lambda x: x.select("a"), lambda x: x.group_by("a").agg(n=tm.count()), lambda x: x.distinct()):
         assert lines(rendered(spark, build, ROWS + " WHERE a > 5")[0]) == []
     assert lines(rendered(spark, lambda x: x.agg(s=tm.sum("b")), ROWS + " WHERE a > 5")[0]) == ["(None, 0, 1)"]
+
+
+@pytest.mark.parametrize("text", ["${env:HOME}", "\\${env:HOME}", "\\\\${spark.app.name}'", "$${a}"])
+def test_what_looks_like_a_variable_of_spark_is_text(spark, text):
+    flow = tm.Dataflow("plain")
+    x = flow.input("x", {"s": "string"})
+    flow.output("out", x.filter(tm.col("s") == text).select("s", t=tm.lit(text)))
+    data = spark.createDataFrame([(text,), ("b",)], "s string")
+    assert lines(tm.render(flow, spark, {"x": data})["out"]) == [repr((text, text, 0, 1))]

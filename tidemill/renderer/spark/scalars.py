@@ -120,6 +120,8 @@ _ROUNDED: Final = 34
 """Decimals of more digits lose some where Spark only changes their sign."""
 _COMPACT: Final = 18
 """So many digits always fit an int64."""
+_DOLLAR: Final = "\\u0024{"
+"""What a text has for its ``${``, which is nowhere else: Spark puts the value of a variable in place of ``${env:HOME}``."""
 
 _MAY_BE_LEAST: Final = frozenset(
     [
@@ -145,7 +147,7 @@ def native_sql(bound: Bound) -> str | None:
         return columns(bound.index + 1)[-1]
     if (isinstance(bound, BoundCall) and bound.depth > _DEEP) or not _is_native(bound):
         return None
-    text = to_sql(_guarded(bound), explicit=True)
+    text = to_sql(_guarded(bound), explicit=True).replace("${", _DOLLAR)
     if bound.dtype == FLOAT64:
         text = f"({text}) + 0D"  # 0.0 for -0.0
     return f"CAST({text} AS {sql_type(bound.dtype)})"
