@@ -121,7 +121,7 @@ _ROUNDED: Final = 34
 _COMPACT: Final = 18
 """So many digits always fit an int64."""
 _DOLLAR: Final = "\\u0024{"
-"""What a text has for its ``${``, which is nowhere else: Spark puts the value of a variable in place of ``${env:HOME}``."""
+"""How texts are written that have ``${``: Spark puts the value of a variable in place of ``${env:HOME}``."""
 
 _MAY_BE_LEAST: Final = frozenset(
     [
