@@ -1,6 +1,7 @@
 """Window calls in live runs: partitions are kept in their order in the driver, and large steps leave rows for that."""
 
 import datetime as dt
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from running import examples
 import tidemill as tm
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
+from tidemill.renderer.embedded.windows import ordered
 
 SCHEMA = {"k": "string", "t": "timestamp", "x": "float64"}
 TEXT = "k string, t timestamp_ntz, x double"
@@ -37,7 +39,7 @@ def seen(run):
 def in_order(monkeypatch):
     """How often the driver worked changes out in order; partitions of three rows are large."""
     made = []
-    changed_rows = ordered_windows.changed_rows
+    changed_rows = ordered.changed_rows
     monkeypatch.setattr(ordered_windows, "changed_rows", lambda *given: made.append(given) or changed_rows(*given))
     monkeypatch.setattr(spine, "TAIL", 1)
     monkeypatch.setattr(ordered_windows, "LARGE", 3)
@@ -54,7 +56,7 @@ def test_large_and_small_steps_take_turns(spark, tmp_path_factory, in_order):
     @given(epochs)
     def check(epochs):
         engine = tm.Spark(spark, tmp_path_factory.mktemp("state"), in_driver=3, checkpoint_every=2)
-        there: list[tuple] = []
+        there: list[tuple[Any, ...]] = []
         with calls().start(tm.Reference()) as right:
             run = calls().start(engine)
             for is_large, many, few, again in epochs:
