@@ -102,11 +102,23 @@ def test_states_of_runs_in_one_process_go_on_beside_spark(spark, tmp_path):
                 assert seen(run) == seen(right)
 
 
-def test_a_row_that_is_there_less_than_no_times_is_named(spark, tmp_path):
-    with calls().start(tm.Spark(spark, tmp_path, in_driver=0)) as run:
-        run.delete("x", [("a", AT[1], 1.5)])
+def test_a_refused_large_step_leaves_the_order_as_it_was(spark, tmp_path, in_order):
+    rows = [("a", AT[1 + i % 3], float(i)) for i in range(8)]
+    with calls().start(tm.Spark(spark, tmp_path, in_driver=8)) as run, calls().start(tm.Reference()) as right:
+        for each in (run, right):
+            each.insert("x", rows)
+            each.advance()
+            each.insert("x", [("a", AT[2], 7.5)])
+            each.advance()
+        run.delete("x", spark.createDataFrame([*rows, ("a", AT[1], 1.5)], TEXT))
         with pytest.raises(tm.errors.StepError, match=r"1\.5.*-1"):
             run.advance()
+        run.discard()
+        for each in (run, right):
+            each.delete("x", [("a", AT[2], 7.5)])
+            each.advance()
+        assert seen(run) == seen(right)
+        assert len(in_order) >= 2
 
 
 def test_a_rendering_has_no_order_to_keep(spark):
