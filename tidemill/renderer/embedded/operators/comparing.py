@@ -50,6 +50,8 @@ class Truth(NamedTuple):
 
 def truth(comparisons: Sequence[Comparison], left: Codes, value: Value, interner: Interner) -> Truth:
     """Return what comparisons are of left rows with the right row; with None for it, none is true."""
+    if len(comparisons) == 1:
+        return _single_truth(comparisons[0], left[comparisons[0].left], value, interner)
     n = left.shape[1]
     each, known = np.zeros((len(comparisons), n), np.bool_), None
     for found, c in zip(each, comparisons, strict=True):
@@ -61,6 +63,14 @@ def truth(comparisons: Sequence[Comparison], left: Codes, value: Value, interner
             np.logical_and(_COMPARE[c.how](numbers, number), there, out=found)
     assert known is not None, "there is a comparison"
     return Truth(each, known)
+
+
+def _single_truth(c: Comparison, codes: Ints, value: Value, interner: Interner) -> Truth:
+    there: Bools = codes != NULL
+    if value is None or value[c.right] == NULL:
+        return Truth(np.zeros((1, len(codes)), np.bool_), there)
+    numbers, number = _in_order(codes, value[c.right], c, interner)
+    return Truth((_COMPARE[c.how](numbers, number) & there)[None], there)
 
 
 def _in_order(codes: Ints, code: int, c: Comparison, interner: Interner) -> tuple[Ints, int]:

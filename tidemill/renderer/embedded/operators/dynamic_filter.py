@@ -114,7 +114,7 @@ class DynamicFilterOperator(Operator):
             return
         found = self._truth(updates, value)
         self.emit(updates.compress(found.all(), axis=1), self.region.now)
-        kept = found.known & ~self._is_settled(found, value)
+        kept = found.known if self._monotone is None else found.known & ~self._is_settled(found, value)
         if np.count_nonzero(kept):
             self._keep(updates.compress(kept, axis=1))
 
@@ -134,11 +134,9 @@ class DynamicFilterOperator(Operator):
             moved[self._widths[LEFT]] = time
             moved[-1] *= change.take(some)
             self.emit(moved, self.region.now)
-            settled = self._is_settled(after, new)
-            if settled.any():
-                gone.append(updates.compress(settled, axis=1))
-        if gone:
-            updates = stacked(gone).copy()
+            if self._monotone is not None:
+                gone.append(updates.compress(self._is_settled(after, new), axis=1))
+        if gone and (updates := stacked(gone).copy()).shape[1]:
             np.negative(updates[-1], out=updates[-1])
             self._keep(updates)
 
