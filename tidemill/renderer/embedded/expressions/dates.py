@@ -24,7 +24,7 @@ from tidemill.renderer.embedded.expressions.kernels import (
     with_nulls,
 )
 
-__all__ = ["DATE_RULES", "move_rule"]
+__all__ = ["DATE_RULES", "move_rule", "plus_months"]
 
 _EPOCH: Final = dt.date(1970, 1, 1)
 _FIRST_DAY: Final = (dt.date.min - _EPOCH).days
@@ -68,8 +68,8 @@ def _first_of(months: _Numbers) -> _Numbers:
     return days
 
 
-def _plus_months(days: _Numbers, count: Any) -> _Numbers:
-    """Return the same day of another month, or its last one."""
+def plus_months(days: _Numbers, count: Any) -> _Numbers:
+    """Return days moved by months: the same day of another month, or its last one. Beyond all dates it stays there."""
     months, day = _to_months(days)
     months = months + np.clip(count, -200_000, 200_000)
     first = _first_of(months)
@@ -81,9 +81,9 @@ def _plus(values: _Numbers, count: Any, unit: DType, of: DType) -> _Numbers:
     """Return dates' days or timestamps' microseconds moved by months, days or microseconds."""
     if unit == MONTHS:
         if of == DATE:
-            return _plus_months(values, count)
+            return plus_months(values, count)
         days = values // _DAY
-        later: _Numbers = _plus_months(days, count) * _DAY + values % _DAY
+        later: _Numbers = plus_months(days, count) * _DAY + values % _DAY
         return later
     size = _DAY if unit == DAYS and of == TIMESTAMP else 1
     # Clipped, so that the product does not overflow: this is still far beyond the year 9999.

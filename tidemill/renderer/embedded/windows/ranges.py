@@ -12,6 +12,7 @@ import numpy as np
 from tidemill.expressions.intervals import MONTHS, Interval
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Offset, microseconds
+from tidemill.renderer.embedded.expressions.dates import plus_months
 from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, float_values, is_long_decimal, order_ranks
 from tidemill.renderer.embedded.kernels.long_decimals import large_places, values_of
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
@@ -84,9 +85,9 @@ def _moved(codes: Ints, offset: Offset, dtype: DType, interner: Interner, *, up:
     if isinstance(offset, Interval):
         months = min(max(offset.amount, -_CENTURIES), _CENTURIES)
         if dtype.name == "date":
-            return _plus_months(codes, months)
+            return plus_months(codes, months)
         days, rest = np.divmod(codes, DAY_MICROSECONDS)
-        return _plus_months(days, months) * DAY_MICROSECONDS + rest
+        return plus_months(days, months) * DAY_MICROSECONDS + rest
     if dtype.name == "float64":
         with np.errstate(over="ignore", invalid="ignore"):
             return float_codes(float_values(codes) + offset)
@@ -95,13 +96,3 @@ def _moved(codes: Ints, offset: Offset, dtype: DType, interner: Interner, *, up:
     in_order, more = sorted(values), units(offset, dtype)
     ranks = [bisect_left(in_order, v + more) if up else bisect_right(in_order, v + more) - 1 for v in values]
     return np.array(ranks, np.int64).take(inverse)
-
-
-def _plus_months(days: Ints, count: int) -> Ints:
-    """Return days moved by months, in a month without such a day to its last."""
-    months = days.astype("M8[D]").astype("M8[M]")
-    day = days - months.astype("M8[D]").astype(np.int64)
-    first = (months + count).astype("M8[D]").astype(np.int64)
-    after = (months + (count + 1)).astype("M8[D]").astype(np.int64)
-    found: Ints = np.minimum(first + day, after - 1)
-    return found
