@@ -476,7 +476,7 @@ MISSING: dict[str, Any] = {
     ),
     "a node of another component": (
         lambda a, b: tm.graphs.connected_components(a, a="k", b="v"), {"a": [(1, 2), (2, 3)], "b": []}, (3, 3),
-        ["the group has (3, 1)"],
+        ["have (3, 1)"],
     ),
     "what a loop loses": (
         lambda a, b: tm.graphs.k_core(a, 2, a="k", b="v"), {"a": [(1, 2), (2, 3), (3, 1), (3, 4)], "b": []}, (4, 1),
@@ -500,6 +500,17 @@ def test_what_is_missing(case):
     assert not why.is_there
     for text in texts:
         assert text in str(why), str(why)
+
+
+def test_what_only_refuses_bad_input_is_no_reason_for_a_missing_row():
+    _, run = started(lambda a, b: tm.graphs.shortest_paths(a.with_columns(weight="1"), b.select("k"), a="k", b="v"))
+    with run:
+        run.insert("a", [(1, 2)])
+        run.insert("b", [(1, 0)])
+        run.advance()
+        text = str(run.why("out", (9, 1)))
+    assert "input 'a' has no row with v = 9" in text
+    assert "FlatMap" not in text
 
 
 def test_the_tree_has_all_rows_of_which_copies_are_counted():

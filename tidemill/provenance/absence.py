@@ -6,7 +6,7 @@ What is known of a row is some of its columns: an operator that computes others 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Never, TypeAlias
 
 from tidemill.boundary.values import canonical
 from tidemill.dataflow.composites import (
@@ -188,11 +188,14 @@ class _Search:
         if first:
             lost = yield node.inputs[1], known
             return _found(node, f"{line}; in the first iteration there is {_some(first)}", (lost,))
-        sources = [s for s in node.inputs if not isinstance(s, Negate) or self._with(s.inputs[0], known)]
+        sources = [s for s in node.inputs if not (_only_raises(s) or self._takes_nothing(s, known))]
         reasons: list[Reason] = []
         for source in dict.fromkeys(sources):
             reasons.append((yield source, known))  # noqa: PERF401 - no comprehension may ask
         return reasons[0] if len(reasons) == 1 else _found(node, line, tuple(reasons))
+
+    def _takes_nothing(self, node: Node, known: Known) -> bool:
+        return isinstance(node, Negate) and not self._with(node.inputs[0], known)
 
     def _pair(self, node: Join, known: Known, line: str) -> Asking:
         left, right = node.inputs
@@ -341,6 +344,12 @@ class _Search:
         if node not in self._contents:
             self._contents[node] = [canonical(row) for row, count in self._read(node).items() if count > 0]
         return [row for row in self._contents[node] if all(_same(row[c], v) for c, v in known.items())]
+
+
+def _only_raises(node: Node) -> bool:
+    """Return whether rows come to a function that says it never returns: to be refused, as an algorithm's bad input."""
+    said: Mapping[str, Any] = getattr(node.function, "__annotations__", {}) if isinstance(node, FlatMap) else {}
+    return said.get("return") in (Never, "Never")
 
 
 def _start_of_iterate(node: Concat) -> Node | None:
