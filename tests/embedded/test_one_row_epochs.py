@@ -21,6 +21,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
+from tidemill.expressions.expr import Expr
 from tidemill.renderer.embedded.trace.spine import Spine
 
 PACKAGE: Final = str(Path(tm.__file__).parent)
@@ -152,7 +153,7 @@ def reachability() -> tuple[Calls, Calls]:
 BY_T: Final = tm.Window.partition_by("p").order_by("t")
 
 
-def window(call: tm.Expr) -> tuple[Calls, Calls]:
+def window(call: Expr) -> tuple[Calls, Calls]:
     """A window call over partitions of a thousand rows, one of which goes and comes back."""
     flow, dice = tm.Dataflow(), np.random.default_rng(1)
     rows = flow.input("rows", {"p": "int64", "t": "int64", "x": "int64"})

@@ -115,8 +115,7 @@ class OrderedPartition:
         self._ends = np.array([len(c.leads) for c in self._chunks], np.int64).cumsum()
         """The place after the last row of each chunk."""
         self._length = int(self._ends[-1]) if self._chunks else 0
-        self._groups: Ints | None = None
-        """How many peer groups begin in each chunk and those before it, once that was asked."""
+        self._groups = None
         self._near = 0, 0, 0
         """Where the chunk that was looked at last begins and ends, and its number: the next look is mostly there."""
 
