@@ -250,8 +250,9 @@ def on_spark(graph: str, name: str, scale: float) -> dict[str, Any]:
     table, case = make(scale * OF_DEBIAN), CASES[name]
     session = tm.local_spark("local[2]", **SETTINGS)
     with tempfile.TemporaryDirectory() as folder:
-        with flow_of(case, table, root).start(tm.Spark(session, folder)) as run:
-            found, answer = in_run(run, table)
+        run = flow_of(case, table, root).start(tm.Spark(session, folder))
+        found, answer = in_run(run, table)
+        run.close()
     if name in RENDERED:  # a loop in a loop in a loop is hundreds of Spark's jobs
         start = perf_counter()
         frame = tm.render(flow_of(case, table, root), session, {"edges": session.createDataFrame(table)})["found"]
