@@ -23,6 +23,7 @@ import pyarrow as pa
 import tidemill as tm
 from benchmarks.machine import machine
 from benchmarks.table import figure, text_table
+from benchmarks.timing import seconds
 from benchmarks.workloads.thresholds import QUERIES
 from benchmarks.workloads.tpch import generated
 
@@ -63,13 +64,13 @@ def thresholds(rows: int) -> list[dict[str, Any]]:
         load, now = perf_counter() - start, rows // 2
         run.changes("above")
         above = f"FROM amounts WHERE amount > {now}"
-        whole = median(_seconds(lambda: db.sql(f"SELECT * {above}").to_arrow_table()) for _ in range(QUERIED))
-        counting = median(_seconds(lambda: db.sql(f"SELECT count(*) {above}").fetchall()) for _ in range(QUERIED))
+        whole = median(seconds(lambda: db.sql(f"SELECT * {above}").to_arrow_table()) for _ in range(QUERIED))
+        counting = median(seconds(lambda: db.sql(f"SELECT count(*) {above}").fetchall()) for _ in range(QUERIED))
         for passed in PASSED:
             times = []
             for step in range(STEPS):
                 new = now + (passed if step % 2 == 0 else -passed)
-                times.append(_seconds(partial(_moved, run, now, new)))
+                times.append(seconds(partial(_moved, run, now, new)))
                 now = new
             found.append({
                 "what": f"{passed:,} of {rows:,} rows passed", "load_s": round(load, 3), **_compared(times, whole),
@@ -102,14 +103,14 @@ def tpch(name: str, scale: float) -> dict[str, Any]:
         for table, given in tables.items():
             assert given.num_rows  # DuckDB finds it by its name
             db.execute(f"CREATE TABLE {table} AS SELECT * FROM given")
-        whole = median(_seconds(lambda: db.sql(query).to_arrow_table()) for _ in range(QUERIED))
+        whole = median(seconds(lambda: db.sql(query).to_arrow_table()) for _ in range(QUERIED))
         run.changes("answer")
         times = []
         for step in range(STEPS):
             for table, rows in tables.items():
                 if table != "nation":  # a nation is a large change
                     row = rows.slice(step * rows.num_rows // STEPS, 1)
-                    times += [_seconds(partial(_stepped, run, change, table, row)) for change in _BOTH]
+                    times += [seconds(partial(_stepped, run, change, table, row)) for change in _BOTH]
         assert sorted(run.snapshot("answer").to_arrow().to_pylist(), key=str) == sorted(
             db.sql(query).to_arrow_table().to_pylist(), key=str
         )
@@ -131,12 +132,6 @@ def _compared(times: list[float], otherwise: float) -> dict[str, float]:
         "step_ms": round(1e3 * step, 4), "duckdb_ms": round(1e3 * otherwise, 4),
         "times_faster": round(otherwise / step, 1),
     }  # fmt: skip
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    start = perf_counter()
-    work()
-    return perf_counter() - start
 
 
 if __name__ == "__main__":

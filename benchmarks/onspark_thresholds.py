@@ -19,6 +19,7 @@ from typing import Any
 import tidemill as tm
 from benchmarks.machine import machine
 from benchmarks.table import figure, text_table
+from benchmarks.timing import seconds
 
 PASSED = 10
 STEPS = 9
@@ -65,7 +66,7 @@ def live(spark: Any, rows: int, in_driver: int) -> dict[str, float]:
         times = []
         for step in range(STEPS + 1):
             new = now + (PASSED if step % 2 == 0 else -PASSED)
-            times.append(_seconds(partial(_moved, run, now, new)))
+            times.append(seconds(partial(_moved, run, now, new)))
             now = new
     return {"load_s": round(load, 2), "first_s": round(times[0], 3), "step_ms": round(1e3 * median(times[1:]), 2)}
 
@@ -86,17 +87,11 @@ def anew(spark: Any, rows: int) -> list[dict[str, Any]]:
     for work in ways.values():
         work()
     found = [
-        {"what": f"Spark filters anew, {name}", "step_ms": round(1e3 * median(_seconds(work) for _ in range(STEPS)), 2)}
+        {"what": f"Spark filters anew, {name}", "step_ms": round(1e3 * median(seconds(work) for _ in range(STEPS)), 2)}
         for name, work in ways.items()
     ]
     data.unpersist()
     return found
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    start = perf_counter()
-    work()
-    return perf_counter() - start
 
 
 if __name__ == "__main__":
