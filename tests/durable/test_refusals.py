@@ -87,14 +87,24 @@ def test_a_version_to_come(tmp_path, monkeypatch):
         patch.setattr(frames, "VERSION", 99)
         with counts().start(tm.Embedded(tmp_path)) as run:
             run.advance()
-    with pytest.raises(StateError, match=r"log-0000000001 has version 99 .*, expected 3: go on with the tidemill that"):
+    with pytest.raises(StateError, match=r"log-0000000001 has version 99 .*, expected 4: go on with the tidemill that"):
+        counts().start(tm.Embedded(tmp_path))
+
+
+def test_a_version_whose_spilled_pages_are_in_no_order(tmp_path, monkeypatch):
+    """A dynamic filter would not find its rows there."""
+    with monkeypatch.context() as patch:
+        patch.setattr(frames, "VERSION", 3)
+        with counts().start(tm.Embedded(tmp_path)) as run:
+            run.advance()
+    with pytest.raises(StateError, match=r"log-0000000001 has version 3 .*, expected 4: go on with the tidemill that"):
         counts().start(tm.Embedded(tmp_path))
 
 
 def test_a_version_that_was(tmp_path):
     """As of before there was a log: each commit was a file."""
     (tmp_path / "manifest-0000000007.json").write_text('{"format": "tidemill durable state", "version": 2}')
-    message = r"manifest-0000000007.json is of version 2 .*, expected 3: .*tidemill that made it, or .* another folder"
+    message = r"manifest-0000000007.json is of version 2 .*, expected 4: .*tidemill that made it, or .* another folder"
     with pytest.raises(StateError, match=message):
         counts().start(tm.Embedded(tmp_path))
 

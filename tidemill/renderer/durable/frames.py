@@ -19,7 +19,8 @@ import numpy as np
 
 __all__ = ["NOTHING", "VERSION", "Frame", "OtherVersionError", "encode", "is_followed", "read"]
 
-VERSION: Final = 3
+VERSION: Final = 4
+"""4: what is spilled without a key has the order of a column as `h`, by which its pages are found; it was 0."""
 NOTHING: Final = bytes(hashlib.sha256().digest_size)
 """The digest before the first frame."""
 _MAGIC: Final = b"TML"

@@ -20,10 +20,10 @@ from tidemill.dataflow.nodes import Input
 from tidemill.errors import RowError, SchemaError, TimeError
 from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.schema import Field, Schema
-from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.types import FLOAT64, INT64, STRING, DType
 from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, names, times
+from tidemill.renderer.spark.scalars import native_sql
 from tidemill.renderer.spark.types import spark_type, sql_type, struct
 
 __all__ = [
@@ -196,7 +196,7 @@ def guarded_inputs(nodes: Mapping[Input, Given], named: Names) -> dict[Input, Fr
         for name, bad, _ in _violations(node, coordinates, one.texts):
             if name not in times(coordinates) and texts[name] != _ONE:
                 what = "the diff" if name == DIFF else f"column {node.schema.fields[int(name[1:])]}"
-                error = to_sql(BoundLiteral(f"{INVALID}: {node.where}, {what}", STRING), explicit=True)
+                error = native_sql(BoundLiteral(f"{INVALID}: {node.where}, {what}", STRING))
                 texts[name] = f"IF({bad}, raise_error({error}), {texts[name]})"
         guarded = attrs.evolve(one, texts=texts).updates
         found[node] = Frame(guarded, len(node.schema), coordinates, (0,) * coordinates, cheap=True)

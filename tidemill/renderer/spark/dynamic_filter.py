@@ -30,6 +30,7 @@ from tidemill.renderer.embedded.operators.one_row import Move, OneRow
 from tidemill.renderer.spark.failures import with_encoded_errors
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, consolidated, names
 from tidemill.renderer.spark.linear import schema_of_updates
+from tidemill.renderer.spark.row_tasks import detached
 from tidemill.renderer.spark.scalars import native_sql
 from tidemill.renderer.spark.types import struct
 
@@ -171,6 +172,7 @@ def _pairs(left: Frame, values: DataFrame, new: str, old: str, *, is_new: bool) 
 def _task(
     node: ComparingFilter, values: pa.Table, *, is_new: bool
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    node = detached(node)  # executors get what is captured, and no functions of other operators
     left, right = (source.schema for source in node.inputs)
     compared = {l for l, _, _ in node.conditions}
 
