@@ -1,5 +1,7 @@
 """Stacks of joins as delta joins: the same comes out, whatever the stack, and less is kept; nothing new is arranged."""
 
+from random import Random
+
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ import tidemill as tm
 from tidemill.dataflow.composites import DeltaJoin
 from tidemill.dataflow.nodes import Arrange
 from tidemill.dataflow.passes.pipeline import PASSES, optimised
+from tidemill.renderer.embedded.operators.delta_join import DeltaJoinOperator
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time, updates
 
 NAMES = "abc"
@@ -140,3 +143,46 @@ def test_null_keys_meet_where_the_stack_says_so(nulls_equal):
     flow.output("out", both.join(c, on="k", suffix="_c", nulls_equal=nulls_equal))
     assert "DeltaJoin" in flow.explain(passes=[PASS])
     check_equivalent(flow, {n: [((None, 1), 0, 1), ((1, 2), 0, 1)] for n in NAMES}, passes=[PASS])
+
+
+def test_what_one_table_lacks_is_not_looked_for_behind_all_rows_of_another(monkeypatch):
+    """As in a chain, whose first join gives nothing; in the order of the tables that were rows times rows of a key."""
+    flow, keys, rows = tm.Dataflow(), 50, 5000
+    a, b, c = (flow.input(n, {"k": "int64", "v": "int64"}) for n in NAMES)
+    flow.output("out", star([a, b, c], ["v_b", "v_c"]))
+    found = []
+    looked_up = DeltaJoinOperator._looked_up
+
+    def counted(*args):
+        extended = looked_up(*args)
+        found.append(extended.times.shape[1])
+        return extended
+
+    monkeypatch.setattr(DeltaJoinOperator, "_looked_up", counted)
+    with flow.start() as run:
+        for table in (a, c):
+            run.insert(table.node.name, [(i % keys, i) for i in range(rows)])
+        run.insert("b", [(0, 7), (0, 8), (77, 9)])
+        run.advance()
+        there = len(run.snapshot("out"))
+    assert there == 2 * (rows // keys) ** 2
+    assert sum(found) <= there + 2 * rows  # and not also the 500,000 pairs of a and c
+
+
+@examples(6)
+@given(seed=st.integers(0, 1000))
+def test_many_rows_each_find_the_fewest_first(seed):
+    """Of some keys one table has the most rows, of others another."""
+    random = Random(seed)
+    flow = tm.Dataflow()
+    tables = [flow.input(n, {"k": "int64", "v": "int64"}) for n in NAMES]
+    tables[1:] = [table.rename(v=f"v_{table.node.name}") for table in tables[1:]]
+    by_v = tables[0].join(tables[1], on="k").join(tables[2], on="k")
+    flow.output("out", by_v.join(flow.input("d", {"v": "int64", "w": "int64"}), on="v"))
+    flow.output("by_v", tables[0].join(tables[2], on={"v": "v_c"}))
+    many = {
+        name: [((random.choice([None, *range(6)]), i % 4), random.randrange(2), random.choice([1, 1, 2, -1]))
+               for i in range(random.choice([3, 40]))]
+        for name in (*NAMES, "d")
+    }  # fmt: skip
+    check_equivalent(flow, many, batchings=[all_at_once, time_by_time], passes=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tidemill.dataflow.composites import DeltaJoin, Lookup
@@ -165,12 +165,15 @@ class Stack:
             bound.append(found.relation)
         return path
 
-    def _lookup(self, relation: int, bound: Iterable[int]) -> Lookup | None:
-        """Return how a relation is found by all of its columns that equal known ones, if it is arranged so."""
+    def _lookup(self, relation: int, bound: Sequence[int]) -> Lookup | None:
+        """Return how a relation is found by all of its columns that equal known ones, if it is arranged so.
+
+        Of those the first that are known: so it need not wait for others that are looked up by the same.
+        """
         known: dict[int, Column] = {}
         for columns in self._classes:
             own = next((c for r, c in columns if r == relation), None)
-            other = min((column for column in columns if column[0] in bound), default=None)
+            other = min((c for c in columns if c[0] in bound), key=lambda c: bound.index(c[0]), default=None)
             if own is not None and other is not None:
                 known[own] = other
         arrange = self._arrangement(relation, known)

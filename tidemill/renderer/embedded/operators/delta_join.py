@@ -25,6 +25,8 @@ __all__ = ["DeltaJoinOperator"]
 
 BLOCK: Final = 1 << 15
 """So many combinations are followed up at once."""
+FEW: Final = 16
+"""Of so few combinations it is not counted what they would find, which takes about as long as to find it."""
 
 
 class Found(NamedTuple):
@@ -72,6 +74,9 @@ class DeltaJoinOperator(Operator):
     All arrangements have this round's updates already. So that each combination of updates is met once, when the last
     of them comes, changes of a relation meet those before it as they are and those after it as they were. A round does
     all of that at once: what is found on the way belongs to no time of its own, so times of any shape will do.
+
+    Many combinations are extended by the relation next that has the fewest rows for each, of those whose keys are
+    known: in the order of the lookups, what one lacks altogether would be found out after all rows of those before it.
     """
 
     def __init__(self, node: DeltaJoin, region: Region, arrangements: tuple[ArrangeOperator, ...]) -> None:
@@ -113,11 +118,11 @@ class DeltaJoinOperator(Operator):
             codes = np.stack([found.rows[r][c] for r, c in self._join.output])
             result.append(np.concatenate((codes, found.times)))
             return
-        lookup, asked = steps[0]
         for block in found.blocks():
-            extended = self._looked_up(block, lookup, asked)
-            if extended.times.shape[1]:
-                self._follow(extended, steps[1:], result)
+            for some, step in _fewest_first(block, steps):
+                extended = self._looked_up(some, *steps[step])
+                if extended.times.shape[1]:
+                    self._follow(extended, [*steps[:step], *steps[step + 1 :]], result)
 
     def _asked(self, lookup: Lookup, new: UpdateArray | None, *, is_before: bool) -> Asked:
         """Return what of a relation is to be met: with its new updates only if it is before the one that changes."""
@@ -135,7 +140,7 @@ class DeltaJoinOperator(Operator):
 
     def _looked_up(self, found: Found, lookup: Lookup, asked: Asked) -> Found:
         """Return the combinations with the rows of one more relation that fit."""
-        keys = np.stack([found.rows[r][c] for r, c in lookup.key])
+        keys = _keys(found, lookup)
         if not self._join.nulls_equal and np.count_nonzero(keys == NULL):
             valid = (keys != NULL).all(axis=0).nonzero()[0]
             found, keys = found.taken(valid), gathered(keys, valid)
@@ -168,6 +173,32 @@ class DeltaJoinOperator(Operator):
         of = self._arrangements[port]
         layout = UpdateLayout(of.keys, [f.dtype for f in of.schema], self._coordinates, self.schedule.users)
         return Spine(layout, self.since, transaction)
+
+
+def _fewest_first(found: Found, steps: list[tuple[Lookup, Asked]]) -> Iterator[tuple[Found, int]]:
+    """Give combinations with the step that is best taken next: of those whose keys are known, with the fewest rows."""
+    known = [0] if found.times.shape[1] <= FEW else _known(found, steps)
+    if len(known) == 1:
+        yield found, known[0]
+        return
+    counts = [asked.spine.count(_keys(found, lookup)) for lookup, asked in (steps[i] for i in known)]
+    best = np.argmin(counts, axis=0)
+    if (best == best[0]).all():
+        yield found, known[int(best[0])]
+        return
+    for place, step in enumerate(known):
+        some = (best == place).nonzero()[0]
+        if len(some):
+            yield found.taken(some), step
+
+
+def _known(found: Found, steps: list[tuple[Lookup, Asked]]) -> list[int]:
+    """Return the steps whose keys are known: the first one's are, since they are in an order in which all are."""
+    return [i for i, (lookup, _) in enumerate(steps) if all(r in found.rows for r, _ in lookup.key)]
+
+
+def _keys(found: Found, lookup: Lookup) -> Codes:
+    return np.stack([found.rows[r][c] for r, c in lookup.key])
 
 
 def _sum(parts: list[Found]) -> Found:
