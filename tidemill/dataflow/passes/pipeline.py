@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeAlias
 
-from tidemill.dataflow.composites import Composite
+from tidemill.dataflow.composites import Composite, DeltaJoin
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.passes.arrangements import share_arrangements
 from tidemill.dataflow.passes.columns import prune_columns
@@ -95,7 +95,7 @@ def optimised(graph: Graph, passes: Passes = True, takes: Collection[type[Compos
     made = graph
     if has_composites(graph) or any(has_all_pairs(n) or tops_stack(n) for n in graph.nodes):
         for one in chosen:
-            made = one(made) if one in KNOW_COMPOSITES else made
+            made = one(made) if one in KNOW_COMPOSITES and _is_worth_it(one, takes) else made
     if has_composites(made):
         made = lower(made, takes)
     for one in chosen:
@@ -103,3 +103,11 @@ def optimised(graph: Graph, passes: Passes = True, takes: Collection[type[Compos
     if made is not graph:
         made.freeze()
     return made
+
+
+def _is_worth_it(one: Pass, takes: Collection[type[Composite]]) -> bool:
+    """Return whether an engine gains by a pass: a delta join that it does not take would become a chain again.
+
+    That chain would not be the one that users wrote, with other arrangements, none of which others share.
+    """
+    return one is not join_by_deltas or DeltaJoin in takes
