@@ -71,6 +71,28 @@ def test_loads_are_worked_out_some_rows_at_a_time(monkeypatch):
     assert sum(lengths) < 3000 + 10 * len(lengths)
 
 
+@pytest.mark.parametrize("calls", [
+    {"most": tm.max("x").over(W.range_between(-1000, 0))},
+    {"total": tm.sum("x").over(W.rows_between(-1000, 1000))},
+    {"third": tm.lead("x", 1000, ignore_nulls=True).over(W)},
+])  # fmt: skip
+def test_loads_where_frames_are_much_wider_than_a_piece_look_at_rows_a_few_times(calls, monkeypatch):
+    monkeypatch.setattr(ordered, "PIECE", 20)
+    lengths, call_values = [], recompute.call_values
+    monkeypatch.setattr(ordered, "call_values", lambda *given: lengths.append(len(given[0])) or call_values(*given))
+    flow = tm.Dataflow("wide")
+    flow.output("y", flow.input("x", TXY).with_columns(**calls))
+    with flow.start() as run, flow.start() as whole:
+        for each in (run, whole):
+            with monkeypatch.context() as patched:
+                patched.setattr(ordered_windows, "LARGE", ordered_windows.LARGE if each is run else 1 << 40)
+                each.insert("x", table(10_000))
+                each.advance()
+        assert run.snapshot("y").counts() == whole.snapshot("y").counts()
+    assert 10_000 <= sum(lengths) < 3 * 10_000
+    assert max(lengths) < 10_000
+
+
 @pytest.mark.parametrize("exclusion", ["no others", "group", "ties"])
 @pytest.mark.parametrize("between", [(-3, 3), (-3, -1), (2, 4), (0, 0)])
 def test_loads_are_worked_out_alike_where_peers_are_in_two_pieces(between, exclusion, monkeypatch):

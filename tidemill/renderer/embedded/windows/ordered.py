@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
@@ -106,17 +107,31 @@ def rows_with_values(
     (by, *_) = windows.order
     cuts: list[_Cut] = []
     for rows in partitions:
-        for low in range(0, len(rows), PIECE):
-            places = range(low, min(low + PIECE, len(rows)))
-            run = looked_at(rows, places, reach, by, types[by.column])
+        low = 0
+        while low < len(rows):
+            run = _piece(rows, low, reach, by, types[by.column])
             beside = _beside(rows, run, reach, types, interner)
             pieces, looked = rows.pieces(run.first, run.end), run.end - run.first
             cuts.append(_Cut(pieces, looked, low - run.first, run.high - low, len(rows), *beside))
+            low = run.high
             if sum(cut.wanted for cut in cuts) >= PIECE:
                 yield _wanted_only(*_valued(windows, types, cuts, interner))
                 cuts = []
     if cuts:
         yield _wanted_only(*_valued(windows, types, cuts, interner))
+
+
+def _piece(rows: OrderedPartition, low: int, reach: Reach, by: OrderColumn, dtype: DType) -> Affected:
+    """Return the next rows whose values are worked out at a time: about half of those looked at for it, or more.
+
+    So wide frames cost no more than twice the rows, and the room that is needed to look at one anyway.
+    """
+    count = PIECE
+    while True:
+        run = looked_at(rows, range(low, min(low + count, len(rows))), reach, by, dtype)
+        if run.high == len(rows) or run.end - run.first <= 2 * count:
+            return run
+        count = run.end - run.first
 
 
 def _wanted_only(codes: Pieces, values: Codes, _starts: Sequence[int], wanted: Bools) -> tuple[Codes, Codes]:
