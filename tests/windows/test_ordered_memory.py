@@ -10,6 +10,8 @@ from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.windows import ordered, recompute
+from tidemill.renderer.embedded.windows.large_partitions import LargePartitions
+from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 
 CODE = 8
 COLUMNS = 4
@@ -224,4 +226,38 @@ def test_a_spill_that_is_interrupted_leaves_every_row_there_once(monkeypatch):
         for each in (run, reference):
             each.insert("x", [(0, 300, 7)])
             each.advance()
+        assert run.snapshot("y").counts() == reference.snapshot("y").counts()
+
+
+@pytest.mark.usefixtures("small_is_large")
+@pytest.mark.parametrize("most", [100, 1 << 20])
+def test_what_is_held_is_counted_by_what_a_step_changes(most, monkeypatch):
+    """Each step of a run that may spill asks how much that is, of however many partitions."""
+    made, asked = [], []
+    monkeypatch.setattr(ordered_windows, "LargePartitions", lambda: made.append(LargePartitions()) or made[-1])
+    length = OrderedPartition.__len__
+    with near().start(tm.Embedded(in_memory=most)) as run, near().start(tm.Reference()) as reference:
+        for each in (run, reference):
+            each.insert("x", table(2000, partitions=400))
+            each.advance()
+        for k in range(0, 40, 4):
+            asked.clear()
+            with monkeypatch.context() as patched:
+                patched.setattr(OrderedPartition, "__len__", lambda some: asked.append(1) or length(some))
+                run.insert("x", [(k, 7, 7), (k + 1, 8, 8)])
+                run.advance()
+            assert len(asked) < 200
+            run.delete("x", [(k, 7, 7)])
+            run.insert("x", [(k + 2, 7, 7)])
+            run.delete("x", [(500, 0, 0)])
+            with pytest.raises(tm.errors.StepError):
+                run.advance()
+            run.discard()
+            run.delete("x", [(k + 1, t, t % 7) for t in range(k + 1, 2000, 400)])
+            run.advance()
+            reference.insert("x", [(k, 7, 7), (k + 1, 8, 8)])
+            reference.delete("x", [(k + 1, t, t % 7) for t in range(k + 1, 2000, 400)])
+            reference.advance()
+            (large,) = made
+            assert large.size + large.copies == sum(map(length, [*large._rows.values(), *large._copies.values()]))
         assert run.snapshot("y").counts() == reference.snapshot("y").counts()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,16 @@ __all__ = ["Key", "LargePartitions", "updates_of"]
 Key: TypeAlias = tuple[int, ...]
 
 
+class _Before(NamedTuple):
+    """What a partition was like before the step."""
+
+    partition: OrderedPartition | None
+    """The rows that were in no spine; None for none."""
+    state: Any
+    rows: int
+    copies: int
+
+
 class LargePartitions:
     """Partitions by their keys. They hold the rows themselves, which are in no spine, or copies of what is spilled.
 
@@ -24,8 +34,10 @@ class LargePartitions:
     def __init__(self) -> None:
         self._rows: dict[Key, OrderedPartition] = {}
         self._copies: dict[Key, OrderedPartition] = {}
-        self._before: dict[Key, tuple[OrderedPartition, Any] | None] = {}
-        """Of each partition that the current step changes what it was; None for one that was not here."""
+        self._before: dict[Key, _Before] = {}
+        """Of each partition that the current step changes what it was."""
+        self._counts: tuple[int, int] | None = None
+        """How many rows and copies there were between two steps, once that was asked: each step asks."""
 
     def get(self, key: Key) -> OrderedPartition | None:
         """Return a partition, if it is here."""
@@ -64,36 +76,41 @@ class LargePartitions:
         """Remember what a partition is like: it is going to be changed. That of copies is made anew when needed."""
         if key not in self._before:
             rows = self._rows.get(key)
-            self._before[key] = None if rows is None else (rows, rows.state)
+            self._before[key] = _Before(rows, None if rows is None else rows.state, *self._lengths(key))
 
     def commit(self) -> None:
         """Have the changes of the step stay."""
-        self._before.clear()
+        counts = self._counts
+        if counts is not None:
+            for key, before in self._before.items():
+                rows, copies = self._lengths(key)
+                counts = counts[0] + rows - before.rows, counts[1] + copies - before.copies
+        self._before, self._counts = {}, counts
 
     def rollback(self) -> None:
         """Undo the changes of the step."""
-        for key, before in self._before.items():
+        for key, (partition, state, *_) in self._before.items():
             self._copies.pop(key, None)
-            if before is None:
+            if partition is None:
                 self._rows.pop(key, None)
             else:
-                self._rows[key], state = before
-                self._rows[key].state = state
-        self._before.clear()
+                self._rows[key] = partition
+                partition.state = state
+        self._before, self._counts = {}, None
 
     def drop_copies(self) -> None:
         """Hold no partition whose rows are elsewhere, too."""
-        self._copies = {}
+        self._copies, self._counts = {}, None
 
     # -- as `Beside` ---------------------------------------------------------------------------------------------------
 
     @property
     def size(self) -> int:
-        return sum(map(len, self._rows.values()))
+        return self._counted()[0]
 
     @property
     def copies(self) -> int:
-        return sum(map(len, self._copies.values()))
+        return self._counted()[1]
 
     @property
     def bytes(self) -> int:
@@ -116,7 +133,20 @@ class LargePartitions:
 
     @state.setter
     def state(self, state: Mapping[Key, OrderedPartition]) -> None:
-        self._rows = dict(state)
+        self._rows, self._counts = dict(state), None
+
+    def _counted(self) -> tuple[int, int]:
+        """Return how many rows there are, and copies: all are counted once, and then what steps change."""
+        if self._counts is not None and not self._before:
+            return self._counts
+        rows, copies = (sum(map(len, some.values())) for some in (self._rows, self._copies))
+        if not self._before:
+            self._counts = rows, copies
+        return rows, copies
+
+    def _lengths(self, key: Key) -> tuple[int, int]:
+        """Return how many rows a partition has here, and how many copies."""
+        return len(self._rows.get(key, ())), len(self._copies.get(key, ()))
 
 
 def updates_of(codes: Codes, counts: Ints | None = None, *, time: int = 0) -> UpdateArray:
