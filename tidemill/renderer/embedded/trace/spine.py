@@ -238,12 +238,18 @@ class Spine:
         The name is differential dataflow's, for merging that no append pays for.
         """
         view = self.view
-        if len(view.batches) + (view.tail_size > 0) == 0 or (len(view.batches) == 1 and view.tail_size == 0):
+        if not view.tail_size and (not view.batches or (len(view.batches) == 1 and self._is_folded(view.batches[0]))):
             return False
         arrays = [b.updates for b in view.batches] + [view.tail.array[:, : view.tail_size]]
         merged = self.layout.compacted(np.concatenate(arrays, axis=1), self.since())
         self.view = View((merged,) if len(merged.hashes) else (), _empty_tail(self.layout), 0)
         return True
+
+    def _is_folded(self, batch: Batch) -> bool:
+        """Return whether updates of a batch are at one time, so that none are equal that were not when it was made."""
+        width = len(self.layout.types)
+        times = batch.updates[width : width + self.layout.users]
+        return bool((times == times[:, :1]).all())
 
     def forget_keys(self) -> None:
         """Forget which keys of what is spilled were read: their codes may be those of others from now on."""
