@@ -171,6 +171,46 @@ def test_delayed_records_arrive_when_the_inputs_are_closed(engine):
         assert list(run.changes("late")) == [((1, 1), 10, 1)]
 
 
+@pytest.mark.parametrize("by", [1, 3])
+def test_what_inputs_reach_later_is_complete_from_the_start_up_to_there(engine, by):
+    """The count of a delayed input is known at time 0; read before the first step, its row came behind what was read."""
+    flow = new_flow()
+    flow.output("n", flow.input("a", KV).delay(by).group_by().agg(n=tm.count()))
+    with start(flow, engine) as run:
+        assert run.frontier("n") == tm.Antichain([by])
+        assert list(run.changes("n")) == [((0,), 0, 1)]
+        assert run.snapshot("n", at=0).counts() == {(0,): 1}
+        run.insert("a", [(1, 1)])
+        run.advance()
+        changes = run.changes("n")
+        assert (list(changes), changes.lower) == ([((0,), by, -1), ((1,), by, 1)], tm.Antichain([by]))
+
+
+def test_it_is_read_in_a_folder_too_once_a_step_was_taken_no_more(tmp_path):
+    flow = new_flow()
+    flow.output("n", flow.input("a", KV).delay(1).group_by().agg(n=tm.count()))
+    for _ in range(2):
+        with flow.start(tm.Embedded(tmp_path / "state")) as run:
+            assert list(run.changes("n")) == [((0,), 0, 1)]
+    with flow.start(tm.Embedded(tmp_path / "state")) as run:
+        run.advance()
+    with flow.start(tm.Embedded(tmp_path / "state")) as run:
+        assert list(run.changes("n")) == []
+        assert run.snapshot("n").counts() == {(0,): 1}
+
+
+def test_a_run_saved_before_its_first_step_is_there_again(tmp_path):
+    flow = new_flow()
+    flow.output("n", flow.input("a", KV).delay(1).group_by().agg(n=tm.count()))
+    with start(flow, "embedded") as run:
+        run.save(tmp_path / "saved")
+    with tm.load(tmp_path / "saved", flow) as run:
+        assert run.snapshot("n").counts() == {(0,): 1}
+        run.insert("a", [(1, 1)])
+        run.advance()
+        assert run.snapshot("n").counts() == {(1,): 1}
+
+
 def test_two_coordinates_close_in_either_direction(engine):
     flow = new_flow(2)
     flow.output("a", flow.input("a", KV))

@@ -153,9 +153,10 @@ def _recover(log: StepLog, state: State) -> int:
         spill_store.make_room()
         state.executor.tidy()
     spill_store.may_sweep = True
-    for operator in state.executor.compiled.outputs.values():
-        operator.forget_unread()
-    state.frontiers.begin_reading()
+    if log.last.step:  # else what is complete from the start was not read by anybody
+        for operator in state.executor.compiled.outputs.values():
+            operator.forget_unread()
+        state.frontiers.begin_reading()
     return rows
 
 

@@ -75,8 +75,10 @@ class Compiled:
         for node in graph.nodes:
             self._add(node)
         self._wire()
-        self.eager = any(all(i.rows is not None for i in progress.sources(n)) for n in self.outputs)
-        """Whether an output hangs on constants alone, and is to be complete from the start."""
+        least = Antichain.minimum(len(graph.coordinates))
+        at_first = dict.fromkeys(graph.inputs.values(), least)
+        self.eager = any(progress.user_frontier(output, at_first) != least for output in self.outputs)
+        """Whether an output is complete somewhere from the start: it hangs on constants alone, or on delayed inputs."""
         self.live = [frontier for sources, frontier in self.frontiers.items() if sources]
         """Those of the frontiers that inputs reach."""
 
