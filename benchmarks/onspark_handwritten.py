@@ -21,6 +21,7 @@ import attrs
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 import tidemill as tm
@@ -202,8 +203,15 @@ def cost(bench: Bench, work: Callable[[], Any]) -> tuple[float, float, int]:
     java.listenerBus().waitUntilEmpty()
     made = [tracker.getJobInfo(job) for job in set(tracker.getJobIdsForGroup(None)) - before]
     stages = {stage for job in made if job is not None for stage in job.stageIds}
-    nanoseconds = sum(java.statusStore().lastStageAttempt(stage).executorCpuTime() for stage in stages)
-    return seconds, nanoseconds / 1e9, jobs
+    return seconds, sum(_processor_time(java, stage) for stage in stages), jobs
+
+
+def _processor_time(java: Any, stage: int) -> float:
+    """Return the processor seconds of a stage's tasks; none of one that was skipped, of which nothing is known."""
+    try:
+        return float(java.statusStore().lastStageAttempt(stage).executorCpuTime()) / 1e9
+    except Py4JJavaError:
+        return 0.0
 
 
 def _median(costs: list[tuple[float, float, int]]) -> dict[str, Any]:
