@@ -17,8 +17,7 @@ def build() -> tm.Dataflow:
     return flow
 
 
-def main() -> None:
-    """Report three days; then a correction to the first."""
+if __name__ == "__main__":  # report three days; then a correction to the first
     with build().start(keep=9) as run:
         for day, amount in enumerate([100, -30, 50]):
             run.insert("entries", [("till", day + 1, amount)], time=(day, 0))
@@ -29,7 +28,3 @@ def main() -> None:
         print("What a correction to the first changes:", run.changes("balances", since=(2, 0)), sep="\n", end="\n\n")
         for correction in 0, 1:
             print(f"Day 2, correction {correction}:", *run.snapshot("balances", at=(2, correction)))
-
-
-if __name__ == "__main__":
-    main()

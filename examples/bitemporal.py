@@ -17,8 +17,7 @@ def build() -> tm.Dataflow:
     return flow
 
 
-def main() -> None:
-    """Report two days; then a third one, and a correction to the first."""
+if __name__ == "__main__":  # report two days; then a third one, and a correction to the first
     with build().start(keep=9) as run:
         run.update("sales", [(("Oslo", 100), (0, 0), +1), (("Oslo", 50), (1, 0), +1), (("Rome", 70), (1, 0), +1)])
         run.advance_to(tm.Antichain([(2, 0), (0, 1)]))
@@ -31,7 +30,3 @@ def main() -> None:
         for correction in 0, 1:
             for day in 0, 1, 2:
                 print(f"day {day}, correction {correction}:", *run.snapshot("revenue", at=(day, correction)))
-
-
-if __name__ == "__main__":
-    main()

@@ -29,8 +29,7 @@ def build(k: int = 11) -> tm.Dataflow:
     return flow
 
 
-def main() -> None:
-    """Show all four, then take a dependency away."""
+if __name__ == "__main__":  # show all four, then take a dependency away
     with build().start(keep=1) as run:
         run.insert("depends", pq.read_table(DEPENDS))
         run.advance()
@@ -39,7 +38,3 @@ def main() -> None:
         run.delete("depends", [("libc6", "libgcc-s1")])
         run.advance()
         print("\nlibc6 without libgcc-s1", run.changes("circles", since=0), run.changes("first", since=0), sep="\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -6,13 +6,10 @@ breaks, not the size of Debian.
 """
 
 from pathlib import Path
-from time import perf_counter
 
 import pyarrow.parquet as pq
 
 import tidemill as tm
-
-DEPENDS = Path(__file__).parent / "data" / "debian-gnome.parquet"
 
 
 def build() -> tm.Dataflow:
@@ -31,18 +28,12 @@ def build() -> tm.Dataflow:
     return flow
 
 
-def main() -> None:
-    """Remove a package that few need, then one that nearly all need, and put that back."""
+if __name__ == "__main__":  # remove a package that few need, then one that nearly all need, and put that back
     with build().start() as run:
-        run.insert("depends", pq.read_table(DEPENDS))
+        run.on_step(lambda step: print(f"\nStep {step.number} took {1000 * step.seconds:.0f} ms"))
+        run.insert("depends", pq.read_table(Path(__file__).parent / "data" / "debian-gnome.parquet"))
         for change, package in (run.insert, "libgtk-4-1"), (run.insert, "gcc-12-base"), (run.delete, "gcc-12-base"):
             change("removed", [(package,)])
-            before = perf_counter()
             run.advance()
-            took = (perf_counter() - before) * 1000
-            print(f"{change.__name__} {package}: {len(run.changes('broken'))} changes in {took:.0f} ms")
-            print(run.snapshot("by_hops"), end="\n\n")
-
-
-if __name__ == "__main__":
-    main()
+            print(f"{change.__name__} {package}: {len(run.changes('broken'))} changes")
+            print(run.snapshot("by_hops"))

@@ -25,8 +25,7 @@ def build() -> tm.Dataflow:
     return flow
 
 
-def main() -> None:
-    """Make a team of friends rivals, and friends again."""
+if __name__ == "__main__":  # make a team of friends rivals, and friends again
     with build().start(keep=1) as run:
         run.insert("rivals", [("Ann", "Ben"), ("Ben", "Cem"), ("Cem", "Dora"), ("Dora", "Ann"), ("Eve", "Finn")])
         run.advance()
@@ -37,7 +36,3 @@ def main() -> None:
         run.delete("rivals", [("Ann", "Cem")])
         run.advance()
         print("Ann and Cem make up:", run.changes("teams", since=1), sep="\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -26,23 +26,15 @@ def build() -> tm.Dataflow:
     return flow
 
 
-def main() -> None:
-    """Show the first flights of the year; then a plane that gets into the register late."""
+if __name__ == "__main__":  # show the first flights of the year; then a plane that gets into the register late
     year = load()
     with build().start() as run:
-        run.insert("flights", year.flights.slice(0, 1000))
-        for name, table in year.dimensions.items():
+        for name, table in {"flights": year.flights.slice(0, 1000), **year.dimensions}.items():
             run.insert(name, table)
-        run.delete(
-            "planes", [row := next(r for r in year.dimensions["planes"].to_pylist() if r["tailnum"] == "N14228")]
-        )
+        late = next(row for row in year.dimensions["planes"].to_pylist() if row["tailnum"] == "N14228")
+        run.delete("planes", [late])
         run.advance()
-        print(*list(run.snapshot("facts"))[:4], sep="\n")
-        run.changes("facts")
-        run.insert("planes", [row])
+        print(*list(run.changes("facts"))[:4], sep="\n")
+        run.insert("planes", [late])
         run.advance()
         print(run.changes("facts"))
-
-
-if __name__ == "__main__":
-    main()

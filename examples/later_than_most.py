@@ -18,8 +18,7 @@ def build() -> tm.Dataflow:
     return flow
 
 
-def main() -> None:
-    """Take the first day of the year in, then the second."""
+if __name__ == "__main__":  # take the first day of the year in, then the second
     year = load()
     with build().start() as run:
         for day in 1, 2:
@@ -29,7 +28,3 @@ def main() -> None:
             print(f"Day {day}:", run.snapshot("by_origin"), sep="\n")
         gone = [delay for (_, _, delay), time, diff in run.changes("late") if time == 1 and diff < 0]
         print(f"{len(gone)} of the first day's are not later than most any more, by", *sorted(set(gone)), "minutes.")
-
-
-if __name__ == "__main__":
-    main()

@@ -29,8 +29,7 @@ def build(rounds: int = 20) -> tm.Dataflow:
     return flow
 
 
-def main() -> None:
-    """Print the five best; then see whose rank it was that libc6 passed on."""
+if __name__ == "__main__":  # print the five best; then see whose rank it was that libc6 passed on
     with build().start(keep=1) as run:
         run.insert("edges", pq.read_table(DEPENDS))
         run.advance()
@@ -39,7 +38,3 @@ def main() -> None:
         run.delete("edges", [("libc6", "libgcc-s1")])
         run.advance()
         print("libc6 without libgcc-s1:", run.changes("ranks", since=0), sep="\n")
-
-
-if __name__ == "__main__":
-    main()

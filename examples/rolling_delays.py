@@ -25,8 +25,7 @@ def build() -> tm.Dataflow:
     return flow
 
 
-def main() -> None:
-    """Report a morning's flights in two batches, the second with two that should have been in the first."""
+if __name__ == "__main__":  # report flights in batches, the second with two that belong to the first
     six = dt.datetime.fromisoformat("2013-07-01T06:00")
     batches = [[(0, "JFK", 5), (9, "JFK", 20), (4, "LGA", 0), (21, "JFK", 2)], [(12, "JFK", 35), (3, "LGA", 9)]]
     with build().start() as run:
@@ -35,7 +34,3 @@ def main() -> None:
             run.advance()
             print("Means:", run.changes("means"), sep="\n", end="\n\n")
         print("Spells:", run.snapshot("spells"), "", "Late:", run.snapshot("late"), sep="\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -27,8 +27,7 @@ def build() -> tm.Dataflow:
     return flow
 
 
-def main() -> None:
-    """Report the sessions of a morning; then what a late click changes."""
+if __name__ == "__main__":  # report the sessions of a morning; then what a late click changes
     nine, minute = dt.datetime.fromisoformat("2026-01-01T09:00"), dt.timedelta(minutes=1)
     minutes = {"ann": [0, 20, 55, 80, 105], "bob": [0, 25, 50, 75, 100, 125]}
     with build().start(keep=1) as run:
@@ -38,7 +37,3 @@ def main() -> None:
         run.insert("clicks", [("ann", nine + 40 * minute)])
         run.advance()
         print("What a click of ann's at 9:40 changes:", run.changes("sessions", since=0), sep="\n")
-
-
-if __name__ == "__main__":
-    main()

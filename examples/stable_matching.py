@@ -1,8 +1,7 @@
 """Stable matching (Gale and Shapley): students apply, schools choose, until nobody is refused any more.
 
-In each iteration every student applies to the best school that has not refused them, and every school refuses all its
-applicants but the one it likes best. That ends in a matching that no student and school would both rather leave for
-each other. When wishes change, only those applications are made again that now come out differently.
+In each iteration every student applies to the best school that has not refused them, and every school refuses all but
+the one it likes best. When wishes change, only those applications are made again that now come out differently.
 """
 
 import tidemill as tm
@@ -29,8 +28,7 @@ def build() -> tm.Dataflow:
     return flow
 
 
-def main() -> None:
-    """Match three students; then let a school think better of one."""
+if __name__ == "__main__":  # match three students; then let a school think better of one
     with build().start(keep=1) as run:
         run.insert("wishes", [("Ann", "Art", 1, 2), ("Ann", "Law", 2, 1), ("Ann", "Sea", 3, 1)])
         run.insert("wishes", [("Ben", "Art", 1, 1), ("Ben", "Law", 2, 2), ("Ben", "Sea", 3, 2)])
@@ -40,7 +38,3 @@ def main() -> None:
         run.update("wishes", [(("Cem", "Law", 1, 3), 1, -1), (("Cem", "Law", 1, 0), 1, +1)])
         run.advance()
         print("Law would now rather have Cem:", run.changes("matches", since=0), sep="\n")
-
-
-if __name__ == "__main__":
-    main()

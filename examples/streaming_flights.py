@@ -1,15 +1,13 @@
 """Files of flights that arrive in a folder, read by Spark's Structured Streaming: averages kept up to date.
 
-Each file is an epoch. Kill it at any moment (`python examples/streaming_flights.py FOLDER`) and start it again: Spark
-delivers again what may have got lost, the run passes over what it has committed, and the changelog is as if nothing had
-happened.
+Each file is an epoch. Kill `python examples/streaming_flights.py FOLDER` at any moment and start it again: Spark
+delivers again what may have got lost, and the run passes over what it has committed, as if nothing had happened.
 """
 
+import shutil
 import sys
-import tempfile
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tidemill as tm
@@ -30,16 +28,13 @@ def take(folder: str) -> None:
         run.to_changelog(f"{folder}/changes")
         run.on_step(lambda step: print("epoch", step.number, flush=True))
         files = spark.readStream.schema("origin string, delay bigint").option("maxFilesPerTrigger", 1)
-        batches = files.parquet(f"{folder}/arriving").writeStream.trigger(availableNow=True)
-        query = batches.option("checkpointLocation", f"{folder}/checkpoint")
-        query.foreachBatch(run.foreach_batch("flights")).start().awaitTermination()
+        query = files.parquet(f"{folder}/arriving").writeStream.option("checkpointLocation", f"{folder}/checkpoint")
+        query.trigger(availableNow=True).foreachBatch(run.foreach_batch("flights")).start().awaitTermination()
 
 
 if __name__ == "__main__":
-    where = sys.argv[1] if sys.argv[1:] else tempfile.mkdtemp()
-    if not sys.argv[1:]:  # have two arrive
-        Path(f"{where}/arriving").mkdir()
-        for i in range(2):
-            pq.write_table(pa.table({"origin": ["JFK", "EWR"], "delay": [10 * i, i]}), f"{where}/arriving/{i}.parquet")
+    where = sys.argv[1] if sys.argv[1:] else "streaming_flights"
+    if not Path(where, "arriving").exists():  # have two days arrive
+        shutil.copytree(Path(__file__).parent / "data" / "flights", f"{where}/arriving")
     take(where)
     print(pq.read_table(f"{where}/changes/by_origin").to_pandas())

@@ -22,8 +22,7 @@ def build() -> tm.Dataflow:
     return flow
 
 
-def main() -> None:
-    """Show what is needed most often though it need not be said; then what a package that needs less changes."""
+if __name__ == "__main__":  # show what need not be said most often; then what a package that needs less changes
     with build().start() as run:
         run.insert("needs", pq.read_table(Path(__file__).parent / "data" / "debian-gnome.parquet"))
         run.advance()
@@ -32,7 +31,3 @@ def main() -> None:
         run.advance()
         print("Without nautilus' own dependency on libglib2.0-0:", run.changes("follow"), sep="\n")
         print("\nKept:", *sorted({o.state_rows for o in run.metrics() if o.kind == "Arrange"}), "rows in each index")
-
-
-if __name__ == "__main__":
-    main()

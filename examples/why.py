@@ -27,8 +27,7 @@ def build() -> tm.Dataflow:
     return flow
 
 
-def main() -> None:
-    """Ask for the reason of a package, take all of that away, and ask again; then for one that is not needed."""
+if __name__ == "__main__":  # ask for a reason, take it away, and ask again; then for what is not needed
     with build().start(why=True) as run:
         run.insert("depends", pq.read_table(DEPENDS))
         run.advance()
@@ -39,7 +38,3 @@ def main() -> None:
         run.advance()
         print(run.why("needed", ("libc6",)), end="\n\n")
         print(run.why("needed", ("gnome",)))
-
-
-if __name__ == "__main__":
-    main()

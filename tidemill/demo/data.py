@@ -72,10 +72,10 @@ def load() -> Data:
     The package is found but not imported: importing it reads everything with pandas, and needs a ``pkg_resources`` that
     newer versions of setuptools do not have.
     """
-    return Data(_flights(_read("flights")), {name: _dimension(name) for name in DIMENSIONS})
+    return Data(_flights(read("flights")), {name: _dimension(name) for name in DIMENSIONS})
 
 
-def _read(name: str) -> pa.Table:
+def read(name: str) -> pa.Table:
     from pyarrow import csv  # noqa: PLC0415 - only the demo reads CSV
 
     options = csv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True)
@@ -92,7 +92,7 @@ def _read(name: str) -> pa.Table:
 
 
 def _dimension(name: str) -> pa.Table:
-    table = _read(name)
+    table = read(name)
     renamed = _RENAMED.get(name, {})
     table = table.rename_columns([renamed.get(c, c) for c in table.column_names])
     if "time_hour" in table.column_names:
