@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidemill as tm
+from tidemill.boundary import results
 from tidemill.renderer.embedded import executor
+from tidemill.renderer.embedded.kernels import codec
 
 VALUES = {
     "int64": st.integers(-(2**63) + 1, 2**63 - 1) | st.integers(-2, 2),
@@ -39,16 +41,35 @@ def test_changes_and_contents_are_in_the_order_that_many_have(rows):
     same_order_by_codes(rows)
 
 
-@pytest.mark.parametrize("count", [100, 512, 513])
+@pytest.mark.parametrize("count", [100, 2048, 2049])
 def test_so_are_some_hundred(count):
     dice = random.Random(count)
     same_order_by_codes([tuple(dice.choice(choices) for choices in CHOICES) for _ in range(count)])
 
 
-def same_order_by_codes(rows):
+TEXTS = ["", "a", "A", "ab", "é", "z", "\uffff", "\U0001f600", None]
+BLOBS = [b"", b"a", b"\xff", b"a\x00", None]
+MIXED = {
+    "texts first": ({"s": "string", "i": "int64"}, (TEXTS, range(3))),
+    "a number first": ({"i": "int64", "s": "string", "f": "float64"}, (range(5), TEXTS, [None, math.nan, -1.5])),
+    "an id first": ({"i": "int64", "s": "string"}, (range(10**6), TEXTS)),
+    "bytes between": ({"f": "float64", "b": "binary", "s": "string"}, ([math.nan, None, 1.0], BLOBS, TEXTS)),
+    "a list last": ({"s": "string", "l": "list<int64>"}, (TEXTS, [[], [1], [1, None], [2], None])),
+}
+
+
+@pytest.mark.parametrize("count", [2, 7, 64, 65, 300])
+@pytest.mark.parametrize("mixed", list(MIXED))
+def test_so_are_rows_with_texts(mixed, count):
+    schema, choices = MIXED[mixed]
+    dice = random.Random(count)
+    same_order_by_codes([tuple(dice.choice(values) for values in choices) for _ in range(count)], schema)
+
+
+def same_order_by_codes(rows, schema=SCHEMA):
     def read():
         flow = tm.Dataflow()
-        flow.output("x", flow.input("x", SCHEMA))
+        flow.output("x", flow.input("x", schema))
         with flow.start() as run:
             run.update("x", [(row, i % 3, 1) for i, row in enumerate(rows)])
             run.advance_to(3)
@@ -59,8 +80,19 @@ def same_order_by_codes(rows):
 
     by_codes = read()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(executor, "few_in_order", lambda _schema, _updates: None)
+        patch.setattr(executor, "few_in_order", lambda *_: None)
         assert read() == by_codes
+
+
+def test_texts_are_not_looked_at_where_an_id_comes_first(monkeypatch):
+    flow = tm.Dataflow()
+    flow.output("x", flow.input("x", {"id": "int64", "s": "string"}))
+    monkeypatch.setattr(codec, "order_ranks", None)
+    with flow.start() as run:
+        run.insert("x", [(2, "a"), (3, "c"), (1, "b")])
+        run.advance()
+        monkeypatch.setattr(results, "_sort_keys", None)
+        assert run.changes("x").to_arrow().column("s").to_pylist() == ["b", "a", "c"]
 
 
 def test_values_whose_codes_say_nothing_of_their_order_are_sorted_by_value():

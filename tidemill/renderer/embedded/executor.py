@@ -173,7 +173,7 @@ class EmbeddedExecutor:
         return self._rows(schema, self._accumulated(schema, block, at), at)
 
     def _rows(self, schema: Schema, rows: UpdateArray, at: Time | None) -> Rows:
-        in_order = few_in_order(schema, rows)
+        in_order = few_in_order(schema, rows, self.compiled.interner)
         rows = rows if in_order is None else in_order
         table = decode(schema, rows[:-1], self.compiled.interner)
         return Rows(schema, table, rows[-1], at, is_sorted=in_order is not None)
@@ -208,7 +208,7 @@ class EmbeddedExecutor:
     def updates(self, schema: Schema, block: UpdateArray, lower: Antichain, upper: Antichain) -> Updates:
         """Return updates by value."""
         k = len(schema)
-        in_order = few_in_order(schema, block)
+        in_order = few_in_order(schema, block, self.compiled.interner)
         block = block if in_order is None else in_order
         table = decode(schema, block[:k], self.compiled.interner)
         coordinates, is_sorted = self.graph.coordinates, in_order is not None

@@ -40,8 +40,10 @@ LONG_DECIMAL: Final = 18
 """Values of decimals of more digits than this may not fit a code."""
 FEW: Final = 16
 """Up to so many rows, encoding value by value beats the fixed costs of Arrow."""
-_FEW_SORTED: Final = 512
+_FEW_SORTED: Final = 2048
 """Up to so many rows NumPy sorts codes sooner than Arrow sorts values, which costs much to begin."""
+_FEW_TEXTS: Final = 64
+"""Up to so many, if texts have to be looked at for it."""
 _FEW_RANKED: Final = 256
 """Up to so many codes Python sorts sooner than Arrow ranks values."""
 _LONG: Final = 1 << 16
@@ -181,16 +183,16 @@ def decode_column(codes: Ints, dtype: DType, interner: Interner, *, known: bool 
     if known and dtype.name in _SIMPLE:
         arrow_type, plain = _SIMPLE[dtype.name]
         return plain_array(arrow_type, plain(codes))
-    null = codes == NULL
-    mask = null if np.count_nonzero(null) else None
+    null = None if known else codes == NULL
+    mask = null if null is not None and np.count_nonzero(null) else None
     if dtype.element is not None:
-        return _decode_lists(codes, null, dtype.element, interner)
+        return _decode_lists(codes, codes == NULL, dtype.element, interner)
     if is_interned(dtype) and len(codes) > _MANY:
         one, owner = numbered(codes[None])
         if len(one) * _OFTEN < len(codes):
             return decode_column(codes.take(one), dtype, interner).take(pa.array(owner))
     if is_interned(dtype):
-        objects = interner.objects(codes if mask is None else np.where(null, 0, codes)) if len(interner) else codes
+        objects = interner.objects(codes if mask is None else np.where(mask, 0, codes)) if len(interner) else codes
         return pa.array(objects if len(interner) else [None] * len(codes), dtype.arrow, mask=mask, from_pandas=False)
     if dtype.is_decimal:
         return long_decimals.decimal_array(codes, mask, dtype.arrow, interner if is_long_decimal(dtype) else None)
@@ -204,10 +206,10 @@ def decode_rows(schema: Schema, codes: Codes, interner: Interner) -> list[tuple[
     return list(zip(*columns, strict=True)) if columns else [()] * codes.shape[1]
 
 
-def few_in_order(schema: Schema, updates: UpdateArray) -> UpdateArray | None:
+def few_in_order(schema: Schema, updates: UpdateArray, interner: Interner) -> UpdateArray | None:
     """Return a few updates sorted by their times, if they have any, and rows: NULL first, then NaN, then the values.
 
-    None where they are not few, or codes do not say how values are ordered.
+    None where they are not few, or have lists or large decimals; or texts by which many have to be sorted.
     """
     n, k = updates.shape[1], len(schema)
     if n < 2:  # noqa: PLR2004 - nothing to sort
@@ -217,10 +219,32 @@ def few_in_order(schema: Schema, updates: UpdateArray) -> UpdateArray | None:
     order = _order_of_codes(schema)
     if order is None or any(len(long_decimals.large_places(updates[i])) for i in order.long_decimals):
         return None
-    columns = list(updates[:k])
-    for i in order.floats:
-        columns[i] = np.where(columns[i] == _NAN_CODE, NULL + 1, columns[i])
-    return updates.take(np.lexsort((*columns[::-1], *updates[k:-1][::-1])), axis=1)
+    keys = list(updates[k:-1])
+    for i in range(k):
+        if i in order.interned:
+            if keys and (places := _told_apart(keys)) is not None:  # as by an id: no text need be looked at
+                return updates.take(places, axis=1)
+            if n > _FEW_TEXTS:
+                return None
+            keys.append(order_ranks(updates[i], schema.fields[i].dtype, interner))
+        elif i in order.floats:
+            keys.append(np.where(updates[i] == _NAN_CODE, NULL + 1, updates[i]))
+        else:
+            keys.append(updates[i])
+    return updates.take(np.lexsort(keys[::-1]), axis=1)
+
+
+def _told_apart(keys: list[Ints]) -> Ints | None:
+    """Return the places of updates in the order of these keys, if no two have the same."""
+    places = np.lexsort(keys[::-1])
+    alike: Bools | None = None
+    for key in reversed(keys):
+        ordered = key.take(places)
+        same = ordered[1:] == ordered[:-1]
+        alike = same if alike is None else alike & same
+        if not np.count_nonzero(alike):
+            return places
+    return None
 
 
 class _OrderOfCodes(NamedTuple):
@@ -228,16 +252,17 @@ class _OrderOfCodes(NamedTuple):
 
     long_decimals: tuple[int, ...]
     floats: tuple[int, ...]
+    interned: tuple[int, ...]
 
 
 @lru_cache(maxsize=1024)
 def _order_of_codes(schema: Schema) -> _OrderOfCodes | None:
-    """Return of which columns to see to, where rows of codes are sorted; None where codes do not say it."""
+    """Return of which columns to see to, where rows of codes are sorted; None where that is not done by codes."""
     types = [f.dtype for f in schema.fields]
-    if any(map(is_interned, types)):
+    if any(t.element is not None for t in types):
         return None
-    long_ones = tuple(i for i, t in enumerate(types) if is_long_decimal(t))
-    return _OrderOfCodes(long_ones, tuple(i for i, t in enumerate(types) if t.name == "float64"))
+    found = (is_long_decimal, lambda t: t.name == "float64", is_interned)
+    return _OrderOfCodes(*(tuple(i for i, t in enumerate(types) if is_one(t)) for is_one in found))
 
 
 def order_ranks(codes: Ints, dtype: DType, interner: Interner) -> Ints:
