@@ -15,7 +15,7 @@ from running import examples
 import tidemill as tm
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
-from tidemill.renderer.embedded.kernels import codec, sorting, updates
+from tidemill.renderer.embedded.kernels import codec, sorting, tables, updates
 from tidemill.renderer.embedded.kernels.codec import Interner, encode, float_codes
 from tidemill.renderer.embedded.kernels.exact_sums import limb_sums, limbs_of_floats
 from tidemill.renderer.embedded.operators import join
@@ -41,9 +41,9 @@ def _columns(rows, width):
 
 
 @pytest.mark.parametrize("hashing", ["hashes", "collisions"])
-@pytest.mark.parametrize("table", [-40, 16])
-def test_equal_columns_get_one_number(any_is_large, monkeypatch, hashing, table):
-    monkeypatch.setattr(updates, "_TABLE_BITS", table)
+@pytest.mark.parametrize("most", [0, 1 << 16])
+def test_equal_columns_get_one_number(any_is_large, monkeypatch, hashing, most):
+    monkeypatch.setattr(tables, "MOST", most)
     if hashing == "collisions":
         monkeypatch.setattr(updates, "hashed", lambda codes: np.zeros(codes.shape[1], np.int64))
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import CountOverflowError
+from tidemill.renderer.embedded.kernels.memory import stack
 from tidemill.renderer.embedded.kernels.times import beyond
 from tidemill.renderer.embedded.kernels.updates import Ints, Rows, UpdateArray, consolidated, grouped, stacked
-from tidemill.renderer.embedded.trace.pending import PendingState, PendingUpdates
+from tidemill.renderer.embedded.trace.pending import Alike, PendingState, PendingUpdates
 from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.embedded.tracer import Tracer
 from tidemill.renderer.runs import failures
@@ -212,7 +213,7 @@ class Port:
         """Take what `put` does, as the rows of a matrix: these are not copied where an operator can do with them."""
         region = self.operator.region
         if at != region.now or self._rows is not None or self.operator.schedule.checks_frontiers:
-            self.put(np.stack(rows), at)
+            self.put(stack(rows), at)
             return
         self._rows = rows
         region.wake(self.operator)
@@ -254,9 +255,7 @@ class Port:
     @property
     def size(self) -> int:
         """How many updates are there for the operator's turn."""
-        if self._rows is not None:
-            self._stack_rows()
-        return sum(updates.shape[1] for updates in self._now)
+        return sum([updates.shape[1] for updates in self._now]) + (0 if self._rows is None else len(self._rows[0]))
 
     @property
     def outstanding_size(self) -> int:
@@ -296,9 +295,14 @@ class Port:
         rows, self._rows = self._rows, None
         return rows
 
+    @property
+    def has_only_rows(self) -> bool:
+        """Whether what is there for the operator's turn came as rows, all of it."""
+        return self._rows is not None and not self._now
+
     def _stack_rows(self) -> None:
         assert self._rows is not None
-        self._now.append(np.stack(self._rows))
+        self._now.append(stack(self._rows))
         self._rows = None
 
     def take_consolidated(self) -> UpdateArray | None:
@@ -322,7 +326,7 @@ class Port:
         if self.index is not None:
             self.index.append(updates)
 
-    def defer(self, updates: UpdateArray) -> None:
+    def defer(self, updates: UpdateArray | Alike) -> None:
         """Have updates pending for a later step, whatever becomes of the current one."""
         self.pending.add(updates)
         self.operator.schedule.pending[self] = None
@@ -349,6 +353,12 @@ class Port:
             self.operator.schedule.pending.pop(self, None)
         if due is None:
             return
+        if isinstance(due, list):
+            if not (self.consolidated or self.operator.region.depth or self.index is not None):
+                self._rows = due
+                self.operator.region.wake(self.operator)
+                return
+            due = stack(due)
         if self.consolidated:
             due = consolidated(due)
             if not due.shape[1]:
@@ -422,6 +432,17 @@ class Operator:
             for operator, port in self.consumers:
                 operator.accept(port, updates, at)
 
+    def emit_rows(self, rows: list[Ints], at: Round | None) -> None:
+        """Send updates, given as the rows of a matrix, to all that read this operator, which can do with that."""
+        self.records_out += len(rows[0])
+        for operator, port in self.consumers:
+            operator.accept_rows(port, rows, at)
+
+    @property
+    def readers_take_rows(self) -> bool:
+        """Whether all that read this operator can do with the rows of a matrix, and nobody else looks at updates."""
+        return self.schedule.tracer is None and all(operator.takes_rows for operator, _ in self.consumers)
+
     def run(self) -> None:
         """Do the work of the current round."""
         raise NotImplementedError
@@ -463,7 +484,7 @@ class Operator:
     @property
     def bytes(self) -> int:
         """How much memory its traces take, and what is pending."""
-        pending = sum(updates.nbytes for port in self.ports for updates in port.pending.arrays())
+        pending = sum([port.pending.bytes for port in self.ports])
         return pending + sum(store.bytes for store in self.spines().values())
 
     @property

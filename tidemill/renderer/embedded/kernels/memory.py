@@ -7,6 +7,8 @@ rows that was half of the processor time. Ordinary pages that were given back la
 
 import mmap
 import sys
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +16,9 @@ import numpy.typing as npt
 
 LARGE: Final = 1 << 22
 """From so many bytes on NumPy asks for huge pages."""
+_FEW: Final = LARGE >> 4
+"""So many numbers of any type take less."""
+_BYTES: Final = attrgetter("nbytes")
 
 
 def empty(shape: int | tuple[int, int], dtype: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
@@ -22,7 +27,10 @@ def empty(shape: int | tuple[int, int], dtype: npt.DTypeLike = np.int64) -> npt.
     >>> empty((2, 1_000_000)).shape
     (2, 1000000)
     """
-    return np.empty(shape, dtype) if size_of(shape, dtype) < LARGE else _in_pages(shape, dtype)
+    rows, columns = shape if isinstance(shape, tuple) else (1, shape)
+    if rows * columns < _FEW or size_of(shape, dtype) < LARGE:
+        return np.empty(shape, dtype)
+    return _in_pages(shape, dtype)
 
 
 def zeros(shape: int | tuple[int, int], dtype: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
@@ -31,7 +39,36 @@ def zeros(shape: int | tuple[int, int], dtype: npt.DTypeLike = np.int64) -> npt.
     >>> int(zeros(1_000_000).sum())
     0
     """
-    return np.zeros(shape, dtype) if size_of(shape, dtype) < LARGE else _in_pages(shape, dtype)
+    rows, columns = shape if isinstance(shape, tuple) else (1, shape)
+    if rows * columns < _FEW or size_of(shape, dtype) < LARGE:
+        return np.zeros(shape, dtype)
+    return _in_pages(shape, dtype)
+
+
+def concatenate(arrays: Sequence[npt.NDArray[Any]], axis: int = 0) -> npt.NDArray[Any]:
+    """Return arrays of one type one after the other, as ``np.concatenate`` does.
+
+    >>> concatenate([np.array([7]), np.array([8, 9])])
+    array([7, 8, 9])
+    """
+    if sum(map(_BYTES, arrays)) < LARGE:
+        return np.concatenate(arrays, axis=axis)
+    shape = list(arrays[0].shape)
+    shape[axis] = sum([array.shape[axis] for array in arrays])
+    result = empty(shape[0] if len(shape) == 1 else (shape[0], shape[1]), arrays[0].dtype)
+    return np.concatenate(arrays, axis=axis, out=result)
+
+
+def stack(rows: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Return rows of one type as a matrix, as ``np.stack`` does.
+
+    >>> stack([np.array([7, 8]), np.array([9, 10])])
+    array([[ 7,  8],
+           [ 9, 10]])
+    """
+    if sum(map(_BYTES, rows)) < LARGE:
+        return np.stack(rows)
+    return np.stack(rows, out=empty((len(rows), len(rows[0])), rows[0].dtype))
 
 
 def size_of(shape: int | tuple[int, int], dtype: npt.DTypeLike) -> int:

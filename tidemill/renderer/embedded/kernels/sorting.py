@@ -204,7 +204,7 @@ def gathered(matrix: _Ints, order: _Ints) -> _Ints:
     """
     if len(order) <= FEW:
         return matrix.take(order, axis=1)
-    result = np.empty((len(matrix), len(order)), np.int64)
+    result: _Ints = empty((len(matrix), len(order)))
     for row, found in zip(matrix, result, strict=True):
         gather(row, order, found)
     return result

@@ -8,9 +8,10 @@ from typing import Final
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
+from tidemill.renderer.embedded.kernels.sorting import PART, parts
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, Times, UpdateArray
 
-__all__ = ["advance", "advance_times", "advanced_rows", "all_up_to", "beyond"]
+__all__ = ["advance", "advance_times", "advanced_rows", "alike", "all_up_to", "beyond"]
 
 _FEW: Final = 8
 """Times that are compared sooner in Python."""
@@ -25,6 +26,24 @@ def beyond(times: Times, frontier: Antichain) -> Bools:
     for f in frontier.elements:
         mask |= (times >= np.array(f)[:, None]).all(axis=0) if len(f) > 1 else times[0] >= f[0]
     return mask
+
+
+def alike(rows: Times | list[Ints]) -> bool:
+    """Return whether all columns of user times, or of other numbers, are the same.
+
+    >>> alike(np.array([[7, 7, 7], [0, 0, 0]]))
+    True
+    """
+    return all(_has_one_value(row) for row in rows)
+
+
+def _has_one_value(row: Ints) -> bool:
+    n = len(row)
+    if row.strides[0] == 0:
+        return True
+    if n <= PART:
+        return np.count_nonzero(row != row[:1]) == 0
+    return bool(row[0] == row[-1]) and not any(np.count_nonzero(row[part] != row[0]) for part in parts(n))
 
 
 def all_up_to(times: Times, time: Times) -> bool:

@@ -13,8 +13,8 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.renderer.embedded.kernels import sorting
-from tidemill.renderer.embedded.kernels.memory import empty
+from tidemill.renderer.embedded.kernels import sorting, tables
+from tidemill.renderer.embedded.kernels.memory import concatenate, empty, stack
 from tidemill.renderer.runs import failures
 
 __all__ = [
@@ -60,9 +60,6 @@ NULL: Final = -(2**63)
 _MOST: Final = 2**63
 _MIDDLE: Final = np.uint64(2**63)
 _WORD: Final = 64
-_TABLE_BITS: Final = 1
-"""A table has up to four times as many places as there are columns: beyond, sorting is faster."""
-_INT32: Final = 2**31
 _SPREAD: Final = 0x1E3779B97F4A7C15
 """Spreads what tells hashes apart to their highest bits."""
 _MOST_COLUMNS: Final = 4096
@@ -93,6 +90,8 @@ def largest(numbers: UpdateArray) -> int:
     """Return the largest absolute value; 0 of none."""
     if numbers.size <= _FEW_LOOKED_AT:
         return max(map(abs, (numbers if numbers.ndim == 1 else numbers.ravel()).tolist()), default=0)
+    if numbers.strides[-1] == 0:  # one number, over and over
+        numbers = numbers[..., :1]
     return max(int(np.maximum.reduce(numbers, axis=None)), -int(np.minimum.reduce(numbers, axis=None)))
 
 
@@ -196,7 +195,7 @@ def _part(codes: Rows, order: Ints, new: Bools) -> None:
 
 def _columns(rows: Rows, at: Ints) -> UpdateArray:
     """Return some columns of a matrix that is given as such, or row by row."""
-    return rows.take(at, axis=1) if isinstance(rows, np.ndarray) else np.stack([row.take(at) for row in rows])
+    return rows.take(at, axis=1) if isinstance(rows, np.ndarray) else stack([row.take(at) for row in rows])
 
 
 def numbered(codes: Codes) -> tuple[Ints, Ints]:
@@ -209,7 +208,7 @@ def numbered(codes: Codes) -> tuple[Ints, Ints]:
     if not len(codes):  # all are equal
         return first_numbers(min(n, 1)), np.zeros(n, np.int64)
     if n > sorting.FEW:
-        found = _numbered_by_table(codes)
+        found = tables.numbered(codes)
         if found is not None:
             return found
     order, starts = grouped(codes)
@@ -228,62 +227,11 @@ def distinct(codes: Codes) -> tuple[Codes, Ints]:
     >>> distinct(np.array([[7, 5, 7]]))
     (array([[7, 5]]), array([0, 1, 0]))
     """
-    found = _found_by_table(codes) if len(codes) == 1 and codes.shape[1] > sorting.FEW else None
+    found = tables.found(codes) if len(codes) == 1 and codes.shape[1] > sorting.FEW else None
     if found is not None:  # the values are known without a look at where each of them is
-        return found[0][None] + codes.min(), found[1]
+        return found[0].codes(found[1]), found[2]
     one, owner = numbered(codes)
     return codes.take(one, axis=1), owner
-
-
-def _numbered_by_table(codes: Codes) -> tuple[Ints, Ints] | None:
-    """Return what `numbered` does where there are hardly more values than columns, so that they can be looked up."""
-    n = codes.shape[1]
-    from_0 = _numbers_from_0(codes[0], 1 << (n.bit_length() + _TABLE_BITS)) if len(codes) == 1 and n < _INT32 else None
-    if from_0 is not None:
-        return from_0
-    found = _found_by_table(codes)
-    if found is None:
-        return None
-    words, owner = found
-    one = np.empty(len(words), np.int64)
-    for part in sorting.parts(len(owner)):
-        one[owner[part]] = np.arange(part.start, part.stop)
-    return one, owner
-
-
-def _found_by_table(codes: Codes) -> tuple[Ints, Ints] | None:
-    """Return the different columns, each packed into a word, and the number of each column; None as above.
-
-    Places in the tables are as far apart as values are, so what is slow is to fetch them from memory: marks are of a
-    byte, numbers of four.
-    """
-    n = codes.shape[1]
-    room = n.bit_length() + _TABLE_BITS
-    if n >= _INT32 or sum((int(c.max()) - int(c.min())).bit_length() for c in codes) > room:
-        return None
-    word, given, _ = sorting.packed(codes, room)
-    owner = word.view(np.int64)
-    seen = np.zeros(1 << sum(given), np.bool_)
-    seen[owner] = True
-    number: npt.NDArray[np.int32] = seen.cumsum(dtype=np.int32)
-    number -= 1
-    for part in sorting.parts(n):
-        owner[part] = number.take(owner[part])
-    return seen.nonzero()[0], owner
-
-
-def _numbers_from_0(codes: Ints, most: int) -> tuple[Ints, Ints] | None:
-    """Return what `numbered` does of a column that has each of the numbers from 0 on, as of strings just interned.
-
-    Each is its own number then. None where it is no such column.
-    """
-    count = int(codes.max()) + 1
-    if int(codes.min()) != 0 or count > most:
-        return None
-    one = np.full(count, -1)
-    for part in sorting.parts(len(codes)):
-        one[codes[part]] = np.arange(part.start, part.stop)
-    return (one, codes) if one.min() >= 0 else None
 
 
 def _unlike(codes: Rows, order: Ints, new: Bools) -> Ints:
@@ -501,7 +449,7 @@ def compressed(rows: Rows, mask: Bools) -> Rows:
 
 def stacked(arrays: list[UpdateArray]) -> UpdateArray:
     """Return arrays side by side."""
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=1)
+    return arrays[0] if len(arrays) == 1 else concatenate(arrays, axis=1)
 
 
 def same(codes: Codes, others: Codes) -> Bools:

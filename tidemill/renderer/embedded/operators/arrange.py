@@ -6,6 +6,7 @@ from typing import Final
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Arrange
+from tidemill.renderer.embedded.kernels.memory import stack
 from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
@@ -44,17 +45,22 @@ class ArrangeOperator(Operator):
         self.few_are_consolidated = False
         """Whether few updates come consolidated, if many may not."""
 
+    @property
+    def takes_rows(self) -> bool:  # type: ignore[override]
+        return self.may_repeat
+
     def run(self) -> None:
         port = self.ports[0]
         as_they_are = self.may_repeat and (self.few_are_consolidated or port.size > LARGE)
-        updates = port.take() if as_they_are else port.take_consolidated()
+        updates = port.take_rows() if as_they_are else port.take_consolidated()
         if updates is None:
             return
-        if updates.shape[1] > _SORTED:
+        if len(updates[-1]) > _SORTED:
             self.before, batch = self.spine.append_rows(list(updates))
             assert batch is not None  # they are more than a tail has
             updates = batch.array
         else:
+            updates = stack(updates) if isinstance(updates, list) else updates
             self.before = self.spine.append(updates)
         self.spine.check_counts(updates)
         self.emit(updates, self.region.now)

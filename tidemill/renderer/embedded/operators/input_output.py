@@ -10,11 +10,12 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.renderer.embedded.kernels.codec import Interner, encode, encode_row, encoders
 from tidemill.renderer.embedded.kernels.times import advance
-from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated, stacked
+from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated, stacked
 from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.operators.arrange import LARGE
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
+from tidemill.renderer.embedded.trace.pending import Alike
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs.queued import Queued
 
@@ -46,7 +47,14 @@ class InputOperator(Operator):
 
     def queue(self, queued: Queued) -> None:
         """Have updates pending until their times close."""
-        self.ports[0].defer(self._updates(queued))
+        if (
+            isinstance(queued.times, tuple) and isinstance(queued.diffs, int)
+            and len(queued.batch) > LARGE and self.may_repeat and self.readers_take_rows
+        ):  # fmt: skip
+            codes = encode(self.schema, queued.batch, self._interner)
+            self.ports[0].defer(Alike(codes, queued.times, queued.diffs))
+        else:
+            self.ports[0].defer(self._updates(queued))
 
     def discard(self) -> None:
         """Drop the pending updates."""
@@ -63,6 +71,15 @@ class InputOperator(Operator):
         updates[-1] = queued.diffs
         return updates
 
+    def take_step_rows(self) -> list[Ints] | None:
+        """Return the updates of the current step, which came as rows, if all that read them still want them so."""
+        if not self.readers_take_rows:
+            return None
+        rows = self.ports[0].take_rows()
+        assert isinstance(rows, list)
+        self.records_in += len(rows[0])
+        return rows
+
     def take_step_updates(self) -> UpdateArray | None:
         """Return the updates of the current step; whoever takes them has them emitted."""
         updates = self.ports[0].take() if self.may_repeat else self.ports[0].take_consolidated()
@@ -74,6 +91,10 @@ class InputOperator(Operator):
         return updates if updates.shape[1] else None
 
     def run(self) -> None:
+        rows = self.take_step_rows() if self.ports[0].has_only_rows else None
+        if rows is not None:
+            self.emit_rows(rows, self.region.now)
+            return
         updates = self.take_step_updates()
         if updates is not None:
             self.emit(updates, self.region.now)

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
+from tidemill.renderer.embedded.kernels.memory import zeros
 from tidemill.renderer.embedded.kernels.times import beyond
 from tidemill.renderer.embedded.kernels.updates import (
     Ints,
@@ -121,7 +122,7 @@ class SingleTime(InterestingTimes):
         if len(self.keys) == 1:
             only: UpdateArray = np.add.reduce(weights, axis=1, keepdims=True)
             return only
-        result = np.zeros((len(weights), len(self.keys)), np.int64)
+        result: UpdateArray = zeros((len(weights), len(self.keys)))
         for row, values in zip(result, weights, strict=True):
             add_at(row, keys, values)
         return result

@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tidemill.dataflow.nodes import Node
-from tidemill.renderer.embedded.kernels.times import all_up_to
+from tidemill.renderer.embedded.kernels.memory import empty, stack
+from tidemill.renderer.embedded.kernels.times import alike, all_up_to
 from tidemill.renderer.embedded.kernels.updates import (
     Bools,
     Codes,
@@ -32,6 +33,8 @@ from tidemill.renderer.embedded.schedule import Operator, Port, Region
 __all__ = ["NEW", "PENDING", "KeyedOperator", "Stored", "Work", "next_rounds"]
 
 NEW, PENDING = 0, 1
+_MANY: Final = 1 << 12
+"""From more new updates on, tables of all keys that there may be are worth it."""
 _NEVER: Final[int] = np.iinfo(np.int64).max
 
 
@@ -60,6 +63,8 @@ class Work(NamedTuple):
     """The new updates."""
     single_time: bool
     """Whether all seeds are of one user time."""
+    sums: UpdateArray | None = None
+    """What the new updates come to by key, where nothing else has to be known of them: for each key an update."""
 
     @property
     def new_owner(self) -> Ints:
@@ -93,7 +98,7 @@ class KeyedOperator(Operator):
         if isinstance(new, list):
             if due is None:
                 return self._work_of_rows(new)
-            new = np.stack(new)
+            new = stack(new)
         if new is None:
             new = np.empty((self._width + self._coordinates + 1, 0), np.int64)
         users, width = self.schedule.users, len(self._columns)
@@ -104,12 +109,11 @@ class KeyedOperator(Operator):
         if due is not None:
             keys = np.concatenate((keys, due[:width]), axis=1)
             times = np.concatenate((times, due[width : width + users]), axis=1)
-        single_time = np.count_nonzero(times != times[:, :1]) == 0
+        single_time = alike(times) if times.shape[1] > _MANY else np.count_nonzero(times != times[:, :1]) == 0
         if due is None and self._row_is_key and single_time and (consolidate or keys.shape[1] == 1):
             # Consolidated rows of one time are each there once.
             return Work(keys, np.arange(keys.shape[1]), times, new, single_time)
-        keys, owner = distinct(keys)
-        return Work(keys, owner, times, new, single_time)
+        return self._grouped(keys, times, new, single_time, seeds_are_new=due is None)
 
     def _work_of_rows(self, new: list[Ints]) -> Work:
         """Return the work where there are only new updates, given row by row."""
@@ -117,9 +121,25 @@ class KeyedOperator(Operator):
             new[rows.start][None] if rows.stop == rows.start + 1 else np.stack(new[rows])
             for rows in (slice(0, len(self._columns)), slice(self._width, self._width + self.schedule.users))
         )
-        single_time = not any((row != row[0]).any() for row in times)
-        keys, owner = distinct(keys)
-        return Work(keys, owner, times, new, single_time)
+        return self._grouped(keys, times, new, alike(times), seeds_are_new=True)
+
+    def _grouped(self, keys: Codes, times: Times, new: Rows, single_time: bool, *, seeds_are_new: bool) -> Work:
+        """Return the work with seeds of these keys, which may repeat, and times."""
+        sums = self.sums_of_many(keys, new) if single_time and seeds_are_new and keys.shape[1] > _MANY else None
+        if sums is None:
+            keys, owner = distinct(keys)
+            return Work(keys, owner, times, new, single_time)
+        n = sums.shape[1]
+        at = np.broadcast_to(times[:, :1], (len(times), n))
+        return Work(sums[: len(keys)], first_numbers(n), at, new, single_time, sums)
+
+    def sums_of_many(self, keys: Codes, new: Rows) -> UpdateArray | None:
+        """Return what many new updates of one time come to by key, where that is all the operator has to know of them.
+
+        That is keys, of which none is there twice, times and weights, as they are to be stored.
+        """
+        del keys, new
+        return None
 
     def interesting_times(self, work: Work, stored: list[Stored]) -> tuple[InterestingTimes, list[Stored]]:
         """Return the interesting times of this round, and of the stored updates those visible in it.
@@ -183,7 +203,7 @@ class KeyedOperator(Operator):
 
     def updates_at(self, keys: Codes, interesting: InterestingTimes, which: Ints, diffs: Ints) -> UpdateArray:
         """Return updates of keys at some of the interesting times, in this round."""
-        out = np.empty((len(keys) + self._coordinates + 1, len(which)), np.int64)
+        out = empty((len(keys) + self._coordinates + 1, len(which)))
         self.fill_times(out, len(keys), interesting, which)
         out[: len(keys)] = keys.take(interesting.keys_at(which), axis=1)
         out[-1] = diffs

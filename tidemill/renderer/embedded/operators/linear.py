@@ -40,7 +40,7 @@ from tidemill.renderer.embedded.kernels.codec import (
 )
 from tidemill.renderer.embedded.kernels.memory import empty
 from tidemill.renderer.embedded.kernels.sorting import PART, parts
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, UpdateArray, consolidated
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, consolidated
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS, operator_of
 from tidemill.renderer.embedded.operators.arrange import LARGE
@@ -108,19 +108,19 @@ class ProjectWire(Wire):
     def accept(self, port: int, updates: UpdateArray, at: Round | None) -> None:
         del port
         self.records_in += updates.shape[1]
-        if updates.shape[1] > LARGE and not self._is_identity and self._emit_rows(updates, at):
-            return
-        self.emit(updates if self._is_identity else updates.take(self._rows, axis=0), at)
+        if updates.shape[1] > LARGE and not self._is_identity and self.readers_take_rows:
+            self.emit_rows([updates[row] for row in self._rows.tolist()], at)
+        else:
+            self.emit(updates if self._is_identity else updates.take(self._rows, axis=0), at)
 
-    def _emit_rows(self, updates: UpdateArray, at: Round | None) -> bool:
-        """Pass many updates on without a copy; return whether all that read this can do with that."""
-        if self.schedule.tracer is not None or not all(reader.takes_rows for reader, _ in self.consumers):
-            return False
-        rows = [updates[row] for row in self._rows.tolist()]
-        self.records_out += updates.shape[1]
-        for reader, place in self.consumers:
-            reader.accept_rows(place, rows, at)
-        return True
+    @property
+    def takes_rows(self) -> bool:  # type: ignore[override]
+        return self.readers_take_rows
+
+    def accept_rows(self, port: int, rows: list[Ints], at: Round | None) -> None:
+        del port
+        self.records_in += len(rows[0])
+        self.emit_rows([rows[row] for row in self._rows.tolist()], at)
 
 
 @operator_of(Enter)
@@ -135,7 +135,7 @@ class EnterWire(Wire):
         del port
         n = updates.shape[1]
         self.records_in += n
-        entered = np.empty((len(updates) + 1, n), np.int64)
+        entered = empty((len(updates) + 1, n))
         entered[: self._row] = updates[: self._row]
         entered[self._row] = 0
         entered[self._row + 1 :] = updates[self._row :]

@@ -8,6 +8,7 @@ from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Input, Node, Threshold
 from tidemill.expressions.windows.bound import RowCheck
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
+from tidemill.renderer.embedded.kernels.memory import concatenate
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, consolidated, largest
 from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
@@ -61,7 +62,7 @@ class ThresholdOperator(KeyedOperator):
         change = self.desired(work.keys, interesting, came + count) - produced
         some = np.bitwise_or(came, change).nonzero()[0]
         change = change.take(some)
-        stored = np.concatenate((self.updates_at(work.keys, interesting, some, came.take(some)), change[None]))
+        stored = concatenate((self.updates_at(work.keys, interesting, some, came.take(some)), change[None]))
         return stored, stored.compress(change, axis=1).take(self._output_rows, axis=0)
 
     def _at_times(self, work: Work, interesting: InterestingTimes, seen: Stored) -> tuple[UpdateArray, UpdateArray]:

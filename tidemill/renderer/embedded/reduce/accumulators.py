@@ -24,6 +24,7 @@ from tidemill.renderer.embedded.kernels.exact_sums import (
 )
 from tidemill.renderer.embedded.kernels.long_decimals import large_places, values_of
 from tidemill.renderer.embedded.kernels.memory import empty
+from tidemill.renderer.embedded.kernels.times import alike
 from tidemill.renderer.embedded.kernels.updates import (
     NULL,
     Codes,
@@ -31,6 +32,7 @@ from tidemill.renderer.embedded.kernels.updates import (
     Rows,
     UpdateArray,
     consolidated,
+    first_numbers,
     indices,
     largest,
 )
@@ -136,6 +138,14 @@ class Accumulator:
             owner, kept = self.project(owner, new)
             if keys.shape[1] < kept.shape[1]:
                 owner, kept = self._summed(keys, owner, kept)
+        return self._stored(found, stored, owner, kept)
+
+    def gather_summed(self, keys: Codes, kept: UpdateArray) -> Stored:
+        """Return what `gather` does, of new updates that were added up: one for each key."""
+        return self._stored(*self.spine.find(keys), first_numbers(keys.shape[1]), kept)
+
+    def _stored(self, found: Ints, stored: UpdateArray, owner: Ints, kept: UpdateArray) -> Stored:
+        """Return what was found with what is to be kept, which is appended."""
         if kept.shape[1]:
             self.spine.append(kept)
         if not len(found):
@@ -144,8 +154,8 @@ class Accumulator:
 
     def _at_one_time(self, keys: Codes, owner: Ints, new: Rows) -> tuple[Ints, UpdateArray] | None:
         """Return what new updates of one time come to, and the numbers of their keys; None where there are more."""
-        times = new[len(new) - self.spine.layout.coordinates - 1 : -1]
-        if any((row != row[0]).any() for row in times):
+        times = list(new[len(new) - self.spine.layout.coordinates - 1 : -1])
+        if not alike(times):
             return None
         found = self.add_up(keys.shape[1], owner, new)
         if found is None:

@@ -16,6 +16,8 @@ from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.renderer.embedded.kernels.codec import Interner, float_code, float_codes
 from tidemill.renderer.embedded.kernels.exact_sums import LEAST
+from tidemill.renderer.embedded.kernels.memory import empty
+from tidemill.renderer.embedded.kernels.sorting import PART, gather, gathered
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, Rows, UpdateArray, first_numbers, ones
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
@@ -104,15 +106,20 @@ class AggregateLogic:
         present = first_numbers(len(interesting)) if self._node.scalar else sums[0].nonzero()[0]
         group = Groups(self._node, keys, interesting, present, self._interner)
         if len(present) < len(interesting):
-            sums = sums.take(present, axis=1)
+            sums = gathered(sums, present)
         float_totals = {c: p.totals(interesting, stored_of[id(p)]) for c, p in self._floats.items()}
         extremes = {c: p.extremes(group, interesting, stored_of[id(p)]) for c, p in self._values.items()}
         ordered: dict[BoundAggregate, Ints] = {}
         for accumulator in self._ordered:
             ordered |= accumulator.values(group, interesting, stored_of[id(accumulator)])
         width = len(keys)
-        codes = np.empty((width + len(self._aggregates), len(present)), np.int64)
-        codes[:width] = keys.take(interesting.keys_at(present), axis=1)
+        codes = empty((width + len(self._aggregates), len(present)))
+        at = interesting.keys_at(present)
+        if len(at) > PART:
+            for row, key in zip(codes, keys, strict=False):
+                gather(key, at, row)
+        else:
+            codes[:width] = keys.take(at, axis=1)
         for row, a in enumerate(self._aggregates, width):
             if a.column in self._floats and a.function in ("sum", "avg"):
                 totals = float_totals[a.column].take(present)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -9,11 +10,13 @@ import numpy as np
 from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.expressions.schema import Schema
+from tidemill.renderer.embedded.kernels import tables
 from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, is_long_decimal
 from tidemill.renderer.embedded.kernels.exact_quotients import halves_up
 from tidemill.renderer.embedded.kernels.interner import SHORT
 from tidemill.renderer.embedded.kernels.long_decimals import code_of, large_places, values_of
-from tidemill.renderer.embedded.kernels.sorting import parts
+from tidemill.renderer.embedded.kernels.memory import empty, zeros
+from tidemill.renderer.embedded.kernels.sorting import gather, gathered, parts
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, Rows, UpdateArray
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
@@ -29,6 +32,8 @@ _SHORT: Final = 1 << 61
 """Sums below this, and so high halves below the former, are far from what 64 bits hold."""
 _FEW: Final = 8
 """Up to so many groups, decimals one by one in Python beat NumPy's calls."""
+_EACH: Final = 4
+"""With so many updates a key, a table of all keys that there may be is not larger than a part of what they take."""
 _NOWHERE: Final = np.empty(0, np.int64)
 _SUMMED: Final = ("sum", "avg", "bool_or", "bool_and", "variance", "stddev")
 
@@ -95,15 +100,40 @@ class IntegerSums(Accumulator):
     def add_up(self, count: int, owner: Ints, new: Rows) -> tuple[Ints, Codes, UpdateArray] | None:
         if self.presummed is not None:
             return None
-        sums = np.zeros((self.weights, count), np.int64)
+        sums = self._summed_up(count, owner.__getitem__, new)
+        some = np.flatnonzero(sums.any(axis=0))
+        return some, np.empty((0, len(some)), np.int64), gathered(sums, some)
+
+    def by_key(self, keys: Codes, new: Rows) -> UpdateArray | None:
+        """Return what updates of one time come to by key, as they are kept, without numbers of the keys.
+
+        None where there are too many different keys, or all came to nothing.
+        """
+        places = tables.places_of(keys, keys.shape[1] // _EACH) if self.presummed is None else None
+        if places is None:
+            return None
+        self.check_counts(new)
+        sums = self._summed_up(places.count, places.at, new)
+        some = sums[0].nonzero()[0] if len(sums) == 1 else np.flatnonzero(sums.any(axis=0))
+        if not len(some):
+            return None
+        kept: UpdateArray = empty((self.spine.layout.rows, len(some)))
+        kept[: self.width] = places.codes(some)
+        kept[self.width : -self.weights] = [[row[0]] for row in new[self._input : -1]]
+        for row, values in zip(kept[-self.weights :], sums, strict=True):
+            gather(values, some, row)
+        return kept
+
+    def _summed_up(self, count: int, owner: Callable[[slice], Ints], new: Rows) -> UpdateArray:
+        """Return the weights by number of the key; ``owner`` gives those of some of the updates."""
+        sums: UpdateArray = zeros((self.weights, count))
         counted = {c: row for c, row in self.count_row.items() if c is not None}
         full = [] if self._present is not None else [c for c in counted if new[c].min(initial=0) != NULL]
         same = [counted.pop(column) for column in full]
-        for part in parts(len(owner)):  # what is worked out of it stays in the caches
-            self._add_part(sums, owner[part], [row[part] for row in new], counted)
+        for part in parts(len(new[-1])):  # what is worked out of it stays in the caches
+            self._add_part(sums, owner(part), [row[part] for row in new], counted)
         sums[same] = sums[0]
-        some = np.flatnonzero(sums.any(axis=0))
-        return some, np.empty((0, len(some)), np.int64), sums.take(some, axis=1)
+        return sums
 
     def _add_part(self, sums: UpdateArray, owner: Ints, new: Rows, counted: dict[int, int]) -> None:
         diffs = new[-1]

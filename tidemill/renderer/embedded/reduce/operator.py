@@ -7,7 +7,8 @@ import numpy as np
 from tidemill.dataflow.nodes import Arrange, Reduce, outside
 from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Codes, UpdateArray, consolidated, expand
+from tidemill.renderer.embedded.kernels.memory import empty
+from tidemill.renderer.embedded.kernels.updates import Codes, Rows, UpdateArray, consolidated, expand
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
@@ -32,6 +33,8 @@ class ReduceOperator(KeyedOperator):
         width = len(node.keys)
         around = Around(self.schedule, self.since, interner, arranged)
         self.logic: Logic = LOGICS.of(node, type(node.logic))(node, around)
+        self._sums = self.logic.sums if isinstance(self.logic, aggregates.AggregateLogic) else None
+        self._one_row_a_group = isinstance(self.logic, aggregates.AggregateLogic)
         self.takes_rows = not self.logic.consolidates and node.keys == tuple(range(width)) and width > 0
         self.dropped = 0 if self.logic.keyed_output else width
         self.consolidated = not self.dropped  # without their keys, rows of several groups may be equal
@@ -58,15 +61,23 @@ class ReduceOperator(KeyedOperator):
         if work is None:
             return np.empty((self._out_codes + self._coordinates + 1, 0), np.int64)
         keys = work.keys
-        gathered = self.logic.gather(keys, work.new_owner, work.new)
+        if work.sums is not None and self._sums is not None:
+            gathered = [self._sums.gather_summed(keys, work.sums)]
+        else:
+            gathered = self.logic.gather(keys, work.new_owner, work.new)
         owner, produced = self._out.find(keys)
         stored = [*gathered, Stored(owner, produced, self._out_codes)]
         interesting, seen = self.interesting_times(work, stored)
         desired = self.logic.desired(keys, interesting, seen[:-1])
-        change = consolidated(self._change(keys, interesting, desired, seen[-1]))
+        change = self._change(keys, interesting, desired, seen[-1])
+        if not (self._one_row_a_group and isinstance(interesting, SingleTime) and not seen[-1].updates.shape[1]):
+            change = consolidated(change)
         if change.shape[1]:
             self._out.append(change)
         return change
+
+    def sums_of_many(self, keys: Codes, new: Rows) -> UpdateArray | None:
+        return None if self._sums is None else self._sums.by_key(keys, new)
 
     def _change(
         self, keys: Codes, interesting: InterestingTimes, desired: DesiredOutput, produced: Stored
@@ -97,7 +108,7 @@ class ReduceOperator(KeyedOperator):
     ) -> UpdateArray:
         """Return what `_change` does where all is at one time: all that was produced goes, all desired comes."""
         codes, n = self._out_codes, len(desired.at)
-        change = np.empty((codes + self._coordinates + 1, n + produced.shape[1]), np.int64)
+        change = empty((codes + self._coordinates + 1, n + produced.shape[1]))
         if self.dropped:
             change[: self.dropped, :n] = keys[: self.dropped].take(interesting.keys_at(desired.at), axis=1)
         change[self.dropped : codes, :n] = desired.codes

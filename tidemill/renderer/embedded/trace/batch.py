@@ -15,9 +15,9 @@ import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.types import DType
-from tidemill.renderer.embedded.kernels.memory import empty, zeros
+from tidemill.renderer.embedded.kernels.memory import empty, stack, zeros
 from tidemill.renderer.embedded.kernels.sorting import PART, ascending, gather, parts
-from tidemill.renderer.embedded.kernels.times import advance_times, advanced_rows
+from tidemill.renderer.embedded.kernels.times import advance_times, advanced_rows, alike
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, Rows, UpdateArray, added_up, consolidated_by, hashed
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 
@@ -81,8 +81,11 @@ class UpdateLayout:
         """The rows, weights aside, that tell updates of one key apart."""
         return [row for row in range(len(self.types) + self.coordinates) if row not in self.keys]
 
-    def sorted_batch(self, updates: Rows) -> Batch:
-        """Return updates, given as a matrix or as its rows, as a batch; those of one hash in order, or as they came."""
+    def sorted_batch(self, updates: Rows, *, shared: bool = False) -> Batch:
+        """Return updates, given as a matrix or as its rows, as a batch; those of one hash in order, or as they came.
+
+        With ``shared`` the batch may be the matrix itself, where that is in order: nobody writes to it any more.
+        """
         if self.order is not None:
             return self._in_order(self.order, updates)
         if isinstance(updates, np.ndarray):
@@ -93,8 +96,11 @@ class UpdateLayout:
         else:
             hashes = self._hashes(updates)
         if (hashes[1:] >= hashes[:-1]).all():  # as they often come, by a key that rises
-            array = np.stack([*updates])
-            return Batch(hashes.copy() if self._own_hash is None else array[self._own_hash], array)
+            if shared and isinstance(updates, np.ndarray) and updates.flags.c_contiguous:
+                array = updates
+            else:
+                array = stack([*updates])
+            return Batch(hashes if self._own_hash is None else array[self._own_hash], array)
         order, hashes = ascending(hashes)
         return self._gathered(list(updates), order, hashes)
 
@@ -126,7 +132,7 @@ class UpdateLayout:
                 continue
             if summed is not None and at >= len(rows) - self.weights:
                 ordered[:] = summed[at - len(rows)]
-            elif row[0] == row[-1] and (row == row[0]).all():  # as times and counts are, mostly
+            elif alike([row]):  # as times and counts are, mostly
                 if row[0]:
                     ordered.fill(row[0])
             else:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded.kernels.memory import empty
+from tidemill.renderer.embedded.kernels.memory import concatenate, empty
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray
 from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 
@@ -96,8 +96,8 @@ class Merge:
             end_i, end_j = len(older.hashes), len(newer.hashes)
         else:
             end_i, end_j = self._ends(i, j, max(effort, 1))
-        both = np.concatenate((older.array[:, i:end_i], newer.array[:, j:end_j]), axis=1)
-        hashes = np.concatenate((older.hashes[i:end_i], newer.hashes[j:end_j]))
+        both = concatenate((older.array[:, i:end_i], newer.array[:, j:end_j]), axis=1)
+        hashes = concatenate((older.hashes[i:end_i], newer.hashes[j:end_j]))
         merged = self._layout.compacted(both, self._since(), hashes)
         if self._hashes is None and end_i + end_j == total:
             self.result = merged

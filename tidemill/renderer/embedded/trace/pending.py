@@ -12,20 +12,35 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain, Time
+from tidemill.renderer.embedded.kernels.memory import stack
 from tidemill.renderer.embedded.kernels.times import beyond
-from tidemill.renderer.embedded.kernels.updates import UpdateArray, stacked
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows, UpdateArray, stacked
 from tidemill.renderer.embedded.trace.time_buckets import Buckets, Layout, added, in_order, taken
 
-__all__ = ["PendingState", "PendingUpdates"]
+__all__ = ["Alike", "PendingState", "PendingUpdates"]
 
 FEW: Final = 512
 """So many updates are looked through rather than put in buckets."""
 
 
+class Alike(NamedTuple):
+    """Many updates of one time and one count, which are there but once."""
+
+    codes: Codes
+    time: Time
+    count: int
+
+    @property
+    def rows(self) -> list[Ints]:
+        """The rows of the matrix of updates: the time and the count of each take no memory."""
+        n = self.codes.shape[1]
+        return [*self.codes, *(np.broadcast_to(np.int64(number), (n,)) for number in (*self.time, self.count))]
+
+
 class PendingState(NamedTuple):
     """All that is pending."""
 
-    fresh: tuple[UpdateArray, ...]
+    fresh: tuple[UpdateArray | Alike, ...]
     """What came in since the last frontier."""
     few: UpdateArray | None
     """What is in no bucket yet, or was in one that a frontier reached."""
@@ -44,17 +59,26 @@ class PendingUpdates:
 
     def __init__(self, first: int, users: int, weights: int) -> None:
         self._layout = Layout(first, users, weights)
-        self._fresh: list[UpdateArray] = []
+        self._fresh: list[UpdateArray | Alike] = []
         self._rest = _NOTHING
         self.compared = 0
         """How many updates and buckets were compared with a frontier so far."""
 
-    def add(self, updates: UpdateArray) -> None:
+    def add(self, updates: UpdateArray | Alike) -> None:
         """Take updates in."""
         self._fresh.append(updates)
 
-    def take_due(self, upper: Antichain) -> UpdateArray | None:
-        """Return the updates that are not beyond a frontier, which are pending no longer; None where there are none."""
+    def take_due(self, upper: Antichain) -> Rows | None:
+        """Return the updates that are not beyond a frontier, which are pending no longer; None where there are none.
+
+        Where these are nothing but some that are alike, it is as rows.
+        """
+        if len(self._fresh) == 1 and isinstance(only := self._fresh[0], Alike) and self._rest is _NOTHING:
+            if upper.beyond(only.time):
+                self._fresh = [stack(only.rows)]
+            else:
+                self._fresh = []
+                return only.rows
         due: list[UpdateArray] = []
         rest, kept = self._rest, list[UpdateArray]()
         if rest.few is not None:
@@ -64,7 +88,10 @@ class PendingUpdates:
                 self._part(rest.few, upper, due, kept)
         few_stay = len(kept) == 1 and kept[0] is rest.few
         if self._fresh:
-            self._part(stacked(self._fresh), upper, due, kept)
+            fresh = self._fresh
+            only_one = fresh[0] if len(fresh) == 1 else None
+            one = only_one if isinstance(only_one, np.ndarray) else stacked(list(map(_matrix, fresh)))
+            self._part(one, upper, due, kept)
             self._fresh = []
             few_stay = few_stay and len(kept) == 1
         reached: list[UpdateArray] = []
@@ -95,12 +122,23 @@ class PendingUpdates:
 
     @property
     def size(self) -> int:
-        return sum(updates.shape[1] for updates in self.arrays())
+        fresh = sum([(u.codes if isinstance(u, Alike) else u).shape[1] for u in self._fresh])
+        return fresh + sum([updates.shape[1] for updates in self._old()])
+
+    @property
+    def bytes(self) -> int:
+        """How much memory they take."""
+        fresh = sum([(u.codes if isinstance(u, Alike) else u).nbytes for u in self._fresh])
+        return fresh + sum([updates.nbytes for updates in self._old()])
 
     def arrays(self) -> list[UpdateArray]:
         """Return all pending updates."""
+        return [*map(_matrix, self._fresh), *self._old()]
+
+    def _old(self) -> list[UpdateArray]:
+        """Return what did not come in since the last frontier."""
         few = [] if self._rest.few is None else [self._rest.few]
-        return [*self._fresh, *few, *self._rest.buckets.arrays()]
+        return [*few, *self._rest.buckets.arrays()]
 
     def __bool__(self) -> bool:
         return bool(self._fresh or self._rest.few is not None or self._rest.buckets.by_range)
@@ -140,3 +178,7 @@ class PendingUpdates:
         if few.base is not None:
             few = few.copy()  # else it would keep in memory what has gone
         return PendingState((), few, tuple(self._layout.times(few).min(axis=1).tolist()), buckets)
+
+
+def _matrix(updates: UpdateArray | Alike) -> UpdateArray:
+    return stack(updates.rows) if isinstance(updates, Alike) else updates

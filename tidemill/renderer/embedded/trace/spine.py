@@ -187,7 +187,7 @@ class Spine:
         return before, batch
 
     def append(self, updates: UpdateArray) -> View:
-        """Add updates; return the view before."""
+        """Add updates, which stay as they are from now on; return the view before."""
         before = self.view
         self._transaction.join(self, before)
         n = updates.shape[1]
@@ -201,7 +201,7 @@ class Spine:
             both = np.concatenate((before.tail.array[:, :size], updates), axis=1)
             self._push(self.layout.compacted(both, self.since()), tail=min(STEPS * n, self._most_in_tail))
         else:
-            self._push(self.layout.sorted_batch(updates))
+            self._push(self.layout.sorted_batch(updates, shared=True))
         return before
 
     def remove(self, updates: UpdateArray) -> None:
