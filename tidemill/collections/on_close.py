@@ -70,10 +70,8 @@ def _sliding(
     if len(bounds) != 1 or bounds[0].strategy != "auto" or reach_of(bounds[0].windows, dtype) is None:
         return None
     (bound,) = bounds
-    windows, columns = bound.windows, bound.columns
-    if windows.ties and windows.ties[0].column == len(columns) - 1:
-        columns = columns[:-1]  # the hash, which is worked out of ties alone
-    wide = rows.map_columns(columns)
+    windows = bound.windows
+    wide = rows.map_columns(bound.without_hash)
     made = wide.builder.graph.add(
         SlidingWindows,
         scope=wide.node.scope,

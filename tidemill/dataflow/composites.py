@@ -258,8 +258,7 @@ class SlidingWindows(Composite):
 
     The second input is the watermark. The rows have beside their own columns what the calls read, their partitioning
     first; what is left of them, and the values, is the output. A row's frames are closed when the ``closing`` calls are
-    not NULL in it, and the watermark is greater than its value of ``column`` plus ``distance``. Where the windows' ties
-    are by a column behind the last one, that is the hash of the row's own columns.
+    not NULL in it, and the watermark is greater than its value of ``column`` plus ``distance``.
     """
 
     keys: int

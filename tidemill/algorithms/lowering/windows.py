@@ -26,10 +26,11 @@ def windowed(node: Windowed, source: Collection) -> Collection:
     bound = node.bound
     if node.most is not None and bound.numbers_rows:
         return _numbered(node, source)
-    wide = source.map_columns(bound.columns)
     if bound.strategy == "prefix_sum":
+        wide = source.map_columns(bound.columns)
         made, there = by_prefix_sums(bound, wide), tuple(range(len(wide.schema)))
     else:
+        wide = source.map_columns(bound.without_hash)
         made, there = _recomputed(node, wide), bound.windows.kept(bound.keys)
     wanted = (*map(there.index, bound.windows.row), *range(len(there), len(made.schema)))
     names = node.schema.names

@@ -19,6 +19,7 @@ _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 _LONG_DECIMAL: Final = 18
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _DAY: Final = 86_400
+_WORDS: Final = ("int64", "timestamp")
 
 
 def xxhash64_of(values: Sequence[Any], types: Sequence[DType], seed: int = 42) -> int:
@@ -49,6 +50,11 @@ def xxhash64_of_words(words: Sequence[int | None], seed: int = 42) -> int:
         if word is not None:
             seed = _mixed(_turned((seed + _P5 + 8 & _MASK) ^ _round(0, word & _MASK), 27) * _P1 + _P4 & _MASK)
     return seed - 2**64 if seed >= 2**63 else seed
+
+
+def is_word(dtype: DType) -> bool:
+    """Return whether values of a type are hashed as the eight bytes of their codes."""
+    return dtype.name in _WORDS
 
 
 def _form(value: Any, dtype: DType) -> bytes:  # noqa: PLR0911 - one line a type

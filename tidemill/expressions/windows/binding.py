@@ -11,7 +11,7 @@ from tidemill.errors import SchemaError
 from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.aggregates import BoundAggregate, bind_aggregate
 from tidemill.expressions.binding import bind
-from tidemill.expressions.bound import Bound, BoundLiteral
+from tidemill.expressions.bound import Bound, BoundCall, BoundLiteral
 from tidemill.expressions.expr import Expr, col, lit
 from tidemill.expressions.ordering import OrderColumn, OrderKey, bind_order, hash_of_row
 from tidemill.expressions.schema import Schema
@@ -51,6 +51,14 @@ class BoundWindows:
         """Whether all that is asked for is the number of each row in an order: which a top-k gives its rows as well."""
         numbers = all(isinstance(c, RankingCall) and c.function == "row_number" for c in self.windows.calls)
         return numbers and bool(self.windows.order) and self.strategy == "auto"
+
+    @property
+    def without_hash(self) -> tuple[tuple[str, Bound], ...]:
+        """The columns, but for the hash that breaks ties, where it is one for that alone: see `Windows`."""
+        *others, (_, last) = self.columns
+        ties, own = self.windows.ties, tuple(self.columns[i][1] for i in self.windows.row)
+        is_hash = bool(ties) and ties[0].column == len(others) and isinstance(last, BoundCall) and last.args == own
+        return tuple(others) if is_hash else self.columns
 
     @property
     def look_at_all(self) -> dict[str, str]:

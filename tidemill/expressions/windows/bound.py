@@ -149,7 +149,9 @@ class Windows:
     """What a keyed operator computes for each partition: its rows, each with the calls' values at its end.
 
     A row that is there n times is n rows, one after another, and each has values of its own. Rows with equal ``order``
-    are peers. ``ties`` tell apart any two rows that are; without them no call depends on the order of peers.
+    are peers. ``ties`` tell apart any two rows that are; without them no call depends on the order of peers. Where the
+    first of them is a column behind the last one of the rows, that is the hash of the rows' own columns: it is worked
+    out of ties alone.
     """
 
     order: tuple[OrderColumn, ...]

@@ -32,7 +32,7 @@ from tidemill.renderer.reference.rules import (
 )
 from tidemill.renderer.reference.topk import first_rows
 from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, triples
-from tidemill.renderer.reference.windows import with_values
+from tidemill.renderer.reference.windows import with_hash, with_values
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
 from tidemill.renderer.runs.registry import Registry
@@ -178,11 +178,11 @@ def _first(node: nodes.Reduce, logic: TopK, key: Row, rows: Contents) -> Content
 def _windows(node: nodes.Reduce, logic: Windows, key: Row, rows: Contents) -> Contents:
     check_counts(node, key, rows)
     try:
-        found = with_values(logic, rows)
+        found = with_values(logic, with_hash(logic, node.inputs[0].schema, rows))
     except CallError as error:
         raise failures.no_window_value(node, logic, error.row, error) from None
-    kept, width = logic.kept(len(key)), len(node.inputs[0].schema)
-    return {(*(row[i] for i in kept), *row[width:]): count for row, count in found.items()}
+    kept, calls = logic.kept(len(key)), len(logic.calls)
+    return {(*(row[i] for i in kept), *row[-calls:]): count for row, count in found.items()}
 
 
 @_LOGICS(UserReduce)

@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from tidemill.boundary.values import canonical_float
+from tidemill.expressions.binding import bind
 from tidemill.expressions.functions.date_values import moved
 from tidemill.expressions.functions.values import FailureError, row_order, value_order
 from tidemill.expressions.intervals import Interval
+from tidemill.expressions.ordering import hash_of_row
+from tidemill.expressions.schema import Schema
 from tidemill.expressions.windows.bound import (
     MOST_COPIES,
     AggregateCall,
@@ -27,12 +30,22 @@ from tidemill.expressions.windows.bound import (
 from tidemill.expressions.windows.frames import Frame, Offset
 from tidemill.expressions.windows.functions import BELOW_ONE
 from tidemill.renderer.reference.aggregates import aggregate
+from tidemill.renderer.reference.expressions import evaluate
 from tidemill.renderer.reference.ordering import in_order
 from tidemill.renderer.reference.traces import Contents, Row
 
-__all__ = ["with_values"]
+__all__ = ["with_hash", "with_values"]
 
 Places: TypeAlias = list[int]
+
+
+def with_hash(windows: Windows, schema: Schema, rows: Contents) -> Contents:
+    """Return rows with the hash of their own columns at the end, where that breaks ties and is no column of theirs."""
+    if all(o.column < len(schema) for o in windows.ties):
+        return rows
+    own = Schema(tuple(schema.fields[i] for i in windows.row))
+    tie = bind(hash_of_row(own), own)
+    return {(*row, evaluate(tie, tuple(row[i] for i in windows.row))): count for row, count in rows.items()}
 
 
 def with_values(windows: Windows, rows: Contents) -> Contents:

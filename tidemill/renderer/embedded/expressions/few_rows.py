@@ -17,7 +17,7 @@ from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiter
 from tidemill.expressions.functions import FUNCTIONS
 from tidemill.expressions.functions.casts import cast_value
 from tidemill.expressions.functions.values import FailureError
-from tidemill.expressions.functions.xxhash import xxhash64_of_words
+from tidemill.expressions.functions.xxhash import is_word, xxhash64_of_words
 from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
@@ -35,7 +35,6 @@ _QUICK: Final = frozenset((
     "lt", "multiply", "ne", "negate", "not", "or", "size", "subtract", "xxhash64",
 ))  # fmt: skip
 
-_WORDS: Final = frozenset(("int64", "timestamp"))
 _NUMBERS: Final = frozenset(("int32", "int64", "float64"))
 
 RowScalar: TypeAlias = Callable[[Sequence[Any]], Any]
@@ -134,7 +133,7 @@ def _words_hashed(bound: Bound) -> list[int] | None:
     """Return the columns of which an expression is the hash, if their codes are the numbers that are hashed."""
     if not isinstance(bound, BoundCall) or bound.function != "xxhash64":
         return None
-    columns = [a.index for a in bound.args if isinstance(a, BoundColumn) and a.dtype.name in _WORDS]
+    columns = [a.index for a in bound.args if isinstance(a, BoundColumn) and is_word(a.dtype)]
     return columns if 0 < len(columns) == len(bound.args) else None
 
 

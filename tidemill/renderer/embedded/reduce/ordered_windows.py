@@ -118,10 +118,12 @@ class OrderedWindowsOperator(Operator):
         """How far changes reach; None where they may reach to an end of the partition."""
         # Where no call depends on the order of peers, rows are found again by all they have.
         ties = windows.ties or tuple(OrderColumn(c) for c in kept[self._width :])
+        by_hash = any(o.column >= len(schema) for o in ties)
         columns = [
-            SortColumn(o.column, self._types[o.column], o.descending, o.nulls_first) for o in (*windows.order, *ties)
+            SortColumn(o.column, self._types[o.column], o.descending, o.nulls_first)
+            for o in (*windows.order, *(() if by_hash else ties))
         ]
-        self._order = RowOrder(columns, interner)
+        self._order = RowOrder(columns, interner, [SortColumn(i, self._types[i]) for i in windows.row] * by_hash)
         self._large = self._spine.beside = LargePartitions()
 
     def run(self) -> None:

@@ -6,7 +6,6 @@ ranks are asked for, how many were forgotten; and which partitions to look at wh
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,7 +22,6 @@ from tidemill.renderer.embedded.operators.held import HeldRows
 from tidemill.renderer.embedded.operators.watermarks import ROWS, AfterWatermark, limits_of
 from tidemill.renderer.embedded.schedule import Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
-from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.windows.closing import NEVER, Arrivals, closed_at, still_needed
 from tidemill.renderer.embedded.windows.ordering import GivenRows, OrderedRows, chunks, in_order
@@ -64,8 +62,6 @@ class SlidingWindowsOperator(AfterWatermark):
         self._interner = interner
         self._schema = node.inputs[ROWS].schema
         self._types = self._schema.dtypes
-        self._own = RowOrder((), interner, [SortColumn(i, self._types[i]) for i in node.windows.row])
-        """The rows' own columns, of which the hash breaks ties."""
         reach = reach_of(node.windows, self._types[node.column])
         assert reach is not None, "windows that look at all rows before are made of others"
         self._reach: Reach = reach
@@ -161,8 +157,7 @@ class SlidingWindowsOperator(AfterWatermark):
 
     def _in_order(self, touched: _Touched) -> tuple[OrderedRows, Arrivals]:
         try:
-            hashes_at = partial(self._own.hashes_at, touched.rows)
-            ordered = in_order(self._windows, self._types, GivenRows(*touched[1:4]), self._interner, hashes_at)
+            ordered = in_order(self._windows, self._types, GivenRows(*touched[1:4]), self._interner)
         except CallError as error:
             raise self._failed(touched, error) from None
         source = ordered.source

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tidemill.expressions.functions.xxhash import xxhash64_of
+from tidemill.expressions.functions.xxhash import is_word, xxhash64_of, xxhash64_of_words
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import (
     Interner,
@@ -62,6 +62,7 @@ class RowOrder:
         self._interner = interner
         self._plain = {c.row for c in (*self.columns, *self.row) if _has_codes_in_order(c.dtype)}
         """The rows of codes that sort as they are."""
+        self._is_hashed_as_words = all(is_word(c.dtype) for c in self.row)
         self._first_has_codes_in_order = bool(columns) and _has_codes_in_order(columns[0].dtype)
         self.numbers_are_codes = self._first_has_codes_in_order and not columns[0].descending and columns[0].nulls_first
         """Whether `number` is the code itself."""
@@ -107,11 +108,28 @@ class RowOrder:
 
     def key(self, row: Sequence[int]) -> tuple[Any, ...]:
         """Return a tuple that sorts as a row does."""
-        columns = [self._key_of(c, row[c.row]) for c in self.columns]
-        if self.row:
-            columns.append((1, self._hash(row)))
-            columns += [self._key_of(c, row[c.row]) for c in self.row]
-        return tuple(columns)
+        return (*self._key_of_columns(row), *(self._key_of_tie(row) if self.row else ()))
+
+    def sorts_before(self, row: Sequence[int]) -> Callable[[Sequence[int]], bool]:
+        """Return what says whether another row sorts before this one; hashes are worked out where columns tie."""
+        own = self._key_of_columns(row)
+        tie: list[tuple[Any, ...]] = []
+
+        def is_before(other: Sequence[int]) -> bool:
+            key = self._key_of_columns(other)
+            if key != own or not self.row:
+                return key < own
+            if not tie:
+                tie.append(self._key_of_tie(row))
+            return self._key_of_tie(other) < tie[0]
+
+        return is_before
+
+    def _key_of_columns(self, row: Sequence[int]) -> tuple[Any, ...]:
+        return tuple([self._key_of(c, row[c.row]) for c in self.columns])
+
+    def _key_of_tie(self, row: Sequence[int]) -> tuple[Any, ...]:
+        return ((1, self._hash(row)), *[self._key_of(c, row[c.row]) for c in self.row])
 
     def number(self, codes: Ints) -> Ints:
         """Return numbers that never fall where values of the first column rise in this order, each code always its own.
@@ -155,7 +173,7 @@ class RowOrder:
             if not self.row or all(row[place] != before[place] for before, row in pairwise(ordered)):
                 return ordered
             rows = ordered
-        keyed = sorted(((tuple([self._key_of(c, row[c.row]) for c in self.columns]), row) for row in rows), key=_KEY)
+        keyed = sorted(((self._key_of_columns(row), row) for row in rows), key=_KEY)
         ordered = []
         for _, tied in groupby(keyed, key=_KEY):
             some = [row for _, row in tied]
@@ -190,6 +208,8 @@ class RowOrder:
         return hashes.take(owner)
 
     def _hash(self, row: Sequence[int]) -> int:
+        if self._is_hashed_as_words:
+            return max(xxhash64_of_words([None if row[c.row] == NULL else row[c.row] for c in self.row]), _LEAST_HASH)
         values = [None if row[c.row] == NULL else decoder(c.dtype, self._interner)(row[c.row]) for c in self.row]
         return max(xxhash64_of(values, [c.dtype for c in self.row]), _LEAST_HASH)
 

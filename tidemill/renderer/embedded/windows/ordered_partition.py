@@ -215,15 +215,27 @@ class OrderedPartition:
         """Return the first place at which a row is, or would be."""
         lead = self._order.number_of(row[self._by[0]])
         low, high = bisect_left(self._first_leads, lead), bisect_right(self._first_leads, lead)
-        key: Any = self._order.key(row) if low < high else None  # which takes longer than all else
-        chunk = _first_not(lambda c: self._key_at(c, 0) < key, low, high) - 1
+        chunk = high - 1
+        if low < high:
+            is_before = self._order.sorts_before(row)
+            chunk = _first_not(lambda c: is_before(self._row_at(c, 0)), low, high) - 1
         if chunk < 0:
             return 0
-        leads = self._chunks[chunk].leads
-        low = high = int(leads.searchsorted(lead))
-        if low < len(leads) and leads.item(low) == lead and self._chunks[chunk].codes[:, low].tolist() != row:
-            key, high = key or self._order.key(row), int(leads.searchsorted(lead, "right"))
-        return self._start(chunk) + _first_not(lambda i: self._key_at(chunk, i) < key, low, high)
+        return self._start(chunk) + self._place_in(chunk, row, lead)
+
+    def _place_in(self, chunk: int, row: list[int], lead: int) -> int:
+        """Return the first place in a chunk at which a row is, or would be."""
+        codes, leads = self._chunks[chunk].codes, self._chunks[chunk].leads
+        low = int(leads.searchsorted(lead))
+        if low == len(leads) or leads.item(low) != lead or codes[:, low].tolist() == row:
+            return low
+        high = int(leads.searchsorted(lead, "right"))
+        if self._order.row:  # hashes take longer than to look for the row itself
+            same = (codes[:, low:high] == np.array(row)[:, None]).all(axis=0)
+            if same.any():
+                return low + int(same.argmax())
+        is_before = self._order.sorts_before(row)
+        return _first_not(lambda i: is_before(self._row_at(chunk, i)), low, high)
 
     def place_of_number(self, number: int, *, right: bool = False) -> int:
         """Return the first place whose first ORDER BY column has this number, or a greater one; or a greater one."""
@@ -306,8 +318,9 @@ class OrderedPartition:
         new = self.begins_of(edited(self.cut(low, high), edits, low))
         return int(np.count_nonzero(new)) + self.groups_before(low) - self.groups_before(high)
 
-    def _key_at(self, chunk: int, at: int) -> tuple[Any, ...]:
-        return self._order.key(self._chunks[chunk].codes[:, at].tolist())
+    def _row_at(self, chunk: int, at: int) -> list[int]:
+        row: list[int] = self._chunks[chunk].codes[:, at].tolist()
+        return row
 
     def before(self, place: int, wanted: Digest, made: Callable[[Ints], Any]) -> Any:
         """Return what the rows before a place come to; ``made`` finds it from codes of the column.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -16,6 +16,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner, order_ranks
 from tidemill.renderer.embedded.kernels.sorting import refine, sort_by
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints
 from tidemill.renderer.embedded.kernels.values import sort_values
+from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 
 __all__ = ["GivenRows", "OrderedRows", "chunks", "in_order"]
 
@@ -47,17 +48,8 @@ class OrderedRows(NamedTuple):
     """Whether no two of them are equal, as far as that is known."""
 
 
-def in_order(
-    windows: Windows,
-    types: Sequence[DType],
-    given: GivenRows,
-    interner: Interner,
-    hashes_at: Callable[[Ints], Ints] | None = None,
-) -> OrderedRows:
-    """Return the order of rows, each copy a row; `CallError` for one that is there too often.
-
-    ``hashes_at`` gives the hashes of some rows, where ties are broken by these and they are no column.
-    """
+def in_order(windows: Windows, types: Sequence[DType], given: GivenRows, interner: Interner) -> OrderedRows:
+    """Return the order of rows, each copy a row; `CallError` for one that is there too often."""
     keys = [_sort_values(o, given.codes[o.column], types[o.column], interner) for o in windows.order]
     order, new, begins = sort_by([given.partition, *keys])
     peer_starts = new.nonzero()[0]
@@ -66,8 +58,8 @@ def in_order(
         if o.column < len(given.codes):
             refine(order, new, partial(_ranks_at, given.codes[o.column], types[o.column], interner))
         else:
-            assert hashes_at is not None
-            refine(order, new, hashes_at)
+            own = RowOrder((), interner, [SortColumn(i, types[i]) for i in windows.row])
+            refine(order, new, partial(own.hashes_at, list(given.codes)))
     starts = begins.nonzero()[0]
     if (given.counts == 1).all():
         return OrderedRows(order, starts, peer_starts, all_differ=all_differ or bool(new.all()))
