@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ _SHOWN_ROWS: Final = 10
 _SHOWN_HTML_ROWS: Final = 20
 
 Ints = npt.NDArray[np.int64]
+Columns: TypeAlias = pa.Table | Sequence[pa.Array]
 
 
 class _Table:
@@ -38,7 +39,7 @@ class _Table:
         self,
         schema: Schema,
         coordinates: Sequence[str],
-        table: pa.Table,
+        columns: Columns,
         times: Ints,
         counts: Ints,
         *,
@@ -46,7 +47,8 @@ class _Table:
     ) -> None:
         self.schema = schema
         self._coordinates = tuple(coordinates)
-        self._table = table
+        self._columns = columns
+        """The schema's columns, as a table or one by one: a table takes long to make, and may not be asked for."""
         self._times = times
         self._counts = counts
         self.to_frame: Callable[[Schema, pa.Table], Any] | None = None
@@ -56,6 +58,12 @@ class _Table:
     def __len__(self) -> int:
         return len(self._counts)
 
+    @property
+    def _table(self) -> pa.Table:
+        if not isinstance(self._columns, pa.Table):
+            self._columns = pa.Table.from_arrays(self._columns, names=self.schema.names)
+        return self._columns
+
     def _sort(self) -> None:
         if self._sorted:
             return
@@ -63,7 +71,7 @@ class _Table:
         self._sorted = True
         if (order[1:] > order[:-1]).all():
             return  # sorted already, as numbers are: nothing to copy
-        self._table = self._table.take(pa.array(order))
+        self._columns = self._table.take(pa.array(order))
         self._times = self._times[:, order]
         self._counts = self._counts[order]
 
@@ -168,7 +176,7 @@ class Updates(_Table):
         self,
         schema: Schema,
         coordinates: Sequence[str],
-        table: pa.Table,
+        columns: Columns,
         times: Ints,
         diffs: Ints,
         lower: Antichain,
@@ -176,7 +184,7 @@ class Updates(_Table):
         *,
         is_sorted: bool = False,
     ) -> None:
-        super().__init__(schema, coordinates, table, times, diffs, is_sorted=is_sorted)
+        super().__init__(schema, coordinates, columns, times, diffs, is_sorted=is_sorted)
         self.lower = lower
         self.upper = upper
 
@@ -200,10 +208,8 @@ class Updates(_Table):
             msg = f"columns {names} clash: rename them with time= and diff=, or rename the output's columns"
             raise SchemaError(msg)
         self._sort()
-        table = self._table
-        for name, values in zip(names[table.num_columns :], (*self._times, self._counts), strict=True):
-            table = table.append_column(name, int64_array(values))
-        return table
+        columns = self._columns.columns if isinstance(self._columns, pa.Table) else self._columns
+        return pa.Table.from_arrays([*columns, *map(int64_array, (*self._times, self._counts))], names=names)
 
     def to_feed(self, key: str | Sequence[str], *, time: str | None = None, op: str = "op") -> pa.Table:
         """Return a change feed: one row per key and time, with ``insert``, ``update`` or ``delete`` as ``op``.
@@ -282,9 +288,9 @@ class Rows(_Table):
     """
 
     def __init__(
-        self, schema: Schema, table: pa.Table, counts: Ints, time: Time | None, *, is_sorted: bool = False
+        self, schema: Schema, columns: Columns, counts: Ints, time: Time | None, *, is_sorted: bool = False
     ) -> None:
-        super().__init__(schema, (), table, np.empty((0, len(counts)), np.int64), counts, is_sorted=is_sorted)
+        super().__init__(schema, (), columns, np.empty((0, len(counts)), np.int64), counts, is_sorted=is_sorted)
         self.time = None if time is None else shown(time)
 
     def __len__(self) -> int:

@@ -175,8 +175,8 @@ class EmbeddedExecutor:
     def _rows(self, schema: Schema, rows: UpdateArray, at: Time | None) -> Rows:
         in_order = few_in_order(schema, rows, self.compiled.interner)
         rows = rows if in_order is None else in_order
-        table = decode(schema, rows[:-1], self.compiled.interner)
-        return Rows(schema, table, rows[-1], at, is_sorted=in_order is not None)
+        columns = decode(schema, rows[:-1], self.compiled.interner)
+        return Rows(schema, columns, rows[-1], at, is_sorted=in_order is not None)
 
     def _accumulated(self, schema: Schema, block: UpdateArray, at: Time | None) -> UpdateArray:
         """Return the codes of rows and their counts at a time, or after all times."""
@@ -210,9 +210,9 @@ class EmbeddedExecutor:
         k = len(schema)
         in_order = few_in_order(schema, block, self.compiled.interner)
         block = block if in_order is None else in_order
-        table = decode(schema, block[:k], self.compiled.interner)
+        columns = decode(schema, block[:k], self.compiled.interner)
         coordinates, is_sorted = self.graph.coordinates, in_order is not None
-        return Updates(schema, coordinates, table, block[k:-1], block[-1], lower, upper, is_sorted=is_sorted)
+        return Updates(schema, coordinates, columns, block[k:-1], block[-1], lower, upper, is_sorted=is_sorted)
 
     # -- state --------------------------------------------------------------------------------------------------------
 

@@ -171,11 +171,10 @@ def _plain_codes(column: pa.Array, dtype: DType, interner: Interner) -> Ints:
     return codes
 
 
-def decode(schema: Schema, codes: Codes, interner: Interner) -> pa.Table:
-    """Return a matrix of codes as an Arrow table of the schema."""
+def decode(schema: Schema, codes: Codes, interner: Interner) -> list[pa.Array]:
+    """Return a matrix of codes as Arrow arrays, one for each column of the schema."""
     known = codes.shape[1] <= _LONG and codes.min(initial=0) != NULL  # one look at all is worth it for a few
-    columns = [decode_column(codes[i], f.dtype, interner, known=known) for i, f in enumerate(schema.fields)]
-    return pa.Table.from_arrays(columns, names=schema.names)
+    return [decode_column(row, dtype, interner, known=known) for row, dtype in zip(codes, schema.dtypes, strict=True)]
 
 
 def decode_column(codes: Ints, dtype: DType, interner: Interner, *, known: bool = False) -> pa.Array:

@@ -31,10 +31,10 @@ class _Lazy:
     _frame: Callable[[], DataFrame]
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("_table", "_times", "_counts"):
+        if name not in ("_columns", "_times", "_counts"):
             raise AttributeError(name)
         found = self._load()
-        self._table, self._times, self._counts = found._table, found._times, found._counts  # noqa: SLF001 - its like
+        self._columns, self._times, self._counts = found._columns, found._times, found._counts  # noqa: SLF001 - its like
         return getattr(self, name)
 
     def to_spark(self) -> DataFrame:
@@ -73,7 +73,7 @@ class SpilledUpdates(_Lazy, Updates):
 
 
 def _make_lazy(of: Any, load: Callable[[], Any], frame: Callable[[], DataFrame]) -> None:
-    del of._table, of._times, of._counts  # noqa: SLF001 - its own
+    del of._columns, of._times, of._counts  # noqa: SLF001 - its own
     of._sorted = False  # noqa: SLF001
     of._load, of._frame = load, frame  # noqa: SLF001
 
