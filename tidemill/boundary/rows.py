@@ -6,6 +6,7 @@ A batch is refused whole or not at all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -13,9 +14,9 @@ import pyarrow as pa
 from tidemill.boundary.named_rows import field_names, values_by_name
 from tidemill.boundary.plain_rows import plain_rows
 from tidemill.boundary.tables import Source, as_table, checked_table
-from tidemill.boundary.values import BadValueError, canonical, check_of, checked_value
+from tidemill.boundary.values import BadValueError, Check, canonical, check_of, checked_value
 from tidemill.errors import RowError
-from tidemill.expressions.schema import Schema
+from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import is_arrow_list
 
 __all__ = ["COUNT_LIMIT", "Batch", "checked_batch", "checked_rows", "listed_rows", "python_rows"]
@@ -35,6 +36,8 @@ def checked_batch(schema: Schema, data: Any, where: str, *, first: int = 0) -> B
     Takes iterables of rows (see `checked_rows`), files, Arrow tables, pandas and Polars frames, DuckDB results, Spark
     frames: anything that speaks the Arrow PyCapsule interface.
     """
+    if type(data) is list:  # what services put in: not asked at length what it is
+        return checked_rows(schema, data, where, first=first)
     if isinstance(data, Source):
         return data.read(schema, where)
     table = as_table(schema, data, where)
@@ -64,14 +67,13 @@ def checked_rows(schema: Schema, rows: Iterable[Any], where: str, *, first: int 
     plain = plain_rows(schema, given) if len(given) > FEW else None
     if plain is not None:
         return plain
-    names, fields = schema.names, schema.fields
-    checks = [check_of(f.dtype) for f in fields]
+    names, checks = schema.names, _checks(schema)
     width = len(names)
     checked = []
     for number, row in enumerate(given, first):
         try:
             values = row if type(row) is tuple and len(row) == width else _values(row, names, number, where)
-            checked.append(tuple([checked_value(f, c, v) for f, c, v in zip(fields, checks, values, strict=True)]))
+            checked.append(tuple([checked_value(f, c, v) for (f, c), v in zip(checks, values, strict=True)]))
         except BadValueError as bad:
             msg = f"{where}, row {number} {row!r}: column {bad}"
             raise RowError(msg).about(row=row, row_index=number, column=bad.column) from None
@@ -79,6 +81,12 @@ def checked_rows(schema: Schema, rows: Iterable[Any], where: str, *, first: int 
             error.about(row=row, row_index=number)
             raise
     return checked
+
+
+@lru_cache(maxsize=1024)
+def _checks(schema: Schema) -> tuple[tuple[Field, Check], ...]:
+    """Return the columns, each with the check of its values."""
+    return tuple((field, check_of(field.dtype)) for field in schema.fields)
 
 
 def python_rows(batch: Batch) -> list[tuple[Any, ...]]:

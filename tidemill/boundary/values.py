@@ -205,6 +205,8 @@ def _date(value: Any, _: DType) -> dt.date:
 
 
 def _timestamp(value: Any, _: DType) -> dt.datetime:
+    if type(value) is dt.datetime and value.tzinfo is None and not value.fold:
+        return value
     value = _of_numpy(value)
     if not isinstance(value, dt.datetime):
         raise TypeError

@@ -73,6 +73,8 @@ def as_time(value: Any, coordinates: int) -> Time:
     ...
     tidemill.errors.TimeError: 3 is not a time here: expected a tuple of 2 non-negative integers
     """
+    if type(value) is int and coordinates == 1 and 0 <= value < MAX_COORDINATE:  # nearly always
+        return (value,)
     coords = value if isinstance(value, (tuple, list)) else (value,)
     if len(coords) == coordinates and all(map(_is_coordinate, coords)):
         return tuple(int(c) for c in coords)

@@ -84,11 +84,12 @@ class Stepper:
 
     def queue(self, node: Input, change: Change) -> None:
         """Take what was checked, in memory and on record."""
-        if not len(change):
+        count = len(change)
+        if not count:
             return
-        level = logging.INFO if len(change) >= _MANY else logging.DEBUG
+        level = logging.INFO if count >= _MANY else logging.DEBUG
         if _LOADS.isEnabledFor(level):
-            _LOADS.log(level, "%s: %s updates were put into %r", self.frontiers.graph.name, len(change), node.name)
+            _LOADS.log(level, "%s: %s updates were put into %r", self.frontiers.graph.name, count, node.name)
         if self._recorder is None:
             self.executor.queue(node, change)
             return

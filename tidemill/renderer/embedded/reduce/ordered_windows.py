@@ -112,6 +112,7 @@ class OrderedWindowsOperator(Operator):
         kept = windows.kept(self._width)
         self._kept = np.array(kept, np.int64)
         """Which of a row's codes come out again."""
+        self._keeps_all = kept == tuple(range(len(schema)))
         layout = UpdateLayout(tuple(range(self._width)), self._types, 1, self.schedule.users)
         self._spine = Spine(layout, self.since, self.schedule.transaction)
         self._reach = Reach.of(windows, self._types)
@@ -144,6 +145,10 @@ class OrderedWindowsOperator(Operator):
     def _changed(self, updates: UpdateArray) -> UpdateArray:
         """Take new updates of one time, and return the output's."""
         self.schedule.transaction.join(self, None)
+        if updates.shape[1] == 1:
+            change = self._changed_by_one(updates)
+            if change is not None:
+                return change
         one, owner = numbered(updates[: self._width])
         keys = updates[: self._width].take(one, axis=1)
         new = _New(list(map(tuple, keys.T.tolist())), keys, owner, updates, int(updates[self._codes, 0]))
@@ -154,7 +159,7 @@ class OrderedWindowsOperator(Operator):
         try:
             edits = {n: self._edits(in_order[n], some) for n, some in self._by_partition(in_order, owner, new.updates)}
             if edits:
-                found.append(self._in_order([(in_order[n], made) for n, made in edits.items()], new))
+                found.append(self._in_order([(in_order[n], made) for n, made in edits.items()], new.time))
         except CallError:  # perhaps of a row that is only looked at: computed whole, it shows
             whole = list(range(len(new.names)))
         loaded, part = self._loaded(new, whole) if whole else ([], None)
@@ -170,6 +175,23 @@ class OrderedWindowsOperator(Operator):
         for number, made in edits.items():
             self._apply(new.names[number], in_order[number], made)
         return stacked(found)  # of different partitions, so that none of one part is equal to one of another
+
+    def _changed_by_one(self, update: UpdateArray) -> UpdateArray | None:
+        """Return what `_changed` does with one update, where its partition is held in order; None where it is not."""
+        codes: list[int] = update[:, 0].tolist()
+        name = tuple(codes[: self._width])
+        if self._reach is None or not self._large.holds(name):
+            return None
+        rows = self._large[name]
+        if len(rows) < abs(codes[-1]) * MANY:
+            return None
+        try:
+            edits = self._edits(rows, update)
+            change = self._in_order([(rows, edits)], codes[-2])
+        except CallError:  # perhaps of a row that is only looked at: computed whole, it shows
+            return None
+        self._apply(name, rows, edits)
+        return change
 
     def _shared_out(self, new: _New) -> tuple[dict[int, OrderedPartition], list[int]]:
         """Return which partitions are changed in their order, by the number of the key, and which computed whole."""
@@ -217,20 +239,20 @@ class OrderedWindowsOperator(Operator):
             found.append(Edit(place, row, count))
         return found
 
-    def _in_order(self, edits: list[tuple[OrderedPartition, list[Edit]]], new: _New) -> UpdateArray:
+    def _in_order(self, edits: list[tuple[OrderedPartition, list[Edit]]], time: int) -> UpdateArray:
         """Return the output's updates for edits of partitions in their order, which are not made yet."""
         assert self._reach is not None
         changed = changed_rows(self._windows, self._types, self._reach, edits, self._interner)
-        updates = self._room(changed.rows.shape[1], new)
-        updates[: len(self._kept)] = changed.rows.take(self._kept, axis=0)
+        updates = self._room(changed.rows.shape[1], time)
+        updates[: len(self._kept)] = changed.rows if self._keeps_all else changed.rows.take(self._kept, axis=0)
         updates[len(self._kept) : -2] = changed.values
         updates[-1, : changed.gone] = -1
         return updates if changed.differ else consolidated(updates)
 
-    def _room(self, count: int, new: _New) -> UpdateArray:
-        """Return room for so many updates of the output, at the time of the new ones; each with count 1."""
+    def _room(self, count: int, time: int) -> UpdateArray:
+        """Return room for so many updates of the output, at a time; each with count 1."""
         updates: UpdateArray = empty((len(self._kept) + len(self._windows.calls) + 2, count))
-        updates[-2], updates[-1] = new.time, 1
+        updates[-2], updates[-1] = time, 1
         return updates
 
     # -- whole partitions ----------------------------------------------------------------------------------------------
@@ -248,7 +270,7 @@ class OrderedWindowsOperator(Operator):
         partitions = dict(self._ordered(self._given(new, come)))
         if len(come) == len(new.names):
             new.updates = new.updates[:, :0].copy()
-        updates, at = self._room(sum(map(len, partitions.values())), new), 0
+        updates, at = self._room(sum(map(len, partitions.values())), new.time), 0
         computed = rows_with_values(self._windows, self._types, self._reach, partitions.values(), self._interner)
         try:
             for codes, values in computed:
@@ -305,7 +327,7 @@ class OrderedWindowsOperator(Operator):
     def _of_whole(self, computed: _Computed, new: _New) -> UpdateArray:
         """Return the output's updates for partitions computed whole."""
         codes, source, width = computed.rows.codes, computed.source, len(self._kept)
-        updates = self._room(len(source), new)
+        updates = self._room(len(source), new.time)
         for row, result in zip(self._kept.tolist(), updates, strict=False):
             codes[row].take(source, out=result, mode="clip")
         updates[width:-2] = computed.values

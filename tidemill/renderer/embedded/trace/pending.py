@@ -86,14 +86,15 @@ class PendingUpdates:
                 kept.append(rest.few)
             else:
                 self._part(rest.few, upper, due, kept)
-        few_stay = len(kept) == 1 and kept[0] is rest.few
+        stayed = len(kept)
+        few_stay = rest.few is None or (stayed == 1 and kept[0] is rest.few)
         if self._fresh:
             fresh = self._fresh
             only_one = fresh[0] if len(fresh) == 1 else None
             one = only_one if isinstance(only_one, np.ndarray) else stacked(list(map(_matrix, fresh)))
             self._part(one, upper, due, kept)
             self._fresh = []
-            few_stay = few_stay and len(kept) == 1
+            few_stay = few_stay and len(kept) == stayed
         reached: list[UpdateArray] = []
         buckets = taken(rest.buckets, upper, due, reached)
         if buckets is not rest.buckets:
@@ -149,6 +150,10 @@ class PendingUpdates:
         if not n:
             return
         self.compared += n
+        if n == 1:
+            (time,) = self._layout.times(updates).T.tolist()
+            (kept if upper.beyond(tuple(time)) else due).append(updates)
+            return
         later = beyond(self._layout.times(updates), upper)
         late = np.count_nonzero(later)
         if late == n:

@@ -136,10 +136,14 @@ class RowOrder:
 
         Zeros where there is no such column.
         """
+        if self.numbers_are_codes:
+            return codes
         return self._leading(codes, self.columns[0]) if self.columns else np.zeros(len(codes), np.int64)
 
     def number_of(self, code: int) -> int:
         """Return the number of one code, as `number` has it."""
+        if self.numbers_are_codes:
+            return code
         if not self.columns:
             return 0
         first = self.columns[0]

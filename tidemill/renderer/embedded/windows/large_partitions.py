@@ -44,6 +44,10 @@ class LargePartitions:
         rows = self._rows.get(key)
         return self._copies.get(key) if rows is None else rows
 
+    def __getitem__(self, key: Key) -> OrderedPartition:
+        """Return a partition whose rows are here and nowhere else."""
+        return self._rows[key]
+
     def holds(self, key: Key) -> bool:
         """Return whether a partition's rows are here and nowhere else."""
         return key in self._rows

@@ -84,10 +84,10 @@ def changed_rows(
         size, more = len(rows), sum(edit.copies for edit in edits)
         for run in affected(rows, edits, reach, by, types[by.column], settling=settling):
             looked, skipped, wanted = run.end - run.first, run.low - run.first, run.high - run.low
-            old, new = rows.pieces(run.first, run.end), _pieces_after(rows, run)
+            old, new, shift = rows.pieces(run.first, run.end), _pieces_after(rows, run), run.shift
             beside = _beside(rows, run, reach, types, interner)
             before.append(_Cut(old, looked, skipped, wanted, size, *beside))
-            after.append(_Cut(new, looked + run.shift, skipped, wanted + run.shift, size + more, *beside))
+            after.append(_Cut(new, looked + shift, skipped, wanted + shift, size + more, *beside))
             runs.append(run)
     codes, values, starts, asked = _valued(windows, types, before + after, interner)
     return _differences(codes, values, starts, asked, runs)
@@ -168,7 +168,7 @@ def _pieces_after(rows: OrderedPartition, run: Affected) -> list[Codes]:
     for edit in run.edits:
         found += rows.pieces(done, edit.place)
         if edit.copies > 0:
-            found.append(edit.row[:, None].repeat(edit.copies, axis=1))
+            found.append(edit.row[:, None] if edit.copies == 1 else edit.row[:, None].repeat(edit.copies, axis=1))
         done = edit.end
     return found + rows.pieces(done, run.end)
 
@@ -183,10 +183,9 @@ def _wanted(cuts: Sequence[_Cut], starts: Sequence[int]) -> Bools:
 
 def _ahead(cuts: Sequence[_Cut], starts: Sequence[int], wanted: Bools) -> Ahead:
     """Return where each of the cuts that have rows begins, and what there is of its partition beside it."""
-    some = [(start, cut) for start, cut in zip(starts, cuts, strict=False) if cut.size]
-    here = [cut for _, cut in some]
+    here = [cut for cut in cuts if cut.size]
     return Ahead(
-        np.array([start for start, _ in some], np.int64),
+        np.array([start for start, cut in zip(starts, cuts, strict=False) if cut.size], np.int64),
         [cut.rows_before for cut in here],
         [cut.groups_before for cut in here],
         [cut.total for cut in here],

@@ -364,7 +364,7 @@ class OrderedPartition:
                 if chunk == len(self._chunks):
                     chunk -= 1
                     at = len(self._chunks[chunk].leads)
-                by_chunk.setdefault(chunk, []).append(edit._replace(place=at))
+                by_chunk.setdefault(chunk, []).append(Edit(at, edit.row, edit.copies))
                 continue
             while left:
                 here = min(left, len(self._chunks[chunk].leads) - at)

@@ -161,7 +161,7 @@ class Affected:
     @property
     def shift(self) -> int:
         """How many more rows there are afterwards."""
-        return sum(edit.copies for edit in self.edits)
+        return sum([edit.copies for edit in self.edits])
 
 
 def affected(
@@ -184,12 +184,15 @@ def affected(
     if settling is not None and len(groups) <= FEW:
         runs = _merged(finder.until_settled(groups, settling))
     else:
-        runs = _merged([finder.around(some) for some in groups])
+        runs = [finder.around(some) for some in groups]
+        runs = _merged(runs) if len(runs) > 1 else runs
     if reach.counts_rows or reach.counts_groups:
         runs = list(finder.moved(runs))
     while True:
         for run in runs:
             finder.look(run)
+        if len(runs) == 1:
+            return runs
         apart = _merged(runs, looked=True)
         if len(apart) == len(runs):
             return runs
