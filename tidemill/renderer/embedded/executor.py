@@ -256,7 +256,7 @@ class EmbeddedExecutor:
             interned=interner.live,
             interned_bytes=interner.bytes,
             unread={name: count for name, count in outputs.items() if count},
-            unread_bytes=sum(u.nbytes for operator in self.compiled.outputs.values() for u in operator.unread),
+            unread_bytes=sum(u.array.nbytes for operator in self.compiled.outputs.values() for u in operator.unread),
             held_bytes=sum(s.bytes for s in spines),
             spilled_bytes=sum(s.bytes_on_disk for s in spines),
         )

@@ -300,6 +300,10 @@ class Port:
         """Whether what is there for the operator's turn came as rows, all of it."""
         return self._rows is not None and not self._now
 
+    def take_consolidated_rows(self) -> Rows | None:
+        """Return what `take_consolidated` does: as rows, if that is how it came, and consolidated."""
+        return self.take_rows() if self.consolidated and self._rows is not None else self.take_consolidated()
+
     def _stack_rows(self) -> None:
         assert self._rows is not None
         self._now.append(stack(self._rows))
@@ -419,7 +423,7 @@ class Operator:
         self.ports[port].put(updates, at)
 
     def accept_rows(self, port: int, rows: list[Ints], at: Round | None) -> None:
-        """Take what `accept` does, as the rows of a matrix."""
+        """Take what `accept` does, as the rows of a matrix, in a list of one's own."""
         self.records_in += len(rows[0])
         self.ports[port].put_rows(rows, at)
 
@@ -436,7 +440,7 @@ class Operator:
         """Send updates, given as the rows of a matrix, to all that read this operator, which can do with that."""
         self.records_out += len(rows[0])
         for operator, port in self.consumers:
-            operator.accept_rows(port, rows, at)
+            operator.accept_rows(port, list(rows), at)
 
     @property
     def readers_take_rows(self) -> bool:

@@ -20,6 +20,8 @@ _FEW: Final = LARGE >> 4
 """So many numbers of any type take less."""
 _BYTES: Final = attrgetter("nbytes")
 
+_FEW_PAGES: Final = 1 << 17
+
 
 def empty(shape: int | tuple[int, int], dtype: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
     """Return an array that is to be written to, whatever is in it now.
@@ -69,6 +71,17 @@ def stack(rows: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     if sum(map(_BYTES, rows)) < LARGE:
         return np.stack(rows)
     return np.stack(rows, out=empty((len(rows), len(rows[0])), rows[0].dtype))
+
+
+def apart(count: int) -> npt.NDArray[Any]:
+    """Return so many zeros whose memory goes back to the system with the array, if that is more than a few pages.
+
+    What is held for a while beside much that stays would leave holes between it, too small for what comes next.
+
+    >>> int(apart(1_000).sum())
+    0
+    """
+    return np.zeros(count, np.int64) if size_of(count, np.int64) < _FEW_PAGES else _in_pages(count, np.int64)
 
 
 def size_of(shape: int | tuple[int, int], dtype: npt.DTypeLike) -> int:

@@ -84,10 +84,13 @@ def ascending(keys: _Ints) -> tuple[_Ints, _Ints]:
     if bits <= room:
         word += np.uint64(least % 2**_WORD)
         return order, word.view(np.int64)
+    del word  # the room of many numbers, that of those in order
     found = empty(n)
     gather(keys, order, found)
     falls = found[1:] < found[:-1]
     if falls.any():  # numbers that differ late
+        word = empty(n, np.uint64)
+        _put(word, found, least, bits, room)
         members, runs = runs_around(_new(word), falls.nonzero()[0] + 1)
         rows, codes = order.take(members), found.take(members)
         inside = np.lexsort((codes, runs))

@@ -9,12 +9,13 @@ import numpy as np
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.renderer.embedded.kernels.codec import Interner, encode, encode_row, encoders
+from tidemill.renderer.embedded.kernels.memory import stack
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated, stacked
 from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.operators.arrange import LARGE
 from tidemill.renderer.embedded.schedule import Operator, Region
-from tidemill.renderer.embedded.trace.batch import UpdateLayout
+from tidemill.renderer.embedded.trace.batch import Reordered, UpdateLayout
 from tidemill.renderer.embedded.trace.pending import Alike
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs.queued import Queued
@@ -104,6 +105,8 @@ class InputOperator(Operator):
 class OutputOperator(Operator):
     """Output: keeps the contents, the updates that were not read yet, and, where told to, those of the current step."""
 
+    takes_rows = True
+
     def __init__(self, node: Output, region: Region) -> None:
         self.schema = node.schema
         super().__init__(node, region, (len(self.schema),))
@@ -115,7 +118,7 @@ class OutputOperator(Operator):
         layout = UpdateLayout(columns, types, users, users)
         self.spine = Spine(layout, lambda: self.readers_since, self.schedule.transaction, _MOST_IN_TAIL)
         self._changes = node.changes
-        self.unread: list[UpdateArray] = []
+        self.unread: list[Reordered] = []
         self.unread_count = 0
         """How many updates were not read yet."""
         self.has_followers = False
@@ -124,29 +127,39 @@ class OutputOperator(Operator):
         self._piled_up = False
 
     def run(self) -> None:
-        updates = self.ports[0].take_consolidated()
+        updates = self.ports[0].take_consolidated_rows()
         if updates is None:
             return
+        if len(updates[-1]) > _MOST_IN_TAIL and not self.has_followers and self.schedule.tracer is None:
+            held = self.spine.append_batch(updates)  # so that updates nobody has read yet are not there twice
+            self.spine.check_counts(held.array)
+            self._publish(held)
+            return
+        updates = stack(updates) if isinstance(updates, list) else updates
         self.spine.append(updates)
         self.spine.check_counts(updates)
         self.publish(updates)
 
     def publish(self, updates: UpdateArray) -> None:
         """Publish updates of the current step to those who read the output's changes."""
-        self.records_out += updates.shape[1]
         if self.schedule.tracer is not None:
             self.schedule.tracer.emitted(self.node, updates)
+        self._publish(Reordered(updates, None))
+        if self.has_followers:
+            self._step_updates.append(updates)
+
+    def _publish(self, updates: Reordered) -> None:
+        count = updates.array.shape[1]
+        self.records_out += count
         if self.has_followers or self._changes is not False:
             self.schedule.transaction.join(self, (len(self.unread), self.unread_count))
         if self._changes is not False:
             self.unread.append(updates)
-            self.unread_count += updates.shape[1]
-        if self.has_followers:
-            self._step_updates.append(updates)
+            self.unread_count += count
 
     def forget_unread(self, updates: UpdateArray | None = None) -> None:
         """Have only these updates unread; none, where there are none."""
-        self.unread = [] if updates is None else [updates]
+        self.unread = [] if updates is None else [Reordered(updates, None)]
         self.unread_count = 0 if updates is None else updates.shape[1]
 
     def begins_to_pile_up(self) -> bool:
@@ -158,7 +171,7 @@ class OutputOperator(Operator):
 
     def unread_updates(self) -> UpdateArray:
         """Return the updates that were not read yet."""
-        return self._joined(self.unread)
+        return self._joined([updates.as_they_came() for updates in self.unread])
 
     def step_updates(self) -> UpdateArray:
         """Return the updates of the current step, where they are followed."""
@@ -172,7 +185,7 @@ class OutputOperator(Operator):
     def commit(self) -> None:
         self._step_updates = []
         if self._changes is not True and self.unread_count > self._room:
-            self.forget_unread(self._folded(stacked(self.unread)))
+            self.forget_unread(self._folded(stacked([updates.array for updates in self.unread])))
             self._room = max(int(self._changes), 2 * self.unread_count)  # what did not fold is not tried again
 
     def rollback(self, state: tuple[int, int]) -> None:

@@ -20,11 +20,12 @@ from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.windows.bound import MOST_COPIES, CallError, Windows, too_many_copies
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
-from tidemill.renderer.embedded.kernels.memory import empty
+from tidemill.renderer.embedded.kernels.memory import apart, empty, stack
 from tidemill.renderer.embedded.kernels.updates import (
     Bools,
     Codes,
     Ints,
+    Rows,
     UpdateArray,
     consolidated,
     largest,
@@ -135,14 +136,16 @@ class OrderedWindowsOperator(Operator):
             raise failures.too_many(self.node)
         parts = _by_time(new, self._codes)
         del new  # many rows are let go of as soon as they are stored
-        changes: list[UpdateArray] = []
+        changes: list[Rows] = []
         while parts:
             changes.append(self._changed(parts.pop()))
-        change = stacked(changes)
-        if change.shape[1]:
+        change = _together(changes)
+        if isinstance(change, list):
+            self.emit_rows(change, self.region.now)
+        elif change.shape[1]:
             self.emit(change, self.region.now)
 
-    def _changed(self, updates: UpdateArray) -> UpdateArray:
+    def _changed(self, updates: UpdateArray) -> Rows:
         """Take new updates of one time, and return the output's."""
         self.schedule.transaction.join(self, None)
         if updates.shape[1] == 1:
@@ -152,12 +155,12 @@ class OrderedWindowsOperator(Operator):
         one, owner = numbered(updates[: self._width])
         keys = updates[: self._width].take(one, axis=1)
         new = _New(list(map(tuple, keys.T.tolist())), keys, owner, updates, int(updates[self._codes, 0]))
-        del updates
+        del updates, owner
         in_order, whole = self._shared_out(new)
         edits: dict[int, list[Edit]] = {}
-        found: list[UpdateArray] = []
+        found: list[Rows] = []
         try:
-            edits = {n: self._edits(in_order[n], some) for n, some in self._by_partition(in_order, owner, new.updates)}
+            edits = {n: self._edits(in_order[n], some) for n, some in self._by_partition(in_order, new)}
             if edits:
                 found.append(self._in_order([(in_order[n], made) for n, made in edits.items()], new.time))
         except CallError:  # perhaps of a row that is only looked at: computed whole, it shows
@@ -174,7 +177,7 @@ class OrderedWindowsOperator(Operator):
             self._store(new, {*edits, *loaded}, computed)
         for number, made in edits.items():
             self._apply(new.names[number], in_order[number], made)
-        return stacked(found)  # of different partitions, so that none of one part is equal to one of another
+        return _together(found)  # of different partitions, so that none of one part is equal to one of another
 
     def _changed_by_one(self, update: UpdateArray) -> UpdateArray | None:
         """Return what `_changed` does with one update, where its partition is held in order; None where it is not."""
@@ -210,20 +213,19 @@ class OrderedWindowsOperator(Operator):
                 in_order[number] = rows
         return in_order, [n for n in range(len(names)) if n not in in_order]
 
-    def _by_partition(
-        self, in_order: dict[int, OrderedPartition], owner: Ints, new: UpdateArray
-    ) -> Iterator[tuple[int, UpdateArray]]:
+    def _by_partition(self, in_order: dict[int, OrderedPartition], new: _New) -> Iterator[tuple[int, UpdateArray]]:
         """Iterate over the partitions changed in their order, with the updates of each in it, too: one sort for all."""
-        if new.shape[1] == 1 or not in_order:
-            yield from ((number, new) for number in in_order)
+        owner, updates = new.owner, new.updates
+        if updates.shape[1] == 1 or not in_order:
+            yield from ((number, updates) for number in in_order)
             return
         if len(in_order) <= owner.max():
             some = np.isin(owner, list(in_order))
-            owner, new = owner.compress(some), new.compress(some, axis=1)
-        new = new.take(self._order.sorted(list(new[: self._codes]), owner).order, axis=1)
+            owner, updates = owner.compress(some), updates.compress(some, axis=1)
+        updates = updates.take(self._order.sorted(list(updates[: self._codes]), owner).order, axis=1)
         ends = np.bincount(owner).cumsum().tolist()
         for number in in_order:
-            yield number, new[:, ends[number - 1] if number else 0 : ends[number]]
+            yield number, updates[:, ends[number - 1] if number else 0 : ends[number]]
 
     def _edits(self, rows: OrderedPartition, new: UpdateArray) -> list[Edit]:
         """Return what updates of a partition, in its order, come to; `CallError` for too many copies of a row."""
@@ -255,9 +257,14 @@ class OrderedWindowsOperator(Operator):
         updates[-2], updates[-1] = time, 1
         return updates
 
+    def _room_by_rows(self, count: int, time: int) -> list[Ints]:
+        """Return what `_room` does, row by row, so that whoever stores them can let go of one after another."""
+        rows: list[Ints] = [apart(count) for _ in range(len(self._kept) + len(self._windows.calls))]
+        return [*rows, *(np.broadcast_to(np.int64(number), count) for number in (time, 1))]
+
     # -- whole partitions ----------------------------------------------------------------------------------------------
 
-    def _loaded(self, new: _New, which: list[int]) -> tuple[list[int], UpdateArray | None]:
+    def _loaded(self, new: _New, which: list[int]) -> tuple[list[int], Rows | None]:
         """Put those of the partitions in order that are large and had no rows, and return them, with their updates.
 
         Values are worked out some rows at a time, so that there is no need of more memory than for rows and values.
@@ -269,15 +276,17 @@ class OrderedWindowsOperator(Operator):
         copies = largest(new.updates[-1])
         partitions = dict(self._ordered(self._given(new, come)))
         if len(come) == len(new.names):
-            new.updates = new.updates[:, :0].copy()
-        updates, at = self._room(sum(map(len, partitions.values())), new.time), 0
+            new.updates, new.owner = new.updates[:, :0].copy(), new.owner[:0].copy()  # these may be a part of those
+        by_rows = copies == 1 and self.readers_take_rows
+        count, at = sum(map(len, partitions.values())), 0
+        updates: Rows = self._room_by_rows(count, new.time) if by_rows else self._room(count, new.time)
         computed = rows_with_values(self._windows, self._types, self._reach, partitions.values(), self._interner)
         try:
             for codes, values in computed:
-                piece = updates[:, at : at + codes.shape[1]]
-                piece[: len(self._kept)] = codes.take(self._kept, axis=0)
-                piece[len(self._kept) : -2] = values
-                at += codes.shape[1]
+                end = at + codes.shape[1]
+                for row, numbers in zip(updates, (*codes.take(self._kept, axis=0), *values), strict=False):
+                    row[at:end] = numbers
+                at = end
         except CallError:
             if len(come) == len(new.names):
                 parts = [(number, codes) for number, rows in partitions.items() for codes in rows.parts()]
@@ -286,7 +295,7 @@ class OrderedWindowsOperator(Operator):
             return [], None
         for number, partition in partitions.items():
             self._large.put(new.names[number], partition)
-        return come, updates if copies == 1 else consolidated(updates)
+        return come, updates if copies == 1 else consolidated(_matrix(updates))
 
     def _large_and_new(self, new: _New, which: list[int]) -> list[int]:
         """Return the partitions that are large and had no rows, where it is worth something to know them."""
@@ -435,6 +444,15 @@ class OrderedWindowsOperator(Operator):
     def rollback(self, state: None) -> None:
         del state
         self._large.rollback()
+
+
+def _together(changes: list[Rows]) -> Rows:
+    """Return the updates of all; a list of rows stays one where there is nothing else."""
+    return changes[0] if len(changes) == 1 else stacked([_matrix(some) for some in changes])
+
+
+def _matrix(updates: Rows) -> UpdateArray:
+    return stack(updates) if isinstance(updates, list) else updates
 
 
 def _by_time(updates: UpdateArray, row: int) -> list[UpdateArray]:

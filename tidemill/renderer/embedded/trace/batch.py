@@ -21,7 +21,7 @@ from tidemill.renderer.embedded.kernels.times import advance_times, advanced_row
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, Rows, UpdateArray, added_up, consolidated_by, hashed
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 
-__all__ = ["Batch", "UpdateLayout"]
+__all__ = ["Batch", "Reordered", "UpdateLayout"]
 
 
 class Batch(NamedTuple):
@@ -43,6 +43,28 @@ class Batch(NamedTuple):
     def bytes(self) -> int:
         """How much memory it takes: a key that is its own hash is there once."""
         return self.array.nbytes + (0 if np.may_share_memory(self.hashes, self.array) else self.hashes.nbytes)
+
+
+class Reordered(NamedTuple):
+    """Updates in another order than the one in which they came."""
+
+    array: UpdateArray
+    order: Ints | None
+    """Which of them each was; None where the order is the same."""
+
+    def as_they_came(self) -> UpdateArray:
+        """Return them as they were.
+
+        >>> Reordered(np.array([[7, 8, 9]]), np.array([2, 0, 1])).as_they_came()
+        array([[8, 9, 7]])
+        """
+        if self.order is None:
+            return self.array
+        result: UpdateArray = zeros(self.array.shape)
+        for row, found in zip(self.array, result, strict=True):
+            if not _fill(found, row):
+                found[self.order] = row
+        return result
 
 
 def _as_tuple(types: Iterable[DType | None]) -> tuple[DType | None, ...]:
@@ -84,15 +106,20 @@ class UpdateLayout:
     def sorted_batch(self, updates: Rows, *, shared: bool = False) -> Batch:
         """Return updates, given as a matrix or as its rows, as a batch; those of one hash in order, or as they came.
 
-        With ``shared`` the batch may be the matrix itself, where that is in order: nobody writes to it any more.
+        With ``shared`` the batch may be the matrix itself, where that is in order: nobody writes to it any more. A list
+        of rows may be emptied: each is let go of once it is in the batch.
         """
         if self.order is not None:
             return self._in_order(self.order, updates)
+        return self.batch_and_order(updates, shared=shared)[0]
+
+    def batch_and_order(self, updates: Rows, *, shared: bool = False) -> tuple[Batch, Ints | None]:
+        """Return what `sorted_batch` does by hash alone, and which of the updates each was; None for as they came."""
         if isinstance(updates, np.ndarray):
             hashes = hashed(updates[self.key_rows])
             if len(hashes) <= PART:
                 order, hashes = ascending(hashes)
-                return Batch(hashes, updates.take(order, axis=1))
+                return Batch(hashes, updates.take(order, axis=1)), order
         else:
             hashes = self._hashes(updates)
         if (hashes[1:] >= hashes[:-1]).all():  # as they often come, by a key that rises
@@ -100,9 +127,9 @@ class UpdateLayout:
                 array = updates
             else:
                 array = stack([*updates])
-            return Batch(hashes if self._own_hash is None else array[self._own_hash], array)
+            return Batch(hashes if self._own_hash is None else array[self._own_hash], array), None
         order, hashes = ascending(hashes)
-        return self._gathered(list(updates), order, hashes)
+        return self._gathered(updates if isinstance(updates, list) else list(updates), order, hashes), order
 
     @cached_property
     def _own_hash(self) -> int | None:
@@ -120,22 +147,24 @@ class UpdateLayout:
         """Return some of many updates, given row by row, in an order; its weights may be new.
 
         The hashes are in that order; or as the updates are, and ``new_hash`` says where in the order another begins.
+        The list of rows is emptied, the last first.
         """
         array = zeros((len(rows), len(order)))  # zeros that nobody writes take no memory
-        hashed_in_order = empty(len(order)) if self._own_hash is None else array[self._own_hash]
-        if new_hash is None:
-            hashed_in_order[:] = hashes
-        else:
+        if new_hash is not None:
+            hashed_in_order = empty(len(order)) if self._own_hash is None else array[self._own_hash]
             _put_in_order(hashes, order, new_hash, hashed_in_order)
-        for at, (row, ordered) in enumerate(zip(rows, array, strict=True)):
+        elif self._own_hash is None:
+            hashed_in_order = hashes
+        else:
+            hashed_in_order = array[self._own_hash]
+            hashed_in_order[:] = hashes
+        for at in reversed(range(len(rows))):
+            row, ordered = rows.pop(), array[at]
             if at == self._own_hash:
                 continue
-            if summed is not None and at >= len(rows) - self.weights:
-                ordered[:] = summed[at - len(rows)]
-            elif alike([row]):  # as times and counts are, mostly
-                if row[0]:
-                    ordered.fill(row[0])
-            else:
+            if summed is not None and at >= len(array) - self.weights:
+                ordered[:] = summed[at - len(array)]
+            elif not _fill(ordered, row):
                 gather(row, order, ordered)
         return Batch(hashed_in_order, array)
 
@@ -183,6 +212,15 @@ class UpdateLayout:
     def _hashes(self, rows: list[Ints]) -> Ints:
         """Return the hashes of the keys of updates given row by row."""
         return hashed([rows[row] for row in self.keys]) if self.keys else np.zeros(len(rows[0]), np.int64)
+
+
+def _fill(zeros_alone: Ints, numbers: Ints) -> bool:
+    """Write numbers that are all the same over zeros, as times and counts are, mostly; return whether they are."""
+    if not alike([numbers]):
+        return False
+    if numbers[0]:
+        zeros_alone.fill(numbers[0])
+    return True
 
 
 def _put_in_order(numbers: Ints, order: Ints, new: Bools, result: Ints) -> None:

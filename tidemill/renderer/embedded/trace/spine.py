@@ -18,6 +18,7 @@ from tidemill.renderer.embedded.kernels.sorting import ascending
 from tidemill.renderer.embedded.kernels.updates import (
     Codes,
     Ints,
+    Rows,
     UpdateArray,
     consolidated,
     expand,
@@ -27,7 +28,7 @@ from tidemill.renderer.embedded.kernels.updates import (
     same,
     stacked,
 )
-from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
+from tidemill.renderer.embedded.trace.batch import Batch, Reordered, UpdateLayout
 from tidemill.renderer.embedded.trace.merging import Merge, Merger
 from tidemill.renderer.embedded.trace.transaction import Transaction
 
@@ -182,7 +183,7 @@ class Spine:
         before = self.view
         self._transaction.join(self, before)
         differ = self.layout.order is None and _seem_different(rows[: -self.layout.weights])
-        batch = self.layout.sorted_batch(rows) if differ else self.layout.compacted(rows, self.since())
+        batch = self.layout.sorted_batch([*rows]) if differ else self.layout.compacted(rows, self.since())
         self._push(batch)
         return before, batch
 
@@ -203,6 +204,16 @@ class Spine:
         else:
             self._push(self.layout.sorted_batch(updates, shared=True))
         return before
+
+    def append_batch(self, updates: Rows) -> Reordered:
+        """Add many consolidated updates as a batch of their own; return them as they lie in it, and how they came.
+
+        A list of rows may be empty afterwards: each is let go of once it is stored, so that not all are there twice.
+        """
+        self._transaction.join(self, self.view)
+        batch, order = self.layout.batch_and_order(updates, shared=True)
+        self._push(batch)
+        return Reordered(batch.array, order)
 
     def remove(self, updates: UpdateArray) -> None:
         """Have updates gone that are all in memory: what is merged is without them."""

@@ -28,7 +28,7 @@ from tidemill.renderer.embedded.windows.recompute import call_values
 
 __all__ = ["Changed", "changed_rows", "rows_with_values"]
 
-PIECE: Final = 1 << 16
+PIECE: Final = 1 << 14
 """Rows whose values are worked out at a time where they are those of whole partitions."""
 _FEW: Final = 32
 """Rows up to which they are compared one by one."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -85,13 +84,17 @@ class OrderedPartition:
     ) -> Iterator[tuple[int, OrderedPartition]]:
         """Iterate over the partitions of rows in any order, each as often as its count says, by their numbers."""
         source = order.sorted(list(codes), number).order
-        number, counts = number.take(source), counts.take(source)
-        if largest(counts) != 1:
-            source, number = source.repeat(counts), number.repeat(counts)
-        starts = np.concatenate(([0], (number[1:] != number[:-1]).nonzero()[0] + 1))
-        for start, end in pairwise([*starts.tolist(), len(number)]):
-            pieces = (codes.take(source[at : min(at + CHUNK, end)], axis=1) for at in range(start, end, CHUNK))
-            yield number.item(start), OrderedPartition(pieces, order, peers)
+        once = largest(counts) == 1
+        sizes = np.bincount(number, None if once else counts).astype(np.int64).tolist()
+        if not once:
+            source = source.repeat(counts.take(source))
+        start = 0
+        for owner, size in enumerate(sizes):
+            if size:
+                end = start + size
+                pieces = (codes.take(source[at : min(at + CHUNK, end)], axis=1) for at in range(start, end, CHUNK))
+                yield owner, OrderedPartition(pieces, order, peers)
+                start = end
 
     def _fill(self, pieces: Iterable[Codes]) -> None:
         self.state = [self._chunk(codes) for codes in pieces]
