@@ -1,11 +1,17 @@
 """Rows of large partitions are in memory once, in their order, whatever becomes of them."""
 
+import json
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from random_windows import TXY, W
 
 import tidemill as tm
+from tidemill.boundary.results import Updates
+from tidemill.renderer.embedded.operators import input_output
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
 from tidemill.renderer.embedded.trace.spine import Spine
@@ -58,6 +64,76 @@ def test_rows_of_a_large_partition_are_held_once(flow, in_order):
     assert len(in_order) == 40
     assert [m.state_rows for m in held] == [count, count + 40]
     assert max(m.bytes for m in held) < count * COLUMNS * CODE + SLACK
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the system how much memory was held at most")
+def test_a_load_takes_at_most_150_bytes_a_row_beyond_its_table():
+    """With its input as codes, what the window and the output hold, and the changes that nobody has read yet."""
+    command = [sys.executable, "-m", "benchmarks.window_memory", "--measure", "--scale", "0.3", "W7"]
+    found = json.loads(subprocess.check_output(command).splitlines()[-1])
+    assert found["rows"] == 300_000
+    assert found["peak"] <= 150
+    assert found["held"] <= 110
+
+
+def stored_loads(monkeypatch):
+    """Return, of each load that an output stores, what is left of what it was given, and what it holds."""
+    stored, append_batch = [], Spine.append_batch
+
+    def kept(self, updates):
+        stored.append((updates, append_batch(self, updates)))
+        return stored[-1][1]
+
+    monkeypatch.setattr(Spine, "append_batch", kept)
+    return stored
+
+
+def test_rows_of_a_load_are_let_go_of_as_the_output_stores_them(monkeypatch):
+    stored = stored_loads(monkeypatch)
+    with near().start() as run:
+        run.insert("x", table(20_000, 3))
+        run.advance()
+        assert [(left, held.array.shape[1]) for left, held in stored] == [([], 20_000)]
+
+
+def test_changes_that_nobody_has_read_are_what_the_output_holds_in_the_order_in_which_they_came(monkeypatch):
+    stored = stored_loads(monkeypatch)
+    with near().start() as run:
+        run.insert("x", table(20_000, 3))
+        run.advance()
+        ((_, held),) = stored
+        (output,) = run.executor.compiled.outputs.values()
+        (unread,), (batch,) = output.unread, output.spine.view.batches
+        assert unread.array is held.array is batch.array
+        monkeypatch.setattr(Updates, "_sort", lambda _: None)
+        read = run.changes("y").to_arrow().select(["k", "t"]).to_pylist()
+        assert output.unread == []
+    assert read == sorted(read, key=lambda row: (row["k"], row["t"]))
+
+
+@pytest.mark.parametrize("other", ["group", "join", "select", "concat"])
+def test_loads_that_several_read_come_to_all_of_them(other, monkeypatch):
+    """Whether these can do with rows or not, and whatever the others let go of."""
+    monkeypatch.setattr(input_output, "_MOST_IN_TAIL", 100)
+    flow = tm.Dataflow()
+    rows = flow.input("x", TXY).with_columns(before=tm.lag("x").over(W), near=tm.sum("x").over(W.rows_between(-2, 1)))
+    flow.output("y", rows)
+    flow.output("picked", rows.select("near", "t", "k"))
+    made = {
+        "group": lambda: rows.group_by("k").agg(n=tm.sum("near")),
+        "join": lambda: rows.join(rows.select("k", t="t + 1", other="near"), on=["k", "t"]),
+        "select": lambda: rows.select("k", s="near + 1"),
+        "concat": lambda: rows.concat(rows),
+    }
+    flow.output("other", made[other]())
+    with flow.start() as run, flow.start(tm.Reference()) as reference:
+        for each in (run, reference):
+            each.insert("x", table(900, partitions=3))
+            each.advance()
+            each.insert("x", [(0, 0, 9), (1, 500, 3)])
+            each.advance()
+        for name in ("y", "picked", "other"):
+            assert list(run.changes(name)) == list(reference.changes(name))
 
 
 def test_loads_are_worked_out_some_rows_at_a_time(monkeypatch):

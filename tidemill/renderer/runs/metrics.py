@@ -52,6 +52,7 @@ class Memory:
     unread: Mapping[str, int] = attrs.field(factory=dict)
     """Updates of outputs that nobody has read yet, where there are any."""
     unread_bytes: int = 0
+    """What these take. Those of a large step are what the output holds, and so in ``held_bytes``, too."""
     held_bytes: int = 0
     """Arrangements in memory, with what was read of those on the disk."""
     spilled_bytes: int = 0
