@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from random_windows import cases
 from running import examples
+from window_nodes import Nodes, outcome
 
 import tidemill as tm
 from tidemill.boundary.results import arrow_table
@@ -17,14 +18,6 @@ pytest.importorskip("pyspark", reason="needs tidemill[spark]")
 from tidemill.renderer.spark.keyed_tasks import KeyedTask, KeyedTaskAtOneTime, layout_of
 from tidemill.renderer.spark.row_tasks import row_task
 from tidemill.renderer.spark.window_tasks import WindowsAtOneTime
-
-
-class Nodes:
-    """An engine that shows the nodes that it would run."""
-
-    def start(self, plan, keep):
-        del keep
-        self.nodes = plan.taking(frozenset()).after().nodes
 
 
 def both(schema, calls, rows):
@@ -47,13 +40,6 @@ def both(schema, calls, rows):
         batch = pa.table(columns, [*(f"c{i}" for i in range(table.num_columns)), "t0", "d"]).combine_chunks()
         made = [b.drop_columns(["t0"]) for b in row_task(source, 1)(iter(batch.to_batches()))]
         yield [outcome(task, made) for task in (WindowsAtOneTime(general), general)]
-
-
-def outcome(task, batches):
-    try:
-        return sorted(map(repr, (row for b in task.run(iter(batches)) for row in b.to_pylist())))
-    except tm.errors.TidemillError as error:
-        return str(error)
 
 
 @examples(40, least=40)

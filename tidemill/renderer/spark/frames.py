@@ -20,8 +20,8 @@ from tidemill.dataflow.lattice import Time
 from tidemill.renderer.spark.session import is_connected
 
 __all__ = [
-    "DIFF", "Frame", "checkpointed", "columns", "computed", "consolidated", "is_small", "materialised", "names",
-    "planning", "times", "united",
+    "DIFF", "Frame", "checkpointed", "columns", "computed", "consolidated", "is_planning", "is_small", "materialised",
+    "names", "planning", "times", "united",
 ]  # fmt: skip
 
 DIFF = "d"
@@ -116,6 +116,11 @@ def checkpointed(data: DataFrame, *counts: Column) -> tuple[DataFrame, Mapping[s
     seen = Observation()
     data = data.observe(seen, *counts).localCheckpoint()
     return data, seen.get
+
+
+def is_planning() -> bool:
+    """Return whether nothing is computed, but what would be is noted."""
+    return _instead.get() is not None
 
 
 @contextlib.contextmanager

@@ -8,21 +8,32 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import cast
 
 import attrs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.lattice import Antichain, Time
-from tidemill.dataflow.nodes import Node
+from tidemill.dataflow.nodes import Node, Reduce
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.spark.failures import with_encoded_errors
-from tidemill.renderer.spark.frames import DIFF, Frame, checkpointed, consolidated, is_small, materialised, times
+from tidemill.renderer.spark.frames import (
+    DIFF,
+    Frame,
+    checkpointed,
+    consolidated,
+    is_small,
+    materialised,
+    times,
+    united,
+)
 from tidemill.renderer.spark.keyed_tasks import DUE, KIND, NEW, STORE, KeyedTask, KeyedTaskAtOneTime, Layout, layout_of
 from tidemill.renderer.spark.state import Round
 from tidemill.renderer.spark.types import spark_type, struct
 from tidemill.renderer.spark.window_tasks import WindowsAtOneTime
+from tidemill.renderer.spark.windows import windows_of_large
 
 __all__ = ["KeyedResult", "KeyedRound", "as_lines", "first_pending_line", "touched"]
 
@@ -55,6 +66,19 @@ class KeyedRound:
 
     def once(self, delta: Frame | None, due: DataFrame | None) -> KeyedResult:
         """Return the result, not computed yet, where nothing is stored and nothing will be."""
+        if delta is None or due is not None or not isinstance(self.node, Reduce) or not self._is_windows:
+            return self._once(delta, due)
+        large, rest = windows_of_large(self.node, delta)
+        if large is None:
+            return self._once(rest, None)
+        found = large if rest is None else united([large, cast("Frame", self._once(rest, None).change)])
+        return KeyedResult(found and attrs.evolve(found, consolidated=self._is_by_group))
+
+    @property
+    def _is_windows(self) -> bool:
+        return isinstance(getattr(self.node, "logic", None), Windows)
+
+    def _once(self, delta: Frame | None, due: DataFrame | None) -> KeyedResult:
         if delta is not None and delta.time is not None and due is None:
             return KeyedResult(self._at_one_time(delta, delta.time))
         lines = [self._input_lines(delta.data)] if delta is not None else []
@@ -66,7 +90,7 @@ class KeyedRound:
     def _at_one_time(self, delta: Frame, time: Time) -> Frame:
         """Return the change where all of the input is at one time: of lines, only what differs is moved."""
         task = KeyedTaskAtOneTime(self._task(keeps_state=False), time)
-        run = WindowsAtOneTime(task).run if isinstance(getattr(self.node, "logic", None), Windows) else task.run
+        run = WindowsAtOneTime(task).run if self._is_windows else task.run
         rows = self._together(delta.data.select(*(f.name for f in task.given)))
         found = rows.mapInArrow(with_encoded_errors(run), struct(Schema(tuple(task.made))))
         *row, diff = found.columns

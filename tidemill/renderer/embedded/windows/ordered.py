@@ -26,7 +26,7 @@ from tidemill.renderer.embedded.windows.pieces import Pieces
 from tidemill.renderer.embedded.windows.reach import Affected, Reach, affected, looked_at
 from tidemill.renderer.embedded.windows.recompute import call_values
 
-__all__ = ["Changed", "changed_rows", "rows_with_values"]
+__all__ = ["Changed", "Cut", "changed_rows", "rows_with_values", "valued", "wanted_only"]
 
 PIECE: Final = 1 << 14
 """Rows whose values are worked out at a time where they are those of whole partitions."""
@@ -45,7 +45,7 @@ class Changed(NamedTuple):
     """Whether no row, with its values, is known to be among those that go or come twice, or among both."""
 
 
-class _Cut(NamedTuple):
+class Cut(NamedTuple):
     """Some rows of a partition, as it was or as it is."""
 
     pieces: list[Codes]
@@ -77,8 +77,8 @@ def changed_rows(
     """
     (by, *_) = windows.order
     settling = reach.settling(types, interner)
-    before: list[_Cut] = []
-    after: list[_Cut] = []
+    before: list[Cut] = []
+    after: list[Cut] = []
     runs: list[Affected] = []
     for rows, edits in partitions:
         size, more = len(rows), sum(edit.copies for edit in edits)
@@ -86,10 +86,10 @@ def changed_rows(
             looked, skipped, wanted = run.end - run.first, run.low - run.first, run.high - run.low
             old, new, shift = rows.pieces(run.first, run.end), _pieces_after(rows, run), run.shift
             beside = _beside(rows, run, reach, types, interner)
-            before.append(_Cut(old, looked, skipped, wanted, size, *beside))
-            after.append(_Cut(new, looked + shift, skipped, wanted + shift, size + more, *beside))
+            before.append(Cut(old, looked, skipped, wanted, size, *beside))
+            after.append(Cut(new, looked + shift, skipped, wanted + shift, size + more, *beside))
             runs.append(run)
-    codes, values, starts, asked = _valued(windows, types, before + after, interner)
+    codes, values, starts, asked = valued(windows, types, before + after, interner)
     return _differences(codes, values, starts, asked, runs)
 
 
@@ -105,20 +105,20 @@ def rows_with_values(
     `CallError` as above. What is worked out on the way is that of some rows, however large a partition is.
     """
     (by, *_) = windows.order
-    cuts: list[_Cut] = []
+    cuts: list[Cut] = []
     for rows in partitions:
         low = 0
         while low < len(rows):
             run = _piece(rows, low, reach, by, types[by.column])
             beside = _beside(rows, run, reach, types, interner)
             pieces, looked = rows.pieces(run.first, run.end), run.end - run.first
-            cuts.append(_Cut(pieces, looked, low - run.first, run.high - low, len(rows), *beside))
+            cuts.append(Cut(pieces, looked, low - run.first, run.high - low, len(rows), *beside))
             low = run.high
             if sum(cut.wanted for cut in cuts) >= PIECE:
-                yield _wanted_only(*_valued(windows, types, cuts, interner))
+                yield wanted_only(*valued(windows, types, cuts, interner))
                 cuts = []
     if cuts:
-        yield _wanted_only(*_valued(windows, types, cuts, interner))
+        yield wanted_only(*valued(windows, types, cuts, interner))
 
 
 def _piece(rows: OrderedPartition, low: int, reach: Reach, by: OrderColumn, dtype: DType) -> Affected:
@@ -134,7 +134,8 @@ def _piece(rows: OrderedPartition, low: int, reach: Reach, by: OrderColumn, dtyp
         count = run.end - run.first
 
 
-def _wanted_only(codes: Pieces, values: Codes, _starts: Sequence[int], wanted: Bools) -> tuple[Codes, Codes]:
+def wanted_only(codes: Pieces, values: Codes, _starts: Sequence[int], wanted: Bools) -> tuple[Codes, Codes]:
+    """Return the rows of what `valued` gives that are not there to be looked at only, with their values."""
     places = wanted.nonzero()[0]
     return codes.take(places), values.take(places, axis=1)
 
@@ -149,8 +150,8 @@ def _beside(
     return run.first, groups, front, back
 
 
-def _valued(
-    windows: Windows, types: Sequence[DType], cuts: Sequence[_Cut], interner: Interner
+def valued(
+    windows: Windows, types: Sequence[DType], cuts: Sequence[Cut], interner: Interner
 ) -> tuple[Pieces, Codes, list[int], Bools]:
     """Return the rows of cuts, one after another, the calls' values, where each begins, and which rows are wanted."""
     codes = Pieces([piece for cut in cuts for piece in cut.pieces])
@@ -173,7 +174,7 @@ def _pieces_after(rows: OrderedPartition, run: Affected) -> list[Codes]:
     return found + rows.pieces(done, run.end)
 
 
-def _wanted(cuts: Sequence[_Cut], starts: Sequence[int]) -> Bools:
+def _wanted(cuts: Sequence[Cut], starts: Sequence[int]) -> Bools:
     """Return which rows of the cuts are not there to be looked at only."""
     wanted = np.zeros(starts[-1], np.bool_)
     for start, cut in zip(starts, cuts, strict=False):
@@ -181,7 +182,7 @@ def _wanted(cuts: Sequence[_Cut], starts: Sequence[int]) -> Bools:
     return wanted
 
 
-def _ahead(cuts: Sequence[_Cut], starts: Sequence[int], wanted: Bools) -> Ahead:
+def _ahead(cuts: Sequence[Cut], starts: Sequence[int], wanted: Bools) -> Ahead:
     """Return where each of the cuts that have rows begins, and what there is of its partition beside it."""
     here = [cut for cut in cuts if cut.size]
     return Ahead(
