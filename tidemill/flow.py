@@ -102,7 +102,7 @@ class Dataflow(Builder):
 
         With ``spark``, a session, also Spark's plans of the jobs that `render` runs once it has checked its inputs,
         after these passes, or all if nothing is said. No job is run: inputs are taken to be large and to have several
-        times, and of a loop it is the plans of one round after the first.
+        times, and of a loop it is the plans of one round after the first, as where executors take it.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow("late")
@@ -282,6 +282,7 @@ def render(
     time: str | None = None,
     diff: str = "diff",
     passes: Passes = True,
+    in_driver: int = 5_000_000,
 ) -> dict[str, DataFrame]:
     """Return what each output holds when the inputs hold these DataFrames: a whole history at once, no state kept.
 
@@ -299,8 +300,12 @@ def render(
 
     Cost: inputs with times, and those of joins and loops, are read once to be checked, and once or more to be computed
     with; others are checked as they are read. Joins, distinct and sums outside of loops are plain Spark, what else
-    needs the logic of times runs in Python on the executors, which need tidemill installed; a loop is some Spark jobs a
-    round, whatever the number of epochs.
+    needs the logic of times runs in Python on the executors, which need tidemill installed.
+
+    A loop into which no more than ``in_driver`` updates come is taken in the driver, by the embedded engine: what comes
+    in is brought there, what leaves it goes on as a DataFrame, and a round costs no job. Where the loop comes to hold
+    more than eight times ``in_driver`` updates (about 4 GB of memory by default), and wherever more comes in, executors
+    take it: some Spark jobs a round, whatever the number of epochs. With ``in_driver=0`` they take every loop.
 
     Where executors are lost on the way, and with them what was worked out, it begins anew, up to three times. What is
     returned lies on the executors, as after Spark's ``localCheckpoint``: what is to outlive these has to be written.
@@ -322,7 +327,7 @@ def render(
 
     flow.graph.freeze()
     graph = without_keys(flow.graph)  # frames are updates, of which several rows may have one key
-    return rendered(optimised(graph, passes, COMPOSITES), spark, frames, time, diff)
+    return rendered(optimised(graph, passes, COMPOSITES), spark, frames, time, diff, in_driver)
 
 
 def local_spark(master: str = "local[*]", **settings: str) -> SparkSession:

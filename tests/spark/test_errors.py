@@ -31,7 +31,7 @@ def frame(spark, flow, updates, name="a"):
 def render(spark, build, updates, *, schema=KV, coordinates=1, **options):
     flow = new_flow(coordinates)
     flow.output("out", build(flow.input("a", schema, **options)))
-    out = tm.render(flow, spark, {"a": frame(spark, flow, updates)})["out"]
+    out = tm.render(flow, spark, {"a": frame(spark, flow, updates)}, in_driver=0)["out"]  # executors take loops, too
     return sorted(map(tuple, out.collect()), key=repr)
 
 

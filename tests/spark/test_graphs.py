@@ -6,6 +6,8 @@ import pytest
 from graph_oracles import ALGORITHMS, EDGES, ROOTS, built
 from running import at, grid, new_flow, start
 
+from tidemill.testing.histories import SparkHistories
+
 ON_SPARK = ["bfs", "connected_components", "k_core", "triangle_count", "stable_matching"]
 
 
@@ -28,14 +30,15 @@ def story(coordinates):
 
 
 @pytest.mark.parametrize("coordinates", [1, 2])
-def test_at_every_time_they_are_what_the_oracles_find(spark, coordinates):  # noqa: ARG001 - the session
+@pytest.mark.parametrize(("in_driver", "names"), [(0, ON_SPARK), (1000, list(ALGORITHMS))])
+def test_at_every_time_they_are_what_the_oracles_find(spark, coordinates, in_driver, names):  # noqa: ARG001 - the session
     edges, nodes = story(coordinates), [((0,), 0 if coordinates == 1 else (0, 0), 1)]
-    with start(flow_of(ON_SPARK, coordinates), "spark") as run:
+    with start(flow_of(names, coordinates), SparkHistories(in_driver)) as run:
         run.update("edges", edges)
         run.update("nodes", nodes)
         run.close_inputs()
-        changes = {name: list(run.changes(name)) for name in ON_SPARK}
+        changes = {name: list(run.changes(name)) for name in names}
     for t in grid(edges, nodes):
-        for name in ON_SPARK:
+        for name in names:
             wanted = ALGORITHMS[name].oracle(list(at(edges, t)), list(at(nodes, t)))
             assert at(changes[name], t) == dict.fromkeys(wanted, 1), (name, t)

@@ -2,12 +2,14 @@
 
 import random
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from running import KV, many_examples, new_flow, parity, traces, two_hops
 
 import tidemill as tm
+from tidemill.testing.histories import SparkHistories
 
 
 def to_even(time):
@@ -75,6 +77,16 @@ def test_loops(spark, times):
     assert all(embedded.values())
 
 
+@pytest.mark.parametrize("times", TIMES)
+def test_loops_taken_in_the_driver(spark, times):  # noqa: ARG001 - the session
+    coordinates, latest = TIMES[times]
+    given = {n: updates(coordinates, latest, i, 9) for i, n in enumerate("ab")}
+    build = lambda a, b: [LOOPS[name](a, b) for name in LOOPS if times != "two coordinates" or name in CYCLIC]  # noqa: E731
+    in_driver = traces(SparkHistories(in_driver=100), build, given, coordinates=coordinates)
+    assert in_driver == traces("embedded", build, given, coordinates=coordinates)
+    assert all(in_driver)
+
+
 def test_one_loop_after_another_and_distances(spark):
     build = lambda a, b: [LOOPS["one loop after another"](a, b), distances(a, b.filter("k < v"))]  # noqa: E731
     given = {
@@ -84,8 +96,9 @@ def test_one_loop_after_another_and_distances(spark):
     assert traces("spark", build, given) == traces("embedded", build, given)
 
 
+@pytest.mark.parametrize("in_driver", [0, 100])
 @pytest.mark.parametrize(("limit", "fine"), [(2, False), (3, True)])
-def test_limits(spark, limit, fine):
+def test_limits(spark, limit, fine, in_driver):
     flow = new_flow()
     one = flow.constant({"i": "int64"}, [(1,)])
     flow.output(
@@ -93,18 +106,59 @@ def test_limits(spark, limit, fine):
     )
     frames = {}
     if fine:
-        assert sorted(r.i for r in tm.render(flow, spark, frames)["out"].collect()) == [1, 2, 3]
+        assert sorted(r.i for r in tm.render(flow, spark, frames, in_driver=in_driver)["out"].collect()) == [1, 2, 3]
     else:
         with pytest.raises(tm.errors.IterationLimitError, match=r"error_at=2.*row \(3,\)"):
-            tm.render(flow, spark, frames)
+            tm.render(flow, spark, frames, in_driver=in_driver)
 
 
-def test_a_hundred_epochs_cost_as_many_rounds_as_one(spark, monkeypatch):
+@pytest.fixture
+def steps(monkeypatch):
+    """The steps that are rendered."""
     from tidemill.renderer.spark import render
-    from tidemill.renderer.spark.step import Step
 
-    steps, kind = [], Step
-    monkeypatch.setattr(render, "Step", lambda *args, **more: steps.append(made := kind(*args, **more)) or made)
+    found, kind = [], render.Step
+    monkeypatch.setattr(render, "Step", lambda *args, **more: found.append(made := kind(*args, **more)) or made)
+    return found
+
+
+@pytest.mark.parametrize(("in_driver", "rounds"), [(4, 0), (3, 4)])
+def test_up_to_a_number_of_updates_that_come_in_the_driver_takes_a_loop(spark, steps, in_driver, rounds):  # noqa: ARG001
+    """They count once, however many arrangements of them come in."""
+    found = traces(SparkHistories(in_driver), reached, chain(4))
+    assert found == traces("embedded", reached, chain(4))
+    assert [step.rounds for step in steps] == [rounds]
+
+
+def test_a_loop_that_grows_too_large_for_the_driver_goes_to_the_executors(spark, steps, monkeypatch, caplog):  # noqa: ARG001
+    from tidemill.renderer.spark import driver_loops
+
+    monkeypatch.setattr(driver_loops, "_LOOK_EVERY", 0)
+    monkeypatch.setattr(driver_loops, "_STATE", 2)
+    caplog.set_level("INFO", logger="tidemill.spark")
+    found = traces(SparkHistories(in_driver=6), reached, chain(6))
+    assert found == traces("embedded", reached, chain(6))
+    assert steps[0].rounds >= 6
+    assert "the loop 'iterate' is too large for the driver, the executors take it" in caplog.text
+
+
+def test_what_comes_into_and_out_of_a_loop_in_the_driver_is_of_any_type(spark, steps):  # noqa: ARG001
+    """And there may be nothing of it: of what comes in, of what comes out."""
+    rows = [("é", None, Decimal("1.5"), -0.0), (None, b"x", None, float("nan"))]
+    schema = {"s": "string", "b": "binary", "d": "decimal(5, 2)", "f": "float64"}
+
+    def build(a, b):
+        looped = a.iterate(lambda here: here.concat(a).union(b).distinct(), return_at=3)
+        return [looped, b.iterate(lambda here: here.concat(b).distinct()), looped.filter("f > 5")]
+
+    given = {"a": [(row, i, 1) for i, row in enumerate(rows)], "b": []}
+    found = traces(SparkHistories(in_driver=9), build, given, schema={"a": schema, "b": schema})
+    assert repr(found) == repr(traces("embedded", build, given, schema={"a": schema, "b": schema}))
+    assert [len(updates) for updates in found] == [2, 0, 0]
+    assert [step.rounds for step in steps] == [0]
+
+
+def test_a_hundred_epochs_cost_as_many_rounds_as_one(spark, steps):  # noqa: ARG001
     for epochs in (1, 20):
         edges = [((i, i + 1), (i * 7) % epochs, 1) for i in range(4)]
         traces("spark", lambda a: a.iterate(lambda here: two_hops(here, a).concat(a).distinct()), {"a": edges})
@@ -119,12 +173,10 @@ def reached(a):
     return a.iterate(lambda here: two_hops(here, a).concat(a).distinct())
 
 
-def test_a_round_of_distinct_computes_what_changes_and_what_is_stored_at_once(spark, monkeypatch):
-    from tidemill.renderer.spark import frames, native, render
-    from tidemill.renderer.spark.step import Step
+def test_a_round_of_distinct_computes_what_changes_and_what_is_stored_at_once(spark, steps, monkeypatch):  # noqa: ARG001
+    from tidemill.renderer.spark import frames, native
 
-    steps, computed, kind, real = [], [], Step, frames.checkpointed
-    monkeypatch.setattr(render, "Step", lambda *args, **more: steps.append(made := kind(*args, **more)) or made)
+    computed, real = [], frames.checkpointed
     for module in (frames, native):
         monkeypatch.setattr(module, "checkpointed", lambda *args: computed.append(args) or real(*args))
     traces("spark", reached, chain(6))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -31,14 +31,18 @@ __all__ = ["SparkHistories"]
 
 @attrs.frozen
 class SparkHistories:
-    """An engine for whole histories only: its runs answer once their inputs are closed. On the active session."""
+    """An engine for whole histories only: its runs answer once their inputs are closed. On the active session.
 
-    whole_histories = True
+    The driver takes loops into which no more than ``in_driver`` updates come.
+    """
+
+    whole_histories: ClassVar[bool] = True
+    in_driver: int = 0
 
     def start(self, plan: GraphPlan, keep: int) -> Run:
         """Return a run that renders when all inputs are closed."""
         graph = plan.without_passes()
-        return Run(Stepper(_HistoryExecutor(graph), Frontiers(graph, keep)))
+        return Run(Stepper(_HistoryExecutor(graph, self.in_driver), Frontiers(graph, keep)))
 
 
 class _HistoryExecutor:
@@ -46,8 +50,9 @@ class _HistoryExecutor:
 
     is_replayable = True
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, in_driver: int) -> None:
         self._graph = graph
+        self._in_driver = in_driver
         self._users = len(graph.coordinates)
         inputs = graph.inputs.values()
         self._queued: dict[Input, list[Queued]] = {node: [] for node in inputs}
@@ -76,7 +81,7 @@ class _HistoryExecutor:
         spark = active_session()
         assert spark is not None, "start a session first, as with tm.local_spark()"
         frames = {node.name: updates_of(spark, node, *self._listed(node)) for node in self._queued}
-        for name, frame in render(self._graph, spark, frames, *self._names).items():
+        for name, frame in render(self._graph, spark, frames, *self._names, self._in_driver).items():
             output = self._graph.outputs[name]
             self._results[output] = table_of(output.schema, frame, self._users + 1)
 

@@ -39,6 +39,8 @@ _HEAD: Final = f"""\
 Spark's plan of each job, for {_ROWS:,} rows at several times wherever something comes in. Columns: c0, c1, ... are
 those of a row, t0, ... of its time, d is its diff. MapInArrow is what comes in, as an input or from another job, by the
 number of the node; or Python in the executors: `task` on rows, `run` a kernel on whole groups."""
+_LOOPS: Final = """\
+Jobs of loops are those of executors; where few updates come into one (`in_driver=`), the driver takes it without them."""
 
 
 def explain(graph: Graph, spark: SparkSession) -> str:
@@ -57,7 +59,7 @@ def explain(graph: Graph, spark: SparkSession) -> str:
             jobs.at(output, ())
             if (change := step.deltas[output]) is not None:
                 materialised(consolidated(change))
-    return "\n".join([_HEAD, *jobs.lines()])
+    return "\n".join([_HEAD, *([_LOOPS] if graph.scopes[1:] else []), *jobs.lines()])
 
 
 class _Jobs:

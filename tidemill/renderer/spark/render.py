@@ -42,7 +42,7 @@ __all__ = ["render"]
 
 
 def render(
-    graph: Graph, spark: SparkSession, frames: Mapping[str, Any], time: str | None, diff: str
+    graph: Graph, spark: SparkSession, frames: Mapping[str, Any], time: str | None, diff: str, in_driver: int
 ) -> dict[str, DataFrame]:
     """Return each output's consolidated updates. See ``tidemill.render``."""
     check_session(spark)
@@ -68,7 +68,19 @@ def render(
     inputs = _Inputs(graph, typed, named, inserted, at_once=said.isdisjoint(named.times))
     rows = said.isdisjoint([*named.times, named.diff])
     as_they_come = {o: _is_sure(graph, o, typed) for o in graph.outputs.values() if rows and _is_linear(graph, o)}
-    outputs = retried(graph, lambda strategy: _step(spark, graph, inputs.to(strategy), strategy, as_they_come))
+
+    def take(strategy: Strategy) -> dict[Output, Frame | None]:
+        came = inputs.to(strategy)
+        for node, frame in came.items():
+            if node.unique and frame is not None:
+                check_unique(node, frame)
+        step = Step(spark, graph, came, strategy)
+        step.as_they_come, step.loops_in_driver = as_they_come, in_driver
+        step.run()
+        lazy = {output for output, sure in as_they_come.items() if sure and strategy is not CAREFUL}
+        return {output: _computed(step.deltas[output], lazy=output in lazy) for output in graph.outputs.values()}
+
+    outputs = retried(graph, take)
     return {node.name: _named(spark, node, frame, named) for node, frame in outputs.items()}
 
 
@@ -102,29 +114,9 @@ class _Inputs:
         return {n: f and attrs.evolve(f, inserted=n in self._inserted) for n, f in frames.items()}
 
 
-def _step(
-    spark: SparkSession,
-    graph: Graph,
-    inputs: dict[Input, Frame | None],
-    strategy: Strategy,
-    as_they_come: Mapping[Output, bool],
-) -> dict[Output, Frame | None]:
-    """Return the outputs' updates: consolidated and worked out, but for those that are given as they come.
-
-    These say whether they are sure to have no errors: then there is nothing to be worked out.
-    """
-    for node, frame in inputs.items():
-        if node.unique and frame is not None:
-            check_unique(node, frame)
-    step = Step(spark, graph, inputs, strategy)
-    step.as_they_come = as_they_come
-    step.run()
-    found = {}
-    for output in graph.outputs.values():
-        change = step.deltas[output]
-        lazy = as_they_come.get(output, False) and strategy is not CAREFUL
-        found[output] = change if change is None or lazy else computed(change)
-    return found
+def _computed(change: Frame | None, *, lazy: bool) -> Frame | None:
+    """Return an output's updates worked out, unless they are given as they come and sure to have no errors."""
+    return change if change is None or lazy else computed(change)
 
 
 def _sources(graph: Graph, output: Output) -> list[Node]:

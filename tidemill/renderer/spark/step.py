@@ -43,6 +43,7 @@ from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.registry import Registry
 from tidemill.renderer.spark import linear, native
 from tidemill.renderer.spark.dataframes import constant, rows_of
+from tidemill.renderer.spark.driver_loops import entering, left_in_driver
 from tidemill.renderer.spark.dynamic_filter import moves_of
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, united
 from tidemill.renderer.spark.join import joined
@@ -75,6 +76,8 @@ class Step:
     """Whether state is kept for steps after this one."""
     as_they_come: Collection[Node] = ()
     """Outputs whose updates are not consolidated."""
+    loops_in_driver = 0
+    """Up to so many updates that come into it, the driver takes a loop."""
 
     def __init__(
         self, spark: SparkSession, graph: Graph, given: Mapping[Input, Frame | None], strategy: Strategy
@@ -137,7 +140,8 @@ class Step:
     def _run(self, scope: Scope, now: Round) -> None:
         for item in self._graph.plan(scope):
             if isinstance(item, Scope):
-                self._loop(item, now)
+                if scope.parent is not None or not self._is_taken_in_driver(item):
+                    self._loop(item, now)
             elif self._usage.is_used(item):
                 self.deltas[item] = self._shared(item, self._delta(item, now), now)
 
@@ -158,6 +162,33 @@ class Step:
                 if delta is not None and (limit is None or now[-1] < limit):
                     self._leaving[node].append(linear.left_scope(delta))
         self._running.pop(scope, None)
+
+    def _is_taken_in_driver(self, scope: Scope) -> bool:
+        """Take a loop in the driver, where what comes into it is known to be little; return whether so."""
+        came: dict[Node, Frame] = {}
+        for source, sources in entering(scope, self._usage).items() if self.loops_in_driver else ():
+            if (frame := self._counted(sources)) is not None:
+                came[source] = frame
+                if sum(f.rows or 0 for f in came.values()) > self.loops_in_driver:
+                    return False
+        if not came:
+            return False
+        left = left_in_driver(self._spark, self._graph, scope, self._usage, came, self.loops_in_driver)
+        if left is None:
+            return False
+        self._leaving.update({node: [frame] for node, frame in left.items()})
+        self._rounds_to_run.pop(scope, None)
+        return True
+
+    def _counted(self, sources: list[Node]) -> Frame | None:
+        """Return the updates of a collection, which several nodes have, counted; None where there are none."""
+        found = next((f for n in sources if (f := self.deltas[n]) is not None and f.rows is not None), None)
+        if found is not None:
+            return found
+        before = self.deltas[sources[0]]
+        counted = before and materialised(before)
+        self.deltas.update({n: counted for n in sources if self.deltas[n] is before})
+        return counted
 
     def _schedule_round(self, scope: Scope, now: Round) -> None:
         """Schedule a round, and the rounds around it in outer loops as far as they are not running."""

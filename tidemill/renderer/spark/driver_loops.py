@@ -1,0 +1,130 @@
+"""Loops taken in the driver: a round on few rows costs the embedded engine less than one of Spark's jobs.
+
+Such a loop becomes a graph of its own, with an input for each collection that comes into it and an output for each that
+leaves it. What comes in is brought to the driver, the embedded engine takes all rounds in one step, and what leaves goes
+on as DataFrames.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Arrange, Enter, Input, Leave, Node, Output
+from tidemill.dataflow.passes.rebuild import Copy
+from tidemill.dataflow.progress import Progress
+from tidemill.dataflow.scopes import Scope
+from tidemill.renderer.embedded.compile import Compiled
+from tidemill.renderer.embedded.executor import EmbeddedExecutor
+from tidemill.renderer.embedded.kernels.updates import UpdateArray
+from tidemill.renderer.embedded.state import operators_of
+from tidemill.renderer.spark.frames import Frame
+from tidemill.renderer.spark.live.state_frames import block_of, frame_of
+from tidemill.renderer.spark.usage import Usage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["entering", "left_in_driver"]
+
+_LOG: Final = logging.getLogger("tidemill.spark")
+_STATE: Final = 8
+"""How many updates a loop's operators may hold in the driver for each one that may come into it."""
+_LOOK_EVERY: Final = 0.1
+"""Seconds after which it is seen how many they hold: turns may take microseconds."""
+
+
+class _TooMuchError(Exception):
+    """A loop has come to hold more than the driver is to hold."""
+
+
+def entering(scope: Scope, usage: Usage) -> dict[Node, list[Node]]:
+    """Return the collections that come into a loop, each with the nodes as which it does: itself, arrangements of it."""
+    found: dict[Node, list[Node]] = defaultdict(list)
+    for source in dict.fromkeys(n.inputs[0] for n in usage.nodes_of(scope, Enter)):
+        found[source.inputs[0] if isinstance(source, Arrange) else source].append(source)
+    return found
+
+
+def left_in_driver(
+    spark: SparkSession, graph: Graph, scope: Scope, usage: Usage, came: Mapping[Node, Frame], in_driver: int
+) -> dict[Leave, Frame] | None:
+    """Return what leaves a loop at the top level when these updates come into it; None where it grows too large.
+
+    ``in_driver`` is how many may come into it.
+    """
+    loop = _Loop.of(graph, scope, usage)
+    executor = EmbeddedExecutor(loop.graph, Progress(loop.graph))
+    compiled = executor.compiled
+    try:
+        for source, node in loop.inputs.items():
+            if source in came:
+                compiled.inputs[node].ports[0].defer(block_of(compiled, source.schema, came[source]))
+        compiled.schedule.asked = _limited(compiled, in_driver * _STATE)
+        executor.step(dict.fromkeys(loop.inputs.values(), Antichain()))
+        found = {leave: compiled.outputs[output].unread_updates() for leave, output in loop.outputs.items()}
+        return {n: _frame(spark, compiled, n, block) for n, block in found.items() if block.shape[1]}
+    except _TooMuchError:
+        _LOG.info("%s: the loop %r is too large for the driver, the executors take it", graph.name, scope.name)
+        return None
+    finally:
+        executor.close()
+
+
+@attrs.frozen
+class _Loop:
+    """A loop as a graph of its own: its inputs and outputs by the nodes that they stand for."""
+
+    graph: Graph
+    inputs: Mapping[Node, Input]
+    outputs: Mapping[Leave, Output]
+
+    @classmethod
+    def of(cls, graph: Graph, scope: Scope, usage: Usage) -> _Loop:
+        """Return a loop at the top level of a graph, with what outputs depend on."""
+        copy = Copy(graph)
+        made = copy.graph
+        inputs: dict[Node, Input] = {}
+        for node, arranged in entering(scope, usage).items():
+            same = {"scope": made.root, "site": node.site, "schema": node.schema}
+            inputs[node] = made.put(Input(id=len(made.nodes), name=f"{node.name} {node.id}", inputs=(), **same))
+            copy.stands_for(inputs[node], node)
+            for arrange in arranged:
+                if arrange is not node:
+                    copy.stands_for(copy.put(arrange), arrange)
+        for node in graph.nodes:
+            if node.scope.within(scope) and usage.is_used(node):
+                copy.stands_for(copy.put(node), node)
+        outputs: dict[Leave, Output] = {}
+        for leave in usage.leaving(scope):
+            left = copy.put(leave)
+            same = {"scope": made.root, "site": leave.site, "schema": leave.schema}
+            outputs[leave] = made.put(Output(id=len(made.nodes), name=f"{leave.name} {leave.id}", inputs=(left,), **same))
+        return cls(copy.finished(), inputs, outputs)
+
+
+def _limited(compiled: Compiled, most: int) -> Callable[[], None]:
+    """Return what refuses to go on where operators hold more updates than so many; to be asked before each turn."""
+    operators = list(operators_of(compiled.root))
+    looked = 0.0
+
+    def check() -> None:
+        nonlocal looked
+        if perf_counter() < looked + _LOOK_EVERY:
+            return
+        if sum(o.state_rows + sum(port.outstanding_size for port in o.ports) for o in operators) > most:
+            raise _TooMuchError
+        looked = perf_counter()
+
+    return check
+
+
+def _frame(spark: SparkSession, compiled: Compiled, node: Node, block: UpdateArray) -> Frame:
+    return attrs.evolve(frame_of(spark, compiled, node.schema, block), depth=0)  # as good as cut off from its lineage
