@@ -280,7 +280,11 @@ def _has_equal_neighbours(rows: Codes, gone: int) -> bool:
     if rows.shape[1] <= _FEW:
         as_lists = rows.T.tolist()
         return any(map(eq, as_lists, as_lists[1:gone])) or any(map(eq, as_lists[gone:], as_lists[gone + 1 :]))
-    equal = (rows[:, 1:] == rows[:, :-1]).all(axis=0)
+    equal = rows[0, 1:] == rows[0, :-1]
+    for row in rows[1:]:
+        if not equal.any():
+            return False
+        equal &= row[1:] == row[:-1]
     if gone:
         equal[gone - 1 : gone] = False
     return bool(equal.any())
