@@ -18,7 +18,7 @@ def main() -> None:
     options = _options()
     if options.debian:
         os.environ[DEBIAN] = str(Path(options.debian).resolve())
-    interpreters = dict.fromkeys(("tidemill", "duckdb"), sys.executable)
+    interpreters = dict.fromkeys(("tidemill", "duckdb", "duckdb1"), sys.executable)
     if options.pathway_python:
         interpreters["pathway"] = str(Path(options.pathway_python).absolute())
     suite = Suite(interpreters, options.repeats)

@@ -31,7 +31,7 @@ class Suite:
         results = []
         for name in names:
             for scale in (1, 10) if grow and name in GROWING else (1,):
-                engines = [e for e in self.interpreters if scale == 1 or e != "pathway"]
+                engines = [e for e in self._engines(name) if scale == 1 or e != "pathway"]
                 results += self._compared("epochs", name, engines, scale)
         return results
 
@@ -51,18 +51,22 @@ class Suite:
 
     def bulk(self, name: str) -> list[Result]:
         """Measure epochs of many rows."""
-        return self._compared("bulk", name, [e for e in self.interpreters if e != "pathway"], 1)
+        return self._compared("bulk", name, [e for e in self._engines(name) if e != "pathway"], 1)
 
     def batches(self, names: Sequence[str], scale: float) -> list[Result]:
         """Measure loads of large tables, and epochs of a thousand rows."""
         results = []
         for name in names:
-            found = self._compared("batches", name, [e for e in self.interpreters if e != "pathway"], scale)
+            found = self._compared("batches", name, [e for e in self._engines(name) if e != "pathway"], scale)
             of = {r["engine"]: r for r in found}
             if {"tidemill", "duckdb"} <= set(of):
                 of["tidemill"]["load_ratio"] = of["tidemill"]["load_cpu_s"] / of["duckdb"]["second_read_cpu_s"]
             results += found
         return results
+
+    def _engines(self, name: str) -> list[str]:
+        """Return the engines that a workload is measured with."""
+        return [e for e in self.interpreters if e != "duckdb1" or ALL[name].on_one_thread_too]
 
     def _compared(self, measurement: str, name: str, engines: Sequence[str], scale: float) -> list[Result]:
         """Measure the engines in turn, ``repeats`` times over, so that what disturbs one disturbs the others."""

@@ -35,6 +35,8 @@ class Workload(abc.ABC):
     """The questions by output, where there are several."""
     threads: ClassVar[int] = 2
     """How many DuckDB may use."""
+    on_one_thread_too: ClassVar[bool] = False
+    """Whether DuckDB is measured with one thread as well, as ``duckdb1``."""
     unique: ClassVar[Mapping[str, str]] = {}
     """Columns of tables by which DuckDB finds rows to delete: all rows with a value go that one of them has."""
     key: ClassVar[str | None] = None

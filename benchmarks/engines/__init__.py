@@ -10,6 +10,7 @@ from benchmarks.workload import Change, Row, Tables, Workload
 ENGINES = {
     "tidemill": "benchmarks.engines.embedded",
     "duckdb": "benchmarks.engines.recomputed",
+    "duckdb1": "benchmarks.engines.recomputed1",
     "pathway": "benchmarks.engines.streamed",
 }
 

@@ -1,7 +1,7 @@
 """DuckDB, recomputing: a step changes an in-memory table, reading runs the whole query and fetches Arrow.
 
-Two threads, or one where the workload says so. Rows to delete are found beforehand, not measured; a step deletes them
-by their row id, the quickest way.
+Two threads, or one where the workload says so; as ``duckdb1`` one. Rows to delete are found beforehand, not measured;
+a step deletes them by their row id, the quickest way.
 """
 
 from dataclasses import replace
@@ -16,9 +16,9 @@ from benchmarks.workload import Change, Row, Tables, Workload, rows_of
 class Recomputed:
     version = duckdb.__version__
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, threads: int | None = None) -> None:
         self.workload = workload
-        self.connection = duckdb.connect(config={"threads": workload.threads})
+        self.connection = duckdb.connect(config={"threads": threads or workload.threads})
         self.columns: dict[str, list[str]] = {}
 
     def load(self, tables: Tables) -> None:

@@ -19,6 +19,7 @@ class MeanOnClose(Workload):
     """A million rows have gone past; ten come each epoch, a little out of order, and as many are given."""
 
     name = "W13"
+    on_one_thread_too = True
     title = "avg ROWS 4 PRECEDING on close, ten new rows an epoch after 1,000,000"
     query = (
         f"SELECT * FROM (SELECT p, t, x, {MEAN} AS y FROM events) "

@@ -17,6 +17,7 @@ MICROSECONDS = "timestamp[us]"
 class Windowed(Workload):
     """Delete a loaded row, insert one at another time, in turn. Times are distinct: engines agree on the order."""
 
+    on_one_thread_too = True
     rows: ClassVar[int]
     partitions: ClassVar[int] = 1
     over: ClassVar[str]

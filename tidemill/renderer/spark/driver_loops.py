@@ -106,7 +106,9 @@ class _Loop:
         for leave in usage.leaving(scope):
             left = copy.put(leave)
             same = {"scope": made.root, "site": leave.site, "schema": leave.schema}
-            outputs[leave] = made.put(Output(id=len(made.nodes), name=f"{leave.name} {leave.id}", inputs=(left,), **same))
+            outputs[leave] = made.put(
+                Output(id=len(made.nodes), name=f"{leave.name} {leave.id}", inputs=(left,), **same)
+            )
         return cls(copy.finished(), inputs, outputs)
 
 

@@ -81,7 +81,7 @@ def changed_rows(
     after: list[Cut] = []
     runs: list[Affected] = []
     for rows, edits in partitions:
-        size, more = len(rows), sum(edit.copies for edit in edits)
+        size, more = len(rows), sum([edit.copies for edit in edits])
         for run in affected(rows, edits, reach, by, types[by.column], settling=settling):
             looked, skipped, wanted = run.end - run.first, run.low - run.first, run.high - run.low
             old, new, shift = rows.pieces(run.first, run.end), _pieces_after(rows, run), run.shift

@@ -36,7 +36,7 @@ class Edit(NamedTuple):
     @property
     def end(self) -> int:
         """The place after those taken out."""
-        return self.place - min(self.copies, 0)
+        return self.place - self.copies if self.copies < 0 else self.place
 
 
 class _Chunk:

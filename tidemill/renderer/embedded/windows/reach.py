@@ -178,7 +178,7 @@ def affected(
     ``by`` is the first of the ORDER BY columns, and of the type given.
     """
     finder = _Finder(rows, reach, by, dtype)
-    if reach.counts_all and sum(edit.copies for edit in edits) != 0:
+    if reach.counts_all and sum([edit.copies for edit in edits]) != 0:
         return [Affected(0, len(rows), list(edits), 0, len(rows))]
     groups = _near(edits)
     if settling is not None and len(groups) <= FEW:
