@@ -156,10 +156,10 @@ def test_long_columns_have_the_codes_of_their_values(rows, chunked):
         patch.setattr(codec, "_LONG", 2)
         patch.setattr(codec, "_MANY", 0)
         long = encode(schema, table, one)
-        decoded = codec.decode(schema, long, one).to_pylist()
+        decoded = [column.to_pylist() for column in codec.decode(schema, long, one)]
     short = encode(schema, table, other)
     assert repr(codec.decode_rows(schema, long, one)) == repr(codec.decode_rows(schema, short, other))
-    assert repr(decoded) == repr(codec.decode(schema, short, other).to_pylist())
+    assert repr(decoded) == repr([column.to_pylist() for column in codec.decode(schema, short, other)])
 
 
 @given(st.lists(st.text(max_size=1), max_size=12), st.sets(st.integers(0, 5)))

@@ -7,6 +7,7 @@ from running import examples
 
 import tidemill as tm
 from tidemill.renderer.embedded.windows import aggregates
+from tidemill.renderer.embedded.windows.few_rows import aggregate_of_few
 
 CALLS = {"n": tm.count("x"), "total": tm.sum("x"), "mean": tm.avg("x"), "least": tm.min("x"), "most": tm.max("x")}
 NUMBERS = st.none() | st.integers(-3, 3) | st.sampled_from([2**61, -(2**61), 2**53 + 1])
@@ -52,7 +53,7 @@ def test_a_sum_that_is_too_large_is_refused_as_elsewhere():
 
 def test_few_rows_are_worked_out_one_by_one(monkeypatch):
     asked = []
-    of_few = aggregates.aggregate_of_few
+    of_few = aggregate_of_few
     monkeypatch.setattr(aggregates, "aggregate_of_few", lambda *given: asked.append(of_few(*given)) or asked[-1])
     valued([(0, t, t) for t in range(32)], (-1, 0))
     assert len(asked) == len(CALLS)
