@@ -84,6 +84,7 @@ class OrderedPartition:
     ) -> Iterator[tuple[int, OrderedPartition]]:
         """Iterate over the partitions of rows in any order, each as often as its count says, by their numbers."""
         source = order.sorted(list(codes), number).order
+        codes = np.ascontiguousarray(codes)  # else all of it would be copied for each piece that is taken
         once = largest(counts) == 1
         sizes = np.bincount(number, None if once else counts).astype(np.int64).tolist()
         if not once:
