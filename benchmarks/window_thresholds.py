@@ -2,7 +2,8 @@
 
 Windows at top level, each step worked out in order and by whole partitions, in CPU time, medians: a row that comes in
 partitions of several sizes, and parts of a partition that come at once. `LARGE`, `SMALL` and `MANY` of the operator are
-set by what comes out.
+set by what comes out. Then what these come to for many partitions at once: loads, and half of all rows that goes and
+comes back, as the operator does it and by whole partitions, in turn, the least of several times.
 """
 
 import argparse
@@ -34,6 +35,10 @@ CALLS = {
     "rank": tm.rank().over(W),
 }
 """A row that comes changes the last for half of its partition, on average."""
+HALVED = (50, 130, 260, 520, 1000)
+"""Rows in each of many partitions."""
+HALVED_TOTAL = 100_000
+LARGE_STEPS = ("load", "half goes", "half comes")
 RENDERINGS = {"in order": (1, 1, 1), "whole": (2**62, 2**62, 1)}
 """What `LARGE`, `SMALL` and `MANY` are then."""
 
@@ -47,8 +52,49 @@ def main() -> None:
     parts = [_compared(call, TOTAL, TOTAL // part, max(given.epochs // 10, 3)) for call in CALLS for part in PARTS]
     lines = [[str(f) for f in found.values()] for found in (*sizes, *parts)]
     print(text_table(["call", "rows in a partition", "rows that come", *(f"{name}, ms" for name in RENDERINGS)], lines))
+    large = [_of_many(call, size, max(given.epochs // 12, 2)) for call in CALLS for size in HALVED]
+    head = ["call", "rows in a partition", *(f"{what}, of whole partitions' time" for what in LARGE_STEPS)]
+    print(text_table(head, [[found["call"], str(found["rows"]), *_shares(found)] for found in large]))
     if given.json:
-        given.json.write_text(json.dumps({"machine": machine(), "steps": [*sizes, *parts]}, indent=1) + "\n")
+        report = {"machine": machine(), "steps": [*sizes, *parts], "large_steps": large}
+        given.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def _of_many(call: str, size: int, times: int) -> dict[str, Any]:
+    """Return how long large steps take in many partitions, as is, and by whole partitions."""
+    as_is = (ordered_windows.LARGE, ordered_windows.SMALL, ordered_windows.MANY)
+    renderings = {"as is": as_is, "whole": RENDERINGS["whole"]}
+    taken: dict[str, list[list[float]]] = {name: [] for name in renderings}
+    for _ in range(times):
+        for name, (large, small, many) in renderings.items():
+            with patch.multiple(ordered_windows, LARGE=large, SMALL=small, MANY=many):
+                taken[name].append(_large_steps(call, size))
+    least = {name: [round(min(of_step), 2) for of_step in zip(*runs, strict=True)] for name, runs in taken.items()}
+    return {"call": call, "rows": size, **{name: dict(zip(LARGE_STEPS, ms, strict=True)) for name, ms in least.items()}}
+
+
+def _large_steps(call: str, size: int) -> list[float]:
+    """Return the milliseconds of each of the large steps."""
+    dice, partitions = np.random.default_rng(0), HALVED_TOTAL // size
+    flow = tm.Dataflow("large steps")
+    rows = flow.input("rows", {"p": "int64", "t": "int64", "x": "int64"})
+    flow.output("answer", rows.with_columns(y=CALLS[call]), changes=False)
+    n = partitions * size
+    t, x = dice.integers(0, size * 10, n), dice.integers(-99, 99, n)
+    table = pa.table({"p": np.arange(n) % partitions, "t": t, "x": x})
+    half = table.take(pa.array((np.arange(n) // partitions % 2 == 0).nonzero()[0]))
+    found = []
+    with flow.start() as run:
+        for put, some in ((run.insert, table), (run.delete, half), (run.insert, half)):
+            put("rows", some)
+            start = process_time()
+            run.advance()
+            found.append(1000 * (process_time() - start))
+    return found
+
+
+def _shares(found: dict[str, Any]) -> list[str]:
+    return [f"{found['as is'][step] / found['whole'][step]:.2f}" for step in LARGE_STEPS]
 
 
 def _compared(call: str, size: int, changed: int, epochs: int) -> dict[str, Any]:

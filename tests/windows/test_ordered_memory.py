@@ -11,9 +11,12 @@ from random_windows import TXY, W
 
 import tidemill as tm
 from tidemill.boundary.results import Updates
+from tidemill.expressions.types import INT64
+from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.operators import input_output
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
+from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.windows import ordered, recompute
 from tidemill.renderer.embedded.windows.large_partitions import LargePartitions
@@ -206,6 +209,21 @@ def test_a_load_that_is_refused_names_the_row_and_can_be_made_again(monkeypatch,
             each.delete("x", [rows[7], rows[8]])
             each.advance()
         assert list(run.changes("y")) == list(reference.changes("y"))
+
+
+def test_partitions_go_into_their_order_without_a_copy_of_all_rows_for_each():
+    """As NumPy makes of a matrix that is a part of another one whenever something is taken from it."""
+
+    class Counted(np.ndarray):
+        def take(self, *given, **named):
+            assert self.flags.c_contiguous
+            return super().take(*given, **named)
+
+    rows = np.arange(4000).reshape(2, 2000).view(Counted)[:, 1000:]
+    order = RowOrder([SortColumn(1, INT64)], Interner())
+    found = dict(OrderedPartition.several(rows, np.ones(1000, np.int64), np.arange(1000) // 10, order, 1))
+    assert len(found) == 100
+    assert next(found[7].parts()).tolist() == [[*range(1070, 1080)], [*range(3070, 3080)]]
 
 
 def test_partitions_go_into_their_order_as_they_grow_and_back_as_they_shrink(monkeypatch, in_order):
