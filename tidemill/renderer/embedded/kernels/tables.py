@@ -48,9 +48,10 @@ class Places(NamedTuple):
             place -= least
         return place
 
-    def codes(self, places: _Ints) -> _Ints:
-        """Return the columns of codes at some places."""
-        result: _Ints = empty((len(self.rows), len(places)))
+    def codes(self, places: _Ints, result: _Ints | None = None) -> _Ints:
+        """Return the columns of codes at some places; they are written to the ``result`` that is given."""
+        if result is None:
+            result = empty((len(self.rows), len(places)))
         for i in reversed(range(1, len(self.rows))):
             places, codes = np.divmod(places, self.extents[i])
             np.add(codes, self.least[i], out=result[i])

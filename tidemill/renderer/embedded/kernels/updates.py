@@ -37,6 +37,7 @@ __all__ = [
     "hashed",
     "indices",
     "largest",
+    "marked",
     "numbered",
     "ones",
     "same",
@@ -83,7 +84,7 @@ def first_numbers(count: int) -> Ints:
 
 def ones(count: int) -> Ints:
     """Return so many ones, to be read only."""
-    return _ONES[:count] if count <= _SHORT else np.ones(count, np.int64)
+    return _ONES[:count] if count <= _SHORT else np.broadcast_to(_ONES[0], (count,))  # which takes no memory
 
 
 def largest(numbers: UpdateArray) -> int:
@@ -262,7 +263,7 @@ def consolidated(updates: UpdateArray, weights: int = 1) -> UpdateArray:
             sums = added_up(updates[top:].take(order, axis=1), starts)
             updates = np.concatenate((updates[:top].take(order.take(starts), axis=1), sums))
     kept = updates[top].astype(np.bool_) if weights == 1 else updates[top:].any(axis=0)
-    return updates if kept.all() else updates.compress(kept, axis=1)
+    return updates if kept.all() else marked(updates, kept)
 
 
 def _with_few_added_up(updates: UpdateArray, top: int, order: Ints, starts: Ints) -> UpdateArray:
@@ -270,9 +271,10 @@ def _with_few_added_up(updates: UpdateArray, top: int, order: Ints, starts: Ints
 
     To gather all of many in another order takes several times longer than to go through them.
     """
-    counts = np.diff(starts, append=len(order))
-    several = (counts > 1).nonzero()[0]
-    counts = counts.take(several)
+    several = (starts[1:] - starts[:-1] > 1).nonzero()[0]
+    if starts[-1] < len(order) - 1:
+        several = np.append(several, len(starts) - 1)
+    counts = np.append(starts, len(order)).take(several + 1) - starts.take(several)
     members = order.take(expand(starts.take(several), counts)[1])
     ends = counts.cumsum()
     firsts = members.take(ends - counts)
@@ -281,7 +283,7 @@ def _with_few_added_up(updates: UpdateArray, top: int, order: Ints, starts: Ints
     kept[members] = False
     kept[firsts] = True
     places = kept.cumsum().take(firsts) - 1
-    updates = updates.compress(kept, axis=1)
+    updates = marked(updates, kept)
     updates[top:, places] = sums
     return updates
 
@@ -443,8 +445,25 @@ def indices(keys: Codes, sought: Codes) -> Ints:
 def compressed(rows: Rows, mask: Bools) -> Rows:
     """Return those columns of a matrix, given as such or row by row, that are marked."""
     if isinstance(rows, np.ndarray):
-        return rows.compress(mask, axis=1)
+        return marked(rows, mask)
     return rows if mask.all() else [row.compress(mask) for row in rows]
+
+
+def marked(updates: UpdateArray, mask: Bools) -> UpdateArray:
+    """Return the updates that are marked. Of many, ``compress`` would take several times as long."""
+    n, count = len(mask), int(np.count_nonzero(mask))
+    if count == n:
+        return updates
+    if n <= sorting.PART:
+        return updates.compress(mask, axis=1)
+    result: UpdateArray = empty((len(updates), count))
+    done = 0
+    for part in sorting.parts(n):
+        places = mask[part].nonzero()[0]
+        for row, found in zip(updates, result, strict=True):
+            row[part].take(places, out=found[done : done + len(places)], mode="clip")  # "raise" goes through a buffer
+        done += len(places)
+    return result
 
 
 def stacked(arrays: list[UpdateArray]) -> UpdateArray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tidemill.dataflow.composites import OrderedDynamicFilter
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, UpdateArray, stacked
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, UpdateArray, marked, stacked
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators.comparing import Comparison, Truth, Value, affected, merged_ranges, truth
@@ -63,8 +63,8 @@ class DynamicFilterOperator(Operator):
         for move in [] if right is None else self.take_right(right):
             if left is not None:
                 earlier = left[self._widths[LEFT]] < move.time
-                self._take(left.compress(earlier, axis=1), value)
-                left = left.compress(~earlier, axis=1)
+                self._take(marked(left, earlier), value)
+                left = marked(left, ~earlier)
             self._move(move)
             value = move.new
         if left is not None:
@@ -113,10 +113,10 @@ class DynamicFilterOperator(Operator):
         if not updates.shape[1]:
             return
         found = self._truth(updates, value)
-        self.emit(updates.compress(found.all(), axis=1), self.region.now)
+        self.emit(marked(updates, found.all()), self.region.now)
         kept = found.known if self._monotone is None else found.known & ~self._is_settled(found, value)
         if np.count_nonzero(kept):
-            self._keep(updates.compress(kept, axis=1))
+            self._keep(marked(updates, kept))
 
     def _keep(self, updates: UpdateArray) -> None:
         for spine in self._indexes.values():

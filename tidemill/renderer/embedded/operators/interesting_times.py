@@ -100,10 +100,10 @@ class InterestingTimes:
 
 
 class SingleTime(InterestingTimes):
-    """One interesting time for each key, the same for all; every update is at or before it."""
+    """One interesting time for each key, numbered from 0, the same for all; every update is at or before it."""
 
-    def __init__(self, count: int, time: Times) -> None:
-        self.keys = first_numbers(count)
+    def __init__(self, keys: Ints, time: Times) -> None:
+        self.keys = keys
         self._time = time
 
     @property
@@ -122,6 +122,8 @@ class SingleTime(InterestingTimes):
         if len(self.keys) == 1:
             only: UpdateArray = np.add.reduce(weights, axis=1, keepdims=True)
             return only
+        if keys is self.keys:  # one update for each
+            return weights
         result: UpdateArray = zeros((len(weights), len(self.keys)))
         for row, values in zip(result, weights, strict=True):
             add_at(row, keys, values)
@@ -298,7 +300,7 @@ def find_interesting_times(
     """
     nothing = (np.empty(0, np.int64), np.empty((len(base), 0), np.int64))
     if seeds.single_time and (base <= seeds.times[:, :1]).all():
-        return SingleTime(seeds.groups, seeds.times[:, :1]), *nothing
+        return SingleTime(first_numbers(seeds.groups), seeds.times[:, :1]), *nothing
     if len(base) == 1:
         keys, times = _total_closure(seeds.keys, seeds.times[0], base_keys, base[0])
         return TotallyOrderedTimes(keys, times[None]), *nothing

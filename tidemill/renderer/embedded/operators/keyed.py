@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tidemill.dataflow.nodes import Node
-from tidemill.renderer.embedded.kernels.memory import empty, stack
+from tidemill.renderer.embedded.kernels.memory import stack, zeros
 from tidemill.renderer.embedded.kernels.times import alike, all_up_to
 from tidemill.renderer.embedded.kernels.updates import (
     Bools,
@@ -155,7 +155,8 @@ class KeyedOperator(Operator):
         if work.single_time:
             time = work.times[:, :1]
             if all(all_up_to(v.updates[v.codes : v.codes + users], time) for v in visible):
-                return SingleTime(work.keys.shape[1], time), visible
+                n = work.keys.shape[1]
+                return SingleTime(first_numbers(n) if work.sums is None else work.owner, time), visible
         base_keys = visible[0].owner if len(visible) == 1 else np.concatenate([v.owner for v in visible])
         base = stacked([v.updates[v.codes : v.codes + users] for v in visible])
         seeds = Seeds(work.keys.shape[1], work.owner, work.times, work.single_time)
@@ -203,18 +204,25 @@ class KeyedOperator(Operator):
 
     def updates_at(self, keys: Codes, interesting: InterestingTimes, which: Ints, diffs: Ints) -> UpdateArray:
         """Return updates of keys at some of the interesting times, in this round."""
-        out = empty((len(keys) + self._coordinates + 1, len(which)))
-        self.fill_times(out, len(keys), interesting, which)
+        out = zeros((len(keys) + self._coordinates + 1, len(which)))
+        self.fill_times(out, len(keys), interesting, which, has_zeros=True)
         out[: len(keys)] = keys.take(interesting.keys_at(which), axis=1)
         out[-1] = diffs
         return out
 
-    def fill_times(self, out: UpdateArray, codes: int, interesting: InterestingTimes, which: Ints) -> None:
-        """Write these interesting times into the time rows of updates."""
-        users = self.schedule.users
-        out[codes : codes + users] = interesting.times_at(which)
+    def fill_times(
+        self, out: UpdateArray, codes: int, interesting: InterestingTimes, which: Ints, *, has_zeros: bool = False
+    ) -> None:
+        """Write these interesting times into the time rows of updates.
+
+        Where these have zeros, many are not written once more: memory that nobody writes to is not taken.
+        """
+        users, times = self.schedule.users, interesting.times_at(which)
+        if not has_zeros or out.shape[1] <= _MANY or times.any():
+            out[codes : codes + users] = times
         for i, now in enumerate(self.region.now or ()):
-            out[codes + users + i] = now
+            if now or not has_zeros:
+                out[codes + users + i] = now
 
     def _loops(self, updates: UpdateArray, codes: int) -> UpdateArray:
         return updates[codes + self.schedule.users : codes + self._coordinates]

@@ -39,8 +39,8 @@ from tidemill.renderer.embedded.kernels.codec import (
     encoder,
 )
 from tidemill.renderer.embedded.kernels.memory import empty
-from tidemill.renderer.embedded.kernels.sorting import PART, parts
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, consolidated
+from tidemill.renderer.embedded.kernels.sorting import parts
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, consolidated, marked
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS, operator_of
 from tidemill.renderer.embedded.operators.arrange import LARGE
@@ -295,14 +295,14 @@ class FilterOperator(_ExpressionOperator):
 
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
         if self._on_codes is not None:
-            return _marked(updates, self._on_codes(updates))
+            return marked(updates, self._on_codes(updates))
         few = self._few.values(updates)
         if few is not None:
             return updates.compress([passed is True for passed in few[0]], axis=1)
         mask = np.empty(updates.shape[1], np.bool_)
         for part in parts(len(mask)):
             self._evaluate_part(updates[:, part], mask[part])
-        return _marked(updates, mask)
+        return marked(updates, mask)
 
     def _evaluate_part(self, updates: UpdateArray, mask: Bools) -> None:
         """Mark what passes: of a part, so that what is worked out of it stays in the caches."""
@@ -314,23 +314,6 @@ class FilterOperator(_ExpressionOperator):
         if passed.null_count:
             passed = passed.fill_null(False)
         mask[:] = passed.to_numpy(zero_copy_only=False)
-
-
-def _marked(updates: UpdateArray, mask: Bools) -> UpdateArray:
-    """Return the updates that are marked. Of many, ``compress`` would take several times as long."""
-    n, count = len(mask), int(np.count_nonzero(mask))
-    if count == n:
-        return updates
-    if n <= PART:
-        return updates.compress(mask, axis=1)
-    result: UpdateArray = empty((len(updates), count))
-    done = 0
-    for part in parts(n):
-        places = mask[part].nonzero()[0]
-        for row, marked in zip(updates, result, strict=True):
-            row[part].take(places, out=marked[done : done + len(places)], mode="clip")  # "raise" goes through a buffer
-        done += len(places)
-    return result
 
 
 _CHECKS: Final = 64

@@ -32,7 +32,6 @@ from tidemill.renderer.embedded.kernels.updates import (
     Rows,
     UpdateArray,
     consolidated,
-    first_numbers,
     indices,
     largest,
 )
@@ -140,9 +139,9 @@ class Accumulator:
                 owner, kept = self._summed(keys, owner, kept)
         return self._stored(found, stored, owner, kept)
 
-    def gather_summed(self, keys: Codes, kept: UpdateArray) -> Stored:
+    def gather_summed(self, keys: Codes, owner: Ints, kept: UpdateArray) -> Stored:
         """Return what `gather` does, of new updates that were added up: one for each key."""
-        return self._stored(*self.spine.find(keys), first_numbers(keys.shape[1]), kept)
+        return self._stored(*self.spine.find(keys), owner, kept)
 
     def _stored(self, found: Ints, stored: UpdateArray, owner: Ints, kept: UpdateArray) -> Stored:
         """Return what was found with what is to be kept, which is appended."""

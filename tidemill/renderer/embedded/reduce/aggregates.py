@@ -19,7 +19,7 @@ from tidemill.renderer.embedded.kernels.exact_sums import LEAST
 from tidemill.renderer.embedded.kernels.memory import empty
 from tidemill.renderer.embedded.kernels.sorting import PART, gather, gathered
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, Rows, UpdateArray, first_numbers, ones
-from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
+from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Accumulator, FloatSums, Groups, Shape, Since, SquareSums
 from tidemill.renderer.embedded.reduce.integer_sums import IntegerSums
@@ -103,7 +103,7 @@ class AggregateLogic:
     def desired(self, keys: Codes, interesting: InterestingTimes, seen: list[Stored]) -> DesiredOutput:
         sums = self._integers.sums(interesting, seen[0])
         stored_of = {} if self._sums_alone else dict(zip(map(id, self._accumulators), seen, strict=True))
-        present = first_numbers(len(interesting)) if self._node.scalar else sums[0].nonzero()[0]
+        present = first_numbers(len(interesting)) if self._node.scalar else _there(interesting, sums[0])
         group = Groups(self._node, keys, interesting, present, self._interner)
         if len(present) < len(interesting):
             sums = gathered(sums, present)
@@ -115,7 +115,9 @@ class AggregateLogic:
         width = len(keys)
         codes = empty((width + len(self._aggregates), len(present)))
         at = interesting.keys_at(present)
-        if len(at) > PART:
+        if at is interesting.keys:  # all of them
+            codes[:width] = keys
+        elif len(at) > PART:
             for row, key in zip(codes, keys, strict=False):
                 gather(key, at, row)
         else:
@@ -170,6 +172,13 @@ class AggregateLogic:
             with np.errstate(invalid="ignore", over="ignore"):
                 totals = totals / np.where(some, counts, 1)
         return np.where(some, float_codes(totals), NULL)
+
+
+def _there(interesting: InterestingTimes, counts: Ints) -> Ints:
+    """Return the interesting times at which there are rows: the keys themselves, where that is all of many."""
+    if len(counts) > PART and isinstance(interesting, SingleTime) and counts.all():
+        return interesting.keys
+    return counts.nonzero()[0]
 
 
 def _kept(aggregate: BoundAggregate) -> frozenset[type[Accumulator]]:

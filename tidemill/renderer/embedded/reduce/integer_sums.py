@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
@@ -15,7 +16,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, is_l
 from tidemill.renderer.embedded.kernels.exact_quotients import halves_up
 from tidemill.renderer.embedded.kernels.interner import SHORT
 from tidemill.renderer.embedded.kernels.long_decimals import code_of, large_places, values_of
-from tidemill.renderer.embedded.kernels.memory import empty, zeros
+from tidemill.renderer.embedded.kernels.memory import zeros
 from tidemill.renderer.embedded.kernels.sorting import gather, gathered, parts
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, Rows, UpdateArray
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
@@ -34,6 +35,7 @@ _FEW: Final = 8
 """Up to so many groups, decimals one by one in Python beat NumPy's calls."""
 _EACH: Final = 4
 """With so many updates a key, a table of all keys that there may be is not larger than a part of what they take."""
+_INT32: Final = 2**31
 _NOWHERE: Final = np.empty(0, np.int64)
 _SUMMED: Final = ("sum", "avg", "bool_or", "bool_and", "variance", "stddev")
 
@@ -117,9 +119,11 @@ class IntegerSums(Accumulator):
         some = sums[0].nonzero()[0] if len(sums) == 1 else np.flatnonzero(sums.any(axis=0))
         if not len(some):
             return None
-        kept: UpdateArray = empty((self.spine.layout.rows, len(some)))
-        kept[: self.width] = places.codes(some)
-        kept[self.width : -self.weights] = [[row[0]] for row in new[self._input : -1]]
+        kept: UpdateArray = zeros((self.spine.layout.rows, len(some)))
+        places.codes(some, kept[: self.width])
+        for row, time in zip(kept[self.width : -self.weights], new[self._input : -1], strict=True):
+            if time[0]:  # else zeros are there, which take no memory
+                row.fill(time[0])
         for row, values in zip(kept[-self.weights :], sums, strict=True):
             gather(values, some, row)
         return kept
@@ -130,16 +134,33 @@ class IntegerSums(Accumulator):
         counted = {c: row for c, row in self.count_row.items() if c is not None}
         full = [] if self._present is not None else [c for c in counted if new[c].min(initial=0) != NULL]
         same = [counted.pop(column) for column in full]
-        for part in parts(len(new[-1])):  # what is worked out of it stays in the caches
-            self._add_part(sums, owner(part), [row[part] for row in new], counted)
-        sums[same] = sums[0]
+        diffs = new[-1]
+        are_counted = self._present is None and diffs.strides[0] == 0 and len(diffs) < _INT32
+        found = zeros(count, np.int32) if are_counted else None  # half as large: what is slow is to fetch them
+        for part in parts(len(diffs)):  # what is worked out of it stays in the caches
+            self._add_part(sums, owner(part), [row[part] for row in new], counted, found)
+        if found is not None:
+            np.multiply(found, diffs[0], out=sums[0])
+        for row in same:
+            sums[row] = sums[0]
         return sums
 
-    def _add_part(self, sums: UpdateArray, owner: Ints, new: Rows, counted: dict[int, int]) -> None:
+    def _add_part(
+        self,
+        sums: UpdateArray,
+        owner: Ints,
+        new: Rows,
+        counted: dict[int, int],
+        found: npt.NDArray[np.int32] | None,
+    ) -> None:
+        """Add what some updates come to; with ``found``, these are only counted there, whatever their own count."""
         diffs = new[-1]
-        single = diffs.min() == diffs.max() == 1
-        rows = diffs if self._present is None else diffs * (new[self._present] != NULL)
-        np.add.at(sums[0], owner, rows)
+        if found is not None:
+            single = diffs[0] == 1
+            np.add.at(found, owner, np.int32(1))
+        else:
+            single = diffs.min() == diffs.max() == 1
+            np.add.at(sums[0], owner, diffs if self._present is None else diffs * (new[self._present] != NULL))
         for column, row in counted.items():
             np.add.at(sums[row], owner, diffs * (new[column] != NULL))
         for column, (row, limbs) in self._limbs.items():

@@ -7,7 +7,7 @@ import numpy as np
 from tidemill.dataflow.nodes import Arrange, Reduce, outside
 from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.memory import empty
+from tidemill.renderer.embedded.kernels.memory import zeros
 from tidemill.renderer.embedded.kernels.updates import Codes, Rows, UpdateArray, consolidated, expand
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS
@@ -62,7 +62,7 @@ class ReduceOperator(KeyedOperator):
             return np.empty((self._out_codes + self._coordinates + 1, 0), np.int64)
         keys = work.keys
         if work.sums is not None and self._sums is not None:
-            gathered = [self._sums.gather_summed(keys, work.sums)]
+            gathered = [self._sums.gather_summed(keys, work.owner, work.sums)]
         else:
             gathered = self.logic.gather(keys, work.new_owner, work.new)
         owner, produced = self._out.find(keys)
@@ -108,12 +108,12 @@ class ReduceOperator(KeyedOperator):
     ) -> UpdateArray:
         """Return what `_change` does where all is at one time: all that was produced goes, all desired comes."""
         codes, n = self._out_codes, len(desired.at)
-        change = empty((codes + self._coordinates + 1, n + produced.shape[1]))
+        change = zeros((codes + self._coordinates + 1, n + produced.shape[1]))
         if self.dropped:
             change[: self.dropped, :n] = keys[: self.dropped].take(interesting.keys_at(desired.at), axis=1)
         change[self.dropped : codes, :n] = desired.codes
         change[:codes, n:] = produced[:codes]
-        self.fill_times(change, codes, interesting, desired.at)
+        self.fill_times(change, codes, interesting, desired.at, has_zeros=True)
         change[-1, :n] = desired.counts
         np.negative(produced[-1], out=change[-1, n:])
         return change

@@ -11,8 +11,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import numpy as np
-
 from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.kernels.memory import concatenate, empty
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray

@@ -14,7 +14,7 @@ import numpy as np
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.renderer.embedded.kernels.memory import stack
 from tidemill.renderer.embedded.kernels.times import beyond
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows, UpdateArray, stacked
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows, UpdateArray, marked, stacked
 from tidemill.renderer.embedded.trace.time_buckets import Buckets, Layout, added, in_order, taken
 
 __all__ = ["Alike", "PendingState", "PendingUpdates"]
@@ -164,8 +164,8 @@ class PendingUpdates:
             due.append(updates[:, :at])
             kept.append(updates[:, at:])
         else:
-            due.append(updates.compress(~later, axis=1))
-            kept.append(updates.compress(later, axis=1))
+            due.append(marked(updates, ~later))
+            kept.append(marked(updates, later))
 
     def _merged(self, arrays: list[UpdateArray]) -> UpdateArray:
         """Return the updates of buckets, without what is equal or cancels out."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded.kernels.sorting import ascending
+from tidemill.renderer.embedded.kernels.sorting import ascending, gathered
 from tidemill.renderer.embedded.kernels.updates import (
     Codes,
     Ints,
@@ -467,7 +467,7 @@ def _find_in_batches(batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints
                 continue
             which, at = expand(low, counts)
             owners.append(order.take(hits.take(which)))
-            found.append(array.take(at, axis=1))
+            found.append(gathered(array, at))
 
 
 def _with_sorted_tail(view: View) -> View:
