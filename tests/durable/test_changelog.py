@@ -10,6 +10,7 @@ import pytest
 
 import tidemill as tm
 from tidemill.errors import SchemaError, StateError, StepError, UnknownNameError
+from tidemill.renderer.durable import changelog
 
 
 def build():
@@ -265,3 +266,61 @@ def test_without_state_batches_count_once_in_the_process():
         for batch in (0, 0, 1):
             run.deliver("s", batch, lambda r: r.insert("x", [("a", 1)]))
         assert list(run.snapshot("n")) == [("a", 2)]
+
+
+def test_a_step_takes_one_call_of_fsync_for_its_log_and_one_for_each_file(tmp_path, monkeypatch):
+    """But for a few calls for new spare files, the fewer, the longer it goes on."""
+    calls = []
+    fsync = os.fsync
+    flow = build()
+    with flow.start(tm.Embedded(tmp_path / "state")) as run:
+        run.to_changelog(tmp_path / "log")
+        monkeypatch.setattr(os, "fsync", lambda descriptor: (calls.append(descriptor), fsync(descriptor)))
+        steps, outputs = 100, 2
+        for step in range(steps):
+            run.insert("x", [(f"key {step}", 9)])
+            run.advance()
+    spares_made = 7  # 1, 2, 4, 8, 16, 32, 32 and 32 of them
+    assert len(calls) <= steps * (1 + outputs) + outputs * (spares_made + 1)
+    assert len(logged(tmp_path / "log", "big")) == steps
+    assert not list((tmp_path / "log" / "big").glob(".*"))
+
+
+@pytest.mark.parametrize("lost", ["all", "every other"])
+@pytest.mark.parametrize("ended", [False, True])
+def test_moves_that_a_machine_that_fails_forgets_are_made_anew(tmp_path, monkeypatch, lost, ended):
+    """Whatever of what no call of fsync has secured is undone."""
+    flow = build()
+    log, state = tmp_path / "log", tmp_path / "state"
+    moves, replace, sync = [], type(log).replace, changelog.sync_folder
+
+    def moved(path, to):
+        moves.append((path, type(log)(to)))
+        return replace(path, to)
+
+    def synced(folder):
+        moves[:] = [move for move in moves if move[1].parent != folder]
+        sync(folder)
+
+    monkeypatch.setattr(type(log), "replace", moved)
+    monkeypatch.setattr(changelog, "sync_folder", synced)
+    for steps in range(1, 12):
+        with flow.start(tm.Embedded(state)) as run:
+            run.to_changelog(log)
+            for step in range(steps):
+                run.insert("x", [("a", 9 + step)])
+                run.advance()
+            if ended:
+                run.to_changelog(log, outputs=["n"])
+                for _ in range(3):
+                    run.insert("x", [("b", 1)])
+                    run.advance()
+            expected = sorted(path.name for path in (log / "big").glob("step-*"))
+        forgotten = moves[:: 1 if lost == "all" else 2]
+        for hidden, shown in forgotten:
+            replace(shown, hidden)
+        moves.clear()
+        with flow.start(tm.Embedded(state)):
+            assert sorted(path.name for path in (log / "big").glob("step-*")) == expected
+            assert len(logged(log, "big")) == len(expected)
+        moves.clear()

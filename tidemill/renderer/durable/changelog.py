@@ -1,8 +1,11 @@
 """Updates of outputs as Parquet files, one for each step and output that has any, each written exactly once.
 
 A step's files are written before it is committed, under names that readers pass over, and moved to where they are seen
-once it is. Their names follow from the step. Where the process dies in between, the commit tells the next one what to
-move.
+once it is. Where the process dies in between, the commit tells the next one what to move.
+
+A file takes one call of fsync: it is a spare one that is written to, empty until then, whose name the disk knows. Of
+these several are made at a time, with one call for the folder. That has moves reach the disk as well, which until then
+each commit names again: should the machine fail, they are made anew.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -28,6 +32,9 @@ Moves: TypeAlias = "tuple[tuple[str, str], ...]"
 """Where files are, and where they have to be."""
 
 _OWNER: Final = "_tidemill.json"
+_MOST_SPARES: Final = 32
+_MOST_UNSYNCED: Final = 64
+"""Moves that a commit names again, at most, but for those of one step."""
 
 
 @attrs.frozen
@@ -56,7 +63,7 @@ class Changelog:
             msg = f"{self.folder} holds the changes of another run's state: give this one another folder"
             raise StateError(msg)
 
-    def write(self, step: int, updates: Mapping[str, Updates]) -> Moves:
+    def write(self, step: int, updates: Mapping[str, Updates], spares: _Spares) -> Moves:
         """Write a step's updates where nobody sees them yet; return where they are to go."""
         import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
 
@@ -65,12 +72,11 @@ class Changelog:
             if not len(updates[output]):
                 continue
             shown = self._of(output) / f"step-{step:010}.parquet"
-            hidden = shown.with_name(f".{shown.name}.pending")
+            hidden = spares.take(shown.parent, step)
             with hidden.open("wb") as file:
                 pq.write_table(updates[output].to_arrow(), file)
                 file.flush()
                 os.fsync(file.fileno())
-            sync_folder(hidden.parent)
             moves.append((str(hidden), str(shown)))
         return tuple(moves)
 
@@ -85,6 +91,41 @@ class Changelog:
         return self.folder / self.outputs[output]
 
 
+class _Spares:
+    """Empty files under names that readers pass over, which are on the disk: all it takes is their content.
+
+    No name is there twice: the first step that they may be of is in it, and a number.
+    """
+
+    def __init__(self, synced: Callable[[Path], None]) -> None:
+        self._synced = synced
+        self._numbers = count()
+        self._free: dict[Path, list[Path]] = {}
+        self._made: dict[Path, int] = {}
+        """How many were made last in each folder: twice as many the next time."""
+
+    def take(self, folder: Path, step: int) -> Path:
+        """Return a file that is nobody else's from now on."""
+        free = self._free.setdefault(folder, [])
+        if not free:
+            made = min(2 * self._made.get(folder, 0) or 1, _MOST_SPARES)
+            names = [folder / f".step-{step:010}-{next(self._numbers)}.parquet.pending" for _ in range(made)]
+            for path in names:
+                path.touch()
+            sync_folder(folder)
+            self._synced(folder)
+            self._made[folder] = made
+            free += names[::-1]
+        return free.pop()
+
+    def remove(self) -> None:
+        """Remove the files that nobody has taken."""
+        for free in self._free.values():
+            while free:
+                with contextlib.suppress(OSError):
+                    free.pop().unlink()
+
+
 class Changelogs:
     """All folders of changes of a run."""
 
@@ -97,10 +138,14 @@ class Changelogs:
         self._changelogs: dict[str, Changelog] = {}
         self._unpublished: Moves = ()
         """Files that are committed, and are not where they are seen."""
+        self._unsynced: Moves = ()
+        """Files that are where they are seen, and may not be after a failure of the machine."""
+        self._spares = _Spares(self._synced)
 
     def restore(self, listing: Mapping[str, Sequence[str]], shown: Moves) -> None:
         """Go on with what a commit names, and publish what was committed with it."""
         _publish(shown)
+        _sync_folders(shown)
         self.follow(listing)
         for changelog in self._changelogs.values():
             changelog.claim(self._state)
@@ -134,15 +179,28 @@ class Changelogs:
         self.publish()  # what could not be published before: readers see the steps in their order
         names = [name for c in self._changelogs.values() for name in c.outputs]
         updates = {name: self._executor.step_updates(self._outputs[name]) for name in names}
-        return tuple(move for c in self._changelogs.values() for move in c.write(step, updates))
+        moves = [move for c in self._changelogs.values() for move in c.write(step, updates, self._spares)]
+        if len(self._unsynced) > _MOST_UNSYNCED:
+            _sync_folders(self._unsynced)
+            self._unsynced = ()
+        return (*self._unsynced, *moves)
 
     def committed(self, moves: Moves) -> None:
         """Take note that files are committed, which are to be published."""
-        self._unpublished = moves
+        self._unpublished = moves[len(self._unsynced) :]
+
+    def _synced(self, folder: Path) -> None:
+        """Take note that the disk knows of all moves in a folder."""
+        self._unsynced = tuple(move for move in self._unsynced if Path(move[1]).parent != folder)
+
+    def close(self) -> None:
+        """Leave nothing behind that is not needed."""
+        self._spares.remove()
 
     def publish(self) -> None:
         """Move files that are committed to where they are seen; ``OSError`` where that fails, to be tried again."""
         _publish(self._unpublished)
+        self._unsynced += self._unpublished
         self._unpublished = ()
 
 
@@ -150,4 +208,10 @@ def _publish(moves: Iterable[tuple[str, str]]) -> None:
     for hidden, shown in moves:
         with contextlib.suppress(FileNotFoundError):  # it was moved before
             Path(hidden).replace(shown)
-            sync_folder(Path(shown).parent)
+
+
+def _sync_folders(moves: Iterable[tuple[str, str]]) -> None:
+    """Have moves reach the disk."""
+    for folder in {Path(shown).parent for _, shown in moves}:
+        if folder.exists():
+            sync_folder(folder)

@@ -42,7 +42,10 @@ class Commit:
     changelogs: Mapping[str, list[str]]
     """The outputs that are written to each folder of changes."""
     shown: tuple[tuple[str, str], ...]
-    """Files of changes with this commit: where each is, and where it has to be once this is committed."""
+    """Files of changes: where each was, and where it has to be once this is committed.
+
+    Those of this commit, and of others before it where the disk may not know of the move yet.
+    """
     base: Base | None = None
 
     def text(self) -> dict[str, Any]:

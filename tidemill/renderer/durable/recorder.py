@@ -163,4 +163,5 @@ class StepRecorder:
             raise
 
     def close(self) -> None:
+        self._changelogs.close()
         self._log.close()
