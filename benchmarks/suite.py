@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from benchmarks.machine import busy
@@ -73,7 +74,8 @@ class Suite:
         runs: dict[str, list[Result]] = {engine: [] for engine in engines}
         for _ in range(self.repeats):
             for engine in engines:
-                runs[engine].append(self._measured(measurement, name, engine, scale))
+                if not any("skipped" in run for run in runs[engine]):
+                    runs[engine].append(self._measured(measurement, name, engine, scale))
         results = []
         for engine in engines:
             about = {"workload": name, "title": ALL[name].title, "engine": engine, "scale": scale}
@@ -83,11 +85,12 @@ class Suite:
         return results
 
     def _measured(self, measurement: str, name: str, engine: str, scale: float) -> Result:
-        print(f"{measurement} {name} x{scale} {engine} ...", file=sys.stderr, flush=True)
         command = [self.interpreters[engine], "-m", "benchmarks.worker", measurement, name, engine, str(scale)]
-        load = busy()
+        load, start = busy(), perf_counter()
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-        return {**json.loads(done.stdout.splitlines()[-1]), "load_average": load}
+        took = perf_counter() - start
+        print(f"{measurement} {name} x{scale} {engine} took {took:.1f} s", file=sys.stderr, flush=True)
+        return {**json.loads(done.stdout.splitlines()[-1]), "load_average": load, "process_s": took}
 
 
 def _middle(runs: list[Any]) -> Any:

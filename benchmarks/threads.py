@@ -1,26 +1,34 @@
-"""What threads are worth: ``python -m benchmarks.threads``, on a machine on which nothing else runs.
+"""What threads are worth: ``python -m benchmarks.threads [--json FILE]``, on a machine on which nothing else runs.
 
 The kernels that work side by side, with one thread and with two, in turns: the best of some times, wall clock and
 processor, in milliseconds. ``--rows`` takes other sizes; shares are made whatever the size, so that it shows from where
-on they are worth it.
+on they are worth it. It takes a minute or two: what is slow is done less often, but at least twice.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter, process_time
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.machine import machine
+from benchmarks.table import figure, text_table
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels import threads
 from tidemill.renderer.embedded.kernels.codec import Interner, encode
 from tidemill.renderer.embedded.kernels.sorting import ascending, gather, sort_by
 
 TURNS = 7
+LEAST_TURNS = 2
+SECONDS = 3.0
+"""After so long, a kernel has no more turns than the least."""
 COUNTS = (1, 2)
 
 
@@ -49,7 +57,10 @@ def kernels(n: int) -> dict[str, Callable[[], object]]:
 def best(work: Callable[[], object]) -> dict[int, tuple[float, float]]:
     """Return the least wall clock and processor time with each number of threads, taken in turns."""
     times: dict[int, list[tuple[float, float]]] = {count: [] for count in COUNTS}
-    for _ in range(TURNS):
+    began = perf_counter()
+    for turn in range(TURNS):
+        if turn >= LEAST_TURNS and perf_counter() - began > SECONDS:
+            break
         for count, taken in times.items():
             threads.SETTING.threads = count
             used, start = process_time(), perf_counter()
@@ -62,16 +73,24 @@ def best(work: Callable[[], object]) -> dict[int, tuple[float, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 300_000, 500_000, 1_000_000, 5_000_000])
-    rows = parser.parse_args().rows
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    said = parser.parse_args()
     threads.SHARE = 1  # type: ignore[misc]
     print(f"load average {os.getloadavg()[0]:.2f}, {threads.processors()} processors")
-    print(f"{'':30}{'rows':>10}  {'1 thread, ms':>16}  {'2 threads, ms':>16}  {'times':>6}")
-    for n in rows:
-        for name, work in kernels(n).items():
-            found = best(work)
-            (one, one_used), (two, two_used) = found[1], found[2]
-            both = f"{one * 1e3:7.1f} ({one_used * 1e3:6.1f})", f"{two * 1e3:7.1f} ({two_used * 1e3:6.1f})"
-            print(f"{name:30}{n:>10,}  {both[0]:>16}  {both[1]:>16}  {one / two:6.2f}")
+    found = [measured(name, n, work) for n in said.rows for name, work in kernels(n).items()]
+    heads = ["", "rows", "1 thread, ms", "processor", "2 threads, ms", "processor", "times"]
+    print(text_table(heads, [[f["what"], *map(figure, [*f.values()][1:])] for f in found], left=1))
+    if said.json is not None:
+        said.json.write_text(json.dumps({"machine": machine(), "measured": found}, indent=1) + "\n")
+
+
+def measured(name: str, n: int, work: Callable[[], object]) -> dict[str, Any]:
+    """Return the figures of a kernel, and how many times as fast it is with two threads."""
+    found = best(work)
+    (one, one_used), (two, two_used) = found[1], found[2]
+    figures = {"one_ms": one, "one_processor_ms": one_used, "two_ms": two, "two_processor_ms": two_used}
+    rounded = {key: round(1e3 * seconds, 3) for key, seconds in figures.items()}
+    return {"what": name, "rows": float(n), **rounded, "times": round(one / two, 3)}
 
 
 if __name__ == "__main__":

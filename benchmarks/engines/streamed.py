@@ -8,7 +8,6 @@ the same way, a row at a time. The callback keeps what it is given in a list. A 
 which is looked up beforehand, not measured.
 """
 
-import datetime as dt
 import logging
 import threading
 from collections import Counter, defaultdict
@@ -23,7 +22,7 @@ import pyarrow.compute as pc
 
 from benchmarks.workload import Change, Row, Tables, Workload, rows_of
 
-_PYTHON_TYPES = {pa.int64(): int, pa.string(): str, pa.large_string(): str, pa.timestamp("us"): dt.datetime}
+_PYTHON_TYPES = {pa.int64(): int, pa.string(): str, pa.large_string(): str, pa.timestamp("us"): pw.DateTimeNaive}
 _TICK = "tick"
 
 
