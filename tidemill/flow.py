@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tidemill.algorithms.lowering  # noqa: F401 - lowerings put themselves into the table of the pass
+from tidemill.boundary.paths import file_path
 from tidemill.collections.builder import Builder
 from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.explain import explain
@@ -260,7 +260,7 @@ def load(
     """
     flow.graph.freeze()
     graph = with_inputs_kept(flow.graph) if why else flow.graph
-    run = load_run(Path(path), graph, passes)
+    run = load_run(file_path(path, f"load({path!r}, ...)", "read"), graph, passes)
     if why:
         run.explain_by(functools.partial(answer, flow.graph), kept_name)
     return _shown(run, progress=progress)

@@ -204,7 +204,7 @@ def test_nothing_is_left_behind(tmp_path):
     for _ in range(3):
         run.save(tmp_path / "state")
     assert [p.name for p in tmp_path.iterdir()] == ["state"]
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(StateError, match="expected a path in a folder that is there"):
         run.save(tmp_path / "no" / "such" / "folder")
 
 

@@ -65,3 +65,31 @@ def test_batches_count_once_in_the_process(engine, key):
         assert sorted(run.snapshot("o")) == [(0, 0), (1, 1), (2, 1)]
         with pytest.raises(tm.errors.StepError, match="may not take a step"):
             run.deliver("s", 2, lambda r: r.advance())
+
+
+NO_PATH = "expected the path of a file to"
+BAD_PATHS = [(None, NO_PATH), (7, NO_PATH), ("", NO_PATH), ("a\0b", NO_PATH), (b"x", NO_PATH)]
+
+
+@pytest.mark.parametrize(("path", "said"), BAD_PATHS)
+def test_what_is_no_path_of_a_file(path, said):
+    flow = build()
+    with start(flow, "embedded") as run:
+        for write in (run.save, run.record):
+            with pytest.raises(StateError, match=f"{said} write, a string or a Path"):
+                write(path)
+    with pytest.raises(StateError, match=f"{said} read, a string or a Path"):
+        tm.load(path, flow)
+
+
+def test_a_file_that_cannot_be_written_is_not_half_there(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    with start(build(), "embedded") as run:
+        for path in (tmp_path / "nowhere" / "x", tmp_path / "file" / "x", tmp_path / "folder"):
+            for write in (run.save, run.record):
+                with pytest.raises(
+                    StateError, match=r"cannot be written \(.+\): expected a path in a folder that is there"
+                ):
+                    write(path)
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["file", "folder"]

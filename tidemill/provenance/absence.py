@@ -42,6 +42,7 @@ from tidemill.dataflow.nodes import (
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.expressions.bound import Bound, BoundColumn, BoundLiteral
 from tidemill.provenance.kept import observed_name, with_every_node_observed
+from tidemill.provenance.validity import by_clock, is_validity
 from tidemill.renderer.diagram.reason import Reason, Row
 from tidemill.renderer.engines import Embedded
 
@@ -81,6 +82,7 @@ class _Search:
 
     def __init__(self, graph: Graph, contents: Callable[[Node], Mapping[Row, int]]) -> None:
         self._graph = graph
+        self._by_clock = by_clock(graph)
         self._read = contents
         self._contents: dict[Node, list[Row]] = {}
         self._asked: set[tuple[Node, tuple[Any, ...]]] = set()
@@ -125,6 +127,8 @@ class _Search:
             return Reason(f"{what} has no row with {_shown(node, known)}")
         if isinstance(node, Variable):
             return (yield _body(self._graph, node), known)
+        if node in self._by_clock:
+            return (yield from self._clocked(node, known, line))
         ways: list[tuple[tuple[type[Node], ...], Callable[[Any, Known, str], Asking]]] = [
             ((Concat,), self._alternatives),
             ((Join,), self._pair),
@@ -147,6 +151,7 @@ class _Search:
         if not there:
             return _found(node, line, ((yield source, same),))
         why = next((text for kind, text in _REFUSED.items() if isinstance(node, kind)), "of which it makes others")
+        why = "not valid then" if is_validity(node) else why
         reads = f"{line}; reads {_number(there)} like that"
         if not isinstance(node, ComparingFilter):
             return _found(node, f"{reads}, {why}: {_some(there)}")
@@ -154,6 +159,19 @@ class _Search:
         if not self._with(right, {}):
             return _found(node, f"{reads}, and no row to compare with: {_some(there)}", ((yield right, {}),))
         return _found(node, f"{reads}, {why}: {_some(there)}, compared with {_some(self._with(right, {}))}")
+
+    def _clocked(self, node: Node, known: Known, line: str) -> Asking:
+        """Return which rows are not valid at what a clock shows, of all operators that this is made of."""
+        whole = self._by_clock[node]
+        same = {c: v for c, v in known.items() if c < len(whole.rows.schema)}
+        there, shown = self._with(whole.rows, same), self._with(whole.clock, {})
+        if not there:
+            return (yield whole.rows, same)
+        reads = f"{line}; reads {_number(there)} like that"
+        if not shown:
+            nothing = yield whole.clock, {}
+            return _found(node, f"{reads}, and the clock shows nothing: {_some(there)}", (nothing,), words=whole.words)
+        return _found(node, f"{reads}, not valid at {_some(shown)}: {_some(there)}", words=whole.words)
 
     def _computed(self, node: Map, known: Known, line: str) -> Asking:
         wanted: Known = {}
@@ -369,10 +387,12 @@ def _same(a: Any, b: Any) -> bool:
     return a is b or bool(a == b)
 
 
-def _found(node: Node, finding: str, children: tuple[Reason, ...] = (), *, is_repeated: bool = False) -> Reason:
+def _found(
+    node: Node, finding: str, children: tuple[Reason, ...] = (), *, is_repeated: bool = False, words: str = ""
+) -> Reason:
     what = node.describe()
     name = f"input {node.name!r}" if isinstance(node, Input) and node.rows is None else node.kind
-    text = f"{name}{f' [{what}]' if what else ''}"
+    text = words or (node.name if is_validity(node) else f"{name}{f' [{what}]' if what else ''}")
     return Reason(text, children, operator=node.id, site=node.site, finding=finding, is_repeated=is_repeated)
 
 

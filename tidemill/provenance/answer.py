@@ -9,8 +9,8 @@ from tidemill.dataflow.lattice import Time
 from tidemill.expressions.functions.values import row_order
 from tidemill.provenance.absence import absence
 from tidemill.provenance.derivation import derivation
-from tidemill.provenance.kept import at_one_time
 from tidemill.provenance.subsets import Unit, multiset, sufficient_rows
+from tidemill.provenance.validity import at_one_time
 from tidemill.renderer.diagram.reason import Row
 from tidemill.renderer.diagram.why import Why
 

@@ -14,6 +14,7 @@ from tidemill.dataflow.nodes import Concat, Enter, Feedback, Input, Join, Leave,
 from tidemill.dataflow.passes.pipeline import optimised
 from tidemill.provenance.kept import with_one_output
 from tidemill.provenance.subsets import smaller
+from tidemill.provenance.validity import ByClock, by_clock, is_validity
 from tidemill.renderer.diagram.reason import Reason, Row
 from tidemill.renderer.reference.evaluation import Evaluation
 from tidemill.renderer.reference.rules import RULES
@@ -46,6 +47,7 @@ class _Derivation:
         self._traces = Evaluation(graph, traces, lambda _: Antichain()).traces
         self._graph = graph
         self._feedback = {n.scope: n for n in graph.nodes if isinstance(n, Feedback)}
+        self._by_clock = by_clock(graph)
         self._contents: dict[tuple[Node, Time], Contents] = {}
         self._known: dict[Key, Reason] = {}
         self._shown: set[int] = set()
@@ -85,7 +87,15 @@ class _Derivation:
                 return child  # whatever let it through: a loop's end, say
             if _only_picks(node) and child.children:
                 return attrs.evolve(child, row=row)
-        return Reason(_described(node), children, row, iteration, node.id, node.site)
+        if (whole := self._by_clock.get(node)) is None:
+            return Reason(_described(node), children, row, iteration, node.id, node.site)
+        parts = [part for child in children for part in (child.children if self._is_of(whole, child) else (child,))]
+        return Reason(whole.words, tuple(parts), row, iteration, node.id, node.site)
+
+    def _is_of(self, whole: ByClock, reason: Reason) -> bool:
+        """Return whether a reason is an operator that another one, which users know as one, is made of."""
+        operator = None if reason.operator is None else self._graph.nodes[reason.operator]
+        return operator is not None and self._by_clock.get(operator) is whole
 
     def _sources(self, node: Node, row: Row, time: Time) -> list[Key]:
         """Return the rows that a node's row is made of: as few as give it, the earliest of them."""
@@ -159,6 +169,8 @@ def _only_picks(node: Node) -> bool:
 
 def _described(node: Node) -> str:
     """Return what an operator does."""
+    if is_validity(node):
+        return node.name
     what = node.describe()
     is_plain = isinstance(node, (Join, Reduce, Map, Composite)) or node.name == node.kind.lower()
     return f"{node.kind if is_plain else node.title}{f' [{what}]' if what else ''}"

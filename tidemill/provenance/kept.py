@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidemill.dataflow.composites import TemporalFilter
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.lattice import MAX_COORDINATE, Time
 from tidemill.dataflow.nodes import (
     Feedback,
-    Filter,
     Input,
     LateRows,
     Leave,
@@ -22,11 +19,8 @@ from tidemill.dataflow.nodes import (
 )
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.errors import GraphError
-from tidemill.expressions.bound import Bound, BoundCall, BoundLiteral
-from tidemill.expressions.types import BOOL, INT64
 
 __all__ = [
-    "at_one_time",
     "kept_name",
     "observed_name",
     "with_every_node_observed",
@@ -35,15 +29,18 @@ __all__ = [
 ]
 
 
-_TIMED: Final = (LateRows, Retime, SortBuffer, Watermark)
-"""What gives rows by when others came, and not by what there is."""
-_AFTER_ALL: Final = MAX_COORDINATE - 1
-"""A time that comes when inputs are closed."""
+_TIMED: Final[dict[type[Node], str]] = {
+    Retime: "delay",
+    Watermark: "a watermark",
+    SortBuffer: 'emit="on_close"',
+    LateRows: "late_rows",
+}
+"""What gives rows by when others came, and not by what there is; as users call it."""
 
 
 def kept_name(name: str) -> str:
     """Return the name of the output that holds what an input does."""
-    return f"{name} (as put in)"
+    return f"{name} (kept for why)"
 
 
 def observed_name(node: Node) -> str:
@@ -54,41 +51,19 @@ def observed_name(node: Node) -> str:
 def with_inputs_kept(graph: Graph) -> Graph:
     """Return a graph that has an output more for each input, with what the input holds."""
     for node in graph.nodes:
-        if isinstance(node, _TIMED):
-            msg = f"why=True: {node.where} depends on when rows came, and reasons are sought at one time"
+        called = next((words for kind, words in _TIMED.items() if isinstance(node, kind)), None)
+        if called is not None:
+            msg = (
+                f"why=True: {called} ({node.site.location}) gives rows by when others came, and reasons are sought in "
+                "what is there at one time: start this dataflow without why=True; what has no need of it can be asked "
+                "about in a dataflow of its own"
+            )
             raise GraphError(msg)
     copy = _copied(graph)
     for node in graph.inputs.values():
         if node.rows is None:
             _observe(copy, node, kept_name(node.name))
     return _frozen(copy)
-
-
-def at_one_time(graph: Graph, time: Time | None) -> Graph:
-    """Return the graph of what holds at a time, or after all: of temporal filters, those rows that are valid then."""
-    if not any(isinstance(node, TemporalFilter) for node in graph.nodes):
-        return graph
-    copy = Copy(graph)
-    for node in graph.nodes:
-        if isinstance(node, TemporalFilter):
-            valid = _valid_at(node, _AFTER_ALL if time is None else time[node.coordinate])
-            copy.stands_for(copy.add(Filter, node, *copy.inputs(node), schema=node.schema, predicate=valid), node)
-        else:
-            copy.stands_for(copy.put(node), node)
-    return _frozen(copy)
-
-
-def _valid_at(node: TemporalFilter, time: int) -> Bound:
-    """Return the condition that a row is valid at a time: NULL is no bound."""
-    now, parts = BoundLiteral(time, INT64), list[Bound]()
-    for bound, comparison in ((node.valid_from, "le"), (node.valid_to, "gt")):
-        if bound is not None:
-            wide = bound if bound.dtype == INT64 else BoundCall("cast", (bound,), INT64, bound.nullable)
-            holds = BoundCall(comparison, (wide, now), BOOL, bound.nullable)
-            parts.append(
-                BoundCall("or", (BoundCall("is_null", (bound,), BOOL, nullable=False), holds), BOOL, bound.nullable)
-            )
-    return parts[0] if len(parts) == 1 else BoundCall("and", tuple(parts), BOOL, any(part.nullable for part in parts))
 
 
 def with_one_output(graph: Graph, name: str) -> Graph:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any, Literal, Never, Self, final, overload
 
+from tidemill.boundary.paths import file_path
 from tidemill.boundary.sorting_out import RefusedRow
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Node
@@ -276,7 +276,12 @@ class Run(RunPictures):
         Atomic: a crash while saving leaves what the file held before. No pickle: whole numbers, interned values, and a
         manifest with the version of the format, checksums, and what the dataflow is. Cost: the size of the state.
         """
-        self.executor.save(Path(path), {"passes": self.passes, **self._frontiers.saved()})
+        file = file_path(path, f"save({path!r})")
+        try:
+            self.executor.save(file, {"passes": self.passes, **self._frontiers.saved()})
+        except OSError as error:
+            msg = f"save({path!r}): cannot be written ({error.strerror}): expected a path in a folder that is there"
+            raise StateError(msg) from error
 
     @alone
     def checkpoint(self) -> None:

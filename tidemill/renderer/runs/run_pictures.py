@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tidemill.boundary.paths import file_path
 from tidemill.boundary.results import Rows
 from tidemill.dataflow.nodes import Output
 from tidemill.errors import EngineError, StateError, TidemillError, TimeError
@@ -135,14 +135,11 @@ class RunPictures(RunReading):
         outputs. Nothing is run to look at it.
         """
         text = record_of(self._data(), f"a run of {self.graph.name}")
+        file = file_path(path, f"record({path!r})")
         try:
-            with Path(path).open("w", encoding="utf-8") as file:
-                file.write(text)
+            file.write_text(text, encoding="utf-8")
         except OSError as error:
             msg = f"record({path!r}): cannot be written ({error.strerror}): expected a path in a folder that is there"
-            raise StateError(msg) from error
-        except (TypeError, ValueError) as error:
-            msg = f"record({path!r}): expected the path of a file to write, a string or a Path"
             raise StateError(msg) from error
 
     @alone
