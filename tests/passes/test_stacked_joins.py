@@ -1,5 +1,7 @@
 """Stacks of joins as delta joins: the same comes out, whatever the stack, and less is kept; nothing new is arranged."""
 
+from itertools import permutations
+from math import prod
 from random import Random
 
 import pytest
@@ -11,6 +13,7 @@ import tidemill as tm
 from tidemill.dataflow.composites import DeltaJoin
 from tidemill.dataflow.nodes import Arrange
 from tidemill.dataflow.passes.pipeline import PASSES, optimised
+from tidemill.errors import StepError
 from tidemill.renderer.embedded.operators.delta_join import DeltaJoinOperator
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time, updates
 
@@ -202,3 +205,49 @@ def test_many_rows_each_find_the_fewest_first(seed):
         for name in (*NAMES, "d")
     }  # fmt: skip
     check_equivalent(flow, many, batchings=[all_at_once, time_by_time], passes=True)
+
+
+MANY = 2**30
+"""So many copies of a row: three of them multiplied are beyond 64 bits."""
+
+
+def by_k(inputs, shape):
+    """A stack of joins by k: of the results so far with the next, or of the first with all that come after."""
+    first, *others = inputs
+    if shape == "left":
+        for other in others:
+            first = first.join(other.select("k"), on="k")
+        return first
+    return first.join(by_k(others, shape).select("k"), on="k") if others else first
+
+
+@pytest.mark.parametrize("shape", ["left", "right"])
+@pytest.mark.parametrize(
+    "counts",
+    sorted({*permutations([MANY, MANY, MANY, 0])}) + [(1, MANY, 1, MANY), (MANY, 2, 1, MANY), (MANY, MANY, MANY, 1)],
+)
+def test_what_succeeds_as_a_chain_does_by_deltas_however_large_counts_are(counts, shape):
+    """Where one relation lacks the row nothing comes of the others' copies, in whatever order they are met."""
+    flow = new_flow()
+    names = "abcd"
+    stack = by_k([flow.input(name, KV) for name in names], shape)
+    flow.output("n", stack.agg(n=tm.count()))
+    for changed in names:  # last, so that its change looks up the others
+        results = []
+        for passes in ([], [PASS]):
+            with flow.start(passes=passes) as run:
+                assert any(isinstance(n, DeltaJoin) for n in run.graph.nodes) == bool(passes)
+                for these in ([n for n in names if n != changed], [changed]):
+                    for name in these:
+                        count = counts[names.index(name)]
+                        rows = [((1, 1), count)] if count else [((2, 2), 1)]
+                        run.update(name, [(row, int(name == changed), n) for row, n in rows])
+                try:
+                    run.advance_to(2)
+                except StepError as error:
+                    results.append(str(error).split(": ")[-1])
+                else:
+                    results.append(list(run.snapshot("n")))
+        chain, deltas = results
+        assert deltas == chain or isinstance(chain, str), changed
+        assert isinstance(deltas, str) or deltas == [(prod(counts),)], changed

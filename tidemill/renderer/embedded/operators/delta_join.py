@@ -27,6 +27,10 @@ BLOCK: Final = 1 << 15
 """So many combinations are followed up at once."""
 FEW: Final = 16
 """Of so few combinations it is not counted what they would find, which takes about as long as to find it."""
+_FITS: Final = 2**62 * (1 + 2**-50)
+"""Products of counts that are not greater, as floats, fit 64 bits."""
+BEYOND: Final = 2**62 + 2**61
+"""What stands for products that do not: an error once such a combination is complete, which it need not become."""
 
 
 class Found(NamedTuple):
@@ -115,6 +119,7 @@ class DeltaJoinOperator(Operator):
     def _follow(self, found: Found, steps: list[tuple[Lookup, Asked]], result: list[UpdateArray]) -> None:
         """Add what combinations make with the relations that are left, a block at a time, so few are held at once."""
         if not steps:
+            self._check(found)
             codes = np.stack([found.rows[r][c] for r, c in self._join.output])
             result.append(np.concatenate((codes, found.times)))
             return
@@ -149,6 +154,9 @@ class DeltaJoinOperator(Operator):
             part = self._joined(found, keys, lookup, spine, None)
             np.negative(part.times[-1], out=part.times[-1])
             parts.append(part)
+        if len(parts) > 1:  # what stands for a product cannot be subtracted from another
+            for part in parts:
+                self._check(part)
         return parts[0] if len(parts) == 1 else _sum(parts)
 
     def _joined(self, found: Found, keys: Codes, lookup: Lookup, spine: Spine, view: View | None) -> Found:
@@ -159,20 +167,35 @@ class DeltaJoinOperator(Operator):
         if theirs is not None:
             others = gathered(others, theirs)
         found = found.taken(mine)
-        if largest(found.times[-1]) > COUNT_LIMIT or largest(others[-1]) > COUNT_LIMIT:
-            raise failures.too_many(self.node)
         times = others[len(self._arrangements[lookup.port].schema) :]
         joined = found.times.copy()
         shared = len(times) - 1  # an arrangement from outside a loop has fewer coordinates: 0 in the others
         np.maximum(joined[:shared], times[:-1], out=joined[:shared])
-        np.multiply(joined[-1], times[-1], out=joined[-1])
+        joined[-1] = _products(joined[-1], times[-1])
         return Found({**found.rows, lookup.relation: others.take(self._columns[lookup.port], axis=0)}, joined)
+
+    def _check(self, found: Found) -> None:
+        if largest(found.times[-1]) >= BEYOND:
+            raise failures.too_many(self.node)
 
     def _index(self, port: int, transaction: Transaction) -> Spine:
         """Return a spine for updates of one input."""
         of = self._arrangements[port]
         layout = UpdateLayout(of.keys, [f.dtype for f in of.schema], self._coordinates, self.schedule.users)
         return Spine(layout, self.since, transaction)
+
+
+def _products(counts: Ints, others: Ints) -> Ints:
+    """Return products of counts, `BEYOND` for those that 64 bits do not hold.
+
+    Every count is 1 or more, or -1 or less, so what is complete is beyond if a part of it is: as in a chain of joins,
+    whatever the order in which rows are met here.
+    """
+    products: Ints = counts * others
+    if largest(counts) > COUNT_LIMIT or largest(others) > COUNT_LIMIT:
+        sizes = np.abs(counts.astype(np.float64)) * np.abs(others.astype(np.float64))
+        return np.where(sizes > _FITS, np.where((counts < 0) == (others < 0), BEYOND, -BEYOND), products)
+    return products
 
 
 def _fewest_first(found: Found, steps: list[tuple[Lookup, Asked]]) -> Iterator[tuple[Found, int]]:
