@@ -65,9 +65,8 @@ def rounded(group):
 
 def summed_by(limbs, spark, groups):
     lines = [(g, x and x + 0.0, n) for g, group in enumerate(groups) for x, n in [*group, (0.0, 1), (None, 1)]]
-    data = limbs.split(spark.createDataFrame(lines, "g int, c0 double, d bigint"), {0: True})
-    amounts = limbs.amounts(0)
-    sums = data.groupBy("g").agg(*(F.sum(F.expr(text) * F.col("d")).alias(name) for name, text in amounts.items()))
+    data, amounts = limbs.split(spark.createDataFrame(lines, "g int, c0 double, d bigint"), {0: True})
+    sums = data.groupBy("g").agg(*(F.sum(F.expr(text) * F.col("d")).alias(name) for name, text in amounts[0].items()))
     sums, rounded_sums = limbs.rounded(sums, [0])
     return {r.g: r.s for r in sums.selectExpr("g", f"{rounded_sums[0]} AS s").collect()}
 

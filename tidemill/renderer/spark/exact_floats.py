@@ -9,12 +9,12 @@ Floats that have bits elsewhere, NaN and the infinities raise `OUTSIDE`: the ste
 then with the kernels' sums, which have no limits.
 
 All is SQL text, since a Column is many calls to Java; and few projections, for each takes Catalyst as long as many
-rows. Within one, Catalyst computes once what several columns depend on.
+rows. Within one, or an aggregation, Catalyst computes once what several columns depend on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -26,6 +26,7 @@ OUTSIDE: Final = "tidemill: a float that limbs do not hold"
 
 _DECIMAL_BITS: Final = 126
 """Numbers of so many bits have 38 decimal digits, the most that Spark's decimals may have."""
+_LIMBS_AS_TEXTS: Final = 3
 _RAISE: Final = f"raise_error('{OUTSIDE}')"
 
 
@@ -48,25 +49,42 @@ class Limbs:
         """Return the names of the sums of the limbs of an input's column."""
         return [f"limb{column}_{i}" for i in range(self.count)]
 
-    def split(self, data: DataFrame, columns: Mapping[int, bool]) -> DataFrame:
-        """Return updates with these columns of floats, which may have NULL or not, split for `amounts`."""
+    def split(self, data: DataFrame, columns: Mapping[int, bool]) -> tuple[DataFrame, dict[int, dict[str, str]]]:
+        """Return updates, and of these columns of floats the limbs, by the names of their sums; NULL has none.
+
+        Each column may have NULL or not. Up to three limbs are texts on what there is, in which Catalyst finds what is
+        the same and computes it once: each projection would take it as long as many rows. The texts of more limbs would
+        double with each.
+        """
         rests = {c: f"coalesce(c{c}, 0D)" if nullable else f"c{c}" for c, nullable in columns.items()}
+        wholes: dict[int, list[str]] = {c: [] for c in columns}
         for i, unit in enumerate(self.units[:-1]):
             made = []
             for c, rest in rests.items():
                 part = f"rint({rest} * {2.0**-unit!r}D)"
-                made += [f"{part} AS part{c}_{i}", f"{rest} - {part} * {2.0**unit!r}D AS rest{c}_{i}"]
-            data = data.selectExpr("*", *made)
-            rests = {c: f"rest{c}_{i}" for c in columns}
-        return data
+                left = f"({rest} - {part} * {2.0**unit!r}D)"
+                if self.count > _LIMBS_AS_TEXTS:
+                    made += [f"{part} AS part{c}_{i}", f"{left} AS rest{c}_{i}"]
+                    part, left = f"part{c}_{i}", f"rest{c}_{i}"
+                wholes[c].append(f"floor({part})")
+                rests[c] = left
+            data = data.selectExpr("*", *made) if made else data
+        return data, {
+            c: dict(zip(self.names(c), [*wholes[c], self._last(c, rest)], strict=True)) for c, rest in rests.items()
+        }
 
-    def amounts(self, column: int) -> dict[str, str]:
-        """Return the limbs of a column that was split, by the names of their sums; NULL has none."""
-        *names, last = self.names(column)
-        limbs = {name: f"floor(part{column}_{i})" for i, name in enumerate(names)}
-        rest = f"rest{column}_{self.count - 2} * {2.0 ** -self.units[-1]!r}D"
+    def _last(self, column: int, rest: str) -> str:
+        """Return the last limb, of what the others leave; an error where the limbs do not hold the float."""
+        rest = f"({rest} * {2.0 ** -self.units[-1]!r}D)"
         held = f"coalesce(abs(c{column}), 0D) < {2.0 ** (self.first + self.room)!r}D AND rint({rest}) = {rest}"
-        return {**limbs, last: f"IF({held}, floor({rest}), CAST({_RAISE} AS bigint))"}
+        return f"IF({held}, floor({rest}), CAST({_RAISE} AS bigint))"
+
+    def total(self, sums: Sequence[int]) -> float:
+        """Return the float nearest to a sum of limbs."""
+        whole = 0
+        for limb in sums:
+            whole = (whole << self.width) + limb
+        return whole / (1 << -self.units[-1])
 
     def rounded(self, data: DataFrame, columns: Iterable[int]) -> tuple[DataFrame, dict[int, str]]:
         """Return lines of sums, with more columns if need be, and for each input's column the float that is its sum."""

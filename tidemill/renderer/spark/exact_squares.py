@@ -16,7 +16,7 @@ from pyspark.sql import types as T  # noqa: N812 - what everybody calls it
 from tidemill.renderer.embedded.reduce.aggregates import variance
 from tidemill.renderer.spark.exact_floats import Limbs
 
-__all__ = ["SQUARED", "square_amounts", "with_products", "with_variances"]
+__all__ = ["SQUARED", "square_amounts", "squares_of", "variance_of", "with_variances"]
 
 SQUARED: Final = Limbs(0, 32, 3, room=31)
 """Limbs whose products fit 64 bits."""
@@ -28,28 +28,21 @@ _MASK: Final = (1 << 32) - 1
 Batches = Iterator[pa.RecordBatch]
 
 
-def with_products(data: DataFrame, columns: Iterable[int]) -> DataFrame:
-    """Return updates with columns that were split, and the products of their limbs."""
-    limbs = (f"{text} AS {name}" for c in columns for name, text in SQUARED.amounts(c).items())
-    data = data.selectExpr("*", *limbs)
-    made = []
-    for c in columns:
-        names = SQUARED.names(c)
-        made += [f"{names[i]} * {names[j]} AS product{c}_{i}{j}" for i in range(3) for j in range(i, 3)]
-    return data.selectExpr("*", *made)
-
-
 def square_amounts(column: int) -> dict[str, str]:
-    """Return the limbs of a column, and its squares by their places, by the names of their sums."""
+    """Return the limbs of a column, and its squares by their places, by the names of their sums.
+
+    The limbs are columns of these names.
+    """
     places: list[list[str]] = [[] for _ in range(_PLACES)]
+    limbs = SQUARED.names(column)
     for i in range(3):
         for j in range(i, 3):
             twice = "" if i == j else "2L * "
-            product = f"product{column}_{i}{j}"
+            product = f"({limbs[i]} * {limbs[j]})"
             places[i + j].append(f"{twice}shiftright({product}, 32)")
             places[i + j + 1].append(f"{twice}({product} & {_MASK}L)")
-    limbs = {name: name for name in SQUARED.names(column)}
-    return limbs | {name: " + ".join(terms) for name, terms in zip(_squares(column), places, strict=True)}
+    squares = zip(squares_of(column), places, strict=True)
+    return {name: name for name in limbs} | {name: " + ".join(terms) for name, terms in squares}
 
 
 def with_variances(sums: DataFrame, columns: Iterable[int]) -> DataFrame:
@@ -58,7 +51,8 @@ def with_variances(sums: DataFrame, columns: Iterable[int]) -> DataFrame:
     return sums.mapInArrow(_task(tuple(columns)), T.StructType([*sums.schema.fields, *made]))
 
 
-def _squares(column: int) -> list[str]:
+def squares_of(column: int) -> list[str]:
+    """Return the names of the sums of a column's squares, by their places."""
     return [f"square{column}_{i}" for i in range(_PLACES)]
 
 
@@ -74,18 +68,22 @@ def _task(columns: tuple[int, ...]) -> Callable[[Batches], Batches]:
 
 
 def _variances(batch: pa.RecordBatch, column: int) -> list[float | None]:
-    counts = batch.column(f"n{column}").to_pylist()
-    totals = _joined(batch, SQUARED.names(column))
-    squares = _joined(batch, _squares(column))
-    return [
-        variance(total, square, count, _UNIT) if count > 1 else None
-        for total, square, count in zip(totals, squares, counts, strict=True)
-    ]
+    limbs, squares, (counts,) = (
+        [batch.column(name).to_pylist() for name in found]
+        for found in (SQUARED.names(column), squares_of(column), [f"n{column}"])
+    )
+    groups = zip(zip(*limbs, strict=True), zip(*squares, strict=True), counts, strict=True)
+    return [variance_of(*group) for group in groups]
 
 
-def _joined(batch: pa.RecordBatch, names: list[str]) -> list[int]:
-    """Return the whole numbers whose limbs are in columns, the highest first."""
-    whole = [0] * batch.num_rows
-    for name in names:
-        whole = [(w << 32) + v for w, v in zip(whole, batch.column(name).to_pylist(), strict=True)]
+def variance_of(limbs: Iterable[int], squares: Iterable[int], count: int) -> float | None:
+    """Return the variance of a group from the sums of its limbs and its squares; None for fewer than two values."""
+    return variance(_joined(limbs), _joined(squares), count, _UNIT) if count > 1 else None
+
+
+def _joined(limbs: Iterable[int]) -> int:
+    """Return the whole number that limbs come to, the highest first."""
+    whole = 0
+    for limb in limbs:
+        whole = (whole << 32) + limb
     return whole

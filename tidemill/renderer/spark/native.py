@@ -13,7 +13,7 @@ kernels, which know better.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -42,7 +42,10 @@ from tidemill.renderer.spark.keyed import as_lines, touched
 from tidemill.renderer.spark.keyed_tasks import NEW, Layout
 from tidemill.renderer.spark.types import sql_type
 
-__all__ = ["adds_floats", "aggregated", "distinct", "distinct_in_round", "is_native", "summed"]
+__all__ = [
+    "Sums", "adds_floats", "aggregated", "completed", "distinct", "distinct_in_round", "has_all_groups", "is_native",
+    "summed", "sums_of_groups",
+]  # fmt: skip
 
 _SPREADS: Final = frozenset(("variance", "stddev"))
 _TOTALS: Final = frozenset(("count", "sum", "avg", "bool_or", "bool_and")) | _SPREADS
@@ -193,56 +196,101 @@ def _spreads(node: Reduce) -> list[int]:
     return sorted({a.column for a in columns if a.column is not None and a.function in _SPREADS})
 
 
+@attrs.frozen(eq=False)
+class Sums:
+    """What a Reduce's groups come to, not computed yet: columns with names from `_totals`, of extremes and of lists."""
+
+    data: DataFrame
+    frame: Frame
+    """The updates that are added up."""
+    limbs: Limbs | None
+    floats: Mapping[int, bool]
+    """The columns of floats that are added up by limbs, and whether they may have NULL."""
+    spreads: Sequence[int]
+    """Those of which variances are wanted."""
+
+
 def aggregated(node: Reduce, frame: Frame, limbs: Limbs | None) -> Frame:
     """Return one row for each group and time at which it changes, as `is_native` allows."""
-    logic = node.logic
-    assert isinstance(logic, Aggregates)
-    keys = [f"c{k}" for k in node.keys]
-    floats = _floats(node)
-    if spreads := _spreads(node):
+    return completed(node, sums_of_groups(node, frame, limbs))
+
+
+def completed(node: Reduce, sums: Sums) -> Frame:
+    """Return the output of a Reduce whose groups come to this."""
+    if node.scalar:
+        sums = attrs.evolve(sums, data=_with_the_empty_group(sums.data))
+    if sums.frame.time is None:
+        added = [name for name in sums.data.columns if name not in (*_keys(node), "t0")]
+        sums = attrs.evolve(sums, data=_running(sums.data, _keys(node), added))
+    return _finished(node, sums)
+
+
+def sums_of_groups(node: Reduce, frame: Frame, limbs: Limbs | None) -> Sums:
+    """Return what is added up, and extremes, for each group; at each time, where there are several."""
+    assert isinstance(node.logic, Aggregates)
+    floats, spreads = _floats(node), _spreads(node)
+    if spreads:
         limbs = exact_squares.SQUARED
+    amounts: dict[int, dict[str, str]] = {}
     if floats and limbs is not None:
-        frame = attrs.evolve(frame, data=limbs.split(frame.data, floats))
-        frame = attrs.evolve(frame, data=exact_squares.with_products(frame.data, spreads)) if spreads else frame
+        data, amounts = limbs.split(frame.data, floats)
+        if spreads:
+            data = data.selectExpr("*", *(f"{text} AS {name}" for c in spreads for name, text in amounts[c].items()))
+            amounts |= {c: exact_squares.square_amounts(c) for c in spreads}
+        frame = attrs.evolve(frame, data=data)
     if node.scalar and frame.time != (0,):
         frame = attrs.evolve(frame, time=None)  # there is a row at time 0 as well
-    grouped = _grouped(node, frame, keys, _totals(node, frame, limbs))
+    data = _grouped(node, frame, _totals(node, frame, amounts))
+    return Sums(data, frame, limbs, floats if limbs is not None else {}, spreads)
+
+
+def _finished(node: Reduce, found: Sums) -> Frame:
+    """Return the rows, or changes of rows, of groups that come to this up to each time."""
+    assert isinstance(node.logic, Aggregates)
+    keys, grouped = _keys(node), found.data
     sums: dict[int, str] = {}
-    if floats and limbs is not None:
-        grouped, sums = limbs.rounded(grouped, floats)
-        grouped = exact_squares.with_variances(grouped, spreads) if spreads else grouped
-    values = [_value(a, sums) for a in logic.columns]
-    if frame.time is not None:
-        return _rows(node, frame, grouped, [*keys, *values])
+    if found.floats and found.limbs is not None:
+        grouped, sums = found.limbs.rounded(grouped, found.floats)
+        grouped = exact_squares.with_variances(grouped, found.spreads) if found.spreads else grouped
+    values = [_value(a, sums) for a in node.logic.columns]
+    if found.frame.time is not None:
+        return _rows(node, found.frame, grouped, [*keys, *values])
     there = "true" if node.scalar else "n != 0"
     made = [f"a{i}" for i in range(len(values))]
     named = (f"{value} AS {name}" for name, value in zip(made, values, strict=True))
     return _changes(node, grouped.selectExpr(*keys, "t0", f"{there} AS there", *named), keys, made)
 
 
-def _grouped(node: Reduce, frame: Frame, keys: list[str], totals: dict[str, str]) -> DataFrame:
-    """Return what is added up, and extremes, for each group; up to each time, where there are several."""
+def _keys(node: Reduce) -> list[str]:
+    return [f"c{k}" for k in node.keys]
+
+
+def _grouped(node: Reduce, frame: Frame, totals: dict[str, str]) -> DataFrame:
+    """Return what is added up, and extremes, for each group; at each time, where there are several."""
     assert isinstance(node.logic, Aggregates)
+    keys = _keys(node)
     of_rows = [(a.function, a.column) for a in node.logic.columns if a.function in _OF_ROWS and a.column is not None]
     if of_rows and not frame.inserted:
         return _extremes(frame, keys, of_rows[0][1], totals)
-    found = {f"{function}{column}": f"{_OF_ROWS[function]}(c{column})" for function, column in of_rows}
-    made = {name: f"sum({value})" for name, value in totals.items()} | found
-    grouped = _summed(frame, keys, [F.expr(f"{text} AS {name}") for name, text in made.items()])
-    if node.scalar:
-        grouped = _with_the_empty_group(grouped, list(totals))
-    return _running(grouped, keys, list(totals)) if frame.time is None else grouped
+    made = totals | {f"{function}{column}": f"{_OF_ROWS[function]}(c{column})" for function, column in of_rows}
+    return _summed(frame, keys, [F.expr(f"{text} AS {name}") for name, text in made.items()])
 
 
 def _rows(node: Reduce, frame: Frame, grouped: DataFrame, row: list[str]) -> Frame:
     """Return a row for each group that is there, at the one time of all updates."""
     assert frame.time is not None
     assert isinstance(node.logic, Aggregates)
-    if not node.scalar and not (frame.inserted and node.logic.present is None):  # else there are only groups with rows
+    if not has_all_groups(node, frame):
         grouped = grouped.filter("n != 0")
     out = [f"{text} AS c{i}" for i, text in enumerate(row)]
     data = grouped.selectExpr(*out, f"{frame.time[0]}L AS t0", f"1L AS {DIFF}")
     return Frame(data, len(row), 1, frame.time, consolidated=True, inserted=True)
+
+
+def has_all_groups(node: Reduce, frame: Frame) -> bool:
+    """Return whether all groups of updates at one time have a row, whatever they come to."""
+    assert isinstance(node.logic, Aggregates)
+    return node.scalar or (frame.inserted and node.logic.present is None)
 
 
 def _changes(node: Reduce, wide: DataFrame, keys: list[str], made: list[str]) -> Frame:
@@ -262,23 +310,31 @@ def _changes(node: Reduce, wide: DataFrame, keys: list[str], made: list[str]) ->
     return Frame(data, len(node.schema), 1, consolidated=True)
 
 
-def _totals(node: Reduce, frame: Frame, limbs: Limbs | None) -> dict[str, str]:
-    """Return what is added up: the group's count, and for columns their count and their sum."""
+def _totals(node: Reduce, frame: Frame, amounts: Mapping[int, Mapping[str, str]]) -> dict[str, str]:
+    """Return how things are added up: the group's count, and for columns their count and their sum."""
     logic, fields = node.logic, node.inputs[0].schema.fields
     assert isinstance(logic, Aggregates)
     diff = "1L" if frame.inserted else checked_count(node, DIFF)
-    present = diff if logic.present is None else _counts(logic.present, diff, fields)
-    totals = {"n": present, "rows": diff}
+
+    def counted(column: int | None) -> str:
+        if frame.inserted:  # which takes less than a sum
+            return "count(1)" if column is None else f"count(c{column})"
+        return f"sum({diff if column is None else _counts(column, diff, fields)})"
+
+    totals = {}
+    if not has_all_groups(node, frame) or frame.time is None:
+        totals["n"] = counted(logic.present)
+    if not frame.inserted or not logic.columns or any(a.column is None or a.function == "list" for a in logic.columns):
+        totals["rows"] = counted(None)
     for a in logic.columns:
         if a.column is None or a.function in _EXTREMES:
             continue
-        totals[f"n{a.column}"] = _counts(a.column, diff, fields)
-        if limbs is not None and a.column in _floats(node) and a.function in _TOTALS:
-            of_squares = a.column in _spreads(node)
-            texts = exact_squares.square_amounts(a.column) if of_squares else limbs.amounts(a.column)
-            totals |= {name: text if frame.inserted else f"({text}) * {diff}" for name, text in texts.items()}
+        totals[f"n{a.column}"] = counted(a.column)
+        if a.column in amounts and a.function in _OF_FLOATS:
+            times_diff = "" if frame.inserted else f" * {diff}"
+            totals |= {name: f"sum(({text}){times_diff})" for name, text in amounts[a.column].items()}
         elif a.input is not None and a.function in _TOTALS and a.function != "count":
-            totals[f"s{a.column}"] = _times(a.column, a.input, diff)
+            totals[f"s{a.column}"] = f"sum({_times(a.column, a.input, diff)})"
     return totals
 
 
@@ -330,8 +386,8 @@ def _sorted_list(a: BoundAggregate) -> str:
 def _extremes(frame: Frame, keys: list[str], column: int, totals: dict[str, str]) -> DataFrame:
     """Return the sums of groups and the least and greatest value of a column, for updates at one time."""
     value = f"c{column}"
-    sums = [F.expr(f"sum({amount}) AS {name}") for name, amount in totals.items()]
-    count = F.expr(f"sum({totals['rows']}) AS of")
+    sums = [F.expr(f"{text} AS {name}") for name, text in totals.items()]
+    count = F.expr(f"{totals['rows']} AS of")
     by_value = frame.data.groupBy(*dict.fromkeys([*keys, value])).agg(count, *sums)
     negative = F.raise_error(F.lit("tidemill: RAISED a negative count")).cast(frame.data.schema[value].dataType)
     some = F.when(F.col("of") > 0, F.col(value)).when(F.col("of") < 0, negative)
@@ -344,15 +400,14 @@ def _summed(frame: Frame, keys: list[str], sums: list[Column]) -> DataFrame:
     return frame.data.groupBy(*keys, *([] if frame.time is not None else ["t0"])).agg(*sums)
 
 
-def _with_the_empty_group(summed: DataFrame, sums: list[str]) -> DataFrame:
+def _with_the_empty_group(summed: DataFrame) -> DataFrame:
     """Return the sums of the one group without keys: of no rows, if there are none, and at the least time as well."""
-    if "t0" not in summed.columns:
-        return summed.select(
-            *(F.coalesce(name, F.lit(0).cast(summed.schema[name].dataType)).alias(name) for name in sums)
-        )
-    zeros = [F.lit(0).cast(summed.schema[name].dataType).alias(name) for name in ("t0", *sums)]
-    least = summed.sparkSession.range(1).select(*zeros)
-    return summed.union(least).groupBy("t0").agg(*(F.sum(name).alias(name) for name in sums))
+    types = {f.name: f.dataType.simpleString() for f in summed.schema}
+    if "t0" not in types:
+        return summed.selectExpr(*(f"coalesce({name}, CAST(0 AS {of})) AS {name}" for name, of in types.items()))
+    zeros = [f"CAST(0 AS {of}) AS {name}" for name, of in types.items()]
+    sums = [F.expr(f"sum({name}) AS {name}") for name in types if name != "t0"]
+    return summed.union(summed.sparkSession.range(1).selectExpr(*zeros)).groupBy("t0").agg(*sums)
 
 
 def _running(summed: DataFrame, keys: list[str], sums: list[str]) -> DataFrame:

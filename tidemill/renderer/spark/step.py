@@ -6,6 +6,7 @@ nodes read. A whole history is one step, over [minimum, {}) and from empty state
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeVar
@@ -41,7 +42,7 @@ from tidemill.expressions.windows.bound import Windows
 from tidemill.expressions.windows.in_order import RENDERED
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.registry import Registry
-from tidemill.renderer.spark import linear, native
+from tidemill.renderer.spark import few_groups, linear, native
 from tidemill.renderer.spark.dataframes import constant, rows_of
 from tidemill.renderer.spark.driver_loops import entering, left_in_driver
 from tidemill.renderer.spark.dynamic_filter import moves_of
@@ -95,7 +96,7 @@ class Step:
         self._traces: dict[tuple[Node, int], Trace] = {}
         self._rounds_to_run: dict[Scope, set[Round]] = defaultdict(set)
         self._sent: dict[tuple[Node, Round], list[Frame]] = defaultdict(list)
-        self._pending: dict[tuple[Node, Round], list[DataFrame]] = defaultdict(list)
+        self._pending: dict[tuple[Node, Round], list[Callable[[], DataFrame]]] = defaultdict(list)
         self._leaving: dict[Node, list[Frame]] = defaultdict(list)
         self._running: dict[Scope, Round] = {}
         self._steps_of: dict[Node, Steps] = {}
@@ -111,7 +112,7 @@ class Step:
         for node in self._graph.nodes:
             if isinstance(node, Reduce) and node.scalar and self._usage.is_used(node):  # its row is always there
                 least = (0,) * (node.scope.coordinates - self._users)
-                self._add_pending(node, least, first_pending_line(self._spark, node))
+                self._add_pending(node, least, functools.partial(first_pending_line, self._spark, node))
 
     def _trace(self, node: Node, side: int = 0) -> Trace:
         """Return a node's trace: of a join, that of one of its sides."""
@@ -201,7 +202,7 @@ class Step:
         self._sent[node, at].append(frame)
         self._schedule_round(node.scope, at)
 
-    def _add_pending(self, node: Node, at: Round, due: DataFrame) -> None:
+    def _add_pending(self, node: Node, at: Round, due: Callable[[], DataFrame]) -> None:
         self._pending[node, at].append(due)
         self._schedule_round(node.scope, at)
 
@@ -341,8 +342,14 @@ class Step:
         if isinstance(node.logic, Windows) and node.logic.only_in_order:
             raise EngineError(RENDERED)
         if frame is not None and not (now or self.keeps_state) and self._strategy.is_native(node, frame):
-            return native.aggregated(node, frame, self._strategy.limbs)
+            aggregated = few_groups.aggregated if self._is_finished_here(node, frame) else native.aggregated
+            return aggregated(node, frame, self._strategy.limbs)
         return self._keyed(node, frame, now)
+
+    def _is_finished_here(self, node: Reduce, frame: Frame) -> bool:
+        """Return whether a Reduce is an output's, which has to be worked out anyway, and may be by the driver."""
+        last = all(isinstance(reader, Output) for reader, _ in self._graph.consumers(node))
+        return last and few_groups.applies(self._spark, node, frame)
 
     def _keyed(self, node: Node, frame: Frame | None, now: Round) -> Frame | None:
         keyed = KeyedRound(node, self._users, now, *self._interval(node), one_time=self._one_time)
@@ -363,7 +370,7 @@ class Step:
     def _schedule_pending(self, node: Node, due: DataFrame) -> None:
         """Add pending times of a node's keys, given as lines of its table, to the rounds that they are in."""
         for at in _rounds_in(due, self._users, node.scope.coordinates):
-            self._add_pending(node, at, _at(due, self._users, at))
+            self._add_pending(node, at, functools.partial(_at, due, self._users, at))
 
     def _store_lines(self, keyed: KeyedRound, lines: Frame) -> None:
         """Store what a round adds to a keyed operator's arrangements, where state is kept."""
@@ -404,12 +411,9 @@ def _joined_pairs(node: Join, pairs: list[tuple[Frame | None, Frame | None]]) ->
     return united([joined(node, a, b) for a, b in pairs if a is not None and b is not None])
 
 
-def _united_data(found: list[DataFrame]) -> DataFrame | None:
+def _united_data(found: list[Callable[[], DataFrame]]) -> DataFrame | None:
     """Return the lines of several tables as one; None where there are no tables."""
-    data = None
-    for one in found:
-        data = one if data is None else data.union(one)
-    return data
+    return functools.reduce(DataFrame.union, [table() for table in found]) if found else None
 
 
 def _rounds_in(data: DataFrame, users: int, coordinates: int) -> list[Round]:

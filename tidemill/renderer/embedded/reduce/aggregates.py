@@ -162,7 +162,7 @@ class AggregateLogic:
         for i, at in enumerate(present.tolist()):
             if counts[i] > 1:
                 spread = math.nan if special[at] else variance(totals[i], squares[at], counts[i], unit)
-                codes[i] = float_code(spread if aggregate.function == "variance" else _root(spread))
+                codes[i] = float_code(spread if aggregate.function == "variance" else root(spread))
         return codes
 
     @staticmethod
@@ -193,7 +193,7 @@ def variance(total: int, squares: int, count: int, unit: int) -> float:
         return math.inf if squares * count > total * total else -math.inf
 
 
-def _root(variance: float) -> float:
+def root(variance: float) -> float:
     return math.sqrt(variance) if variance >= 0 else math.nan
 
 

@@ -280,7 +280,8 @@ class ExecutorStep(Step):
     def _take_pending(self, node: Node, port: Port) -> None:
         """Take the pending times that are due from the driver, each to its round."""
         for at, blocks in port.rounds.items():
-            self._add_pending(node, at, pending_lines(self._spark, self._compiled, node, stacked(blocks)))
+            due = functools.partial(pending_lines, self._spark, self._compiled, node, stacked(blocks))
+            self._add_pending(node, at, due)
         port.clear()
 
     # -- updates for later steps ----------------------------------------------------------------------------------
