@@ -1,5 +1,6 @@
 """Sums of floats in Catalyst: exact and rounded once, as the reference engine has them; the kernels where it cannot."""
 
+import datetime as dt
 import logging
 import math
 from fractions import Fraction
@@ -11,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from running import examples
 
 import tidemill as tm
+from tidemill.renderer.spark import few_groups
 from tidemill.renderer.spark.exact_floats import FIVE, THREE, Limbs
 from tidemill.testing import all_at_once, check_equivalent
 
@@ -171,13 +173,93 @@ def test_limbs_that_overflow_are_added_up_in_more_or_by_the_kernels(spark, size)
     check_equivalent(flow_of_sums(), {"rows": updates}, engines=["reference", "spark"], batchings=[all_at_once])
 
 
-def test_a_sum_too_long_for_a_decimal_is_added_up_in_more_limbs(spark, caplog):
+def sums_by_key():
+    flow = tm.Dataflow("sums")
+    flow.output("by key", flow.input("rows", KX).group_by("k").agg(**SUMS))
+    return flow
+
+
+@pytest.mark.parametrize("few", [0, 1], ids=["by Spark", "by the driver"])
+def test_a_sum_too_long_for_a_decimal_is_rounded_by_the_driver_or_added_up_in_more_limbs(
+    spark, caplog, monkeypatch, few
+):
+    monkeypatch.setattr(few_groups, "FEW", few)
     caplog.set_level(logging.INFO, "tidemill.spark")
     data = spark.sql("SELECT CAST(1 AS bigint) k, 4e12D x FROM range(100)")
-    flow = flow_of_sums()
-    found = tm.render(flow, spark, {"rows": data})
-    assert [row.s for row in found["by key"].collect()] == [4e14]
-    assert [r.getMessage() for r in caplog.records if LONG in r.getMessage()]
+    found = tm.render(sums_by_key(), spark, {"rows": data})["by key"]
+    assert [tuple(row) for row in found.collect()] == [(1, 4e14, 4e12, 100, 100, 0, 1)]
+    assert len([r.getMessage() for r in caplog.records if LONG in r.getMessage()]) == 1 - few
+
+
+def flow_of_mixtures():
+    """Aggregates of floats beside others, with all kinds of keys, for users' names of times and diffs."""
+    flow = tm.Dataflow("mixtures")
+    rows = flow.input("rows", MIXED)
+    every = {"e": tm.stddev("x"), "s": tm.sum("x"), "t": tm.sum("i"), "m": tm.avg("i"), "some": tm.bool_or("b")}
+    every |= {"all": tm.bool_and("b"), "low": tm.min("d"), "high": tm.max("w"), "c": tm.count("x"), "n": tm.count()}
+    flow.output("by key", rows.group_by("k").agg(**every))
+    flow.output("by two", rows.group_by("w", "d").agg(a=tm.avg("x"), v=tm.variance("x"), t=tm.sum("i")))
+    every.pop("low"), every.pop("high")
+    flow.output("all", rows.agg(**every))
+    return flow
+
+
+MIXED = {"k": "int64", "x": "float64", "i": "int64", "b": "bool", "d": "date", "w": "timestamp"}
+DAYS = [None, dt.date(1, 1, 1), dt.date(2026, 2, 28)]
+MOMENTS = [None, dt.datetime(2026, 3, 29, 2, 30), dt.datetime(1969, 12, 31, 23, 59, 59, 999999)]
+ROWS_OF_ALL_KINDS = st.tuples(
+    st.sampled_from([None, 1, 2, 3]),
+    st.none() | st.integers(-1000, 1000).map(lambda cents: cents / 100),
+    st.none() | st.integers(-(2**60), 2**60),
+    st.sampled_from([None, True, False]),
+    st.sampled_from(DAYS),
+    st.sampled_from(MOMENTS),
+)
+
+
+@pytest.mark.parametrize("few", [3, 1000], ids=["of some groups", "of all groups"])
+@pytest.mark.parametrize("counts", [(1,), (1, 1, 2, -1)], ids=["rows", "with counts"])
+@examples(4)
+@given(data=st.data())
+def test_what_the_driver_finishes_is_what_the_reference_engine_has(spark, few, counts, data):
+    rows = data.draw(st.lists(st.tuples(ROWS_OF_ALL_KINDS, st.sampled_from(counts)), max_size=12))
+    flow = flow_of_mixtures()
+    names = [*MIXED, *(["diff"] if len(counts) > 1 else [])]
+    lines = [row if len(counts) == 1 else (*row, n) for row, n in rows if n > 0 or (row, 2) in rows]
+    kinds = "k bigint, x double, i bigint, b boolean, d date, w timestamp_ntz" + ", diff bigint" * (len(counts) > 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(few_groups, "FEW", few)
+        frames = tm.render(flow, spark, {"rows": spark.createDataFrame(lines, kinds)}, time="at")
+    with flow_of_mixtures().start(tm.Reference()) as run:
+        run.update(
+            "rows", [(line[: len(MIXED)], 0, line[len(MIXED)] if len(line) > len(MIXED) else 1) for line in lines]
+        )
+        run.close_inputs()
+        for name, frame in frames.items():
+            assert frame.columns[-2:] == ["at", "diff"], names
+            found = sorted(map(repr, map(tuple, frame.collect())))
+            assert found == sorted(repr((*row, 0, 1)) for row in run.snapshot(name))
+
+
+def test_sums_of_few_groups_are_read_without_a_job(spark):
+    data = spark.sql("SELECT id % 10 k, id / 10D x FROM range(1000)")
+    found = tm.render(sums_by_key(), spark, {"rows": data})["by key"]
+    before = len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+    assert len(found.collect()) == 10
+    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(None)) == before
+
+
+def test_many_groups_are_not_fetched_and_shuffled_once(spark, monkeypatch):
+    """The rows go through Spark once: a second time would be another shuffle's stage."""
+    monkeypatch.setattr(few_groups, "FEW", 5)
+    data = spark.sql("SELECT id % 10 k, id / 10D x FROM range(1000)")
+    tracker = spark.sparkContext.statusTracker()
+    before = set(tracker.getJobIdsForGroup(None))
+    found = tm.render(sums_by_key(), spark, {"rows": data})["by key"]
+    jobs = [tracker.getJobInfo(job) for job in set(tracker.getJobIdsForGroup(None)) - before]
+    done = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
+    assert sum(stage.numCompletedTasks for stage in done if stage and stage.numTasks == 2) <= 2
+    assert {row.k: row.s for row in found.collect()} == {k: sum(range(k, 1000, 10)) / 10 for k in range(10)}
 
 
 def test_rows_without_counts_are_added_up_like_those_with_counts(spark):

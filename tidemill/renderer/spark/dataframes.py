@@ -16,7 +16,7 @@ from tidemill.boundary.results import arrow_table
 from tidemill.boundary.rows import COUNT_LIMIT, python_rows
 from tidemill.boundary.tables import mismatch
 from tidemill.dataflow.lattice import MAX_COORDINATE
-from tidemill.dataflow.nodes import Input
+from tidemill.dataflow.nodes import Input, Node
 from tidemill.errors import RowError, SchemaError, TimeError
 from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.schema import Field, Schema
@@ -257,8 +257,8 @@ def frame_of_rows(spark: SparkSession, schema: Schema, rows: list[tuple[Any, ...
     return spark.createDataFrame(arrow_table(schema, rows), schema=struct(schema))
 
 
-def updates_of(spark: SparkSession, node: Input, lines: list[tuple[Any, ...]], more: list[str]) -> DataFrame:
-    """Return an input's checked rows, each with whole numbers in further columns, as a DataFrame."""
+def updates_of(spark: SparkSession, node: Node, lines: list[tuple[Any, ...]], more: list[str]) -> DataFrame:
+    """Return a node's checked rows, each with whole numbers in further columns, as a DataFrame."""
     schema = Schema((*node.schema, *(Field(name, INT64) for name in more)))
     return frame_of_rows(spark, schema, lines)
 

@@ -19,13 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import Aggregates, BoundAggregate
-from tidemill.expressions.schema import Field, Schema
-from tidemill.expressions.types import INT64
 from tidemill.renderer.embedded.reduce.aggregates import root
 from tidemill.renderer.spark import exact_squares, native
-from tidemill.renderer.spark.dataframes import frame_of_rows
+from tidemill.renderer.spark.dataframes import Names, updates_of
 from tidemill.renderer.spark.exact_floats import Limbs
-from tidemill.renderer.spark.frames import Frame, names
+from tidemill.renderer.spark.frames import Frame
 from tidemill.renderer.spark.native import Sums
 from tidemill.renderer.spark.session import is_connected
 
@@ -53,8 +51,8 @@ def applies(spark: SparkSession, node: Reduce, frame: Frame) -> bool:
     return not is_connected(spark) and all(str(spark.conf.get(name)).lower() == "true" for name in _ADAPTIVE)
 
 
-def aggregated(node: Reduce, frame: Frame, limbs: Limbs | None) -> Frame:
-    """Return one row for each group, as `native.aggregated` does: worked out already, where groups are few."""
+def aggregated(node: Reduce, frame: Frame, limbs: Limbs | None, named: Names) -> Frame:
+    """Return one row for each group, as `native.aggregated` does; for users and worked out, where groups are few."""
     assert isinstance(node.logic, Aggregates)
     found = native.sums_of_groups(node, frame, limbs)
     shown = found.data if native.has_all_groups(node, found.frame) else found.data.filter("n != 0")
@@ -65,24 +63,15 @@ def aggregated(node: Reduce, frame: Frame, limbs: Limbs | None) -> Frame:
     time = found.frame.time or ()
     keys = [f"c{k}" for k in node.keys]
     rows = [(*(g[k] for k in keys), *(value(g) for value in finish), *time, 1) for g in groups]
-    return _frame(node, shown.sparkSession, found.frame, rows)
+    data = updates_of(shown.sparkSession, node, rows, [*named.times, named.diff])
+    known: dict[str, bool] = {"cheap": True, "consolidated": True, "inserted": True, "has_users_names": True}
+    return Frame(data, len(node.schema), 1, found.frame.time, len(rows), depth=0, **known)
 
 
 def _first(data: DataFrame) -> list[Group] | None:
     """Return all lines of a table; None where there are too many."""
-    named = data.columns
-    lines = [dict(zip(named, line, strict=True)) for line in itertools.islice(data.toLocalIterator(), FEW + 1)]
+    lines = [line.asDict() for line in itertools.islice(data.toLocalIterator(), FEW + 1)]
     return lines if len(lines) <= FEW else None
-
-
-def _frame(node: Reduce, spark: SparkSession, frame: Frame, rows: list[tuple[Any, ...]]) -> Frame:
-    """Return rows, with their diffs, as the updates of a node at the time of a frame."""
-    assert frame.time is not None
-    fields = [f.dtype for f in node.schema] + [INT64, INT64]
-    named = zip(names(len(node.schema), 1), fields, strict=True)
-    data = frame_of_rows(spark, Schema(tuple(Field(name, dtype) for name, dtype in named)), rows)
-    known = {"cheap": True, "depth": 0, "consolidated": True, "inserted": True}
-    return Frame(data, len(node.schema), 1, frame.time, len(rows), **known)
 
 
 def _overflows(group: Group) -> bool:

@@ -53,6 +53,8 @@ class Frame:
     consolidated: bool = False
     inserted: bool = False
     """Whether every diff is known to be 1."""
+    has_users_names: bool = False
+    """Whether columns have the names that they have for users, and are not to be read by other operators."""
 
     def of(self, data: DataFrame, **known: Any) -> Frame:
         """Return other updates of the same width and time, of which nothing else is known but what is said."""

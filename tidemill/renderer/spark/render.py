@@ -67,20 +67,9 @@ def render(
     inserted = {node for name, node in graph.inputs.items() if diff not in frames[name].columns}
     inputs = _Inputs(graph, typed, named, inserted, at_once=said.isdisjoint(named.times))
     rows = said.isdisjoint([*named.times, named.diff])
-    as_they_come = {o: _is_sure(graph, o, typed) for o in graph.outputs.values() if rows and _is_linear(graph, o)}
-
-    def take(strategy: Strategy) -> dict[Output, Frame | None]:
-        came = inputs.to(strategy)
-        for node, frame in came.items():
-            if node.unique and frame is not None:
-                check_unique(node, frame)
-        step = Step(spark, graph, came, strategy)
-        step.as_they_come, step.loops_in_driver = as_they_come, in_driver
-        step.run()
-        lazy = {output for output, sure in as_they_come.items() if sure and strategy is not CAREFUL}
-        return {output: _computed(step.deltas[output], lazy=output in lazy) for output in graph.outputs.values()}
-
-    outputs = retried(graph, take)
+    sure = {o: _is_sure(graph, o, typed) for o in graph.outputs.values() if rows and _is_linear(graph, o)}
+    wanted = _Wanted(sure, named, in_driver)
+    outputs = retried(graph, lambda strategy: _step(spark, graph, inputs.to(strategy), strategy, wanted))
     return {node.name: _named(spark, node, frame, named) for node, frame in outputs.items()}
 
 
@@ -114,9 +103,40 @@ class _Inputs:
         return {n: f and attrs.evolve(f, inserted=n in self._inserted) for n, f in frames.items()}
 
 
-def _computed(change: Frame | None, *, lazy: bool) -> Frame | None:
-    """Return an output's updates worked out, unless they are given as they come and sure to have no errors."""
-    return change if change is None or lazy else computed(change)
+@attrs.frozen
+class _Wanted:
+    """What is wanted of outputs."""
+
+    as_they_come: Mapping[Output, bool]
+    """Those that are not consolidated, and whether they are sure to have no errors."""
+    names: Names
+    loops_in_driver: int
+
+
+def _step(
+    spark: SparkSession,
+    graph: Graph,
+    inputs: dict[Input, Frame | None],
+    strategy: Strategy,
+    wanted: _Wanted,
+) -> dict[Output, Frame | None]:
+    """Return the outputs' updates: consolidated and worked out, but for those that are given as they come.
+
+    Where these are sure to have no errors, there is nothing to be worked out.
+    """
+    for node, frame in inputs.items():
+        if node.unique and frame is not None:
+            check_unique(node, frame)
+    step = Step(spark, graph, inputs, strategy)
+    step.as_they_come = wanted.as_they_come
+    step.names, step.loops_in_driver = wanted.names, wanted.loops_in_driver
+    step.run()
+    found = {}
+    for output in graph.outputs.values():
+        change = step.deltas[output]
+        lazy = wanted.as_they_come.get(output, False) and strategy is not CAREFUL
+        found[output] = change if change is None or lazy else computed(change)
+    return found
 
 
 def _sources(graph: Graph, output: Output) -> list[Node]:
@@ -152,4 +172,6 @@ def _named(spark: SparkSession, node: Output, frame: Frame | None, named: Names)
     if frame is None:
         whole = Schema((*schema, *(Field(name, INT64) for name in (*named.times, named.diff))))
         return spark.createDataFrame([], struct(whole))
+    if frame.has_users_names:
+        return frame.data
     return frame.data.toDF(*schema.names, *named.times, named.diff)

@@ -43,7 +43,7 @@ from tidemill.expressions.windows.in_order import RENDERED
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.registry import Registry
 from tidemill.renderer.spark import few_groups, linear, native
-from tidemill.renderer.spark.dataframes import constant, rows_of
+from tidemill.renderer.spark.dataframes import Names, constant, rows_of
 from tidemill.renderer.spark.driver_loops import entering, left_in_driver
 from tidemill.renderer.spark.dynamic_filter import moves_of
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, united
@@ -79,6 +79,8 @@ class Step:
     """Outputs whose updates are not consolidated."""
     loops_in_driver = 0
     """Up to so many updates that come into it, the driver takes a loop."""
+    names: Names | None = None
+    """The names that columns of times and diffs have for users, where outputs are for them."""
 
     def __init__(
         self, spark: SparkSession, graph: Graph, given: Mapping[Input, Frame | None], strategy: Strategy
@@ -342,8 +344,9 @@ class Step:
         if isinstance(node.logic, Windows) and node.logic.only_in_order:
             raise EngineError(RENDERED)
         if frame is not None and not (now or self.keeps_state) and self._strategy.is_native(node, frame):
-            aggregated = few_groups.aggregated if self._is_finished_here(node, frame) else native.aggregated
-            return aggregated(node, frame, self._strategy.limbs)
+            if self.names is not None and self._is_finished_here(node, frame):
+                return few_groups.aggregated(node, frame, self._strategy.limbs, self.names)
+            return native.aggregated(node, frame, self._strategy.limbs)
         return self._keyed(node, frame, now)
 
     def _is_finished_here(self, node: Reduce, frame: Frame) -> bool:
