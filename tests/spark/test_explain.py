@@ -108,3 +108,14 @@ def test_any_dataflow_has_plans_without_a_job(spark, jobs, coordinates):
         assert jobs() == 0
 
     planned()
+
+
+def test_what_becomes_of_large_partitions_of_windows_is_said(spark, jobs):
+    flow = new_flow()
+    x, by_v = flow.input("x", KV), tm.Window.partition_by("k").order_by("v")
+    flow.output("near", x.with_columns(before=tm.lag("v").over(by_v)))
+    flow.output("all", x.with_columns(n=tm.count_distinct("v").over(by_v)))
+    text = flow.explain(spark=spark)
+    assert jobs() == 0
+    said = [about for about, plans in sections(text).items() if "Partitions of more than 1,000,000 rows" in plans[0]]
+    assert said == ["Reduce 'windowed':"]

@@ -18,13 +18,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.dataflow.composites import OrderedDynamicFilter
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.nodes import Feedback, Input, Node
+from tidemill.dataflow.nodes import Feedback, Input, Node, Reduce
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.operators.one_row import Move
 from tidemill.renderer.spark import linear
 from tidemill.renderer.spark.dynamic_filter import Moves
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, planning
+from tidemill.renderer.spark.large_windows import is_divisible, on_large
 from tidemill.renderer.spark.session import check_session
 from tidemill.renderer.spark.state import Round
 from tidemill.renderer.spark.step import Step
@@ -82,6 +83,11 @@ class _Jobs:
         stands = "_".join([node.kind.lower(), str(node.id), *(["round", *map(str, now)] if now else [])])
         return _stand_in(self._spark, stands, data.schema), _COUNTS
 
+    def say(self, text: str) -> None:
+        """Note what there is to be said of the jobs that follow."""
+        assert self._at is not None
+        self._plans.setdefault(self._at, []).append("\n".join(textwrap.wrap(text, 118)))
+
     def lines(self) -> Iterator[str]:
         """Give the plans, each under its node."""
         latest = {node: now for node, now in self._plans}  # noqa: C416 - of a node's rounds the last
@@ -104,6 +110,12 @@ class _Planned(Step):
     def _delta(self, node: Node, now: Round) -> Frame | None:
         self._jobs.at(node, now)
         return super()._delta(node, now)
+
+    def of_reduce(self, node: Reduce, now: Round) -> Frame | None:
+        """Say besides what becomes of large partitions, which only data can tell."""
+        if not now and is_divisible(node) and self._inputs(node) != [None]:
+            self._jobs.say(on_large())
+        return super().of_reduce(node, now)
 
     def of_feedback(self, node: Feedback, now: Round) -> None:
         """Send a round's changes to the second one, from the first."""

@@ -49,10 +49,7 @@ from tidemill.renderer.spark.stretch_tasks import (
 )
 from tidemill.renderer.spark.types import struct
 
-__all__ = [
-    "LARGE", "Apart", "in_stretches", "is_divisible", "large_apart", "put_together", "read_by_calls", "same_keys",
-    "times_of",
-]  # fmt: skip
+__all__ = ["in_stretches", "is_divisible", "large_apart", "on_large", "put_together", "read_by_calls", "times_of"]
 
 LARGE: Final = 1_000_000
 """Rows of a partition beyond which it is more than one task."""
@@ -70,47 +67,50 @@ def is_divisible(node: Node) -> bool:
     return isinstance(logic, Windows) and Reach.of(logic, node.inputs[0].schema.dtypes) is not None
 
 
-class Apart(NamedTuple):
+def on_large() -> str:
+    """Return what becomes of large partitions of windows that are divisible, for who reads a plan."""
+    return (
+        f"Partitions of more than {LARGE:,} rows, which a job before this one counts, are cut into ranges of about "
+        f"{STRETCH:,} rows each by their order: one job finds out what ranges are to others, one computes the values."
+    )
+
+
+class _Apart(NamedTuple):
     """Updates of partitions that are too large, and the others."""
 
     large: Frame | None
     rows: int
     """How many updates the large ones have."""
     rest: Frame | None
-    keys: DataFrame | None = None
-    """The keys of the large ones; None where there are no keys."""
 
 
-def large_apart(node: Reduce, frame: Frame) -> Apart:
+def large_apart(node: Reduce, frame: Frame) -> _Apart:
     """Return the updates with those of large partitions apart: one job, of the keys' columns, which counts them."""
-    none = Apart(None, 0, frame)
+    none = _Apart(None, 0, frame)
     if is_planning() or not is_divisible(node) or (frame.rows is not None and frame.rows <= LARGE):
         return none
     whole = frame if frame.cheap else materialised(frame)
     if whole is None or (whole.rows is not None and whole.rows <= LARGE):
-        return Apart(None, 0, whole)
+        return _Apart(None, 0, whole)
     keys = [f"c{k}" for k in node.keys]
     if not keys:
         rows = whole.data.count() if whole.rows is None else whole.rows
-        return Apart(whole, rows, None) if rows > LARGE else Apart(None, 0, whole)
+        return _Apart(whole, rows, None) if rows > LARGE else _Apart(None, 0, whole)
     counts = whole.data.groupBy(*keys).agg(F.count(F.lit(1)).alias("rows"))
-    large = F.col("rows") > LARGE
-    found = counts.groupBy(large.alias("large")).agg(
-        F.sum("rows").alias("rows"), F.collect_list(F.when(large, F.struct(*keys))).alias("keys")
-    )
-    by_size = {row.large: row for row in found.collect()}
-    if True not in by_size:
-        return Apart(None, 0, whole)
+    large = counts.filter(F.col("rows") > LARGE).collect()
+    if not large:
+        return _Apart(None, 0, whole)
     fields = tuple(attrs.evolve(node.inputs[0].schema.fields[k], name=f"c{k}") for k in node.keys)
-    wanted = whole.data.sparkSession.createDataFrame(by_size[True]["keys"], struct(Schema(fields)))
-    if False not in by_size:
-        return Apart(whole, by_size[True]["rows"], None, wanted)
+    wanted = whole.data.sparkSession.createDataFrame([row[:-1] for row in large], struct(Schema(fields)))
+    rows = sum(row["rows"] for row in large)
+    if rows == (whole.data.count() if whole.rows is None else whole.rows):
+        return _Apart(whole, rows, None)
     known = {"inserted": whole.inserted, "consolidated": whole.consolidated}
-    parts = [whole.of(same_keys(whole.data, wanted, keys, how), **known) for how in ("left_semi", "left_anti")]
-    return Apart(parts[0], by_size[True]["rows"], parts[1], wanted)
+    parts = [whole.of(_same_keys(whole.data, wanted, keys, how), **known) for how in ("left_semi", "left_anti")]
+    return _Apart(parts[0], rows, parts[1])
 
 
-def same_keys(data: DataFrame, keys: DataFrame, names: Sequence[str], how: str) -> DataFrame:
+def _same_keys(data: DataFrame, keys: DataFrame, names: Sequence[str], how: str) -> DataFrame:
     """Return rows that have, or have not, one of a few keys."""
     renamed = F.broadcast(keys.toDF(*(f"k_{name}" for name in names)))
     same = [F.col(name).eqNullSafe(F.col(f"k_{name}")) for name in names]
