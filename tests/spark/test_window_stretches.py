@@ -30,7 +30,7 @@ from tidemill.renderer.embedded.windows.reach import Reach
 from tidemill.renderer.embedded.windows.stretches import digests_asked
 from tidemill.renderer.spark import large_windows, windows
 from tidemill.renderer.spark.keyed_tasks import KeyedTask, KeyedTaskAtOneTime, layout_of
-from tidemill.renderer.spark.large_windows import put_together, read_by_calls
+from tidemill.renderer.spark.large_windows import LargestPartition, put_together, read_by_calls
 from tidemill.renderer.spark.row_tasks import row_task
 from tidemill.renderer.spark.stretch_tasks import StretchTask, StretchValuesTask, row_order
 from tidemill.renderer.spark.window_tasks import WindowsAtOneTime
@@ -181,6 +181,7 @@ def counted(node, lines):
 
 SCHEMA = {"k": "string", "t": "timestamp", "x": "float64", "n": "int64"}
 TEXT = "k string, t timestamp_ntz, x double, n bigint"
+AT = [dt.datetime(2024, 3, day) for day in range(1, 9)]
 W = tm.Window.partition_by("k").order_by(tm.desc("t"))
 CALLS = {
     "near": tm.sum("x").over(W.rows_between(-2, 1)),
@@ -261,6 +262,31 @@ def test_a_large_step_shares_large_partitions_out(spark, tmp_path, cut):
                 assert sorted(map(repr, run.snapshot(name))) == sorted(map(repr, right.snapshot(name)))
     assert len(cut) >= 7
     assert all(cut)
+
+
+def test_partitions_are_counted_again_when_they_may_have_grown_large(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(large_windows, "LARGE", 35)
+    counted = []
+    count = LargestPartition.may_be_large
+
+    def noted(self, *given):
+        before = self.rows
+        found = count(self, *given)
+        counted.append((self.rows != before, found))
+        return found
+
+    monkeypatch.setattr(LargestPartition, "may_be_large", noted)
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", SCHEMA).with_columns(before=tm.lag("n").over(W)))
+    with flow.start(tm.Reference()) as right, flow.start(tm.Spark(spark, tmp_path, in_driver=5)) as run:
+        for step in range(5):
+            rows = [(key, AT[step], 0.5, i) for key in "ab" for i in range(8)]
+            right.insert("x", rows)
+            run.insert("x", spark.createDataFrame(rows, TEXT))
+            for each in (right, run):
+                each.advance()
+            assert sorted(map(repr, run.changes("y"))) == sorted(map(repr, right.changes("y")))
+    assert counted == [(False, False), (True, False), (True, False), (True, True)]
 
 
 def test_rows_that_look_at_many_others_are_of_one_task(spark, cut, monkeypatch):

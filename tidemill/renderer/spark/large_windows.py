@@ -49,7 +49,10 @@ from tidemill.renderer.spark.stretch_tasks import (
 )
 from tidemill.renderer.spark.types import struct
 
-__all__ = ["in_stretches", "is_divisible", "large_apart", "on_large", "put_together", "read_by_calls", "times_of"]
+__all__ = [
+    "LargestPartition", "in_stretches", "is_divisible", "large_apart", "on_large", "put_together", "read_by_calls",
+    "times_of",
+]  # fmt: skip
 
 LARGE: Final = 1_000_000
 """Rows of a partition beyond which it is more than one task."""
@@ -73,6 +76,26 @@ def on_large() -> str:
         f"Partitions of more than {LARGE:,} rows, which a job before this one counts, are cut into ranges of about "
         f"{STRETCH:,} rows each by their order: one job finds out what ranges are to others, one computes the values."
     )
+
+
+@attrs.define
+class LargestPartition:
+    """How large partitions of a run's windows are at the most, as far as that was counted: not in every step."""
+
+    rows: int = 0
+    """How many updates there were then, in all of them."""
+    largest: int | None = None
+
+    def may_be_large(self, node: Reduce, stored: DataFrame, new: DataFrame, rows: int) -> bool:
+        """Return whether a partition of stored and new updates, so many in all, may be too large for one task."""
+        if rows <= LARGE or not is_divisible(node):
+            return False
+        if self.largest is None or self.largest + max(rows - self.rows, 0) > LARGE:
+            keys = [f"c{k}" for k in node.keys]
+            counts = stored.select(*keys).union(new.select(*keys)).groupBy(*keys).count()
+            ((largest,),) = counts.agg(F.max("count")).collect()
+            self.rows, self.largest = rows, largest or 0
+        return self.largest > LARGE
 
 
 class _Apart(NamedTuple):

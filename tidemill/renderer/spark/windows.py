@@ -54,7 +54,9 @@ def _number(times: Sequence[Time]) -> Column:
     return F.array_position(F.array(*(F.lit(t).cast("bigint") for (t,) in times)), F.col("t0"))
 
 
-def changed_windows(node: Reduce, interval: tuple[Antichain, Antichain], new: Frame, stored: DataFrame) -> Frame:
+def changed_windows(
+    node: Reduce, interval: tuple[Antichain, Antichain], new: Frame, stored: DataFrame, *, may_be_large: bool
+) -> Frame:
     """Return what new updates change, with those stored before, of which only touched partitions are looked at.
 
     New ones are read twice. All are over times of one coordinate.
@@ -64,7 +66,8 @@ def changed_windows(node: Reduce, interval: tuple[Antichain, Antichain], new: Fr
     keys = [f"c{k}" for k in node.keys]
     old = _touched(stored, new.data, keys).select(*wanted, F.lit(True).alias(STORED))
     lines = new.data.select(*wanted, F.lit(False).alias(STORED)).union(old)
-    large, rest = _changes_of_large(node, Frame(lines, new.width, new.coordinates, cheap=True))
+    both = Frame(lines, new.width, new.coordinates, cheap=True)
+    large, rest = _changes_of_large(node, both) if may_be_large else (None, both)
     found = [] if large is None else [large]
     if rest is not None:
         together = rest.data.repartition(*keys) if keys else rest.data.coalesce(1)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidemill.boundary.results import Rows, Updates
 from tidemill.dataflow.lattice import Antichain, Time
-from tidemill.dataflow.nodes import Input, Output
+from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.durable.spill_files import SpillFile
 from tidemill.renderer.durable.start import State
@@ -20,6 +21,7 @@ from tidemill.renderer.runs.progress import OperatorProgress
 from tidemill.renderer.runs.queued import Change
 from tidemill.renderer.runs.step_events import OperatorTrace
 from tidemill.renderer.spark.frames import Frame, united
+from tidemill.renderer.spark.large_windows import LargestPartition
 from tidemill.renderer.spark.live.executor_step import ExecutorStep
 from tidemill.renderer.spark.live.incoming import frame_of_change
 from tidemill.renderer.spark.live.outputs import Outputs
@@ -46,6 +48,7 @@ class SparkExecutor:
         self._large_changes = state.large_changes
         self._in_driver = in_driver
         self._outputs = Outputs(spark, state.executor, state.spill_store, in_driver)
+        self._largest: defaultdict[Node, LargestPartition] = defaultdict(LargestPartition)
         self._on_executors = False
         """Whether the step at hand is taken on the executors."""
         self._untidy = False
@@ -125,7 +128,7 @@ class SparkExecutor:
             return
         check_session(self._spark)
         store, spines = self._spill_store.store, self._spill_store.spines
-        state = SpilledState(self._spark, compiled, store, spines, self._in_driver)
+        state = SpilledState(self._spark, compiled, store, spines, self._in_driver, self._largest)
         given, files = self._large_inputs(state)
         self._on_executors = bool(given or taken)
         if not given:  # what large writes change is little

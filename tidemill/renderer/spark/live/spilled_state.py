@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import attrs
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemill.dataflow.nodes import Node
 from tidemill.renderer.durable.spill_files import SpilledBatch, SpillFile, read_file
 from tidemill.renderer.durable.spilled import SpilledSpine, SpillFolder
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.embedded.trace.spine import Range, Spine
+from tidemill.renderer.spark.large_windows import LargestPartition
 from tidemill.renderer.spark.live.state_files import read_files, write_files
 
 __all__ = ["SpilledState"]
@@ -29,6 +32,8 @@ class SpilledState:
     spines: Mapping[str, Spine]
     in_driver: int
     """Up to so many rows are worth computing in the driver."""
+    largest: defaultdict[Node, LargestPartition]
+    """How large the partitions of windows are, which is remembered from step to step."""
 
     def spilled(self, name: str) -> SpilledSpine:
         """Return what is below a spine."""
@@ -44,6 +49,11 @@ class SpilledState:
         spilled = self.store.spilled.get(name)
         files = [] if spilled is None else [f for batch in spilled.spilled_batches for f in batch.files]
         return self.read_files(name, files, ranges) if files else None
+
+    def rows(self, name: str) -> int:
+        """Return how many updates an arrangement holds below."""
+        spilled = self.store.spilled.get(name)
+        return 0 if spilled is None else sum(f.rows for batch in spilled.spilled_batches for f in batch.files)
 
     def read_files(self, name: str, files: Sequence[SpillFile], ranges: Sequence[Range] | None = None) -> DataFrame:
         """Return what files of an arrangement hold, as they are on the disk; with ``ranges``, as `read` does."""
