@@ -116,8 +116,9 @@ def test_limits(spark, limit, fine, in_driver):
 def steps(monkeypatch):
     """The steps that are rendered."""
     from tidemill.renderer.spark import render
+    from tidemill.renderer.spark.step import Step
 
-    found, kind = [], render.Step
+    found, kind = [], Step
     monkeypatch.setattr(render, "Step", lambda *args, **more: found.append(made := kind(*args, **more)) or made)
     return found
 

@@ -11,7 +11,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
@@ -39,6 +39,9 @@ _STATE: Final = 8
 """How many updates a loop's operators may hold in the driver for each one that may come into it."""
 _LOOK_EVERY: Final = 0.1
 """Seconds after which it is seen how many they hold: turns may take microseconds."""
+
+
+N = TypeVar("N", Input, Output)
 
 
 class _TooMuchError(Exception):
@@ -93,8 +96,7 @@ class _Loop:
         made = copy.graph
         inputs: dict[Node, Input] = {}
         for node, arranged in entering(scope, usage).items():
-            same = {"scope": made.root, "site": node.site, "schema": node.schema}
-            inputs[node] = made.put(Input(id=len(made.nodes), name=f"{node.name} {node.id}", inputs=(), **same))
+            inputs[node] = _named_for(node, Input, made)
             copy.stands_for(inputs[node], node)
             for arrange in arranged:
                 if arrange is not node:
@@ -105,11 +107,15 @@ class _Loop:
         outputs: dict[Leave, Output] = {}
         for leave in usage.leaving(scope):
             left = copy.put(leave)
-            same = {"scope": made.root, "site": leave.site, "schema": leave.schema}
-            outputs[leave] = made.put(
-                Output(id=len(made.nodes), name=f"{leave.name} {leave.id}", inputs=(left,), **same)
-            )
+            outputs[leave] = _named_for(leave, Output, made, left)
         return cls(copy.finished(), inputs, outputs)
+
+
+def _named_for(node: Node, kind: type[N], graph: Graph, *reads: Node) -> N:
+    """Return a new input or output at the top level, with the rows of a node, by a name that no other has."""
+    name = f"{node.name} {node.id}"
+    made = kind(id=len(graph.nodes), name=name, scope=graph.root, schema=node.schema, site=node.site, inputs=reads)
+    return graph.put(made)
 
 
 def _limited(compiled: Compiled, most: int) -> Callable[[], None]:
