@@ -27,7 +27,11 @@ SO_FAR = {
     "place": tm.rank().over(W),
 }
 FROM_HERE = {"spread": tm.stddev("x").over(DOWN.rows_between(1, tm.UNBOUNDED)), "share": tm.ntile("n").over(DOWN)}
-OUTPUTS = {"around": AROUND, "so_far": SO_FAR, "from_here": FROM_HERE}
+KINDS = {
+    "so_far": tm.count("x").over(W.rows_between(tm.UNBOUNDED, 0), distinct=True),
+    "from_here": tm.sum("x").over(W.rows_between(1, tm.UNBOUNDED), distinct=True),
+}
+OUTPUTS = {"around": AROUND, "so_far": SO_FAR, "from_here": FROM_HERE, "kinds": KINDS}
 ROWS = st.tuples(st.sampled_from([0, 0, 0, 1]), st.integers(0, 9), st.none() | st.integers(-5, 5), st.just(3))
 REFUSED = (0, 4, 1, 0)
 """A row that `ntile` has no value for."""

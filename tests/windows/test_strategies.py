@@ -14,8 +14,9 @@ LOOK_AT_ALL = {
     "the window has no ORDER BY": tm.sum("x").over(tm.Window.partition_by("k")),
     "its offset is another for each row": tm.lag("x", tm.col("t")).over(W),
     "its frame is the whole partition": tm.sum("x").over(W.rows_between(tm.UNBOUNDED, tm.UNBOUNDED)),
-    "sum(DISTINCT ...) over a frame without a bound": tm.sum("x").over(ENDLESS, distinct=True),
-    "count(DISTINCT ...) over a frame without a bound": tm.count_distinct("x").over(ENDLESS),
+    "sum(DISTINCT ...) with EXCLUDE over a frame without a bound": tm.sum("x").over(
+        ENDLESS.exclude("ties"), distinct=True
+    ),
     "list over a frame without a bound": tm.list("x").over(ENDLESS),
     "nth_value, but of at most 100 rows, over a frame without a bound": tm.nth_value("x", 101).over(ENDLESS),
     "max of string over a frame without a bound": tm.max(tm.col("x").cast("string")).over(ENDLESS),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from tidemill.algorithms.lowering.first_values import needs_first_values, with_first_values
 from tidemill.algorithms.lowering.registry import lowering
 from tidemill.algorithms.lowering.top_k import first_rows
 from tidemill.algorithms.lowering.window_sums.rendering import by_prefix_sums
@@ -30,8 +31,7 @@ def windowed(node: Windowed, source: Collection) -> Collection:
         wide = source.map_columns(bound.columns)
         made, there = by_prefix_sums(bound, wide), tuple(range(len(wide.schema)))
     else:
-        wide = source.map_columns(bound.without_hash)
-        made, there = _recomputed(node, wide), bound.windows.kept(bound.keys)
+        made, there = _recomputed(node, source)
     wanted = (*map(there.index, bound.windows.row), *range(len(there), len(made.schema)))
     names = node.schema.names
     return made.map_columns([(name, column(made.schema, i)) for name, i in zip(names, wanted, strict=True)])
@@ -45,11 +45,17 @@ def _numbered(node: Windowed, source: Collection) -> Collection:
     return first_rows(source, node.keys, order, node.most, numbers=node.schema.names[len(source.schema) :])
 
 
-def _recomputed(node: Windowed, wide: Collection) -> Collection:
-    bound = node.bound
-    rows = (wide.schema.fields[i] for i in bound.windows.kept(bound.keys))
+def _recomputed(node: Windowed, source: Collection) -> tuple[Collection, tuple[int, ...]]:
+    """Return rows made wide with the calls' values at their ends, and of which columns of theirs the others are."""
+    bound, windows = node.bound, node.bound.windows
+    in_order = bound.strategy != "recompute" and node.scope.coordinates == 1
+    windows = attrs.evolve(windows, in_order=in_order, only_in_order=bound.strategy == "ordered")
+    if in_order and needs_first_values(windows):  # the hash is a column then: several operators sort by it
+        wide, windows = with_first_values(source.map_columns(bound.columns), windows, bound.keys)
+    else:
+        wide = source.map_columns(bound.without_hash)
+    there = windows.kept(bound.keys)
     # Named so that no call can clash with a column.
-    values = (Field(f"call {f.name}", f.dtype, f.nullable) for f in value_fields(bound.windows))
-    in_order, only = bound.strategy != "recompute", bound.strategy == "ordered"
-    windows = attrs.evolve(bound.windows, in_order=in_order, only_in_order=only)
-    return wide.reduce_by(tuple(range(bound.keys)), windows, Schema((*rows, *values)))
+    values = (Field(f"call {f.name}", f.dtype, f.nullable) for f in value_fields(windows))
+    fields = (*(wide.schema.fields[i] for i in there), *values)
+    return wide.reduce_by(tuple(range(bound.keys)), windows, Schema(fields)), there

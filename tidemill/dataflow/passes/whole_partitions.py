@@ -17,10 +17,9 @@ from tidemill.expressions.rewriting import column_uses
 from tidemill.expressions.schema import Schema, unused_name
 from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, ValueCall, value_fields
+from tidemill.expressions.windows.in_order import ONCE_IS_ENOUGH
 
 __all__ = ["group_whole_partitions"]
-
-_ONCE_IS_ENOUGH = ("min", "max", "bool_and", "bool_or")
 
 
 def group_whole_partitions(graph: Graph) -> Graph:
@@ -65,7 +64,7 @@ def _grouped(bound: BoundWindows, call: BoundWindowCall) -> Grouped | None:
     aggregate, function = call.aggregate, call.function
     if aggregate.column is None:
         return Grouped("count", None, call.output)
-    if call.distinct and function not in _ONCE_IS_ENOUGH:
+    if call.distinct and function not in ONCE_IS_ENOUGH:
         if function != "count":
             return None
         function = "count_distinct"

@@ -160,6 +160,8 @@ class Windows:
     names: tuple[str, ...]
     row: tuple[int, ...]
     """Which of the columns are those of the rows that calls are for; all others were computed from them."""
+    carried: tuple[int, ...] = ()
+    """Which of the others come out again, too."""
     in_order: bool = True
     """Whether an engine that can keeps large partitions in their order, and computes what a change reaches only."""
     only_in_order: bool = False
@@ -167,7 +169,11 @@ class Windows:
 
     def kept(self, keys: int) -> tuple[int, ...]:
         """Return which of the columns come out again: the partitioning's, which are the first, and the rows' own."""
-        return (*range(keys), *(i for i in self.row if i >= keys))
+        return (*range(keys), *self.own(keys), *self.carried)
+
+    def own(self, keys: int) -> tuple[int, ...]:
+        """Return which of the columns are the rows' own, without the partitioning's."""
+        return tuple(i for i in self.row if i >= keys)
 
     def describe(self, texts: Sequence[str] | None = None) -> str:
         """Return the calls with their columns' names, and the order; what they read as given, or by its number."""

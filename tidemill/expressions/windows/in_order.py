@@ -16,7 +16,7 @@ from tidemill.expressions.windows.bound import (
     Windows,
 )
 
-__all__ = ["RENDERED", "SEVERAL_COORDINATES", "WHOLE", "looks_at_all"]
+__all__ = ["ONCE_IS_ENOUGH", "RENDERED", "SEVERAL_COORDINATES", "WHOLE", "adds_up_first_values", "looks_at_all"]
 
 SEVERAL_COORDINATES: Final = "in a loop, or over times of several coordinates"
 _NO_ORDER: Final = "the window has no ORDER BY"
@@ -30,6 +30,8 @@ RENDERED: Final = (
 
 _ADD_UP: Final = ("count", "sum", "avg", "variance", "stddev", "bool_and", "bool_or", "min", "max")
 """Aggregates of many rows that are put together from those of some of them, each in little room."""
+ONCE_IS_ENOUGH: Final = ("min", "max", "bool_and", "bool_or")
+"""Aggregates to which it is the same how often a value is there."""
 MOST_OF_FIRST: Final = 100
 """The rows that nth_value counts from an end of the partition at most."""
 _DIGITS: Final = 18
@@ -46,6 +48,18 @@ def looks_at_all(windows: Windows, types: Sequence[DType]) -> dict[str, str]:
     by = types[windows.order[0].column]
     reasons = {name: _reason(call, by, types) for name, call in zip(windows.names, windows.calls, strict=True)}
     return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def adds_up_first_values(call: BoundWindowCall) -> bool:
+    """Return whether a call is of the distinct values of rows from an end of the partition on.
+
+    A value counts in the first row that has it, seen from that end, and in no other: so once these rows are known, the
+    call is as good as one that is not DISTINCT.
+    """
+    if not isinstance(call, AggregateCall) or not call.distinct or call.function in ONCE_IS_ENOUGH:
+        return False
+    frame = call.frame
+    return (frame.start is None) != (frame.end is None) and frame.exclusion == "no others"
 
 
 def _reason(call: BoundWindowCall, by: DType, types: Sequence[DType]) -> str | None:
@@ -71,8 +85,8 @@ def _without_a_bound(call: ValueCall | AggregateCall, types: Sequence[DType]) ->
         n = call.n.value if isinstance(call.n, BoundLiteral) else None
         if name == "nth_value" and (n is None or n > MOST_OF_FIRST):
             reason = f"nth_value, but of at most {MOST_OF_FIRST} rows,"
-    elif call.distinct and name not in ("min", "max"):
-        reason = f"{name}(DISTINCT ...)"
+    elif call.distinct and name not in ONCE_IS_ENOUGH and not adds_up_first_values(call):
+        reason = f"{name}(DISTINCT ...) with EXCLUDE"
     elif name not in _ADD_UP:
         reason = name
     elif name in ("min", "max"):

@@ -357,8 +357,8 @@ class OrderedWindowsOperator(Operator):
     def _negative(self, row: Ints, count: int) -> Exception:
         fields = self._schema.fields
         (key,) = decode_rows(Schema(fields[: self._width]), row[: self._width, None], self._interner)
-        own = self._kept[self._width :]
-        (shown,) = decode_rows(Schema(tuple(fields[i] for i in own)), row[list(own), None], self._interner)
+        own = list(self._windows.own(self._width))
+        (shown,) = decode_rows(Schema(tuple(fields[i] for i in own)), row[own, None], self._interner)
         return failures.negative_count(self.node, key, shown, count)
 
     @property

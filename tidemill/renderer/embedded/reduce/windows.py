@@ -35,7 +35,7 @@ class WindowsLogic:
         width = len(node.keys)
         shape = Shape(width, node.scope.coordinates, around.schedule, around.since, node)
         self._kept = windows.kept(width)
-        named = self._kept[width:]
+        named = windows.own(width)
         columns = range(width, len(schema))
         self._rows = GroupRows(columns, None, len(schema), shape, named=named)
 

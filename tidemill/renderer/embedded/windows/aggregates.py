@@ -12,6 +12,7 @@ from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import AggregateCall
 from tidemill.expressions.windows.frames import Frame
+from tidemill.expressions.windows.in_order import ONCE_IS_ENOUGH
 from tidemill.renderer.embedded.kernels.codec import float_codes, float_values, order_ranks
 from tidemill.renderer.embedded.kernels.exact_quotients import halves_up, quotients
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
@@ -43,7 +44,7 @@ def aggregate(rows: Partitions, call: AggregateCall) -> Ints:
 def _count(rows: Partitions, call: AggregateCall) -> Ints:
     known = None if call.aggregate.column is None else rows.known(call.aggregate.column)
     beyond = _count_beyond(rows, call)
-    if call.distinct or known is not None:
+    if (call.distinct and call.function not in ONCE_IS_ENOUGH) or known is not None:
         marks = np.ones(len(rows), np.int64) if known is None else known.astype(np.int64)
         counts: Ints = _summation(rows, call).of(marks)
         return counts if beyond is None else counts + beyond
@@ -68,7 +69,7 @@ def _some(rows: Partitions, call: AggregateCall) -> Bools | None:
 
 
 def _summation(rows: Partitions, call: AggregateCall) -> Summation:
-    if call.distinct:
+    if call.distinct and call.function not in ONCE_IS_ENOUGH:
         assert call.aggregate.column is not None
         return DistinctSums(rows, call.aggregate.column, call.frame)
     return ShortFrameSums.of_frame(rows, call.frame) or FrameSums(frame_parts(rows, call.frame))

@@ -56,7 +56,7 @@ def in_order(windows: Windows, types: Sequence[DType], given: GivenRows, interne
     all_differ = bool(new.all())
     for o in () if all_differ else windows.ties:
         if o.column < len(given.codes):
-            refine(order, new, partial(_ranks_at, given.codes[o.column], types[o.column], interner))
+            refine(order, new, partial(_sort_values_at, o, given.codes[o.column], types[o.column], interner))
         else:
             own = RowOrder((), interner, [SortColumn(i, types[i]) for i in windows.row])
             refine(order, new, partial(own.hashes_at, list(given.codes)))
@@ -78,8 +78,8 @@ def _sort_values(by: OrderColumn, codes: Ints, dtype: DType, interner: Interner)
     return sort_values(codes, descending=by.descending, nulls_first=by.nulls_first)
 
 
-def _ranks_at(codes: Ints, dtype: DType, interner: Interner, rows: Ints) -> Ints:
-    return order_ranks(codes.take(rows), dtype, interner)
+def _sort_values_at(by: OrderColumn, codes: Ints, dtype: DType, interner: Interner, rows: Ints) -> Ints:
+    return _sort_values(by, codes.take(rows), dtype, interner)
 
 
 def chunks(ordered: OrderedRows) -> Iterator[OrderedRows]:

@@ -29,7 +29,7 @@ from tidemill.expressions.windows.bound import (
     Windows,
 )
 from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Offset
-from tidemill.expressions.windows.in_order import looks_at_all
+from tidemill.expressions.windows.in_order import adds_up_first_values, looks_at_all
 from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, float_values
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.windows.digests import Digest
@@ -75,7 +75,7 @@ class Reach:
     @staticmethod
     def of(windows: Windows, types: Sequence[DType]) -> Reach | None:
         """Return how far calls reach; None where some reach to an end of the partition, or as far as a row says."""
-        if looks_at_all(windows, types):
+        if looks_at_all(windows, types) or any(map(adds_up_first_values, windows.calls)):
             return None
         found = Reach()
         for call in windows.calls:
