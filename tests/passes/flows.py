@@ -140,6 +140,10 @@ FLOWS = {
             s=tm.sum("v").over(K), n=tm.count().filter("v > 1").over(K), m=tm.count("v").over(K, distinct=True),
             l=tm.list("v").over(K),
         ),
+        "of distinct values": lambda a, b: a.distinct().with_columns(
+            n=tm.count("v").over(K), s=tm.sum("v").over(K, distinct=True), m=tm.avg("v").over(K, distinct=True),
+            d=tm.sum("k").over(K, distinct=True),
+        ),
         "the first and the last": lambda a, b: a.distinct().with_columns(
             f=tm.first_value("v").over(W.rows_between(tm.UNBOUNDED, tm.UNBOUNDED)),
             l=tm.last_value("v").over(W.rows_between(tm.UNBOUNDED, tm.UNBOUNDED)),

@@ -38,6 +38,21 @@ def test_partitions_are_grouped_for_calls_called_as_the_keys_of_the_pass():
     assert "Join" in flow.explain(passes=["group_whole_partitions"])
 
 
+def test_distinct_values_of_partitions_are_grouped_once_for_each_argument():
+    calls = {
+        "n": tm.count().over(K),
+        "s": tm.sum("x").over(K, distinct=True),
+        "even": tm.avg("x").filter("x % 2 = 0").over(K, distinct=True),
+        "v": tm.variance("x").over(K, distinct=True),
+        "place": tm.rank().over(W),
+        "kinds": tm.sum("t").over(W.rows_between(tm.UNBOUNDED, tm.UNBOUNDED), distinct=True),
+    }
+    flow = agree(lambda x: x.with_columns(**calls), PEOPLE)
+    shown = flow.explain(passes=["group_whole_partitions"])
+    assert shown.count(" Join ") == 4
+    assert shown.count("[distinct]") == 3
+
+
 @pytest.mark.parametrize("ranking", [tm.row_number(), tm.rank(), tm.dense_rank()])
 def test_a_limit_that_no_rank_can_reach_is_none(ranking):
     flow = agree(lambda x: x.with_columns(n=ranking.over(W)).filter("n - 1 <= 9223372036854775807"), PEOPLE)

@@ -8,13 +8,13 @@ import attrs
 
 from tidemill.dataflow.composites import Aggregate, Windowed
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.nodes import Arrange, Join, Node
+from tidemill.dataflow.nodes import Arrange, Join, Map, Node, Threshold
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.aggregates import AggregateCall as Grouped
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.ordering import OrderKey
-from tidemill.expressions.rewriting import column_uses
-from tidemill.expressions.schema import Schema, unused_name
+from tidemill.expressions.rewriting import column, column_uses
+from tidemill.expressions.schema import Field, Schema, unused_name
 from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, ValueCall, value_fields
 from tidemill.expressions.windows.in_order import ONCE_IS_ENOUGH
@@ -26,7 +26,7 @@ def group_whole_partitions(graph: Graph) -> Graph:
     """Return the graph with calls over whole partitions as aggregates of groups, which are joined to the rows.
 
     A change then costs what it does to the aggregate, and the rows only where that changes. So too the first and the
-    last value of a partition. Where it is partitioned by expressions, or not at all, and where a strategy was asked
+    last value of a partition, and aggregates of distinct values, each of which is one row then. Where it is partitioned by expressions, or not at all, and where a strategy was asked
     for, calls stay as they are. The groups are of the rows as they were before other calls were added to them, so that
     these can be of fewer rows then: see `limit_ranks`.
     """
@@ -35,7 +35,7 @@ def group_whole_partitions(graph: Graph) -> Graph:
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
         if not isinstance(node, Windowed):
             return copy.put(node, inputs=inputs)
-        grouped: list[Grouped | None] = []
+        grouped: list[_Grouped | None] = []
         if node.bound.strategy == "auto" and _keys(node):
             grouped = [_grouped(node.bound, call) for call in node.bound.windows.calls]
         made = _joined(copy, node, inputs[0], grouped, before) if any(grouped) else copy.put(node, inputs=inputs)
@@ -51,7 +51,16 @@ def _keys(node: Windowed) -> tuple[int, ...]:
     return found if len(found) == len(node.keys) and len(set(found)) == len(found) else ()
 
 
-def _grouped(bound: BoundWindows, call: BoundWindowCall) -> Grouped | None:
+@attrs.frozen
+class _Grouped:
+    """A call over whole partitions as an aggregate of groups."""
+
+    call: Grouped
+    once: bool = False
+    """Whether of a group's rows with the same argument one is taken."""
+
+
+def _grouped(bound: BoundWindows, call: BoundWindowCall) -> _Grouped | None:
     """Return a call as an aggregate of the group that its partition is; None where it is none."""
     if not isinstance(call, (AggregateCall, ValueCall)) or not call.frame.whole:
         return None
@@ -60,44 +69,72 @@ def _grouped(bound: BoundWindows, call: BoundWindowCall) -> Grouped | None:
     if isinstance(call, ValueCall):
         if call.function == "nth_value" or call.ignore_nulls:
             return None
-        return Grouped(call.function.removesuffix("_value"), columns[call.column][1], call.output, order=order)
+        return _Grouped(
+            Grouped(call.function.removesuffix("_value"), columns[call.column][1], call.output, order=order)
+        )
     aggregate, function = call.aggregate, call.function
     if aggregate.column is None:
-        return Grouped("count", None, call.output)
-    if call.distinct and function not in ONCE_IS_ENOUGH:
-        if function != "count":
-            return None
-        function = "count_distinct"
+        return _Grouped(Grouped("count", None, call.output))
+    once = call.distinct and function not in ONCE_IS_ENOUGH
+    if once and function == "count":
+        function, once = "count_distinct", False
     condition = None if aggregate.condition is None else columns[aggregate.condition][1]
     of_list = order if function == "list" and windows.order else ()
-    return Grouped(function, columns[aggregate.column][1], call.output, condition, of_list)
+    return _Grouped(Grouped(function, columns[aggregate.column][1], call.output, condition, of_list), once=once)
 
 
 def _joined(
-    copy: Copy, node: Windowed, source: Node, grouped: Sequence[Grouped | None], before: Mapping[Node, Node]
+    copy: Copy, node: Windowed, source: Node, grouped: Sequence[_Grouped | None], before: Mapping[Node, Node]
 ) -> Node:
     """Return the rows with the values of all calls: of some from groups, of the others, if any, from a window."""
     keys, width = _keys(node), len(source.schema)
     fields = value_fields(node.bound.windows)
     own = [i for i, one in enumerate(grouped) if one is None]
     rows = _windowed(copy, node, source, own) if own else source
-    names = [unused_name(f"key {i}#", node.bound.windows.names) for i in range(len(keys))]
-    of_groups = Schema(
-        (
-            *(attrs.evolve(source.schema.fields[k], name=n) for k, n in zip(keys, names, strict=True)),
-            *(f for f, one in zip(fields, grouped, strict=True) if one is not None),
-        )
-    )
-    calls = tuple(one for one in grouped if one is not None)
-    grouped_rows, calls = _without_calls(source, node, calls, before)
-    groups = copy.add(Aggregate, node, grouped_rows, schema=of_groups, keys=node.keys, aggregates=calls)
-    left = copy.add(Arrange, node, rows, schema=rows.schema, keys=keys)
-    right = copy.add(Arrange, node, groups, schema=of_groups, keys=tuple(range(len(keys))))
     at = {i: width + place for place, i in enumerate(own)}
-    others = (i for i, one in enumerate(grouped) if one is not None)
-    at |= {i: len(rows.schema) + len(keys) + place for place, i in enumerate(others)}
-    output = (*range(width), *(at[i] for i in range(len(fields))))
-    return copy.add(Join, node, left, right, schema=node.schema, output=output, nulls_equal=True)
+    for some in _groupings(grouped):
+        groups = _groups(copy, node, source, {i: one for i, one in enumerate(grouped) if one and i in some}, before)
+        left = copy.add(Arrange, node, rows, schema=rows.schema, keys=keys)
+        right = copy.add(Arrange, node, groups, schema=groups.schema, keys=tuple(range(len(keys))))
+        there = len(rows.schema)
+        at |= {i: there + len(keys) + place for place, i in enumerate(some)}
+        if len(at) == len(fields):
+            output, schema = (*range(width), *(at[i] for i in range(len(fields)))), node.schema
+        else:
+            output, schema = (*range(there), *(at[i] for i in some)), Schema((*rows.schema, *(fields[i] for i in some)))
+            at |= {i: there + place for place, i in enumerate(some)}
+        rows = copy.add(Join, node, left, right, schema=schema, output=output, nulls_equal=True)
+    return rows
+
+
+def _groupings(grouped: Sequence[_Grouped | None]) -> list[list[int]]:
+    """Return the calls that groups of the same rows have: all rows, or one for each value of some argument."""
+    found: dict[Bound | None, list[int]] = {}
+    for i, one in enumerate(grouped):
+        if one is not None:
+            found.setdefault(one.call.argument if one.once else None, []).append(i)
+    return list(found.values())
+
+
+def _groups(
+    copy: Copy, node: Windowed, source: Node, some: Mapping[int, _Grouped], before: Mapping[Node, Node]
+) -> Node:
+    """Return the keys of partitions with the values of some calls, all of which are of the same rows."""
+    fields, names = value_fields(node.bound.windows), node.bound.windows.names
+    rows, calls = _without_calls(source, node, tuple(one.call for one in some.values()), before)
+    keys = node.keys
+    if any(one.once for one in some.values()):
+        values = [*keys, *dict.fromkeys(call.argument for call in calls if call.argument is not None)]
+        made = Schema(tuple(Field(f"column {i}", value.dtype, value.nullable) for i, value in enumerate(values)))
+        rows = copy.add(Map, node, rows, schema=made, columns=tuple(values))
+        rows = copy.add(Threshold, node, rows, schema=made)
+        keys = tuple(column(made, i) for i in range(len(keys)))
+        calls = tuple(attrs.evolve(call, argument=column(made, len(keys))) for call in calls)
+    shown = (
+        attrs.evolve(source.schema.fields[k], name=unused_name(f"key {i}#", names)) for i, k in enumerate(_keys(node))
+    )
+    schema = Schema((*shown, *(fields[i] for i in some)))
+    return copy.add(Aggregate, node, rows, schema=schema, keys=keys, aggregates=calls)
 
 
 def _without_calls(
