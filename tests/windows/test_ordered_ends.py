@@ -46,7 +46,7 @@ ADDED_UP: dict[str, list[Any]] = {
 def test_frames_without_a_bound(data, dtype):
     """What is before the rows that are looked at, or behind them, is counted, added up and compared, not gone through."""
     functions: list[Any] = [tm.count(), tm.count("x"), tm.sum("x"), tm.avg("x"), tm.stddev("x"), tm.variance("x")]
-    functions += [] if dtype.startswith("decimal") else [tm.min("x"), tm.max("x")]
+    functions += [tm.min("x"), tm.max("x")]
     one: list[Any] = [tm.first_value, tm.last_value, lambda x, **how: tm.nth_value(x, 3, **how)]
     ends = [of_frame("x", ignore_nulls=ignored) for of_frame in one for ignored in (False, True)]
     calls_drawn = data.draw(
@@ -57,6 +57,32 @@ def test_frames_without_a_bound(data, dtype):
     calls_made = {f"c{i}": function.over(window) for i, (function, window) in enumerate(calls_drawn)}
     flow.output("y", flow.input("x", schema).with_columns(**calls_made))
     values: dict[str, list[Any]] = {"k": [1, 1, 1, 2], "t": [None, *range(8), 12, 13], "x": ADDED_UP[dtype]}
+    found = data.draw(updates(schema, 1, max_size=24, latest=5, non_negative=True, values=values))
+    check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)])
+
+
+TEXTS: dict[str, list[Any]] = {
+    "string": [None, "", "b", "tidemills 1", "tidemills 2", "tidemills 10", "z\N{LATIN SMALL LETTER U WITH DIAERESIS}"],
+    "binary": [None, b"", b"\xff", b"tidemills 1", b"tidemills 2", b"tidemills"],
+    "list<string>": [None, (), (None,), ("tidemills 1",), ("tidemills 1", "a"), ("tidemills 2",)],
+    "list<float64>": [None, (), (math.nan,), (1.5, None), (1.5, -math.inf), (2.5,)],
+    "decimal(38,2)": [*ADDED_UP["decimal(38,2)"], Decimal(10**35 + 1), Decimal(-(10**35) - 1), Decimal(2**61)],
+}
+
+
+@pytest.mark.parametrize("dtype", TEXTS)
+@examples(40)
+@given(data=st.data())
+def test_extremes_of_values_whose_codes_are_in_no_order(data, dtype):
+    """Values that begin alike, too: what is beyond the rows looked at is compared by value."""
+    drawn = data.draw(
+        st.lists(st.tuples(st.sampled_from([tm.min, tm.max]), st.sampled_from(ENDLESS)), min_size=1, max_size=3)
+    )
+    flow = tm.Dataflow("extremes")
+    schema = {"k": "int64", "t": "int64", "x": dtype}
+    calls_made = {f"c{i}": function("x").over(window) for i, (function, window) in enumerate(drawn)}
+    flow.output("y", flow.input("x", schema).with_columns(**calls_made))
+    values: dict[str, list[Any]] = {"k": [1, 1, 1, 2], "t": [None, *range(8), 12, 13], "x": TEXTS[dtype]}
     found = data.draw(updates(schema, 1, max_size=24, latest=5, non_negative=True, values=values))
     check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)])
 

@@ -1,5 +1,6 @@
 """A change that a frame without a bound does not notice costs a search, not the rows behind it."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -94,6 +95,22 @@ def test_terms_that_cancel_out_cost_the_rows_between_them(in_order, looked_at):
     changed(of(tm.sum("x"), SO_FAR), rows, ([(0, 100, 7), (0, 1100, -7)], []))
     assert len(in_order) == 1
     assert looked_at[0] in range(2 * 1000, 2 * 1000 + 10)
+
+
+@pytest.mark.parametrize("window", [SO_FAR, FROM_HERE])
+@pytest.mark.parametrize("dtype", ["string", "decimal(38,2)"])
+def test_text_that_is_not_the_greatest_costs_a_search(window, dtype, in_order, looked_at):
+    place, best = (20, 5) if window is SO_FAR else (COUNT - 20, COUNT - 5)
+
+    def value(number):
+        return f"tidemills {number:02}" if dtype == "string" else Decimal(10**34 + number)
+
+    flow = tm.Dataflow("text")
+    flow.output("y", flow.input("x", {**TXY, "x": dtype}).with_columns(c=tm.max("x").over(window)))
+    rows = [(0, t, value(50 if t == best else 10 + t % 30)) for t in range(COUNT)]
+    changed(flow, rows, ([(0, place, value(3))], []), ([], [(0, place, value(3))]), ([(0, place, value(49))], []))
+    assert len(in_order) == 3
+    assert max(looked_at) < 20
 
 
 CALLS: list[Any] = [

@@ -19,7 +19,6 @@ LOOK_AT_ALL = {
     ),
     "list over a frame without a bound": tm.list("x").over(ENDLESS),
     "nth_value, but of at most 100 rows, over a frame without a bound": tm.nth_value("x", 101).over(ENDLESS),
-    "max of string over a frame without a bound": tm.max(tm.col("x").cast("string")).over(ENDLESS),
     "a RANGE by value over decimals of more than 18 digits": tm.count().over(
         tm.Window.partition_by("k").order_by(tm.col("t").cast("decimal(30,2)")).range_between(-1, 0)
     ),

@@ -26,9 +26,9 @@ def group_whole_partitions(graph: Graph) -> Graph:
     """Return the graph with calls over whole partitions as aggregates of groups, which are joined to the rows.
 
     A change then costs what it does to the aggregate, and the rows only where that changes. So too the first and the
-    last value of a partition, and aggregates of distinct values, each of which is one row then. Where it is partitioned by expressions, or not at all, and where a strategy was asked
-    for, calls stay as they are. The groups are of the rows as they were before other calls were added to them, so that
-    these can be of fewer rows then: see `limit_ranks`.
+    last value of a partition, and aggregates of distinct values, each of which is one row then. Where it is partitioned
+    by expressions, or not at all, and where a strategy was asked for, calls stay as they are. The groups are of the
+    rows as they were before other calls were added to them, so that these can be of fewer rows then: see `limit_ranks`.
     """
     before: dict[Node, Node] = {}  # what stands for windowed rows, and for these before their calls were added
 

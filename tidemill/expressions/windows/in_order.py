@@ -46,7 +46,7 @@ def looks_at_all(windows: Windows, types: Sequence[DType]) -> dict[str, str]:
     if not windows.order:
         return dict.fromkeys(windows.names, _NO_ORDER)
     by = types[windows.order[0].column]
-    reasons = {name: _reason(call, by, types) for name, call in zip(windows.names, windows.calls, strict=True)}
+    reasons = {name: _reason(call, by) for name, call in zip(windows.names, windows.calls, strict=True)}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
@@ -62,7 +62,7 @@ def adds_up_first_values(call: BoundWindowCall) -> bool:
     return (frame.start is None) != (frame.end is None) and frame.exclusion == "no others"
 
 
-def _reason(call: BoundWindowCall, by: DType, types: Sequence[DType]) -> str | None:
+def _reason(call: BoundWindowCall, by: DType) -> str | None:
     if isinstance(call, RankingCall):
         return None
     if isinstance(call, OffsetCall):
@@ -74,10 +74,10 @@ def _reason(call: BoundWindowCall, by: DType, types: Sequence[DType]) -> str | N
         return None
     if frame.start is None and frame.end is None:
         return _WHOLE_FRAME
-    return _without_a_bound(call, types)
+    return _without_a_bound(call)
 
 
-def _without_a_bound(call: ValueCall | AggregateCall, types: Sequence[DType]) -> str | None:
+def _without_a_bound(call: ValueCall | AggregateCall) -> str | None:
     """Return why a call needs all rows of frames that go on to an end of the partition."""
     name = call.function
     reason = None
@@ -89,11 +89,6 @@ def _without_a_bound(call: ValueCall | AggregateCall, types: Sequence[DType]) ->
         reason = f"{name}(DISTINCT ...) with EXCLUDE"
     elif name not in _ADD_UP:
         reason = name
-    elif name in ("min", "max"):
-        assert call.aggregate.column is not None
-        dtype = types[call.aggregate.column]
-        if _is_long(dtype) or dtype.name in ("string", "binary", "list"):
-            reason = f"{name} of {dtype}"
     return None if reason is None else f"{reason} over a frame without a bound"
 
 

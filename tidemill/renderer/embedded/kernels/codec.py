@@ -32,8 +32,8 @@ from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints,
 
 __all__ = [
     "FEW", "Interner", "decode", "decode_column", "decode_rows", "decoder", "encode", "encode_column", "encode_row",
-    "encoder", "encoders", "few_in_order", "interned_numbers", "is_interned", "is_long_decimal", "leading_number_of",
-    "leading_numbers", "order_key", "order_ranks",
+    "encoder", "encoders", "few_in_order", "has_codes_in_order", "interned_numbers", "is_interned", "is_long_decimal",
+    "leading_number_of", "leading_numbers", "order_key", "order_ranks",
 ]  # fmt: skip
 
 LONG_DECIMAL: Final = 18
@@ -66,6 +66,11 @@ def is_interned(dtype: DType) -> bool:
 def is_long_decimal(dtype: DType) -> bool:
     """Return whether a type is of decimals whose large values are interned; the codes of others are their values."""
     return dtype.is_decimal and dtype.precision > LONG_DECIMAL
+
+
+def has_codes_in_order(dtype: DType) -> bool:
+    """Return whether all codes of a type are in the order of the values, NULL least."""
+    return not is_interned(dtype) and not is_long_decimal(dtype)
 
 
 def interned_numbers(codes: Ints, dtype: DType) -> Ints:

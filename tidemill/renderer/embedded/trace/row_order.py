@@ -17,6 +17,7 @@ from tidemill.renderer.embedded.kernels.codec import (
     Interner,
     decode_column,
     decoder,
+    has_codes_in_order,
     is_interned,
     is_long_decimal,
     leading_number_of,
@@ -60,10 +61,10 @@ class RowOrder:
         self.columns = list(columns)
         self.row = list(row)
         self._interner = interner
-        self._plain = {c.row for c in (*self.columns, *self.row) if _has_codes_in_order(c.dtype)}
+        self._plain = {c.row for c in (*self.columns, *self.row) if has_codes_in_order(c.dtype)}
         """The rows of codes that sort as they are."""
         self._is_hashed_as_words = all(is_word(c.dtype) for c in self.row)
-        self._first_has_codes_in_order = bool(columns) and _has_codes_in_order(columns[0].dtype)
+        self._first_has_codes_in_order = bool(columns) and has_codes_in_order(columns[0].dtype)
         self.numbers_are_codes = self._first_has_codes_in_order and not columns[0].descending and columns[0].nulls_first
         """Whether `number` is the code itself."""
 
@@ -195,7 +196,7 @@ class RowOrder:
         numbers = leading_numbers(codes, column.dtype, self._interner)
         if column.descending:
             numbers = ~numbers
-        if not _has_codes_in_order(column.dtype) or column.nulls_first == column.descending:
+        if not has_codes_in_order(column.dtype) or column.nulls_first == column.descending:
             null = codes == NULL
             if np.count_nonzero(null):
                 numbers = np.where(null, NULL if column.nulls_first else _GREATEST, numbers)
@@ -226,11 +227,6 @@ class RowOrder:
         return (1, _Reversed(value) if column.descending else value)
 
 
-def _has_codes_in_order(dtype: DType) -> bool:
-    """Return whether all codes of a type are in the order of the values, NULL least."""
-    return not is_interned(dtype) and not is_long_decimal(dtype)
-
-
 def _is_wide(numbers: Ints) -> bool:
     return (int(numbers.max()) - int(numbers.min())).bit_length() > _WIDE
 
@@ -241,7 +237,7 @@ def _numbers_at(codes: Ints, column: SortColumn, interner: Interner, at: Ints) -
 
 def _numbers(codes: Codes, column: SortColumn, interner: Interner) -> Ints:
     """Return numbers that sort as codes are to."""
-    if not _has_codes_in_order(column.dtype):
+    if not has_codes_in_order(column.dtype):
         codes = np.where(codes == NULL, NULL, order_ranks(codes, column.dtype, interner))
     return sort_values(codes, descending=column.descending, nulls_first=column.nulls_first)
 

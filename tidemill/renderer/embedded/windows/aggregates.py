@@ -16,7 +16,7 @@ from tidemill.expressions.windows.in_order import ONCE_IS_ENOUGH
 from tidemill.renderer.embedded.kernels.codec import float_codes, float_values, order_ranks
 from tidemill.renderer.embedded.kernels.exact_quotients import halves_up, quotients
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
-from tidemill.renderer.embedded.windows.digests import Digest, FloatSum, exact_floats, objects
+from tidemill.renderer.embedded.windows.digests import Digest, Extreme, FloatSum, exact_floats, objects
 from tidemill.renderer.embedded.windows.distinct import DistinctSums
 from tidemill.renderer.embedded.windows.extremes import greatest
 from tidemill.renderer.embedded.windows.few_rows import FEW, aggregate_of_few
@@ -223,16 +223,26 @@ def _where(some: Bools | None, codes: Ints) -> Ints:
 
 def _extreme(rows: Partitions, call: AggregateCall) -> Ints:
     column = _column(call)
-    dtype, codes = rows.types[column], rows.codes(column)
-    ranks = order_ranks(codes, dtype, rows.interner)
-    if ranks is not codes:
-        return _of_ranks(codes, ranks, rows, call)
     sign = -1 if call.aggregate.function == "min" else 1  # NULL, turned round, is NULL
-    found = _greatest(sign * codes, rows, call.frame)
+    codes, here = rows.codes(column), len(rows)
     beyond = rows.beyond(call.frame, Digest("least" if sign < 0 else "greatest", column))
     if beyond is not None:
-        found = np.maximum(found, sign * np.array(beyond, np.int64).repeat(rows.sizes))
-    return sign * found
+        more = np.array([some.code if isinstance(some, Extreme) else some for some in beyond], np.int64)
+        codes = np.concatenate((codes, more))
+    ranks = order_ranks(codes, rows.types[column], rows.interner)
+    numbers = codes if ranks is codes else np.where(codes == NULL, NULL, ranks)
+    found = _greatest(sign * numbers[:here], rows, call.frame)
+    if beyond is not None:
+        found = np.maximum(found, (sign * numbers[here:]).repeat(rows.sizes))
+    found = sign * found
+    return found if ranks is codes else _of_ranks(found, ranks, codes)
+
+
+def _of_ranks(found: Ints, ranks: Ints, codes: Ints) -> Ints:
+    """Return the codes that have the ranks found, NULL where there are none."""
+    of_rank = np.full(int(ranks.max(initial=0)) + 1, NULL)
+    of_rank[ranks] = codes
+    return np.where(found == NULL, NULL, of_rank.take(np.maximum(found, 0)))
 
 
 def _greatest(numbers: Ints, rows: Partitions, frame: Frame) -> Ints:
@@ -250,14 +260,6 @@ def _greatest(numbers: Ints, rows: Partitions, frame: Frame) -> Ints:
     found = np.full(len(rows), NULL)
     found[wanted] = greatest(numbers, [(start.take(wanted), end.take(wanted)) for start, end in parts])
     return found
-
-
-def _of_ranks(codes: Ints, ranks: Ints, rows: Partitions, call: AggregateCall) -> Ints:
-    sign = -1 if call.aggregate.function == "min" else 1
-    found = sign * _greatest(np.where(codes == NULL, NULL, sign * ranks), rows, call.frame)
-    of_rank = np.full(int(ranks.max(initial=0)) + 1, NULL)
-    of_rank[ranks] = codes
-    return np.where(found == NULL, NULL, of_rank.take(np.maximum(found, 0)))
 
 
 def _bool(rows: Partitions, call: AggregateCall) -> Ints:

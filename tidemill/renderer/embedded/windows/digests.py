@@ -6,7 +6,7 @@ that has all of them needs to know how many they are, their exact sum, the least
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -14,11 +14,28 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from tidemill.expressions.types import DType
-from tidemill.renderer.embedded.kernels.codec import Interner, float_values, is_long_decimal
+from tidemill.renderer.embedded.kernels.codec import (
+    Interner,
+    float_values,
+    has_codes_in_order,
+    is_long_decimal,
+    leading_numbers,
+    order_key,
+)
 from tidemill.renderer.embedded.kernels.long_decimals import values_of
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 
-__all__ = ["MANTISSA", "Digest", "FloatSum", "RunningDigests", "digest", "exact_floats", "objects", "together"]
+__all__ = [
+    "MANTISSA",
+    "Digest",
+    "Extreme",
+    "FloatSum",
+    "RunningDigests",
+    "digest",
+    "exact_floats",
+    "objects",
+    "together",
+]
 
 MANTISSA: Final = 53
 _HALF: Final = 32
@@ -31,7 +48,8 @@ class Digest(NamedTuple):
     kind: str
     """``known`` counts values, ``some`` is 1 where there are any; ``whole`` and ``floats`` add them up.
 
-    ``squares`` and ``floats squared`` add up their squares. ``least`` and ``greatest`` are codes, NULL for none.
+    ``squares`` and ``floats squared`` add up their squares. ``least`` and ``greatest`` are codes, NULL for none, or an
+    `Extreme` of types whose codes are not in the order of the values.
     ``first`` and ``last`` are tuples of some codes, from an end on; ``first known`` and ``last known`` of such as are
     not NULL.
     """
@@ -54,7 +72,14 @@ class FloatSum(NamedTuple):
         return self.whole << (self.unit - unit)
 
 
-Value: TypeAlias = int | FloatSum | tuple[int, ...]
+class Extreme(NamedTuple):
+    """A code, with what sorts as its value does."""
+
+    key: Any
+    code: int
+
+
+Value: TypeAlias = int | FloatSum | Extreme | tuple[int, ...]
 
 
 def digest(wanted: Digest, codes: Ints, dtype: DType, interner: Interner) -> Value:
@@ -142,13 +167,27 @@ def _floats(codes: Ints, _dtype: DType, _interner: Interner, *, squared: bool = 
     return FloatSum(int(numbers.sum()) if len(finite) else 0, unit, *map(int, special))
 
 
-def _least(codes: Ints, _dtype: DType, _interner: Interner) -> int:
+def _least(codes: Ints, dtype: DType, interner: Interner) -> int | Extreme:
     known = codes.compress(codes != NULL)
-    return int(known.min()) if len(known) else NULL
+    if has_codes_in_order(dtype) or not len(known):
+        return int(known.min()) if len(known) else NULL
+    numbers = leading_numbers(known, dtype, interner)
+    return min(_extremes(known.compress(numbers == numbers.min()), dtype, interner))
 
 
-def _greatest(codes: Ints, _dtype: DType, _interner: Interner) -> int:
-    return int(codes.max(initial=NULL))  # NULL is the least there is
+def _greatest(codes: Ints, dtype: DType, interner: Interner) -> int | Extreme:
+    if has_codes_in_order(dtype):
+        return int(codes.max(initial=NULL))  # NULL is the least there is
+    known = codes.compress(codes != NULL)
+    if not len(known):
+        return NULL
+    numbers = leading_numbers(known, dtype, interner)
+    return max(_extremes(known.compress(numbers == numbers.max()), dtype, interner))
+
+
+def _extremes(codes: Ints, dtype: DType, interner: Interner) -> Iterator[Extreme]:
+    """Iterate over codes, each once: few, since their values begin alike."""
+    return (Extreme(order_key(code, dtype, interner), code) for code in set(codes.tolist()))
 
 
 _OF_ROWS: Final[dict[str, Callable[[Ints, DType, Interner], Value]]] = {
@@ -185,5 +224,5 @@ _TOGETHER: Final[dict[str, Callable[[Iterable[Any]], Any]]] = {
     "floats": _float_sums,
     "floats squared": _float_sums,
     "least": lambda values: min((v for v in values if v != NULL), default=NULL),
-    "greatest": lambda values: max(values, default=NULL),
+    "greatest": lambda values: max((v for v in values if v != NULL), default=NULL),
 }
