@@ -62,7 +62,7 @@ def test_frames_without_a_bound(data, dtype):
 
 
 TEXTS: dict[str, list[Any]] = {
-    "string": [None, "", "b", "tidemills 1", "tidemills 2", "tidemills 10", "z\N{LATIN SMALL LETTER U WITH DIAERESIS}"],
+    "string": [None, "", "tidemills 1", "tidemills 2", "tidemills 10", "tidemills \N{LATIN SMALL LETTER U WITH DIAERESIS}"],
     "binary": [None, b"", b"\xff", b"tidemills 1", b"tidemills 2", b"tidemills"],
     "list<string>": [None, (), (None,), ("tidemills 1",), ("tidemills 1", "a"), ("tidemills 2",)],
     "list<float64>": [None, (), (math.nan,), (1.5, None), (1.5, -math.inf), (2.5,)],
@@ -71,7 +71,7 @@ TEXTS: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("dtype", TEXTS)
-@examples(40)
+@examples(60)
 @given(data=st.data())
 def test_extremes_of_values_whose_codes_are_in_no_order(data, dtype):
     """Values that begin alike, too: what is beyond the rows looked at is compared by value."""
@@ -82,8 +82,8 @@ def test_extremes_of_values_whose_codes_are_in_no_order(data, dtype):
     schema = {"k": "int64", "t": "int64", "x": dtype}
     calls_made = {f"c{i}": function("x").over(window) for i, (function, window) in enumerate(drawn)}
     flow.output("y", flow.input("x", schema).with_columns(**calls_made))
-    values: dict[str, list[Any]] = {"k": [1, 1, 1, 2], "t": [None, *range(8), 12, 13], "x": TEXTS[dtype]}
-    found = data.draw(updates(schema, 1, max_size=24, latest=5, non_negative=True, values=values))
+    values: dict[str, list[Any]] = {"k": [1], "t": [None, *range(12)], "x": TEXTS[dtype]}
+    found = data.draw(updates(schema, 1, max_size=24, latest=8, non_negative=True, values=values))
     check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)])
 
 
