@@ -62,7 +62,14 @@ def test_frames_without_a_bound(data, dtype):
 
 
 TEXTS: dict[str, list[Any]] = {
-    "string": [None, "", "tidemills 1", "tidemills 2", "tidemills 10", "tidemills \N{LATIN SMALL LETTER U WITH DIAERESIS}"],
+    "string": [
+        None,
+        "",
+        "tidemills 1",
+        "tidemills 2",
+        "tidemills 10",
+        "tidemills \N{LATIN SMALL LETTER U WITH DIAERESIS}",
+    ],
     "binary": [None, b"", b"\xff", b"tidemills 1", b"tidemills 2", b"tidemills"],
     "list<string>": [None, (), (None,), ("tidemills 1",), ("tidemills 1", "a"), ("tidemills 2",)],
     "list<float64>": [None, (), (math.nan,), (1.5, None), (1.5, -math.inf), (2.5,)],

@@ -12,7 +12,7 @@ BY_T = tm.Window.order_by("t")
 ENDLESS = W.rows_between(tm.UNBOUNDED, 0)
 LOOK_AT_ALL = {
     "the window has no ORDER BY": tm.sum("x").over(tm.Window.partition_by("k")),
-    "its offset is another for each row": tm.lag("x", tm.col("t")).over(W),
+    "IGNORE NULLS by an offset that is another for each row": tm.lag("x", tm.col("t"), ignore_nulls=True).over(W),
     "its frame is the whole partition": tm.sum("x").over(W.rows_between(tm.UNBOUNDED, tm.UNBOUNDED)),
     "sum(DISTINCT ...) with EXCLUDE over a frame without a bound": tm.sum("x").over(
         ENDLESS.exclude("ties"), distinct=True

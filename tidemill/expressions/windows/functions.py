@@ -59,10 +59,10 @@ class WindowFunction(Expr):
 
         >>> import tidemill as tm
         >>> rows, window = tm.Dataflow().input("rows", {"t": "int64", "x": "int64"}), tm.Window.order_by("t")
-        >>> rows.with_columns(b=tm.lag("x", "t").over(window, strategy="ordered"))
+        >>> rows.with_columns(b=tm.lag("x", "t", ignore_nulls=True).over(window, strategy="ordered"))
         Traceback (most recent call last):
         ...
-        tidemill.errors.SchemaError: b: over(strategy='ordered'): ... its offset is another for each row; expected ...
+        tidemill.errors.SchemaError: b: over(strategy='ordered'): ... IGNORE NULLS by an offset that is another ...
         """
         self._check()
         return window_call(self, self.function, window, strategy)

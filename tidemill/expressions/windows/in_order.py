@@ -66,7 +66,8 @@ def _reason(call: BoundWindowCall, by: DType) -> str | None:
     if isinstance(call, RankingCall):
         return None
     if isinstance(call, OffsetCall):
-        return None if isinstance(call.offset, BoundLiteral) else "its offset is another for each row"
+        counts_values = call.ignore_nulls and not isinstance(call.offset, BoundLiteral)
+        return "IGNORE NULLS by an offset that is another for each row" if counts_values else None
     frame = call.frame
     if frame.mode == "range" and frame.offsets and _is_long(by):
         return f"a RANGE by value over decimals of more than {_DIGITS} digits"

@@ -35,6 +35,7 @@ from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.windows.digests import Digest
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
 from tidemill.renderer.embedded.windows.ranges import units
+from tidemill.renderer.embedded.windows.row_offsets import RowOffsets
 from tidemill.renderer.embedded.windows.settling import Settling, decisive
 
 __all__ = ["Affected", "Reach", "affected", "looked_at"]
@@ -71,10 +72,12 @@ class Reach:
     to_last: bool = False
     decisive: tuple[Digest, ...] | None = ()
     """What decides on the values of these frames; None where that is not known."""
+    offsets: tuple[RowOffsets, ...] = ()
+    """Columns that say how far calls look from their row."""
 
     @staticmethod
     def of(windows: Windows, types: Sequence[DType]) -> Reach | None:
-        """Return how far calls reach; None where some reach to an end of the partition, or as far as a row says."""
+        """Return how far calls reach; None where some reach to an end of the partition, whatever changes."""
         if looks_at_all(windows, types) or any(map(adds_up_first_values, windows.calls)):
             return None
         found = Reach()
@@ -96,6 +99,7 @@ class Reach:
             self.to_first or other.to_first,
             self.to_last or other.to_last,
             None if self.decisive is None or other.decisive is None else (*self.decisive, *other.decisive),
+            tuple(dict.fromkeys((*self.offsets, *other.offsets))),
         )
 
     def settling(self, types: Sequence[DType], interner: Interner) -> Settling | None:
@@ -115,7 +119,8 @@ def _of_ranking(call: RankingCall) -> Reach:
 
 
 def _of_offset(call: OffsetCall) -> Reach:
-    assert isinstance(call.offset, BoundLiteral)
+    if not isinstance(call.offset, BoundLiteral):
+        return Reach(offsets=(RowOffsets(call.offset, call.function == "lead"),))
     far = call.offset.value or 0
     low, high = max(far, 0), max(-far, 0)
     before, after = (low, high) if call.function == "lag" else (high, low)
@@ -177,7 +182,7 @@ def affected(
 
     ``by`` is the first of the ORDER BY columns, and of the type given.
     """
-    finder = _Finder(rows, reach, by, dtype)
+    finder = _Finder(rows, reach, by, dtype, sum([abs(edit.copies) for edit in edits]))
     if reach.counts_all and sum([edit.copies for edit in edits]) != 0:
         return [Affected(0, len(rows), list(edits), 0, len(rows))]
     groups = _near(edits)
@@ -243,8 +248,10 @@ def _merged(runs: Sequence[Affected], *, looked: bool = False) -> list[Affected]
 
 
 class _Finder:
-    def __init__(self, rows: OrderedPartition, reach: Reach, by: OrderColumn, dtype: DType) -> None:
+    def __init__(self, rows: OrderedPartition, reach: Reach, by: OrderColumn, dtype: DType, edited: int = 0) -> None:
         self._rows = rows
+        self._edited = edited
+        """How many rows come or go."""
         self._reach = reach
         self._by = by
         self._dtype = dtype
@@ -280,6 +287,9 @@ class _Finder:
             if some:
                 low = min(low, self._rows.known_place(column, some[0].place, after, back=True))
                 high = max(high, self._rows.known_place(column, some[-1].end, before))
+        for offsets in self._reach.offsets:
+            first, end = offsets.rows_looking_over(self._rows, edits[0].place, edits[-1].end, self._edited)
+            low, high = min(low, first), max(high, end)
         if self._reach.to_first:
             high = len(self._rows) if settled is None else max(high, settled)
         if self._reach.to_last:
@@ -338,6 +348,9 @@ class _Finder:
         for column, before, after in reach.known:
             first = min(first, rows.known_place(column, run.low, before, back=True))
             end = max(end, rows.known_place(column, run.high, after))
+        for offsets in reach.offsets:
+            seen_first, seen_end = offsets.looked_at(rows, range(run.low, run.high), run.edits, self._edited)
+            first, end = min(first, seen_first), max(end, seen_end)
         run.first, run.end = self.whole_groups(max(first, 0), min(end, len(rows)))
 
     def _end_codes(self, run: Affected) -> tuple[int, int] | None:
