@@ -97,6 +97,44 @@ def test_terms_that_cancel_out_cost_the_rows_between_them(in_order, looked_at):
     assert looked_at[0] in range(2 * 1000, 2 * 1000 + 10)
 
 
+@pytest.mark.parametrize(
+    ("call", "window", "sign"),
+    [
+        (tm.max("x"), SO_FAR, 1),
+        (tm.max("x"), FROM_HERE, -1),
+        (tm.first_value("x", ignore_nulls=True), SO_FAR, 1),
+        (tm.last_value("x", ignore_nulls=True), FROM_HERE, -1),
+    ],
+)
+def test_what_beats_a_change_may_go_with_another_one(call, window, sign, in_order):
+    """Two rows with the value go, far from each other: either of them is made up for by the other one."""
+    rows = [(0, sign * t, {1000: 90, 2000: 90, 3000: 7}.get(t)) for t in range(4000)]
+    changed(of(call, window), rows, ([], [(0, sign * 1000, 90), (0, sign * 2000, 90)]))
+    assert len(in_order) == 1
+
+
+LATE = [
+    W.rows_between(tm.UNBOUNDED, -3),
+    W.groups_between(tm.UNBOUNDED, -3),
+    W.range_between(tm.UNBOUNDED, -3),
+    W.range_between(tm.UNBOUNDED, 3),
+    *(W.rows_between(tm.UNBOUNDED, 0).exclude(out) for out in ("current row", "group", "ties")),
+    W.range_between(tm.UNBOUNDED, 2).exclude("group"),
+]
+
+
+@pytest.mark.parametrize("window", LATE)
+@pytest.mark.parametrize(("call", "value"), [(tm.max("x"), 3), (tm.sum("x"), 0), (tm.first_value("x"), 99)])
+def test_frames_that_end_elsewhere_than_at_their_row(window, call, value, in_order, looked_at):
+    """What the change does not matter to is seen some rows later, or without some of them."""
+    rows = [(0, t, 50 if t == 5 else 10 + t % 30) for t in range(COUNT)]
+    beaten_later = ([(0, 40, 60)], []), ([(0, 60, 61)], [(0, 40, 60)])
+    changed(of(call, window), rows, ([(0, 20, value)], []), ([], [(0, 20, value)]), ([(0, 900, value)], []))
+    assert len(in_order) == 3
+    assert max(looked_at) < 40
+    changed(of(call, window), rows, *beaten_later)
+
+
 @pytest.mark.parametrize("window", [SO_FAR, FROM_HERE])
 @pytest.mark.parametrize("dtype", ["string", "decimal(38,2)"])
 def test_text_that_is_not_the_greatest_costs_a_search(window, dtype, in_order, looked_at):
@@ -132,14 +170,23 @@ WINDOWS += [
     W.groups_between(-1, tm.UNBOUNDED),
     W.rows_between(1, tm.UNBOUNDED),
 ]
+WINDOWS += [
+    W.range_between(tm.UNBOUNDED, 2),
+    W.range_between(tm.UNBOUNDED, -2),
+    W.range_between(-1, tm.UNBOUNDED),
+    W.range_between(2, tm.UNBOUNDED),
+    W.groups_between(tm.UNBOUNDED, -2),
+    W.groups_between(2, tm.UNBOUNDED),
+]
+EXCLUSIONS = ["no others", "current row", "group", "ties"]
 
 
-@examples(100)
+@examples(200)
 @given(data=st.data())
 @pytest.mark.usefixtures("small_is_large")
 def test_values_of_few_kinds_that_come_and_go(data):
     """Small ones, so that changes often make no difference."""
-    window = st.sampled_from(WINDOWS)
+    window = st.builds(lambda w, out: w.exclude(out), st.sampled_from(WINDOWS), st.sampled_from(EXCLUSIONS))
     drawn = data.draw(st.lists(st.tuples(st.sampled_from(CALLS), window), min_size=1, max_size=2))
     flow = tm.Dataflow("settling")
     flow.output("y", flow.input("x", TXY).with_columns(**{f"c{i}": c.over(w) for i, (c, w) in enumerate(drawn)}))

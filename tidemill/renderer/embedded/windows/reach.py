@@ -74,6 +74,8 @@ class Reach:
     """What decides on the values of these frames; None where that is not known."""
     offsets: tuple[RowOffsets, ...] = ()
     """Columns that say how far calls look from their row."""
+    endless: Reach | None = None
+    """The reach of calls alone whose frames go on to an end of the partition; None without such calls."""
 
     @staticmethod
     def of(windows: Windows, types: Sequence[DType]) -> Reach | None:
@@ -82,7 +84,10 @@ class Reach:
             return None
         found = Reach()
         for call in windows.calls:
-            found = found.joined(attrs.evolve(_REACHES[type(call)](call), decisive=decisive(call, types)))
+            one: Reach = _REACHES[type(call)](call)
+            if one.to_first or one.to_last:
+                one = attrs.evolve(one, decisive=decisive(call, types), endless=one)
+            found = found.joined(one)
         return found
 
     def joined(self, other: Reach) -> Reach:
@@ -100,6 +105,7 @@ class Reach:
             self.to_last or other.to_last,
             None if self.decisive is None or other.decisive is None else (*self.decisive, *other.decisive),
             tuple(dict.fromkeys((*self.offsets, *other.offsets))),
+            self.endless.joined(other.endless) if self.endless and other.endless else self.endless or other.endless,
         )
 
     def settling(self, types: Sequence[DType], interner: Interner) -> Settling | None:
@@ -279,9 +285,9 @@ class _Finder:
 
         ``settled`` is where edits have ceased to matter to frames without a bound.
         """
-        low, high = self._around(edits[0])
+        low, high = self._around(edits[0], self._reach)
         if len(edits) > 1:
-            high = max(high, self._around(edits[-1])[1])
+            high = max(high, self._around(edits[-1], self._reach)[1])
         for column, before, after in self._reach.known:  # rows without a value are counted by no other
             some = [edit for edit in edits if edit.row.item(column) != NULL]
             if some:
@@ -290,15 +296,29 @@ class _Finder:
         for offsets in self._reach.offsets:
             first, end = offsets.rows_looking_over(self._rows, edits[0].place, edits[-1].end, self._edited)
             low, high = min(low, first), max(high, end)
-        if self._reach.to_first:
-            high = len(self._rows) if settled is None else max(high, settled)
-        if self._reach.to_last:
-            low = 0 if settled is None else min(low, settled)
+        if settled is not None:
+            first, end = self._not_beyond(settled, edits)
+            low, high = min(low, first), max(high, end)
+        elif self._reach.endless is not None:
+            low = 0 if self._reach.to_last else low
+            high = len(self._rows) if self._reach.to_first else high
         low, high = self.whole_groups(low, high)
         return Affected(low, high, edits)
 
-    def _around(self, edit: Edit) -> tuple[int, int]:
-        rows, reach = self._rows, self._reach
+    def _not_beyond(self, settled: int, edits: Sequence[Edit]) -> tuple[int, int]:
+        """Return the rows about where edits have ceased to matter whose frames without a bound may not go beyond that.
+
+        They are those that would change with the last row that decides on it.
+        """
+        assert self._reach.endless is not None
+        if edits[0].place <= settled <= edits[-1].end:
+            return settled, settled
+        deciding = settled if self._reach.to_last else settled - 1
+        row = self._rows.cut(deciding, deciding + 1)[:, 0]
+        return self._around(Edit(deciding, row, -1), self._reach.endless)
+
+    def _around(self, edit: Edit, reach: Reach) -> tuple[int, int]:
+        rows = self._rows
         low, high = edit.place - reach.rows[1], edit.end + reach.rows[0]
         if reach.peers:
             first = rows.peers_start(edit.place - 1) if self._is_peer(edit.place - 1, edit) else edit.place

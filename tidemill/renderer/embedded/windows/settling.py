@@ -1,7 +1,9 @@
 """From where on a change makes no difference to frames without a bound: what it does not beat, or adds nothing to.
 
 A running value depends on what all rows up to some place come to. Where that is the same before a change and after it,
-so it is for all rows behind. What is found out is what the parts of the order come to, not row by row.
+so it is for all rows behind that see beyond this place: those whose frames end before it are some more, and so are the
+peers of the row there, where frames leave out peers. What is found out is what the parts of the order come to, not row
+by row.
 """
 
 from __future__ import annotations
@@ -34,12 +36,6 @@ def decisive(call: BoundWindowCall, types: Sequence[DType]) -> tuple[Digest, ...
     frame = call.frame
     if frame.start is not None and frame.end is not None:
         return ()
-    bound = frame.end if frame.start is None else frame.start
-    by_value = frame.mode == "range" and frame.offsets
-    if frame.exclusion != "no others" or by_value or not isinstance(bound, int):
-        return None
-    if (bound < 0) if frame.start is None else (bound > 0):  # so rows see it later than where they are
-        return None
     if isinstance(call, ValueCall):
         n = call.n.value if isinstance(call.n, BoundLiteral) else 1
         return (Digest(_ENDS[call.function] + " known" * call.ignore_nulls, call.column, n or 1),)
@@ -81,7 +77,10 @@ class Settling(NamedTuple):
     """Whether frames go on to the last row, so that edits make a difference to rows before them."""
 
     def place(self, rows: OrderedPartition, edits: Sequence[Edit], limit: int) -> int | None:
-        """Return the place where edits have ceased to matter, up to a limit; None where they go on to."""
+        """Return the place where edits have ceased to matter, up to a limit; None where they go on to.
+
+        The limit is where further edits are: what beats a change may be what goes with them.
+        """
         low, high = edits[0].place, edits[-1].end
         before = rows.cut(low, high)
         differing = self._differing(rows, before, edited(before, edits, low), (low, high))
