@@ -128,11 +128,17 @@ LATE = [
 def test_frames_that_end_elsewhere_than_at_their_row(window, call, value, in_order, looked_at):
     """What the change does not matter to is seen some rows later, or without some of them."""
     rows = [(0, t, 50 if t == 5 else 10 + t % 30) for t in range(COUNT)]
-    beaten_later = ([(0, 40, 60)], []), ([(0, 60, 61)], [(0, 40, 60)])
     changed(of(call, window), rows, ([(0, 20, value)], []), ([], [(0, 20, value)]), ([(0, 900, value)], []))
     assert len(in_order) == 3
     assert max(looked_at) < 40
-    changed(of(call, window), rows, *beaten_later)
+
+
+@pytest.mark.parametrize("window", LATE)
+def test_frames_that_end_elsewhere_see_later_what_beats_a_change(window, in_order, looked_at):
+    rows = [(0, t, 90 if t == 2000 else t % 30) for t in range(4000)]
+    changed(of(tm.max("x"), window), rows, ([(0, 1000, 70)], []), ([(0, 1500, 80)], [(0, 1000, 70)]))
+    assert len(in_order) == 2
+    assert max(looked_at) < 2 * 1000 + 20
 
 
 @pytest.mark.parametrize("window", [SO_FAR, FROM_HERE])
@@ -171,6 +177,8 @@ WINDOWS += [
     W.rows_between(1, tm.UNBOUNDED),
 ]
 WINDOWS += [
+    W.rows_between(tm.UNBOUNDED, -3),
+    W.rows_between(3, tm.UNBOUNDED),
     W.range_between(tm.UNBOUNDED, 2),
     W.range_between(tm.UNBOUNDED, -2),
     W.range_between(-1, tm.UNBOUNDED),
