@@ -327,7 +327,7 @@ def render(
 
     flow.graph.freeze()
     graph = without_keys(flow.graph)  # frames are updates, of which several rows may have one key
-    return rendered(optimised(graph, passes, COMPOSITES), spark, frames, time, diff, in_driver)
+    return rendered(optimised(graph, passes, COMPOSITES), spark, frames, time, diff, in_driver=in_driver)
 
 
 def local_spark(master: str = "local[*]", **settings: str) -> SparkSession:

@@ -49,7 +49,7 @@ def test_every_job_has_its_plan(spark, jobs):
     text = flow.explain(spark=spark)
     assert jobs() == 0
     assert text.startswith(flow.explain(passes=True))
-    assert "where few updates come into one (`in_driver=`), the driver takes it without them.\n#" in text
+    assert "where few updates come into one, up to `in_driver=`, the driver takes it.\n#" in text
     plans = sections(text)
     assert list(plans) == [
         "Enter 'flights', in the first round of 'routes':",

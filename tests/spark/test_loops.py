@@ -149,8 +149,12 @@ def test_what_comes_into_and_out_of_a_loop_in_the_driver_is_of_any_type(spark, s
     schema = {"s": "string", "b": "binary", "d": "decimal(5, 2)", "f": "float64"}
 
     def build(a, b):
-        looped = a.iterate(lambda here: here.concat(a).union(b).distinct(), return_at=3)
-        return [looped, b.iterate(lambda here: here.concat(b).distinct()), looped.filter("f > 5")]
+        looped = a.iterate(lambda here: here.concat(a, b).distinct(), return_at=3)
+        return [
+            looped,
+            b.iterate(lambda here: here.concat(b).distinct()),
+            a.iterate(lambda here: here.filter("s = ''")),
+        ]
 
     given = {"a": [(row, i, 1) for i, row in enumerate(rows)], "b": []}
     found = traces(SparkHistories(in_driver=9), build, given, schema={"a": schema, "b": schema})

@@ -1,8 +1,8 @@
 """Loops taken in the driver: a round on few rows costs the embedded engine less than one of Spark's jobs.
 
 Such a loop becomes a graph of its own, with an input for each collection that comes into it and an output for each that
-leaves it. What comes in is brought to the driver, the embedded engine takes all rounds in one step, and what leaves goes
-on as DataFrames.
+leaves it. What comes in is brought to the driver, the embedded engine takes all rounds in one step, and what leaves is
+DataFrames again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _TooMuchError(Exception):
 
 
 def entering(scope: Scope, usage: Usage) -> dict[Node, list[Node]]:
-    """Return the collections that come into a loop, each with the nodes as which it does: itself, arrangements of it."""
+    """Return the collections that come into a loop, each with the nodes by which it does: itself, its arrangements."""
     found: dict[Node, list[Node]] = defaultdict(list)
     for source in dict.fromkeys(n.inputs[0] for n in usage.nodes_of(scope, Enter)):
         found[source.inputs[0] if isinstance(source, Arrange) else source].append(source)
@@ -57,7 +57,7 @@ def entering(scope: Scope, usage: Usage) -> dict[Node, list[Node]]:
 
 
 def left_in_driver(
-    spark: SparkSession, graph: Graph, scope: Scope, usage: Usage, came: Mapping[Node, Frame], in_driver: int
+    spark: SparkSession, graph: Graph, scope: Scope, usage: Usage, came: Mapping[Node, Frame], *, in_driver: int
 ) -> dict[Leave, Frame] | None:
     """Return what leaves a loop at the top level when these updates come into it; None where it grows too large.
 

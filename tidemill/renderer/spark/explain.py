@@ -41,7 +41,7 @@ Spark's plan of each job, for {_ROWS:,} rows at several times wherever something
 those of a row, t0, ... of its time, d is its diff. MapInArrow is what comes in, as an input or from another job, by the
 number of the node; or Python in the executors: `task` on rows, `run` a kernel on whole groups."""
 _LOOPS: Final = """\
-Jobs of loops are those of executors; where few updates come into one (`in_driver=`), the driver takes it without them."""
+Jobs of loops are those of executors: where few updates come into one, up to `in_driver=`, the driver takes it."""
 
 
 def explain(graph: Graph, spark: SparkSession) -> str:

@@ -42,7 +42,7 @@ __all__ = ["render"]
 
 
 def render(
-    graph: Graph, spark: SparkSession, frames: Mapping[str, Any], time: str | None, diff: str, in_driver: int
+    graph: Graph, spark: SparkSession, frames: Mapping[str, Any], time: str | None, diff: str, *, in_driver: int
 ) -> dict[str, DataFrame]:
     """Return each output's consolidated updates. See ``tidemill.render``."""
     check_session(spark)

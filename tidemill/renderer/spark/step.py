@@ -176,7 +176,7 @@ class Step:
                     return False
         if not came:
             return False
-        left = left_in_driver(self._spark, self._graph, scope, self._usage, came, self.loops_in_driver)
+        left = left_in_driver(self._spark, self._graph, scope, self._usage, came, in_driver=self.loops_in_driver)
         if left is None:
             return False
         self._leaving.update({node: [frame] for node, frame in left.items()})
