@@ -52,6 +52,8 @@ A step takes half as long there, and making the order about as long as a step: b
 """
 SMALL: Final = 64
 """Rows below which it is not any more."""
+FEW: Final = 8
+"""Updates up to which they are looked at one by one, whether they are of one partition, and sorted."""
 MANY: Final = 32
 """Where one in so many rows changes, or more, the partition is computed whole, which takes no longer there."""
 
@@ -148,8 +150,8 @@ class OrderedWindowsOperator(Operator):
     def _changed(self, updates: UpdateArray) -> Rows:
         """Take new updates of one time, and return the output's."""
         self.schedule.transaction.join(self, None)
-        if updates.shape[1] == 1:
-            change = self._changed_by_one(updates)
+        if updates.shape[1] <= FEW:
+            change = self._changed_by_few(updates)
             if change is not None:
                 return change
         one, owner = numbered(updates[: self._width])
@@ -179,18 +181,21 @@ class OrderedWindowsOperator(Operator):
             self._apply(new.names[number], in_order[number], made)
         return _together(found)  # of different partitions, so that none of one part is equal to one of another
 
-    def _changed_by_one(self, update: UpdateArray) -> UpdateArray | None:
-        """Return what `_changed` does with one update, where its partition is held in order; None where it is not."""
-        codes: list[int] = update[:, 0].tolist()
-        name = tuple(codes[: self._width])
-        if self._reach is None or not self._large.holds(name):
+    def _changed_by_few(self, updates: UpdateArray) -> UpdateArray | None:
+        """Return what `_changed` does with updates of one partition that is held in order; None where it is not so."""
+        as_rows: list[list[int]] = updates.T.tolist()
+        key = as_rows[0][: self._width]
+        name = tuple(key)
+        if self._reach is None or not self._large.holds(name) or any(row[: self._width] != key for row in as_rows):
             return None
         rows = self._large[name]
-        if len(rows) < abs(codes[-1]) * MANY:
+        if len(rows) < sum([abs(row[-1]) for row in as_rows]) * MANY:
             return None
+        if len(as_rows) > 1:
+            updates = np.array(self._order.in_order(map(tuple, as_rows)), np.int64).T
         try:
-            edits = self._edits(rows, update)
-            change = self._in_order([(rows, edits)], codes[-2])
+            edits = self._edits(rows, updates)
+            change = self._in_order([(rows, edits)], as_rows[0][-2])
         except CallError:  # perhaps of a row that is only looked at: computed whole, it shows
             return None
         self._apply(name, rows, edits)
