@@ -23,8 +23,8 @@ from tidemill.renderer.embedded.windows.large_partitions import LargePartitions
 from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 
 CODE = 8
-COLUMNS = 4
-"""Those of a row, and the hash that tells peers apart."""
+COLUMNS = 3
+"""Those of a row: the hash that tells peers apart is none."""
 SLACK = 40_000
 """Bytes that do not grow with the rows: tails."""
 
