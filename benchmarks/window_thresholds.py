@@ -3,7 +3,9 @@
 Windows at top level, each step worked out in order and by whole partitions, in CPU time, medians: a row that comes in
 partitions of several sizes, and parts of a partition that come at once. `LARGE`, `SMALL` and `MANY` of the operator are
 set by what comes out. Then what these come to for many partitions at once: loads, and half of all rows that goes and
-comes back, as the operator does it and by whole partitions, in turn, the least of several times.
+comes back, as the operator does it and by whole partitions, in turn, the least of several times. With ``--limits``
+what sets the ceiling of `limit_ranks` instead: a row that comes and goes among the first k of its partition, and one
+anywhere, where only the first k are asked for, with that limit and without.
 """
 
 import argparse
@@ -20,6 +22,7 @@ import pyarrow as pa
 import tidemill as tm
 from benchmarks.machine import machine
 from benchmarks.table import text_table
+from tidemill.dataflow.passes import ranks
 from tidemill.renderer.embedded.reduce import ordered_windows
 
 SIZES = (128, 256, 512, 1024, 2048, 4096, 16384)
@@ -39,6 +42,8 @@ HALVED = (50, 130, 260, 520, 1000)
 """Rows in each of many partitions."""
 HALVED_TOTAL = 100_000
 LARGE_STEPS = ("load", "half goes", "half comes")
+LIMITED = (1_000, 10_000, 30_000, 100_000)
+MOST = (10, 100, 1_000, 3_000, 10_000, 30_000)
 RENDERINGS = {"in order": (1, 1, 1), "whole": (2**62, 2**62, 1)}
 """What `LARGE`, `SMALL` and `MANY` are then."""
 
@@ -47,7 +52,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--limits", action="store_true", help="of `limit_ranks` alone")
     given = parser.parse_args()
+    if given.limits:
+        limits = [_limit(size, most) for size in LIMITED for most in MOST]
+        print(text_table(list(limits[0]), [[str(f) for f in found.values()] for found in limits]))
+        if given.json:
+            given.json.write_text(json.dumps({"machine": machine(), "limits": limits}, indent=1) + "\n")
+        return
     sizes = [_compared(call, size, 1, given.epochs) for call in CALLS for size in SIZES]
     parts = [_compared(call, TOTAL, TOTAL // part, max(given.epochs // 10, 3)) for call in CALLS for part in PARTS]
     lines = [[str(f) for f in found.values()] for found in (*sizes, *parts)]
@@ -58,6 +70,40 @@ def main() -> None:
     if given.json:
         report = {"machine": machine(), "steps": [*sizes, *parts], "large_steps": large}
         given.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def _limit(size: int, most: int) -> dict[str, Any]:
+    """Return how long a change takes with a limit to the first rows, and without, in partitions of a size."""
+    found: dict[str, Any] = {"rows": size, "k": most}
+    for name, ceiling in (("limited", 2**62), ("in order", 0)):
+        with patch.object(ranks, "CEILING", ceiling):
+            ms = _with_limit(size, most)
+        found |= {
+            f"{name}, {where}": round(taken, 2) for where, taken in zip(("among them", "anywhere"), ms, strict=True)
+        }
+    return found
+
+
+def _with_limit(size: int, most: int) -> list[float]:
+    dice, n = np.random.default_rng(0), 100_000 // size * size
+    flow = tm.Dataflow("limits")
+    rows = flow.input("rows", {"p": "int64", "t": "int64", "x": "int64"})
+    flow.output("answer", rows.with_columns(y=tm.row_number().over(W)).filter(f"y <= {most}"), changes=False)
+    times: tuple[list[float], list[float]] = [], []
+    with flow.start() as run:
+        run.insert(
+            "rows", pa.table({"p": np.arange(n) % (n // size), "t": dice.permutation(n) * 10, "x": np.arange(n)})
+        )
+        run.advance()
+        for _ in range(12):
+            for end, taken in zip((min(most, size) * 10 * n // size, n * 10), times, strict=True):
+                row = (0, int(dice.integers(end)) + 1, 5)
+                for put in (run.insert, run.delete):
+                    put("rows", [row])
+                    start = process_time()
+                    run.advance()
+                    taken.append(1000 * (process_time() - start))
+    return [median(taken[4:]) for taken in times]
 
 
 def _of_many(call: str, size: int, times: int) -> dict[str, Any]:

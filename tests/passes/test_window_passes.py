@@ -4,9 +4,9 @@ import pytest
 from running import new_flow
 
 import tidemill as tm
-from tidemill.dataflow.composites import Windowed
+from tidemill.dataflow.composites import TopK, Windowed
 from tidemill.dataflow.fingerprint import describe
-from tidemill.dataflow.passes.ranks import limit_ranks
+from tidemill.dataflow.passes.ranks import CEILING, limit_ranks
 from tidemill.errors import NegativeCountError
 from tidemill.testing import check_equivalent
 
@@ -57,6 +57,18 @@ def test_distinct_values_of_partitions_are_grouped_once_for_each_argument():
 def test_a_limit_that_no_rank_can_reach_is_none(ranking):
     flow = agree(lambda x: x.with_columns(n=ranking.over(W)).filter("n - 1 <= 9223372036854775807"), PEOPLE)
     assert "first 9223372036854775808 by" not in flow.explain(passes=["limit_ranks"])
+
+
+@pytest.mark.parametrize("ranking", [tm.row_number, tm.rank, tm.dense_rank])
+def test_many_first_rows_are_no_limit_where_partitions_are_kept_in_their_order(ranking):
+    """For a limit of so many costs more than the order; where whole partitions are computed it still saves most."""
+    for strategy, most, limited in (("auto", CEILING, True), ("auto", CEILING + 1, False), ("recompute", 10**6, True)):
+        number = ranking().over(W, strategy=strategy)
+        flow = agree(lambda x, number=number, most=most: x.with_columns(n=number).filter(f"n <= {most}"), PEOPLE)
+        found = [
+            n for n in limit_ranks(flow.graph).nodes if isinstance(n, TopK) or getattr(n, "most", None) is not None
+        ]
+        assert bool(found) == limited
 
 
 K = tm.Window.partition_by("k")

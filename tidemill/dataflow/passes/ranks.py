@@ -24,7 +24,14 @@ from tidemill.expressions.windows.bound import (
     ValueCall,
 )
 
-__all__ = ["limit_ranks"]
+__all__ = ["CEILING", "limit_ranks"]
+
+CEILING: Final = 10_000
+"""Of more first rows than these a limit costs more than partitions kept in their order do, unless they are some
+ten times as large: two structures are to be changed then, and at least as many rows numbered anew.
+
+See benchmarks/window_thresholds.py: it halves a step in a partition of 100,000 rows, and takes twice as long in 30,000.
+"""
 
 
 def limit_ranks(graph: Graph) -> Graph:
@@ -32,9 +39,10 @@ def limit_ranks(graph: Graph) -> Graph:
 
     ``row_number() <= k`` and what comes to the same (``2 > row_number() - 1``) takes a top-k before the window, or
     instead of it, where nothing but numbers is asked for; ``rank()`` and ``dense_rank()`` the peers of one. Only where
-    all calls of the window look at no rows after the current one, or its peers, and where nobody else reads them. The
-    filter may come after others, after columns that are computed from ranks, and after joins of these rows with
-    others, as with the values of whole partitions.
+    all calls of the window look at no rows after the current one, or its peers, and where nobody else reads them; and
+    not of more than `CEILING` rows of partitions that may be kept in their order. The filter may come after others,
+    after columns that are computed from ranks, and after joins of these rows with others, as with the values of whole
+    partitions.
     """
     if not any(isinstance(node, Windowed) for node in graph.nodes):
         return graph
@@ -73,7 +81,7 @@ def _first(copy: Copy, source: Windowed, asked: Sequence[_Most]) -> Node | None:
     """Return the window over the first rows, or peers, of each partition, if no others are asked for."""
     for sign, index, most in asked:
         ranking = _ranking(source, index) if sign > 0 else None
-        if ranking is None or most > _MOST or not _looks_back(source, ranking):
+        if ranking is None or most > _worth_it(source) or not _looks_back(source, ranking):
             continue
         count = max(most, 0)
         if source.most is None or count < source.most:
@@ -83,6 +91,13 @@ def _first(copy: Copy, source: Windowed, asked: Sequence[_Most]) -> Node | None:
             rows = first(copy, source, count, ranking)
             return None if rows is None else copy.put(source, inputs=(rows,), most=count)
     return None
+
+
+def _worth_it(source: Windowed) -> int:
+    """Return the greatest rank that is worth a limit."""
+    bound = source.bound
+    in_order = bound.strategy in ("auto", "ordered") and source.scope.coordinates == 1 and not bound.look_at_all
+    return CEILING if in_order else _MOST
 
 
 # -- conditions -------------------------------------------------------------------------------------------------------
