@@ -112,7 +112,8 @@ def epochs(call: Any, rows: Rows, changes: Iterable[Any], *, at_most: float = ma
     """Return what epochs of some changes take, and the records they touch; of the first, if these take long."""
     flow = tm.Dataflow("curve")
     flow.output("out", flow.input("rows", SCHEMA).with_columns(y=call), changes=False)
-    seconds, touched = [], []
+    seconds: list[float] = []
+    touched: list[int] = []
     with flow.start() as run, laid_out() as seen:
         run.insert("rows", rows.table())
         run.advance()

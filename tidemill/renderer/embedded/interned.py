@@ -103,8 +103,8 @@ class InternedSweeper:
                 for block in port.pending.arrays():  # nobody knows which are numbers: at worst too much is kept
                     _mark_any(used, block)
             if isinstance(operator, OutputOperator):
-                for updates in operator.unread:
-                    for codes, field in zip(updates.array, operator.schema, strict=False):
+                for unread in operator.unread:
+                    for codes, field in zip(unread.array, operator.schema, strict=False):
                         _mark(used, interned_numbers(codes, field.dtype))
         return self._compiled.interner.unused(used, lists=self._lists)
 
