@@ -10,8 +10,8 @@ from running import examples
 import tidemill as tm
 from tidemill.errors import StepError
 from tidemill.renderer.embedded.kernels import codec
-from tidemill.renderer.embedded.operators import arrange, input_output, linear
-from tidemill.renderer.embedded.reduce import accumulators
+from tidemill.renderer.embedded.operators import arrange, input_output, keyed, linear
+from tidemill.renderer.embedded.reduce import accumulators, integer_sums
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.trace import spine
 from tidemill.testing import check_equivalent
@@ -27,6 +27,7 @@ def _flow():
     by_name = rows.group_by("name").agg(n=tm.count(), total=tm.sum("amount"), x=tm.max("x"), y=tm.sum("x"))
     flow.output("by_name", by_name)
     flow.output("two_keys", rows.group_by("amount", "x").agg(n=tm.count(), least=tm.min("name")))
+    flow.output("sums", rows.group_by("x", "name").agg(n=tm.count(), y=tm.sum("x"), named=tm.count("name")))
     flow.output("all", rows.agg(n=tm.count(), x=tm.max("x")))
     flow.output("first", rows.group_by("name").top_k(2, order_by=[tm.desc("amount")]))
     renamed = rows.select("amount", "name", x="x")
@@ -45,6 +46,8 @@ def any_is_large(monkeypatch):
     monkeypatch.setattr(codec, "_LONG", 2)
     monkeypatch.setattr(accumulators, "MANY", 0)
     monkeypatch.setattr(arrange, "_SORTED", 3)
+    monkeypatch.setattr(keyed, "_MANY", 0)
+    monkeypatch.setattr(integer_sums, "_EACH", 0.1)  # a table may have ten times as many places as there are updates
     monkeypatch.setattr(spine, "TAIL", 3)
 
 
@@ -57,6 +60,59 @@ def test_all_that_read_them_give_what_they_give_of_a_matrix(any_is_large):
         check_equivalent(flow, {"rows": updates}, engines=["reference", "embedded"])
 
     check()
+
+
+def test_what_comes_to_nothing_and_what_is_left_over_in_a_later_step(any_is_large):
+    """Sums by tables of keys, of several batches, times and counts, with what was there before."""
+    flow = tm.Dataflow()
+    rows = flow.input("rows", {"x": "int64", "y": "int64"})
+    flow.output("sums", rows.group_by("x").agg(n=tm.count(), y=tm.sum("y")))
+    flow.output("counts", rows.group_by("x", "y").agg(n=tm.count()))
+
+    @examples(60)
+    @given(
+        st.lists(
+            st.tuples(st.tuples(st.integers(-2, 2), st.integers(0, 1)), st.integers(0, 2), st.integers(-2, 2)),
+            max_size=25,
+        )
+    )
+    def check(updates):
+        check_equivalent(flow, {"rows": updates}, engines=["reference", "embedded"])
+
+    check()
+    with flow.start() as run:
+        table = pa.table({"x": [7, 7, 9, 7], "y": [1, 1, 2**40, -1]})
+        run.insert("rows", table)
+        run.advance()
+        assert sorted(run.changes("sums")) == [((7, 3, 1), 0, 1), ((9, 1, 2**40), 0, 1)]
+        run.delete("rows", table.slice(1, 2))
+        run.advance()
+        assert sorted(run.changes("sums")) == [((7, 2, 0), 1, 1), ((7, 3, 1), 1, -1), ((9, 1, 2**40), 1, -1)]
+        run.delete("rows", table.slice(0, 1))
+        run.insert("rows", table.slice(0, 1))
+        run.advance()
+        assert list(run.changes("sums")) == []
+        assert list(run.snapshot("counts")) == [(7, -1, 1), (7, 1, 1)]
+
+
+@pytest.mark.parametrize("due", [0, 3])
+def test_rows_that_wait_for_their_step_are_told_and_can_be_discarded(any_is_large, due):
+    flow = tm.Dataflow()
+    rows = flow.input("rows", {"x": "int64"})
+    flow.output("n", rows.group_by("x").agg(n=tm.count()))
+    table = pa.table({"x": np.arange(100) % 5})
+    with flow.start() as run:
+        run.insert("rows", table, time=due)
+        (waiting,) = [o for o in run.metrics() if o.kind == "Input"]
+        assert (waiting.waiting, waiting.bytes) == (100, 800)
+        run.discard()
+        run.insert("rows", table, time=due)
+        run.insert("rows", table.slice(0, 7), time=due)
+        run.advance()
+        assert list(run.snapshot("n")) == ([] if due else [(0, 22), (1, 22), (2, 21), (3, 21), (4, 21)])
+        if due:
+            run.advance_to(due + 1)
+        assert list(run.snapshot("n")) == [(0, 22), (1, 22), (2, 21), (3, 21), (4, 21)]
 
 
 def test_they_are_not_copied(monkeypatch):

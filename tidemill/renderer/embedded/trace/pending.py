@@ -48,6 +48,11 @@ class PendingState(NamedTuple):
     """The meet of the times of these few."""
     buckets: Buckets
 
+    @property
+    def held(self) -> bool:
+        """Whether there is anything that did not come in since the last frontier."""
+        return self.few is not None or bool(self.buckets.by_range)
+
 
 _NOTHING: Final = PendingState((), None, (), Buckets({}))
 
@@ -73,14 +78,15 @@ class PendingUpdates:
 
         Where these are nothing but some that are alike, it is as rows.
         """
-        if len(self._fresh) == 1 and isinstance(only := self._fresh[0], Alike) and self._rest is _NOTHING:
+        rest = self._rest
+        if len(self._fresh) == 1 and isinstance(only := self._fresh[0], Alike) and not rest.held:
             if upper.beyond(only.time):
                 self._fresh = [stack(only.rows)]
             else:
                 self._fresh = []
                 return only.rows
         due: list[UpdateArray] = []
-        rest, kept = self._rest, list[UpdateArray]()
+        kept = list[UpdateArray]()
         if rest.few is not None:
             if upper.beyond(rest.earliest):
                 kept.append(rest.few)
@@ -142,7 +148,7 @@ class PendingUpdates:
         return [*few, *self._rest.buckets.arrays()]
 
     def __bool__(self) -> bool:
-        return bool(self._fresh or self._rest.few is not None or self._rest.buckets.by_range)
+        return bool(self._fresh) or self._rest.held
 
     def _part(self, updates: UpdateArray, upper: Antichain, due: list[UpdateArray], kept: list[UpdateArray]) -> None:
         """Add the updates that are due to a list, and the others to another."""

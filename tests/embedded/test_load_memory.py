@@ -1,0 +1,33 @@
+"""What a load of many rows takes of memory at most: pages that are had for the first time are half of what it costs."""
+
+import subprocess
+import sys
+
+import pytest
+
+ROWS = 3_000_000
+LOAD = f"""
+import resource
+import numpy as np
+import pyarrow as pa
+import tidemill as tm
+
+keys = np.random.default_rng(1).integers(0, {ROWS} // 10, {ROWS})
+flow = tm.Dataflow()
+flow.output("n", flow.input("rows", {{"k": "int64"}}).group_by("k").agg(n=tm.count()))
+with flow.start() as run:
+    run.insert("rows", pa.table({{"k": [1]}}))
+    run.advance()
+    table = pa.table({{"k": keys}})
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    run.insert("rows", table)
+    run.advance()
+    print(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / {ROWS})
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the most memory is told in other units elsewhere")
+def test_counts_by_a_number_take_less_than_thirty_bytes_a_row():
+    """The number itself, and what there is of each of the groups: no time, no count, no number of the group."""
+    done = subprocess.run([sys.executable, "-c", LOAD], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 30
