@@ -11,6 +11,7 @@ import pytest
 import tidemill as tm
 from tidemill.errors import SchemaError, StateError, StepError, UnknownNameError
 from tidemill.renderer.durable import changelog
+from tidemill.renderer.embedded import array_file
 
 
 def build():
@@ -292,7 +293,7 @@ def test_moves_that_a_machine_that_fails_forgets_are_made_anew(tmp_path, monkeyp
     """Whatever of what no call of fsync has secured is undone."""
     flow = build()
     log, state = tmp_path / "log", tmp_path / "state"
-    moves, replace, sync = [], type(log).replace, changelog.sync_folder
+    moves, replace, sync = [], type(log).replace, array_file.sync_folder
 
     def moved(path, to):
         moves.append((path, type(log)(to)))

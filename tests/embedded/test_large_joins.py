@@ -14,8 +14,8 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.types import INT64
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.kernels import sorting
-from tidemill.renderer.embedded.kernels.updates import NULL, hashed
-from tidemill.renderer.embedded.operators import arrange, input_output, join, linear
+from tidemill.renderer.embedded.kernels.updates import NULL, hashed, marked
+from tidemill.renderer.embedded.operators import arrange, input_output, join
 from tidemill.renderer.embedded.trace import batch, spine
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
@@ -73,7 +73,7 @@ def test_pairs_of_keys_in_order_are_those_that_are_equal(monkeypatch, hashing, f
 @pytest.mark.parametrize("fewer", [0, 10**9])
 def test_joins_of_what_is_not_consolidated_are_those_of_the_reference(monkeypatch, fewer):
     for module, name, value in (
-        (sorting, "FEW", 1), (sorting, "PART", 3), (linear, "PART", 3), (join, "MANY", 0), (join, "_FEWER", fewer),
+        (sorting, "FEW", 1), (sorting, "PART", 3), (join, "MANY", 0), (join, "_FEWER", fewer),
         (arrange, "LARGE", 1), (arrange, "_SORTED", 1), (input_output, "LARGE", 1), (spine, "TAIL", 1),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
@@ -135,9 +135,8 @@ def test_an_expression_may_fail_for_many_updates_that_cancel():
 @examples(100)
 def test_marked_updates_are_taken_a_part_at_a_time(rows, part):
     block = np.array([[x, -x] for _, x in rows], np.int64).reshape(-1, 2).T
-    mask = np.array([marked for marked, _ in rows], np.bool_)
+    mask = np.array([is_marked for is_marked, _ in rows], np.bool_)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sorting, "PART", part)
-        patch.setattr(linear, "PART", part)
-        found = linear._marked(block, mask)
-    assert found.T.tolist() == [[x, -x] for marked, x in rows if marked]
+        found = marked(block, mask)
+    assert found.T.tolist() == [[x, -x] for is_marked, x in rows if is_marked]

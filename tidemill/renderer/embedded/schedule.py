@@ -255,7 +255,8 @@ class Port:
     @property
     def size(self) -> int:
         """How many updates are there for the operator's turn."""
-        return sum([updates.shape[1] for updates in self._now]) + (0 if self._rows is None else len(self._rows[0]))
+        size: int = sum([updates.shape[1] for updates in self._now])
+        return size if self._rows is None else size + len(self._rows[0])
 
     @property
     def outstanding_size(self) -> int:

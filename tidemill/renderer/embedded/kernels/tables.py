@@ -30,7 +30,7 @@ class Places(NamedTuple):
     least: list[int]
     extents: list[int]
     """How many codes there are from the least to the greatest, row by row."""
-    count: int
+    size: int
     """How many places there are."""
 
     def at(self, part: slice) -> _Ints:
@@ -87,7 +87,7 @@ def found(codes: _Ints) -> tuple[Places, _Ints, _Ints] | None:
     if places is None:
         return None
     owner: _Ints = empty(n)
-    seen = zeros(places.count, np.bool_)
+    seen = zeros(places.size, np.bool_)
     for part in sorting.parts(n):
         owner[part] = places.at(part)
         seen[owner[part]] = True

@@ -42,7 +42,7 @@ def _has_one_value(row: Ints) -> bool:
     if row.strides[0] == 0:
         return True
     if n <= PART:
-        return np.count_nonzero(row != row[:1]) == 0
+        return not np.count_nonzero(row != row[:1])
     return bool(row[0] == row[-1]) and not any(np.count_nonzero(row[part] != row[0]) for part in parts(n))
 
 

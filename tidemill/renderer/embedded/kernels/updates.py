@@ -262,7 +262,7 @@ def consolidated(updates: UpdateArray, weights: int = 1) -> UpdateArray:
         elif len(starts) < n:
             sums = added_up(updates[top:].take(order, axis=1), starts)
             updates = np.concatenate((updates[:top].take(order.take(starts), axis=1), sums))
-    kept = updates[top].astype(np.bool_) if weights == 1 else updates[top:].any(axis=0)
+    kept: Bools = updates[top].astype(np.bool_) if weights == 1 else np.any(updates[top:], axis=0)
     return updates if kept.all() else marked(updates, kept)
 
 

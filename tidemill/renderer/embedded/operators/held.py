@@ -12,7 +12,7 @@ import numpy as np
 from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.embedded.schedule import Port
-from tidemill.renderer.embedded.trace.pending import PendingState
+from tidemill.renderer.embedded.trace.pending import Alike, PendingState
 
 if TYPE_CHECKING:
     from tidemill.renderer.embedded.schedule import Operator
@@ -36,7 +36,9 @@ class HeldRows(Port):
         if not self.pending:
             return None
         self._join()
-        return self.pending.take_due(Antichain([(limit,)]))
+        due = self.pending.take_due(Antichain([(limit,)]))
+        assert not isinstance(due, list)  # as what an input queues may be
+        return due
 
     def _join(self) -> None:
         transaction = self.operator.schedule.transaction
@@ -48,7 +50,7 @@ class HeldRows(Port):
     def release(self) -> None:
         """Nothing: a step's frontier says nothing of what is held."""
 
-    def defer(self, updates: UpdateArray) -> None:
+    def defer(self, updates: UpdateArray | Alike) -> None:
         self.pending.add(updates)
 
     def rollback(self, state: PendingState) -> None:

@@ -115,7 +115,7 @@ class IntegerSums(Accumulator):
         if places is None:
             return None
         self.check_counts(new)
-        sums = self._summed_up(places.count, places.at, new)
+        sums = self._summed_up(places.size, places.at, new)
         some = sums[0].nonzero()[0] if len(sums) == 1 else np.flatnonzero(sums.any(axis=0))
         if not len(some):
             return None

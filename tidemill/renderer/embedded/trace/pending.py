@@ -28,13 +28,13 @@ class Alike(NamedTuple):
 
     codes: Codes
     time: Time
-    count: int
+    diff: int
 
     @property
     def rows(self) -> list[Ints]:
         """The rows of the matrix of updates: the time and the count of each take no memory."""
         n = self.codes.shape[1]
-        return [*self.codes, *(np.broadcast_to(np.int64(number), (n,)) for number in (*self.time, self.count))]
+        return [*self.codes, *(np.broadcast_to(np.int64(number), (n,)) for number in (*self.time, self.diff))]
 
 
 class PendingState(NamedTuple):
@@ -129,14 +129,15 @@ class PendingUpdates:
 
     @property
     def size(self) -> int:
-        fresh = sum([(u.codes if isinstance(u, Alike) else u).shape[1] for u in self._fresh])
-        return fresh + sum([updates.shape[1] for updates in self._old()])
+        fresh = [u.codes if isinstance(u, Alike) else u for u in self._fresh]
+        size: int = sum(updates.shape[1] for updates in (*fresh, *self._old()))
+        return size
 
     @property
     def bytes(self) -> int:
         """How much memory they take."""
-        fresh = sum([(u.codes if isinstance(u, Alike) else u).nbytes for u in self._fresh])
-        return fresh + sum([updates.nbytes for updates in self._old()])
+        fresh = [u.codes if isinstance(u, Alike) else u for u in self._fresh]
+        return sum(updates.nbytes for updates in (*fresh, *self._old()))
 
     def arrays(self) -> list[UpdateArray]:
         """Return all pending updates."""
