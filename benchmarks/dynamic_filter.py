@@ -118,7 +118,7 @@ def thresholds(what: str, given: pa.Table) -> Iterator[dict[str, Any]]:
 
 def filtered_anew(given: pa.Table, least: int | Decimal) -> dict[str, float]:
     """Return the seconds that DuckDB takes for the rows above, and for their count."""
-    found = {}
+    found: dict[str, float] = {}
     with duckdb.connect() as db:
         db.execute("CREATE TABLE amounts AS SELECT * FROM given")
         assert given.num_rows  # DuckDB finds it by its name

@@ -3,6 +3,7 @@
 from itertools import permutations
 from math import prod
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, note
@@ -233,7 +234,7 @@ def test_what_succeeds_as_a_chain_does_by_deltas_however_large_counts_are(counts
     stack = by_k([flow.input(name, KV) for name in names], shape)
     flow.output("n", stack.agg(n=tm.count()))
     for changed in names:  # last, so that its change looks up the others
-        results = []
+        results: list[Any] = []
         for passes in ([], [PASS]):
             with flow.start(passes=passes) as run:
                 assert any(isinstance(n, DeltaJoin) for n in run.graph.nodes) == bool(passes)
