@@ -7,11 +7,15 @@ session of its own, the second of two runs, after which Java has compiled what i
 Live and durable (``--live``): a load by the executors, steps of 1,000 changed rows, each taken out and put in with
 another value, and what going on after a restart costs, over many partitions and over a single one, against Spark's own
 query over all rows. ``python -m benchmarks.onspark_windows --live --json benchmarks/results/onspark_windows_live.json``
+
+A partition that is too large for one task (``--large``), in ranges and, as smaller ones are, in one task; and large
+steps (``--large-steps``), in which one row in twenty of a share of the partitions has another value, all on executors.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -30,8 +34,9 @@ import pyarrow.parquet as pq
 import tidemill as tm
 from benchmarks.machine import machine
 from benchmarks.onspark import SETTINGS
+from tidemill.renderer.spark import large_windows
 
-MANY, ONE, LARGE_ONE = (5_000_000, 1000), (100_000, 1), (2_000_000, 1)
+MANY, ONE, LARGE_ONE, FOR_STEPS = (5_000_000, 1000), (100_000, 1), (2_000_000, 1), (1_000_000, 1000)
 """Rows and partitions."""
 CHANGED, STEPS = 1000, 10
 """Rows that a live step changes, and how many steps are taken."""
@@ -51,6 +56,12 @@ def calls(strategy: Any) -> tm.Dataflow:
 def render(spark: Any, data: Any, strategy: str) -> Any:
     """Return the calls' values."""
     return tm.render(calls(strategy), spark, {"rows": data})["out"]
+
+
+def in_one_task(spark: Any, data: Any) -> Any:
+    """Return the calls' values, each partition computed in one task, however large."""
+    large_windows.LARGE = sys.maxsize  # type: ignore[misc]
+    return render(spark, data, "recompute")
 
 
 def query(data: Any) -> Any:
@@ -124,6 +135,41 @@ def live(strategy: str, cores: int, rows: int, partitions: int) -> dict[str, Any
     return found
 
 
+def large_steps(cores: int, rows: int, partitions: int) -> dict[str, Any]:
+    """Return the processor seconds of a load and of steps on executors, each the second of two; Spark's own query's."""
+    spark = tm.local_spark(f"local[{cores}]", **SETTINGS)
+    found: dict[str, Any] = {}
+
+    def timed(name: str, work: Callable[[], Any]) -> None:
+        begin, before = perf_counter(), processor_seconds()
+        work()
+        seconds = round(perf_counter() - begin, 2)
+        found[name] = {"processor_seconds": round(processor_seconds() - before, 2), "seconds": seconds}
+
+    with tempfile.TemporaryDirectory() as folder:
+        data = written(spark, folder, rows, partitions)
+        with calls("auto").start(tm.Spark(spark, state=f"{folder}/state", in_driver=CHANGED // 4)) as run:
+            timed("load", lambda: step(run, None, data))
+            for share in (0.01, 0.1, 1.0):
+                touched = data.filter(f"p < {share * partitions} AND pmod(xxhash64(t, x), 20) = 0")
+                before = touched.localCheckpoint()
+                after = before.selectExpr("p", "t", "x + 1 AS x")
+                step(run, before, after)
+                timed(f"{share:.0%} of the partitions", functools.partial(step, run, after, before))
+        read(query(data))
+        timed("Spark's own query", lambda: read(query(data)))
+    spark.stop()
+    return found
+
+
+def step(run: Any, gone: Any, come: Any) -> None:
+    """Take a step in which some rows go, if any, and others come."""
+    if gone is not None:
+        run.delete("rows", gone)
+    run.insert("rows", come)
+    run.advance()
+
+
 def processor_seconds() -> float:
     """Return the processor time that all processes below this one have taken: Java, and Python's in executors."""
     below: dict[int, list[tuple[int, int]]] = {}
@@ -145,11 +191,14 @@ def measure(name: str, cores: int, rows: int, partitions: int) -> dict[str, Any]
     """Return the seconds of a case, those of all processors in its second run, and its answer."""
     if name.startswith("live "):
         return live(name.removeprefix("live "), cores, rows, partitions)
+    if name == "large steps":
+        return large_steps(cores, rows, partitions)
     spark = tm.local_spark(f"local[{cores}]", **SETTINGS)
     works: dict[str, Callable[[Any], Any]] = {
         "Spark's own": query,
         "recompute": lambda data: render(spark, data, "recompute"),
         "prefix_sum": lambda data: render(spark, data, "prefix_sum"),
+        "recompute in one task": lambda data: in_one_task(spark, data),
     }
     with tempfile.TemporaryDirectory() as folder:
         data = written(spark, folder, rows, partitions)
@@ -183,6 +232,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--live", action="store_true", help="measure live runs instead")
+    parser.add_argument("--large", action="store_true", help="measure a partition that is more than one task instead")
+    parser.add_argument("--large-steps", action="store_true", help="measure steps on executors instead")
     parser.add_argument("--case", nargs=4)
     options = parser.parse_args()
     if options.case:
@@ -192,6 +243,14 @@ def main() -> None:
     if options.live:
         live_runs = {f"{rows} rows in {n}": apart("live auto", 2, rows, n) for rows, n in (MANY, LARGE_ONE)}
         reported({"machine": machine(), "changed rows": CHANGED, **live_runs}, options.json)
+        return
+    if options.large:
+        large = compared({n: apart(n, 2, *LARGE_ONE) for n in ("Spark's own", "recompute in one task", "recompute")})
+        reported({"machine": machine(), f"{LARGE_ONE[0]} rows in one partition": large}, options.json)
+        return
+    if options.large_steps:
+        steps = apart("large steps", 2, *FOR_STEPS)
+        reported({"machine": machine(), f"{FOR_STEPS[0]} rows in {FOR_STEPS[1]} partitions": steps}, options.json)
         return
     many = compared({name: apart(name, 2, *MANY) for name in ("Spark's own", "recompute")})
     one = compared(
