@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from running import examples, many_examples
 
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time
+from tidemill.testing.histories import SparkHistories
 from tidemill.testing.livespark import SparkLive
 
 # Shrinking would run hundreds of jobs: what fails is shrunk on the embedded engine, or by hand.
@@ -35,6 +36,12 @@ def test_random_dataflows(spark, kind, count):
         compare(case.flow, case.updates)
 
     agreement()
+
+
+def test_all_operators_with_loops_in_the_driver(spark):
+    flow = all_operators(2, loops=True)
+    updates = some_updates(2, 1, size=10, latest=2)
+    check_equivalent(flow, updates, engines=["embedded", SparkHistories(in_driver=1000)], batchings=[all_at_once])
 
 
 @pytest.mark.parametrize(("coordinates", "batching"), [(1, time_by_time), (2, shuffled(1))][not many_examples() :])
