@@ -310,3 +310,19 @@ def test_errors_are_those_of_partitions_in_one_task(spark, cut):
     with pytest.raises(tm.errors.NegativeCountError, match="has the count -1"):
         tm.render(flow, spark, {"x": spark.createDataFrame(counted, TEXT + ", diff bigint")})["y"].collect()
     assert cut == [True, True, False]  # what may be no error is looked at twice
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (tm.lag("x", 2), True),
+        (tm.lag("x", "n"), False),
+        (tm.max("n"), True),
+        (tm.max("x"), False),
+        (tm.first_value("x"), True),
+    ],
+)
+def test_partitions_are_not_divided_where_stretches_cannot_know_what_rows_look_at(call, expected):
+    """How far rows of other stretches look, or how their texts compare."""
+    schema = {"t": "int64", "x": "string", "n": "int64"}
+    assert len(list(divisible(schema, {"c": call.over(tm.Window.order_by("t"))}))) == expected

@@ -31,7 +31,7 @@ def needs_first_values(windows: Windows) -> bool:
 
 
 def with_first_values(rows: Collection, windows: Windows, keys: int) -> tuple[Collection, Windows]:
-    """Return rows with more columns, and calls over them that come to the same: none DISTINCT that `needs_first_values`.
+    """Return rows with more columns, and calls over them that come to the same: none that `adds_up_first_values`.
 
     Of copies of a row that is a value's first, the first one is to have it; seen from the end, the last one.
     """

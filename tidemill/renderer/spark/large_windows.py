@@ -35,7 +35,7 @@ from tidemill.expressions.windows.bound import (
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
 from tidemill.renderer.embedded.windows.digests import Digest, FloatSum
 from tidemill.renderer.embedded.windows.reach import Reach
-from tidemill.renderer.embedded.windows.stretches import Around, Stretch, around, digests_asked
+from tidemill.renderer.embedded.windows.stretches import Around, Stretch, around, can_be_divided, digests_asked
 from tidemill.renderer.spark.failures import with_encoded_errors
 from tidemill.renderer.spark.frames import DIFF, Frame, is_planning, materialised
 from tidemill.renderer.spark.stretch_tasks import (
@@ -67,7 +67,7 @@ MOST_BESIDE: Final = 4
 def is_divisible(node: Node) -> bool:
     """Return whether values of some rows are worked out from the rows around them and from what others come to."""
     logic = getattr(node, "logic", None)
-    return isinstance(logic, Windows) and Reach.of(logic, node.inputs[0].schema.dtypes) is not None
+    return isinstance(logic, Windows) and can_be_divided(logic, node.inputs[0].schema.dtypes)
 
 
 def on_large() -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import CallError, Windows
-from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.codec import Interner, has_codes_in_order
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes
 from tidemill.renderer.embedded.windows.digests import Digest, digest, together
 from tidemill.renderer.embedded.windows.ordered import Cut, valued, wanted_only
@@ -26,7 +26,7 @@ from tidemill.renderer.embedded.windows.pieces import Pieces
 from tidemill.renderer.embedded.windows.reach import Reach, looked_at
 from tidemill.renderer.embedded.windows.recompute import call_values
 
-__all__ = ["Around", "Stretch", "around", "digests_asked", "stretch_of", "values_of"]
+__all__ = ["Around", "Stretch", "around", "can_be_divided", "digests_asked", "stretch_of", "values_of"]
 
 Digests = dict[Digest, Any]
 
@@ -66,6 +66,19 @@ class Around:
     of_rows_before: Digests
     """What the rows before these come to."""
     of_rows_behind: Digests
+
+
+def can_be_divided(windows: Windows, types: Sequence[DType]) -> bool:
+    """Return whether values of some rows are worked out from the rows around them and from what others come to.
+
+    Not where rows say how far they look, which those of other stretches do not know, nor where others come to values
+    that are compared, not codes.
+    """
+    reach = Reach.of(windows, types)
+    if reach is None or reach.offsets:
+        return False
+    asked = digests_asked(windows, types)
+    return all(has_codes_in_order(types[d.column]) for d in asked if d.kind in ("least", "greatest"))
 
 
 def digests_asked(windows: Windows, types: Sequence[DType]) -> tuple[Digest, ...]:
