@@ -44,7 +44,7 @@ def aggregate(rows: Partitions, call: AggregateCall) -> Ints:
 def _count(rows: Partitions, call: AggregateCall) -> Ints:
     known = None if call.aggregate.column is None else rows.known(call.aggregate.column)
     beyond = _count_beyond(rows, call)
-    if (call.distinct and call.function not in ONCE_IS_ENOUGH) or known is not None:
+    if _is_of_distinct(call) or known is not None:
         marks = np.ones(len(rows), np.int64) if known is None else known.astype(np.int64)
         counts: Ints = _summation(rows, call).of(marks)
         return counts if beyond is None else counts + beyond
@@ -68,8 +68,12 @@ def _some(rows: Partitions, call: AggregateCall) -> Bools | None:
     return None if np.count_nonzero(some) == len(some) else some
 
 
+def _is_of_distinct(call: AggregateCall) -> bool:
+    return call.distinct and call.function not in ONCE_IS_ENOUGH
+
+
 def _summation(rows: Partitions, call: AggregateCall) -> Summation:
-    if call.distinct and call.function not in ONCE_IS_ENOUGH:
+    if _is_of_distinct(call):
         assert call.aggregate.column is not None
         return DistinctSums(rows, call.aggregate.column, call.frame)
     return ShortFrameSums.of_frame(rows, call.frame) or FrameSums(frame_parts(rows, call.frame))
