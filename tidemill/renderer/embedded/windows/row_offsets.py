@@ -5,9 +5,9 @@ What is known of chunks, the greatest of their offsets and the least, says in wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -100,5 +100,5 @@ class RowOffsets(NamedTuple):
         return places + offsets if self.ahead else places - offsets
 
 
-def _made(wanted: Digest) -> partial[int]:
-    return partial(digest, wanted, dtype=INT64, interner=_NO_INTERNER)  # type: ignore[arg-type]
+def _made(wanted: Digest) -> Callable[[Ints], Any]:
+    return partial(digest, wanted, dtype=INT64, interner=_NO_INTERNER)
