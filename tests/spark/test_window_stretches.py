@@ -64,7 +64,8 @@ def in_ranges(node, lines, cuts):
     interner, schema, windows = Interner(), node.inputs[0].schema, node.logic
     codes = [encode_column(lines.column(f"c{i}"), t, interner) for i, t in enumerate(schema.dtypes)]
     reach, order = Reach.of(windows, schema.dtypes), row_order(windows, schema.dtypes, interner)
-    order.columns = order.columns[: len(windows.order)] if reach.peers else order.columns
+    if reach.peers or order.row:
+        order.columns, order.row = order.columns[: len(windows.order)], []
     keys = [
         (tuple(repr(lines.column(f"c{k}")[i].as_py()) for k in node.keys), order.key([int(c[i]) for c in codes]))
         for i in range(lines.num_rows)

@@ -177,7 +177,8 @@ def _ranged(node: Reduce, windows: Windows, lines: DataFrame, ranges: int) -> Da
     """Return lines in so many tasks, each with those between two places of the order, peers that matter together."""
     reach = Reach.of(windows, node.inputs[0].schema.dtypes)
     assert reach is not None
-    by = windows.order if reach.peers else (*windows.order, *windows.ties)
+    is_column = all(o.column < len(node.inputs[0].schema) for o in windows.ties)  # else it is the rows' hash
+    by = (*windows.order, *windows.ties) if is_column and not reach.peers else windows.order
     return lines.repartitionByRange(max(ranges, 2), *(f"c{k}" for k in node.keys), *map(_sorted_by, by))
 
 
@@ -191,6 +192,9 @@ def _sorted_by(by: OrderColumn) -> Column:
 def read_by_calls(node: Reduce, windows: Windows) -> tuple[int, ...]:
     """Return the columns of rows that calls read, and those of the partitioning and the order."""
     found = {*node.keys, *(o.column for o in (*windows.order, *windows.ties))}
+    width = len(node.inputs[0].schema)
+    if any(column >= width for column in found):  # ties are broken by the hash of whole rows
+        return tuple(range(width))
     for call in windows.calls:
         found |= {argument for argument in _arguments(call) if isinstance(argument, int)}
     return tuple(sorted(found))

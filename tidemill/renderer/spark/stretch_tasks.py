@@ -49,8 +49,10 @@ Place = tuple[int, int, str]
 
 def row_order(windows: Windows, types: Sequence[DType], interner: Interner) -> RowOrder:
     """Return the order of rows in their partitions."""
-    by = (*windows.order, *windows.ties)
-    return RowOrder([SortColumn(o.column, types[o.column], o.descending, o.nulls_first) for o in by], interner)
+    by_hash = any(o.column >= len(types) for o in windows.ties)
+    by = windows.order if by_hash else (*windows.order, *windows.ties)
+    columns = [SortColumn(o.column, types[o.column], o.descending, o.nulls_first) for o in by]
+    return RowOrder(columns, interner, [SortColumn(i, types[i]) for i in windows.row] * by_hash)
 
 
 class _Version(NamedTuple):
