@@ -25,7 +25,7 @@ from tidemill.errors import StateError
 __all__ = ["read", "sync_folder", "write"]
 
 FORMAT: Final = "tidemill state"
-VERSION: Final = 5
+VERSION: Final = 6
 _MANIFEST: Final = "manifest.json"
 _DIGEST: Final = hashlib.sha256().digest_size
 _CHUNK: Final = 1 << 20
