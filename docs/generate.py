@@ -141,7 +141,9 @@ def _measured(names: Sequence[str], kind: str) -> Iterator[str]:
     runs = [json.loads((ROOT / f"benchmarks/results/{name}.json").read_text())[kind] for name in names]
     last = {(m["workload"], m["engine"]): m for run in runs for m in run if m["scale"] == 1}
     found = list(last.values())
-    engines = {"tidemill": "tidemill", "pathway": "Pathway", "duckdb": "DuckDB, anew"}
+    engines = {
+        "tidemill": "tidemill", "pathway": "Pathway", "duckdb": "DuckDB, anew", "duckdb1": "with one thread",
+    }  # fmt: skip
     engines = {engine: label for engine, label in engines.items() if any(m["engine"] == engine for m in found)}
     yield f"| | work | load | memory | {' | '.join(engines.values())} |"
     yield f"|---|---|--:|--:|{'--:|' * len(engines)}"
