@@ -89,7 +89,7 @@ def test_state_of_another_version(version, tmp_path, monkeypatch):
         patch.setattr(frames, "VERSION", version)
         with counts().start(tm.Embedded(tmp_path)) as run:
             run.advance()
-    says = rf"log-0000000001 has version {version} .*, expected 4: go on with the tidemill that"
+    says = rf"log-0000000001 has version {version} .*, expected 5: go on with the tidemill that"
     with pytest.raises(StateError, match=says):
         counts().start(tm.Embedded(tmp_path))
 
@@ -97,7 +97,7 @@ def test_state_of_another_version(version, tmp_path, monkeypatch):
 def test_a_version_that_was(tmp_path):
     """As of before there was a log: each commit was a file."""
     (tmp_path / "manifest-0000000007.json").write_text('{"format": "tidemill durable state", "version": 2}')
-    message = r"manifest-0000000007.json is of version 2 .*, expected 4: .*tidemill that made it, or .* another folder"
+    message = r"manifest-0000000007.json is of version 2 .*, expected 5: .*tidemill that made it, or .* another folder"
     with pytest.raises(StateError, match=message):
         counts().start(tm.Embedded(tmp_path))
 

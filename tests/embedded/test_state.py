@@ -171,7 +171,7 @@ def test_a_file_of_another_version_is_told_so(tmp_path):
     """As those before the checksum of the whole file was at its end."""
     with zipfile.ZipFile(tmp_path / "state", "w") as archive:
         archive.writestr("manifest.json", '{"format": "tidemill state", "version": 3, "header": {}, "arrays": {}}')
-    with pytest.raises(StateError, match="has version 3 of the format, expected 5: load it with its tidemill"):
+    with pytest.raises(StateError, match="has version 3 of the format, expected 6: load it with its tidemill"):
         tm.load(tmp_path / "state", counts())
 
 
