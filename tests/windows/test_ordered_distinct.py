@@ -131,12 +131,21 @@ def test_copies_of_a_row_have_its_value_in_the_first_of_them(in_order):
     assert in_order
 
 
-def test_rows_that_are_there_less_than_no_times_are_named_without_what_is_beside_them():
-    flow = of(tm.sum("x"), SO_FAR)
-    with flow.start() as run:
+def test_rows_that_are_there_less_than_no_times_are_named_as_users_know_them():
+    """By what they are partitioned by and in the order of their columns, without what is beside them."""
+    with of(tm.sum("x"), SO_FAR).start() as run:
         run.insert("x", [(0, 1, 5)])
         run.advance()
         run.delete("x", [(0, 2, 5)])
-        with pytest.raises(tm.errors.NegativeCountError) as raised:
+        with pytest.raises(tm.errors.NegativeCountError, match=r"key \(0,\): row \(2, 5\)") as raised:
             run.advance()
-    assert "row (2," in str(raised.value)
+    assert raised.value.row == (2, 5)
+
+
+@pytest.mark.parametrize("how", [None, tm.Reference()])
+def test_rows_that_are_there_too_often_are_so_in_the_call_that_was_asked_for(how):
+    with of(tm.sum("x"), SO_FAR).start(how) as run:
+        run.update("x", [((0, 1, 5), 0, 2**30)])
+        with pytest.raises(tm.errors.ExpressionError, match="`sum AS c`") as raised:
+            run.advance()
+    assert raised.value.column == "c"

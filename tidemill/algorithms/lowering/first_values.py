@@ -19,7 +19,7 @@ from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.rewriting import column
 from tidemill.expressions.schema import Field, Schema, unused_name
 from tidemill.expressions.types import INT64
-from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, OffsetCall, Windows
+from tidemill.expressions.windows.bound import AggregateCall, AskedFor, BoundWindowCall, OffsetCall, Windows
 from tidemill.expressions.windows.in_order import adds_up_first_values
 
 __all__ = ["needs_first_values", "with_first_values"]
@@ -39,7 +39,10 @@ def with_first_values(rows: Collection, windows: Windows, keys: int) -> tuple[Co
     ties = windows.ties or _all_columns(windows, keys)
     places: dict[_Asked, int] = {}
     for one in sorted({a for a in asked if a is not None}):
-        rows = _with_first(rows, attrs.evolve(windows, ties=ties, carried=_carried(rows, windows)), keys, one)
+        call = asked.index(one)
+        asked_for = AskedFor(windows.calls[call].function, windows.names[call], keys)
+        given = attrs.evolve(windows, ties=ties, carried=_carried(rows, windows), asked_for=asked_for)
+        rows = _with_first(rows, given, keys, one)
         places[one] = len(rows.schema) - 1
         ties = (*ties, OrderColumn(places[one], nulls_first=one.from_end))
     calls = tuple(
@@ -100,6 +103,7 @@ def _with_first(rows: Collection, windows: Windows, keys: int, asked: _Asked) ->
         row=tuple(now[i] for i in windows.row),
         carried=tuple(now[i] for i in windows.carried if now[i] >= width),
         only_in_order=windows.only_in_order,
+        asked_for=windows.asked_for,
     )
     there = made.kept(width)
     fields = (*(by_value.schema.fields[i] for i in there), Field(name, dtype, nullable=True))

@@ -17,8 +17,8 @@ from tidemill.expressions.windows.frames import Frame
 from tidemill.expressions.windows.functions import BELOW_ONE
 
 __all__ = [
-    "MOST_COPIES", "AggregateCall", "Argument", "BoundWindowCall", "CallError", "OffsetCall", "RankingCall",
-    "RowCheck", "ValueCall", "Windows", "too_many_copies", "value_fields",
+    "MOST_COPIES", "AggregateCall", "Argument", "AskedFor", "BoundWindowCall", "CallError", "OffsetCall",
+    "RankingCall", "RowCheck", "ValueCall", "Windows", "too_many_copies", "value_fields",
 ]  # fmt: skip
 
 Argument: TypeAlias = int | BoundLiteral
@@ -145,6 +145,16 @@ def _nulls(ignored: bool) -> str:
 
 
 @attrs.frozen
+class AskedFor:
+    """A call that users know, to be named by errors of an operator that finds what it needs."""
+
+    function: str
+    name: str
+    keys: int
+    """How many columns the call's rows are partitioned by: the first ones."""
+
+
+@attrs.frozen
 class Windows:
     """What a keyed operator computes for each partition: its rows, each with the calls' values at its end.
 
@@ -166,6 +176,8 @@ class Windows:
     """Whether an engine that can keeps large partitions in their order, and computes what a change reaches only."""
     only_in_order: bool = False
     """Whether an engine that cannot is to refuse."""
+    asked_for: AskedFor | None = None
+    """What this is worked out for, where users have asked for something else."""
 
     def kept(self, keys: int) -> tuple[int, ...]:
         """Return which of the columns come out again: the partitioning's, which are the first, and the rows' own."""
@@ -174,6 +186,15 @@ class Windows:
     def own(self, keys: int) -> tuple[int, ...]:
         """Return which of the columns are the rows' own, without the partitioning's."""
         return tuple(i for i in self.row if i >= keys)
+
+    def named(self, call: int) -> tuple[str, str]:
+        """Return a call's function and the name of its column, as users know them."""
+        asked = self.asked_for
+        return (self.calls[call].function, self.names[call]) if asked is None else (asked.function, asked.name)
+
+    def partitioned_by(self, keys: int) -> int:
+        """Return how many of the keys users partition by."""
+        return keys if self.asked_for is None else self.asked_for.keys
 
     def describe(self, texts: Sequence[str] | None = None) -> str:
         """Return the calls with their columns' names, and the order; what they read as given, or by its number."""

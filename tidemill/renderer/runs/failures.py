@@ -61,9 +61,9 @@ def overflow(node: Node, key: Row, name: str, function: str) -> ExpressionError:
 def no_window_value(node: Node, windows: Windows, row: Row, error: CallError) -> ExpressionError:
     """Return the error of a window call that has no value for a row, given with all that calls read."""
     own = tuple(row[i] for i in windows.row)
-    call = f"{windows.calls[error.call].function} AS {windows.names[error.call]}"
-    made = ExpressionError(f"{node.where}, row {own}: {error.reason}", call)
-    return of_node(node, made, row=own, column=windows.names[error.call])
+    function, name = windows.named(error.call)
+    made = ExpressionError(f"{node.where}, row {own}: {error.reason}", f"{function} AS {name}")
+    return of_node(node, made, row=own, column=name)
 
 
 def negative_count(node: Node, key: Row, row: Row, count: int) -> NegativeCountError:

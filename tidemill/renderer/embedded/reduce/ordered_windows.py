@@ -360,9 +360,9 @@ class OrderedWindowsOperator(Operator):
             raise failures.no_window_value(self.node, self._windows, row, error) from None
 
     def _negative(self, row: Ints, count: int) -> Exception:
-        fields = self._schema.fields
-        (key,) = decode_rows(Schema(fields[: self._width]), row[: self._width, None], self._interner)
-        own = list(self._windows.own(self._width))
+        fields, width = self._schema.fields, self._windows.partitioned_by(self._width)
+        (key,) = decode_rows(Schema(fields[:width]), row[:width, None], self._interner)
+        own = list(self._windows.own(width))
         (shown,) = decode_rows(Schema(tuple(fields[i] for i in own)), row[own, None], self._interner)
         return failures.negative_count(self.node, key, shown, count)
 
