@@ -32,9 +32,16 @@ TEXTS = [
         "c - 0.001",
     ],
     *["cast(a as decimal(18,5))", "cast(i as decimal(12,1)) * b", "a + i", "c * i", "a - cast(n as decimal(20,0))"],
+    *[
+        "n + i * 1000",
+        "i * i - 7",
+        "-n * n + i",
+        "cast(n as int) + i",
+        "i + n - cast(cast(i as decimal(9,0)) as bigint)",
+    ],
     *["cast(n as decimal(18,0)) + a", "cast(c as decimal(16,4))", "b * 1000000000000000", "c * 0 + b"],
 ]
-ROUNDED = ["c * c * c", "a / b", "cast(a as decimal(10,1))", "case when i > 0 then a end", "cast(a as int)"]
+ROUNDED = ["c * c * c", "a / b", "cast(a as decimal(10,1))", "case when i > 0 then a end", "cast(a as int)", "n % 7"]
 
 
 def unscaled(digits):

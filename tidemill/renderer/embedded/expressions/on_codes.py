@@ -1,4 +1,4 @@
-"""Sums and products of decimals in 64 bits: on the codes, where the values that there are leave room for all results.
+"""Sums and products, of decimals and integers, in 64 bits: on codes, where the values there are leave room for results.
 
 The types of exact products have 30 digits and more, the values mostly few. From the least and the greatest value of
 each column follows between which bounds every result is: where these fit a code and the type's digits, nothing can
@@ -70,7 +70,7 @@ _Node: TypeAlias = Callable[[_Rows], _Numbers]
 
 
 def compile_on_codes(bound: Bound) -> OnCodes | None:
-    """Return what computes an expression on codes; None for one that is not of sums and products of decimals.
+    """Return what computes an expression on codes; None where it has more than sums and products of exact numbers.
 
     >>> from tidemill.expressions.schema import Schema
     >>> from tidemill.expressions.sql_text import expr
@@ -81,7 +81,7 @@ def compile_on_codes(bound: Bound) -> OnCodes | None:
     (array([94500]), None)
     """
     some = list(itertools.islice((part for part in walk(bound) if isinstance(part, BoundCall)), _MANY))
-    if not some or len(some) == _MANY or not bound.dtype.is_decimal or not bound.columns():
+    if not some or len(some) == _MANY or not _is_exact(bound.dtype) or not bound.columns():
         return None
     node = _compile(bound)
     if node is None:
@@ -101,7 +101,7 @@ def compile_on_codes(bound: Bound) -> OnCodes | None:
 
 
 def _compile(bound: Bound) -> _Node | None:
-    if not (bound.dtype.is_decimal or bound.dtype.is_integer):
+    if not _is_exact(bound.dtype):
         return None
     if isinstance(bound, BoundColumn):
         index = bound.index
@@ -109,9 +109,13 @@ def _compile(bound: Bound) -> _Node | None:
     if isinstance(bound, BoundLiteral) or not bound.columns():
         return _constant(bound)
     of = _RULES.get(bound.function)
-    args = [_compile(a) for a in bound.args] if of is not None and bound.dtype.is_decimal else [None]
+    args = [_compile(a) for a in bound.args] if of is not None else [None]
     known = [a for a in args if a is not None]
     return of(bound, known) if of is not None and len(known) == len(args) else None
+
+
+def _is_exact(dtype: DType) -> bool:
+    return dtype.is_decimal or dtype.is_integer
 
 
 def _constant(bound: Bound) -> _Node | None:
@@ -195,6 +199,8 @@ def _times(numbers: _Numbers, unit: int) -> _Numbers:
 
 def _limit(dtype: DType) -> int:
     """Return a number that all results of a type that fit are below."""
+    if dtype.is_integer:
+        return 1 << 31 if dtype.name == "int32" else SHORT
     digits: int = 10**dtype.precision
     return min(digits, SHORT)
 
