@@ -25,6 +25,8 @@ def flow_of_all():
     flow = tm.Dataflow("all")
     x = flow.input("x", ROW, watermark=("ts", 2))
     flow.output("sliding", x.with_columns(**CALLS, emit="on_close"))
+    short = {"mean": tm.avg("v").over(W.rows_between(-2, 0)), "before": tm.lag("v").over(W)}
+    flow.output("short", x.with_columns(**short, emit="on_close"))
     both = {"sum": tm.sum("v").over(W.rows_between(tm.UNBOUNDED, 1)), "next": tm.lead("v").over(V)}
     flow.output("waiting", x.with_columns(**both, emit="on_close"))
     flow.output("sessions", x.with_columns(start=tm.session("ts", 1).over(W), emit="on_close"))

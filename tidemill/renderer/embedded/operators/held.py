@@ -60,11 +60,13 @@ class HeldRows(Port):
 class Numbers(HeldRows):
     """A few numbers that an operator goes on from."""
 
-    __slots__ = ("_at_first",)
+    __slots__ = ("_at_first", "_known")
 
     def __init__(self, operator: Operator, at_first: list[int]) -> None:
         super().__init__(operator, 1, 1)
         self._at_first = at_first
+        self._known: list[int] | None = None
+        """What is held, once that was asked: each step asks."""
 
     @property
     def waiting(self) -> int:
@@ -73,14 +75,26 @@ class Numbers(HeldRows):
     @property
     def now(self) -> list[int]:
         """The numbers."""
-        held = self.pending.arrays()
-        return held[0][0].tolist() if held else self._at_first.copy()
+        if self._known is None:
+            held = self.pending.arrays()
+            self._known = held[0][0].tolist() if held else self._at_first
+        return self._known.copy()
 
     def become(self, numbers: list[int]) -> None:
         """Have other numbers."""
         self._join()
-        block = np.zeros((3, len(numbers)), np.int64)
-        block[0] = numbers
-        block[2] = 1
         self.pending.clear()
-        self.pending.add(block)
+        self.pending.add(np.array([numbers, [0] * len(numbers), [1] * len(numbers)], np.int64))
+        self._known = numbers.copy()
+
+    def refill(self, updates: UpdateArray | None) -> None:
+        super().refill(updates)
+        self._known = None
+
+    def defer(self, updates: UpdateArray | Alike) -> None:
+        super().defer(updates)
+        self._known = None
+
+    def rollback(self, state: PendingState) -> None:
+        super().rollback(state)
+        self._known = None

@@ -16,7 +16,6 @@ import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Reduce
-from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.windows.bound import MOST_COPIES, CallError, Windows, too_many_copies
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
@@ -34,11 +33,11 @@ from tidemill.renderer.embedded.kernels.updates import (
 )
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
-from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.windows.large_partitions import Key, LargePartitions, updates_of
 from tidemill.renderer.embedded.windows.ordered import changed_rows, rows_with_values
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
+from tidemill.renderer.embedded.windows.ordering import order_of_rows
 from tidemill.renderer.embedded.windows.reach import Reach
 from tidemill.renderer.embedded.windows.recompute import GivenRows, recompute
 from tidemill.renderer.runs import failures
@@ -120,14 +119,7 @@ class OrderedWindowsOperator(Operator):
         self._spine = Spine(layout, self.since, self.schedule.transaction)
         self._reach = Reach.of(windows, self._types)
         """How far changes reach; None where they may reach to an end of the partition."""
-        # Where no call depends on the order of peers, rows are found again by all they have.
-        ties = windows.ties or tuple(OrderColumn(c) for c in kept[self._width :])
-        by_hash = any(o.column >= len(schema) for o in ties)
-        columns = [
-            SortColumn(o.column, self._types[o.column], o.descending, o.nulls_first)
-            for o in (*windows.order, *(() if by_hash else ties))
-        ]
-        self._order = RowOrder(columns, interner, [SortColumn(i, self._types[i]) for i in windows.row] * by_hash)
+        self._order = order_of_rows(windows, self._types, interner, self._width)
         self._large = self._spine.beside = LargePartitions()
 
     def run(self) -> None:

@@ -24,9 +24,11 @@ from tidemill.renderer.embedded.schedule import Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.windows.closing import NEVER, Arrivals, closed_at, still_needed
-from tidemill.renderer.embedded.windows.ordering import GivenRows, OrderedRows, chunks, in_order
+from tidemill.renderer.embedded.windows.ordering import GivenRows, OrderedRows, chunks, in_order, order_of_rows
 from tidemill.renderer.embedded.windows.partitions import Partitions, run_lengths
 from tidemill.renderer.embedded.windows.recompute import call_values
+from tidemill.renderer.embedded.windows.sliding_rows import FEW as FEW_NEW
+from tidemill.renderer.embedded.windows.sliding_rows import RowsByKey, SlidingRows, few_updates
 from tidemill.renderer.runs import failures
 
 __all__ = ["SlidingWindowsOperator"]
@@ -73,8 +75,11 @@ class SlidingWindowsOperator(AfterWatermark):
         layout = UpdateLayout(keys, self._types, 1, self.schedule.users)
         self._rows = Spine(layout, self.since, transaction)
         layout = UpdateLayout(keys, [*self._types[: node.keys], INT64, INT64], 1, self.schedule.users)
-        self._at_hand: UpdateArray | None = None
+        self._at_hand: UpdateArray | RowsByKey | None = None
         """The same rows, with their counts and without what has cancelled, where they are few; else None."""
+        order = order_of_rows(node.windows, self._types, interner, node.keys)
+        self._row_by_row = None if node.distance else SlidingRows.of(node.windows, self._types, order, node.keys)
+        """Works out what comes of a few rows, where it can."""
         self._forgotten = Spine(layout, self.since, transaction)
         """Of each partition, how many rows and peer groups are not there any more."""
         self._due = HeldRows(self, node.keys, 0)
@@ -85,7 +90,9 @@ class SlidingWindowsOperator(AfterWatermark):
         new = self.ports[ROWS].take_consolidated()
         times, marks, state = self.take_limits()
         due = self._due.take_below(int(marks[-1])) if len(times) > 1 else None
-        if new is not None or due is not None:
+        if new is not None and due is None and new.shape[1] <= FEW_NEW and self._slide_by_row(new):
+            pass
+        elif new is not None or due is not None:
             self._slide(self._touched(new, due), times, marks)
         self.keep(state, None)
 
@@ -109,20 +116,44 @@ class SlidingWindowsOperator(AfterWatermark):
 
     def _stored(self, keys: Codes) -> tuple[UpdateArray, UpdateArray | None]:
         """Return the rows of partitions after the number of each one's key, and the others that are at hand, if any."""
-        rows = self._rows
-        if self._at_hand is None and rows.size <= FEW and rows.spilled is None:
-            every = rows.all_updates()
-            self._at_hand = consolidated(np.concatenate((every[: self._width], every[-1:])))
-        if self._at_hand is None:
-            found, stored = rows.find(keys)
+        here = self._few_at_hand()
+        if here is None:
+            found, stored = self._rows.find(keys)
             return consolidated(np.concatenate((found[None], stored[: self._width], stored[-1:]))), None
-        count, here = keys.shape[1], self._at_hand
+        if isinstance(here, RowsByKey):
+            here = here.updates(self._width)
+        count = keys.shape[1]
         _, group = numbered(np.concatenate((keys, here[: self._keys]), axis=1))
         key_of = np.full(len(group), -1)
         key_of[group[:count]] = np.arange(count)
         owner = key_of.take(group[count:])
         touched = owner >= 0
         return np.concatenate((owner[None], here)).compress(touched, axis=1), here.compress(~touched, axis=1)
+
+    def _few_at_hand(self) -> UpdateArray | RowsByKey | None:
+        """Return the rows at hand, which are put there if they are few."""
+        rows = self._rows
+        if self._at_hand is None and rows.size <= FEW and rows.spilled is None:
+            every = rows.all_updates()
+            self._at_hand = consolidated(np.concatenate((every[: self._width], every[-1:])))
+        return self._at_hand
+
+    def _slide_by_row(self, new: UpdateArray) -> bool:
+        """Do what `_slide` does for a few rows that come, and return whether that could be done."""
+        if self._row_by_row is None:
+            return False
+        here = self._few_at_hand()
+        if isinstance(here, np.ndarray):
+            here = RowsByKey.of(here, self._keys)
+        slid = None if here is None else self._row_by_row.slide(new, here)
+        if slid is None:
+            return False
+        self.schedule.transaction.join(self, self._at_hand)
+        self._at_hand = slid.at_hand if slid.at_hand.count <= FEW else None
+        if slid.changes:
+            self._rows.append(few_updates(slid.changes))
+        self.emit(few_updates(slid.given), self.region.now)
+        return True
 
     def _slide(self, touched: _Touched, times: Ints, marks: Ints) -> None:
         """Give the rows that are closed now, and forget those that nothing looks at any more."""
@@ -213,7 +244,7 @@ class SlidingWindowsOperator(AfterWatermark):
     def commit(self) -> None:
         """Nothing is left to do: what is at hand is so already."""
 
-    def rollback(self, state: UpdateArray | None) -> None:
+    def rollback(self, state: UpdateArray | RowsByKey | None) -> None:
         self._at_hand = state
 
     def drop_derived(self) -> None:

@@ -18,7 +18,7 @@ from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints
 from tidemill.renderer.embedded.kernels.values import sort_values
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 
-__all__ = ["GivenRows", "OrderedRows", "chunks", "in_order"]
+__all__ = ["GivenRows", "OrderedRows", "chunks", "in_order", "order_of_rows"]
 
 CHUNK: Final = 1 << 16
 """About so many rows are looked at at once, so that what is worked out of them stays small."""
@@ -69,6 +69,18 @@ def in_order(windows: Windows, types: Sequence[DType], given: GivenRows, interne
     copies = given.counts.take(order)
     before = copies.cumsum() - copies
     return OrderedRows(order.repeat(copies), before.take(starts), before.take(peer_starts))
+
+
+def order_of_rows(windows: Windows, types: Sequence[DType], interner: Interner, keys: int) -> RowOrder:
+    """Return the order of the rows of a partition; of the types, which are theirs, so many are the key's."""
+    # Where no call depends on the order of peers, rows are found again by all they have.
+    ties = windows.ties or tuple(OrderColumn(c) for c in windows.kept(keys)[keys:])
+    by_hash = any(o.column >= len(types) for o in ties)
+    columns = [
+        SortColumn(o.column, types[o.column], o.descending, o.nulls_first)
+        for o in (*windows.order, *(() if by_hash else ties))
+    ]
+    return RowOrder(columns, interner, [SortColumn(i, types[i]) for i in windows.row] * by_hash)
 
 
 def _sort_values(by: OrderColumn, codes: Ints, dtype: DType, interner: Interner) -> Ints:
