@@ -3,13 +3,12 @@
 Catalyst takes as long to plan and compile how sums of limbs are rounded as it takes to add up a few million rows. For
 some thousand groups the driver's whole numbers do that in a moment, and Spark is left with a plain aggregation.
 
-Fetched are partitions, one after another, until there are too many groups. What was shuffled until then is kept: Spark
-computes the rest from there, and finishes all of it.
+Fetched are the last groups, a few partitions after another, until there are too many. What was shuffled until then is
+kept: Spark computes the rest from there, and finishes all of it.
 """
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -69,9 +68,13 @@ def aggregated(node: Reduce, frame: Frame, limbs: Limbs | None, named: Names) ->
 
 
 def _first(data: DataFrame) -> list[Group] | None:
-    """Return all lines of a table; None where there are too many."""
-    lines = [line.asDict() for line in itertools.islice(data.toLocalIterator(), FEW + 1)]
-    return lines if len(lines) <= FEW else None
+    """Return all lines of a table; None where there are too many.
+
+    A tail is of the table's own plan, whose shuffle is kept, where `limit` would make another one; and it is read in
+    one go, where each partition of `toLocalIterator` has to be asked for.
+    """
+    lines = data.tail(FEW + 1)
+    return [line.asDict() for line in lines] if len(lines) <= FEW else None
 
 
 def _overflows(group: Group) -> bool:
