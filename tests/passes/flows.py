@@ -209,7 +209,26 @@ FLOWS = {
             a.join(b, on=[], where="v_right <= v AND k <> k_right AND v < 9").select("k", v="v_right")
         ),
         "not what is worked out": lambda a, b: a.cross_join(b).filter("v + 1 < v_right").select("k", "v"),
-        "not by key": lambda a, b: a.join(b, on="k", where="v < v_right").select("k", "v").agg(k=tm.min("k"), v=tm.count()),
+        "by key": lambda a, b: a.join(b, on="k", where="v < v_right").select("k", "v").agg(k=tm.min("k"), v=tm.count()),
+        "by keys, NULLs equal, and further": lambda a, b: (
+            a.with_columns(w="v").join(
+                b.with_columns(w="k"), on={"k": "k", "v": "w"}, where="w >= v_right AND v <> v_right", nulls_equal=True
+            ).select("k", v="w")
+        ),
+        "of a collection with itself": lambda a, b: a.join(a, on="k", where="v < v_right").select("v", k="v_right"),
+        "pairs of a left join": lambda a, b: (
+            a.join(b, on="k", how="left", where="v < v_right").select("k", v="v_right")
+        ),
+        "not where others have an arrangement": lambda a, b: (
+            a.join(b, on="k", where="v < v_right").select("k", "v").concat(a.join(b, on="k").select("k", v="v_right"))
+        ),
+        "not where one arrangement would become two indexes": lambda a, b: (
+            (wide := a.with_columns(w="k + v")).join(wide, on="k", where="v < w_right").select("k", "v")
+        ),
+        "not where no key is there twice": lambda a, b: (
+            a.group_by("k").agg(v=tm.min("v")).join(b.group_by("k").agg(v=tm.max("v")), on="k", where="v < v_right")
+            .select("k", "v")
+        ),
     },
     "join_by_deltas": {
         "three by the same column": lambda a, b: (

@@ -114,8 +114,14 @@ class OrderedDynamicFilter(ComparingFilter):
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)
 class RangeJoin(Composite):
-    """Pairs of rows of which a left column is less or greater than a right one: times joined, counts multiplied."""
+    """Pairs of rows of which a left column is less or greater than a right one: times joined, counts multiplied.
 
+    With keys, of rows with equal ones; unless ``nulls_equal``, a key with a NULL in it matches nothing.
+    """
+
+    keys: tuple[tuple[int, int], ...] = ()
+    """Left columns and the right ones that they are to be equal to."""
+    nulls_equal: bool = False
     comparison: tuple[int, str, int]
     """A left column, how it is to compare, and a right column of the same type: numbers, dates or timestamps."""
     predicate: Bound
@@ -126,7 +132,15 @@ class RangeJoin(Composite):
 
     def describe(self) -> str:
         (l, how, r), (left, right) = self.comparison, (source.schema.names for source in self.inputs)
-        return f"{left[l]} {how} {right[r]}"
+        pairs = [(left[a], right[b]) for a, b in self.keys]
+        on = "on " + "".join(f"{a}, " if a == b else f"{a} = {b}, " for a, b in pairs) if pairs else ""
+        return f"{on}{left[l]} {how} {right[r]}"
+
+    @property
+    def has_one_index(self) -> bool:
+        """Whether both sides are the same rows in the same order."""
+        left, right = self.inputs
+        return left is right and self.comparison[0] == self.comparison[2] and all(l == r for l, r in self.keys)
 
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
+import attrs
+
 from tidemill.algorithms.lowering.joins import new_names
 from tidemill.algorithms.lowering.registry import lowering
 from tidemill.collections.collection import Collection
 from tidemill.dataflow.composites import Aggregate, ComparingFilter, DynamicFilter, OrderedDynamicFilter, RangeJoin
-from tidemill.dataflow.nodes import Enter, Filter, Map, Node, Reduce
+from tidemill.dataflow.nodes import Enter, Filter, Join, Map, Node, Reduce
 from tidemill.expressions.aggregates import OneRow, UserReduce
 from tidemill.expressions.expr import col
 from tidemill.expressions.rewriting import column
+from tidemill.expressions.schema import Schema
 
 __all__ = ["dynamic_filter", "ordered_dynamic_filter", "range_join"]
 
@@ -46,10 +49,19 @@ def ordered_dynamic_filter(node: ComparingFilter, left: Collection, right: Colle
 
 @lowering(RangeJoin)
 def range_join(node: RangeJoin, left: Collection, right: Collection) -> Collection:
-    """Return the pairs that compare, of all."""
+    """Return the pairs that compare, of all, or of those with equal keys."""
     names = new_names([f"right {i}" for i in range(len(right.schema))], left.schema, suffix="_right")
-    right = right.select(**{new: col(name) for new, name in zip(names, right.schema.names, strict=True)})
-    pairs = left.cross_join(right).filter_by(node.predicate)
+    fields = [attrs.evolve(f, name=name) for f, name in zip(right.schema, names, strict=True)]
+    sides = zip((left, right), zip(*node.keys, strict=True) if node.keys else ((), ()), strict=True)
+    joined = left.builder.graph.add(
+        Join,
+        scope=node.scope,
+        inputs=tuple(left.builder.arrange(side.node, keys) for side, keys in sides),
+        schema=Schema((*left.schema.fields, *fields)),
+        output=tuple(range(len(left.schema) + len(right.schema))),
+        nulls_equal=node.nulls_equal,
+    )
+    pairs = left.builder.collection(joined).filter_by(node.predicate)
     wanted = zip(node.schema.names, (column(pairs.schema, i) for i in node.output), strict=True)
     return pairs.map_columns(list(wanted))
 

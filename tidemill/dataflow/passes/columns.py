@@ -80,10 +80,7 @@ class _Pruning:
         if isinstance(node, (Concat, Arrange)) or (isinstance(node, ComparingFilter) and port == 0):
             return self._wanted(node)
         if isinstance(node, (Join, RangeJoin)):
-            width = len(node.inputs[0].schema)
-            picked = [node.output[w] for w in self._wanted(node)]
-            own = [] if isinstance(node, Join) else [node.comparison[0], width + node.comparison[2]]
-            return [p - width * port for p in (*picked, *own) if (p >= width) == bool(port)]
+            return _read_of_pairs(node, port, self._wanted(node))
         if isinstance(node, DeltaJoin):
             return _read_by_join(node, port, self._wanted(node))
         if isinstance(node, _PASS_ON):
@@ -137,6 +134,7 @@ def _narrowed(node: Node, sources: list[Places], left: Places) -> Node:
         both = (*sources[0], *(width + i for i in sources[1]))
         fields = {"output": tuple(both.index(node.output[i]) for i in left), "predicate": _moved(node.predicate, both)}
         fields["comparison"] = (sources[0].index(l), how, sources[1].index(r))
+        fields["keys"] = tuple((sources[0].index(l), sources[1].index(r)) for l, r in node.keys)
     elif isinstance(node, Retime):
         column, since = (None if c is None else left.index(c) for c in (node.column, node.since))
         fields = {"column": column, "since": since}
@@ -160,6 +158,18 @@ def _projected(copy: Copy, node: Node, source: Node, have: Places, want: Places)
     picked: tuple[BoundColumn, ...] = tuple(column(source.schema, have.index(i)) for i in want)
     schema = Schema(tuple(source.schema.fields[c.index] for c in picked))
     return copy.add(Map, node, source, schema=schema, columns=picked)
+
+
+def _read_of_pairs(node: Join | RangeJoin, port: int, left: Places) -> Iterable[int]:
+    """Return which columns of a side are read for these columns of pairs; of either one, where both have one index."""
+    width = len(node.inputs[0].schema)
+    picked = [node.output[w] for w in left]
+    if isinstance(node, RangeJoin):
+        compared = [*node.keys, (node.comparison[0], node.comparison[2])]
+        picked += [place for l, r in compared for place in (l, width + r)]
+        if node.has_one_index:
+            return {p % width for p in picked}
+    return [p - width * port for p in picked if (p >= width) == bool(port)]
 
 
 def _used_by(node: Node) -> Iterable[int]:

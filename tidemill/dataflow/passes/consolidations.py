@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tidemill.dataflow.composites import RangeJoin
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import (
     Arrange,
@@ -24,7 +25,7 @@ from tidemill.dataflow.passes.rebuild import Copy, rebuild
 
 __all__ = ["drop_consolidations", "is_read_consolidated"]
 
-_CONSOLIDATE_FIRST: Final = (Arrange, Consolidate, Feedback, Output, Reduce, Threshold)
+_CONSOLIDATE_FIRST: Final = (Arrange, Consolidate, Feedback, Output, RangeJoin, Reduce, Threshold)
 _GIVE_CONSOLIDATED: Final = (Arrange, Consolidate, Input, Reduce, Threshold)
 _PASS_ON: Final = (Concat, Enter, Leave, Negate)
 """Operators that do no work that fewer updates would save."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeAlias
 
-from tidemill.dataflow.composites import Composite, DeltaJoin
+from tidemill.dataflow.composites import Composite, DeltaJoin, RangeJoin
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.passes.arrangements import share_arrangements
 from tidemill.dataflow.passes.columns import prune_columns
@@ -39,8 +39,8 @@ PASSES: Final[tuple[Pass, ...]] = (
     frame_self_joins,
     push_filters,
     filter_by_one_row,
-    join_by_range,
     join_by_deltas,
+    join_by_range,
     group_whole_partitions,
     limit_ranks,
     prune_columns,
@@ -56,15 +56,19 @@ KNOW_COMPOSITES: Final = frozenset(
         frame_self_joins,
         push_filters,
         filter_by_one_row,
-        join_by_range,
         join_by_deltas,
         limit_ranks,
         group_whole_partitions,
     )
 )
 
-_MAKE_COMPOSITES: Final = (filter_by_one_row, join_by_range, join_by_deltas)
-"""Passes after which the graph may have composites though it had none."""
+_MAKE_COMPOSITES: Final = (filter_by_one_row, join_by_deltas)
+"""Passes after which the graph may have composites though it had none, to be lowered."""
+_MAKE_FOR: Final[dict[Pass, type[Composite]]] = {join_by_deltas: DeltaJoin, join_by_range: RangeJoin}
+"""Passes that make a composite for engines that take it: lowered it would be what users did not write.
+
+A delta join would be a chain with other arrangements, none of which others share.
+"""
 
 
 def passes_named(passes: Passes) -> tuple[Pass, ...]:
@@ -87,15 +91,15 @@ def passes_named(passes: Passes) -> tuple[Pass, ...]:
 def optimised(graph: Graph, passes: Passes = True, takes: Collection[type[Composite]] = ()) -> Graph:
     """Return the graph after these passes, frozen, with the composites lowered that the engine does not take itself.
 
-    Passes that know composites are done before they are lowered, too; those that make them of primitives only then.
-    Where there is nothing to do it is the graph.
+    Passes that know composites are done before they are lowered, too; those that make them of primitives only then, but
+    for `join_by_range`, which has to see who else reads an arrangement. Where there is nothing to do it is the graph.
     """
-    chosen = passes_named(passes)
+    chosen = [one for one in passes_named(passes) if one not in _MAKE_FOR or _MAKE_FOR[one] in takes]
     graph.check()
     made = graph
     if has_composites(graph) or any(has_all_pairs(n) or tops_stack(n) for n in graph.nodes):
         for one in chosen:
-            made = one(made) if one in KNOW_COMPOSITES and _is_worth_it(one, takes) else made
+            made = one(made) if one in KNOW_COMPOSITES else made
     if has_composites(made):
         made = lower(made, takes)
     for one in chosen:
@@ -103,11 +107,3 @@ def optimised(graph: Graph, passes: Passes = True, takes: Collection[type[Compos
     if made is not graph:
         made.freeze()
     return made
-
-
-def _is_worth_it(one: Pass, takes: Collection[type[Composite]]) -> bool:
-    """Return whether an engine gains by a pass: a delta join that it does not take would become a chain again.
-
-    That chain would not be the one that users wrote, with other arrangements, none of which others share.
-    """
-    return one is not join_by_deltas or DeltaJoin in takes

@@ -1,4 +1,4 @@
-"""Joining by range: a filter by an inequality over all pairs as a join that looks the pairs up."""
+"""Joining by range: a filter by an inequality over pairs as a join that looks up those that pass."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tidemill.dataflow.composites import RangeJoin
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Arrange, Filter, Join, Node
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
+from tidemill.dataflow.passes.row_keys import row_key
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn
 from tidemill.expressions.rewriting import both, column, conditions
 from tidemill.expressions.types import DATE, FLOAT64, TIMESTAMP, DType
@@ -23,11 +24,15 @@ _DIGITS: Final = 18
 
 
 def join_by_range(graph: Graph) -> Graph:
-    """Return the graph with joins that look up ranges, for all pairs of rows of which a column is less than another.
+    """Return the graph with joins that look up ranges, for pairs of rows of which a column is less than another.
 
-    That is ``a.cross_join(b).filter("x < y")``, or a join with ``on=[]`` and such a ``where``: numbers, dates or
-    timestamps of the same type, one of each side, as they stand. Further conditions are a filter behind it. Not in
+    That is ``a.cross_join(b).filter("x < y")``, or a join with such a ``where``, with keys or ``on=[]``: numbers, dates
+    or timestamps of the same type, one of each side, as they stand. Further conditions are a filter behind it. Not in
     loops, and not where others read the pairs.
+
+    Joins by key look up in arrangements that others may look up in, too; those of joins by range nobody shares. So they
+    are left alone where anybody else reads one of the two, or both sides read it as one and would need two; and where
+    no key is there twice on either side.
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
@@ -38,15 +43,15 @@ def join_by_range(graph: Graph) -> Graph:
 
 
 def _found(copy: Copy, node: Filter, source: Node) -> Node | None:
-    """Return what stands for a filter over all pairs; None where it is none by range."""
+    """Return what stands for a filter over pairs; None where it is none by range."""
     if not isinstance(source, Join) or copy.readers(source) > 1:
         return None
-    if not has_all_pairs(source):
+    if not has_all_pairs(source) and not _pays_by_key(copy, source):
         return None
     parts = list(conditions(node.predicate))
     for place, condition in enumerate(parts):
         comparison = _comparison(source, condition)
-        if comparison is not None:
+        if comparison is not None and _needs_no_more(source, comparison):
             return _joined(copy, node, source, comparison, parts[:place] + parts[place + 1 :])
     return None
 
@@ -54,6 +59,21 @@ def _found(copy: Copy, node: Filter, source: Node) -> Node | None:
 def has_all_pairs(node: Node) -> bool:
     """Return whether a node is a join without a key, of two collections that are of its scope."""
     return isinstance(node, Join) and all(isinstance(side, Arrange) and not side.keys for side in node.inputs)
+
+
+def _pays_by_key(copy: Copy, source: Join) -> bool:
+    """Return whether the arrangements of a join are its own, and a look-up by key may find many rows in one of them."""
+    found = [side for side in source.inputs if isinstance(side, Arrange)]
+    if len(found) < len(source.inputs) or any(copy.readers(side) > source.inputs.count(side) for side in found):
+        return False
+    known = [(row_key(side), side.keys) for side in found]
+    return any(key is None or not key.issubset(keys) for key, keys in known)
+
+
+def _needs_no_more(source: Join, comparison: tuple[int, str, int]) -> bool:
+    """Return whether a join by key needs no index more than arrangements: with itself a collection has but one."""
+    left, right = source.inputs
+    return has_all_pairs(source) or left is not right or comparison[0] == comparison[2]
 
 
 def _comparison(source: Join, condition: Bound) -> tuple[int, str, int] | None:
@@ -77,6 +97,7 @@ def _lies_in_order(dtype: DType) -> bool:
 
 def _joined(copy: Copy, node: Filter, source: Join, comparison: tuple[int, str, int], rest: list[Bound]) -> Node:
     (left,), (right,) = (arranged.inputs for arranged in source.inputs)
+    keys = [side.keys for side in source.inputs if isinstance(side, Arrange)]
     l, how, r = comparison
     own, other = column(left.schema, l), column(right.schema, r)
     names = {shown: name for name, shown in _COMPARISONS.items()}
@@ -88,6 +109,8 @@ def _joined(copy: Copy, node: Filter, source: Join, comparison: tuple[int, str, 
         left,
         right,
         schema=source.schema,
+        keys=tuple(zip(*keys, strict=True)),
+        nulls_equal=source.nulls_equal,
         comparison=comparison,
         predicate=predicate,
         output=source.output,

@@ -21,6 +21,7 @@ __all__ = [
     "Sorted",
     "Words",
     "ascending",
+    "bisected",
     "gather",
     "gathered",
     "packed",
@@ -96,6 +97,23 @@ def ascending(keys: _Ints) -> tuple[_Ints, _Ints]:
         inside = np.lexsort((codes, runs))
         order[members], found[members] = rows.take(inside), codes.take(inside)
     return order, found
+
+
+def bisected(low: _Ints, high: _Ints, is_before: Callable[[_Ints], _Bools]) -> _Ints:
+    """Return the first place from each low one on, up to its high one, that does not come before what is sought.
+
+    ``is_before`` says of a place for each whether it does; it may be asked of places that are not between the two.
+
+    >>> numbers = np.array([1, 5, 7, 2, 3])
+    >>> bisected(np.array([0, 3]), np.array([3, 5]), lambda at: numbers.take(at, mode="clip") < 5)
+    array([1, 5])
+    """
+    for _ in range(int((high - low).max(initial=0)).bit_length()):
+        middle = (low + high) >> 1
+        before = is_before(middle)
+        before &= low < high
+        low, high = np.where(before, middle + 1, low), np.where(before, high, middle)
+    return low
 
 
 def sort_by(columns: Sequence[_Ints], falling: Collection[int] = ()) -> Sorted:

@@ -1,20 +1,35 @@
-"""RangeJoin: both sides lie in order of what is compared; a new row meets a range of each of the other's batches."""
+"""RangeJoin: both sides lie in order of what is compared; a new row meets a range of each of the other's batches.
+
+With keys, they lie by the hash of the key, and in order among those of one hash.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.composites import RangeJoin
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray, expand, largest, stacked
+from tidemill.renderer.embedded.kernels.sorting import bisected
+from tidemill.renderer.embedded.kernels.updates import (
+    NULL,
+    Bools,
+    Codes,
+    Ints,
+    UpdateArray,
+    expand,
+    hashed,
+    largest,
+    same,
+    stacked,
+)
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.schedule import Operator, Region
-from tidemill.renderer.embedded.trace.batch import UpdateLayout
+from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
@@ -22,12 +37,15 @@ from tidemill.renderer.runs import failures
 __all__ = ["RangeJoinOperator"]
 
 _TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_WHOLE: Final[Codes] = np.empty((0, 1), np.int64)
-"""The key of all rows."""
+_FEW: Final = 8
+"""Up to so many places are looked for one by one."""
 
 
 class RangeJoinOperator(Operator):
-    """RangeJoin. Its state are both sides; rows with a NULL that is compared meet nobody, and are not kept."""
+    """RangeJoin. Its state are both sides, once where they are the same rows in the same order.
+
+    Rows with a NULL that is compared, or in a key that it does not match by, meet nobody, and are not kept.
+    """
 
     def __init__(self, node: RangeJoin, region: Region, interner: Interner) -> None:
         schemas = [source.schema for source in node.inputs]
@@ -37,12 +55,21 @@ class RangeJoinOperator(Operator):
         self._codes = tuple(map(len, schemas))
         width = self._codes[0]
         self._picked = [(int(i >= width), i - width if i >= width else i) for i in node.output]
+        self._keys = tuple(tuple(pair[side] for pair in node.keys) for side in (0, 1))
+        self._not_null = tuple(
+            [column, *(() if node.nulls_equal else keys)]
+            for column, keys in zip(self._columns, self._keys, strict=True)
+        )
         self._spines: list[Spine] = []
-        for schema, column in zip(schemas, self._columns, strict=True):
+        for schema, column, keys in zip(schemas, self._columns, self._keys, strict=True):
+            if self._spines and node.has_one_index:
+                self._spines *= 2
+                break
             order = RowOrder([SortColumn(column, schema.fields[column].dtype)], interner)
             coordinates, users = node.scope.coordinates, self.schedule.users
-            layout = UpdateLayout((), schema.dtypes, coordinates, users, order=order)
+            layout = UpdateLayout(keys, schema.dtypes, coordinates, users, order=order)
             self._spines.append(Spine(layout, self.since, self.schedule.transaction))
+        self._key_rows = [spine.layout.key_rows for spine in self._spines]
 
     def run(self) -> None:
         found: list[UpdateArray] = []
@@ -50,32 +77,41 @@ class RangeJoinOperator(Operator):
             new = port.take_consolidated()
             if new is None:
                 continue
-            there = new[self._columns[side]] != NULL
+            there = (new[self._not_null[side]] != NULL).all(axis=0)
             new = new if there.all() else new.compress(there, axis=1)
             if new.shape[1]:
                 self._meet(new, side, found)
-                self._spines[side].append(new)
-                self._spines[side].check_counts(new)
+                if side == 0 or self._spines[0] is not self._spines[1]:  # the right side's are what the left's were
+                    self._spines[side].append(new)
+                    self._spines[side].check_counts(new)
         if found:
             self.emit(stacked(found), self.region.now)
 
     def _meet(self, new: UpdateArray, side: int, found: list[UpdateArray]) -> None:
         """Add the pairs of new rows of a side with what is kept of the other."""
-        sought, how = new[self._columns[side]], self._how[side]
-        for others in self._batches(1 - side):
-            low, high = _between(others[self._columns[1 - side]], sought, how)
-            mine, theirs = expand(low, high - low)
+        keys, sought, how = new[self._key_rows[side]], new[self._columns[side]], self._how[side]
+        hashes = hashed(keys) if len(keys) else None
+        for batch in self._batches(1 - side, keys):
+            others, runs = batch.updates, None
+            if hashes is not None:
+                runs = batch.hashes.searchsorted(hashes), batch.hashes.searchsorted(hashes, "right")
+            mine, theirs = expand(*_between(others[self._columns[1 - side]], sought, how, runs))
+            if len(mine) and len(keys) > 1:
+                true = same(keys.take(mine, axis=1), others[self._key_rows[1 - side]].take(theirs, axis=1))
+                if not true.all():  # another key with the same hash
+                    mine, theirs = mine.compress(true), theirs.compress(true)
             if len(mine):
                 found.append(self._pairs(new.take(mine, axis=1), others.take(theirs, axis=1), side))
 
-    def _batches(self, side: int) -> Iterator[UpdateArray]:
-        """Give what is kept of a side, in order of what is compared, a batch at a time."""
+    def _batches(self, side: int, keys: Codes) -> Iterator[Batch]:
+        """Give what is kept of a side with one of these keys, among others, in order, a batch at a time."""
         column = self._columns[side]
-        for view in self._spines[side].views(_WHOLE):
-            yield from (batch.updates for batch in view.batches)
+        for view in self._spines[side].views(keys if len(keys) else keys[:, :1]):
+            yield from view.batches
             if view.tail_size:
-                tail = view.tail.array[:, : view.tail_size]
-                yield tail.take(tail[column].argsort(kind="stable"), axis=1)
+                hashes, tail = view.tail.hashes[: view.tail_size], view.tail.updates[:, : view.tail_size]
+                order = np.lexsort((tail[column], hashes)) if len(keys) else tail[column].argsort(kind="stable")
+                yield Batch(hashes.take(order), tail.take(order, axis=1))
 
     def _pairs(self, ours: UpdateArray, others: UpdateArray, side: int) -> UpdateArray:
         if largest(ours[-1]) > COUNT_LIMIT or largest(others[-1]) > COUNT_LIMIT:
@@ -90,15 +126,42 @@ class RangeJoinOperator(Operator):
         return made
 
     def spines(self) -> dict[str, Spine]:
+        if self._spines[0] is self._spines[1]:
+            return {"both": self._spines[0]}
         return dict(zip(("left", "right"), self._spines, strict=True))
 
 
-def _between(codes: Ints, sought: Ints, how: str) -> tuple[Ints, Ints]:
-    """Return for codes that are sought the ranges of others, in order, with which they compare."""
-    n = np.full(len(sought), len(codes))
-    if how in ("<", "<="):
-        return codes.searchsorted(sought, "right" if how == "<" else "left"), n
-    return np.zeros_like(n), codes.searchsorted(sought, "left" if how == ">" else "right")
+def _between(codes: Ints, sought: Ints, how: str, runs: tuple[Ints, Ints] | None) -> tuple[Ints, Ints]:
+    """Return for codes that are sought where those with which they compare begin among others, and how many these are.
+
+    The others are in order; or, where ``runs`` are given, each of those from one place to another that is sought in.
+    """
+    right = how in ("<", ">=")
+    if runs is None:
+        place = codes.searchsorted(sought, "right" if right else "left")
+        low, high = np.zeros_like(place), np.full_like(place, len(codes))
+    else:
+        low, high = runs
+        place = _placed(codes, sought, low, high, right=right)
+    return (place, high - place) if how in ("<", "<=") else (low, place - low)
+
+
+def _placed(codes: Ints, sought: Ints, low: Ints, high: Ints, *, right: bool) -> Ints:
+    """Return the place of each code that is sought in its part of others, with ``right`` behind those equal to it."""
+    if len(sought) <= _FEW:
+        side: Literal["left", "right"] = "right" if right else "left"
+        of_each = zip(sought.tolist(), low.tolist(), high.tolist(), strict=True)
+        return np.array([start + codes[start:stop].searchsorted(one, side) for one, start, stop in of_each], np.int64)
+    some = (low < high).nonzero()[0]
+    wanted = sought.take(some)
+
+    def is_before(at: Ints) -> Bools:
+        there = codes.take(at, mode="clip")
+        return there <= wanted if right else there < wanted
+
+    place = low.copy()
+    place[some] = bisected(low.take(some), high.take(some), is_before)
+    return place
 
 
 @MAKERS(RangeJoin)

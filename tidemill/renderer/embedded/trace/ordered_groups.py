@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from tidemill.renderer.embedded.kernels.sorting import bisected
 from tidemill.renderer.embedded.kernels.updates import (
     NULL,
     Bools,
@@ -328,15 +329,12 @@ class OrderedGroups:
         if len(numbers) <= FEW:
             ranges = zip(numbers.tolist(), run.low.tolist(), run.high.tolist(), strict=True)
             return np.array([self._order.place(codes, *of_one, right=right) for of_one in ranges], np.int64)
-        low, high = run.low.copy(), run.high.copy()
-        for _ in range(int((high - low).max(initial=0)).bit_length()):
-            middle = (low + high) >> 1
-            there = self._order.number(codes.take(middle, mode="clip"))
-            above = (there <= numbers) if right else (there < numbers)
-            above &= low < high
-            low = np.where(above, middle + 1, low)
-            high = np.where(above, high, middle)
-        return low
+
+        def is_before(at: Ints) -> Bools:
+            there = self._order.number(codes.take(at, mode="clip"))
+            return there <= numbers if right else there < numbers
+
+        return bisected(run.low, run.high, is_before)
 
 
 def _put_off_each(ends: dict[tuple[_Key, bool], int], keys: Codes, numbers: Ints) -> None:
