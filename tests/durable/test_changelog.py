@@ -56,6 +56,51 @@ def test_each_step_writes_its_changes(tmp_path):
     assert len(logged(log, "big")) == 2
 
 
+@pytest.mark.parametrize("runs_before", [0, 1])
+@pytest.mark.parametrize("is_read", [False, True])
+def test_what_outputs_hold_before_the_first_step_is_in_its_files(tmp_path, runs_before, is_read):
+    """Constants, and what is known until delayed inputs begin: else what takes it away would have nothing before it."""
+    state, log = tmp_path / "state", tmp_path / "log"
+    flow = tm.Dataflow("late")
+    x = flow.input("x", {"k": "string"})
+    flow.output("n", x.delay(1).group_by().agg(n=tm.count()), changes=False)
+    flow.output("constant", flow.constant({"k": "string"}, [("a",), (None,)]))
+    flow.output("x", x)
+    for _ in range(runs_before):
+        with flow.start(tm.Embedded(state)) as run:
+            run.to_changelog(log)
+    for at in range(2):
+        with flow.start(tm.Embedded(state)) as run:
+            run.to_changelog(log)
+            if is_read:
+                run.changes("constant")
+            run.insert("x", [("b",)])
+            run.advance()
+            assert len(logged(log, "x")) == at + 1
+    assert logged(log, "n") == [(0, 0, 1), (0, 1, -1), (1, 1, 1), (1, 2, -1), (2, 2, 1)]
+    assert logged(log, "constant") == [(None, 0, 1), ("a", 0, 1)]
+    assert [p.name for p in (log / "constant").iterdir()] == ["step-0000000001.parquet"]
+
+
+def test_what_is_there_before_the_first_step_is_written_once_though_that_fails_at_first(tmp_path, monkeypatch):
+    flow = tm.Dataflow("constants")
+    flow.input("x", {"k": "string"})
+    flow.output("constant", flow.constant({"k": "string"}, [("a",)]))
+    with flow.start(tm.Embedded(tmp_path / "state")) as run:
+        run.to_changelog(tmp_path / "log")
+        with monkeypatch.context() as patch:
+            patch.setattr(changelog._Spares, "take", _refuse)
+            with pytest.raises(StateError, match="step 1 could not be written"):
+                run.advance()
+        run.advance()
+        run.advance()
+    assert logged(tmp_path / "log", "constant") == [("a", 0, 1)]
+
+
+def _refuse(*_):
+    raise OSError(errno.ENOSPC, "no room")
+
+
 def test_a_step_that_is_not_committed_shows_nothing(tmp_path, monkeypatch):
     flow = build()
     log = tmp_path / "log"

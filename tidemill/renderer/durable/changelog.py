@@ -6,6 +6,8 @@ once it is. Where the process dies in between, the commit tells the next one wha
 A file takes one call of fsync: it is a spare one that is written to, empty until then, whose name the disk knows. Of
 these several are made at a time, with one call for the folder. That has moves reach the disk as well, which until then
 each commit names again: should the machine fail, they are made anew.
+
+What outputs hold before there was any step, such as constants, is in the files of the first.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import attrs
+import pyarrow as pa
 
 from tidemill.boundary.results import Updates
 from tidemill.errors import StateError
@@ -63,18 +66,19 @@ class Changelog:
             msg = f"{self.folder} holds the changes of another run's state: give this one another folder"
             raise StateError(msg)
 
-    def write(self, step: int, updates: Mapping[str, Updates], spares: _Spares) -> Moves:
+    def write(self, step: int, updates: Mapping[str, Sequence[Updates]], spares: _Spares) -> Moves:
         """Write a step's updates where nobody sees them yet; return where they are to go."""
         import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
 
         moves = []
         for output in self.outputs:
-            if not len(updates[output]):
+            found = [part for part in updates[output] if len(part)]
+            if not found:
                 continue
             shown = self._of(output) / f"step-{step:010}.parquet"
             hidden = spares.take(shown.parent, step)
             with hidden.open("wb") as file:
-                pq.write_table(updates[output].to_arrow(), file)
+                pq.write_table(pa.concat_tables([part.to_arrow() for part in found]), file)
                 file.flush()
                 os.fsync(file.fileno())
             moves.append((str(hidden), str(shown)))
@@ -129,7 +133,8 @@ class _Spares:
 class Changelogs:
     """All folders of changes of a run."""
 
-    def __init__(self, executor: EmbeddedExecutor, state: str) -> None:
+    def __init__(self, executor: EmbeddedExecutor, state: str, *, is_begun: bool) -> None:
+        """Prepare for them; where the state is not ``is_begun``, no step was taken yet."""
         self._executor = executor
         self._state = state
         """What tells the run's state from all others."""
@@ -141,6 +146,8 @@ class Changelogs:
         self._unsynced: Moves = ()
         """Files that are where they are seen, and may not be after a failure of the machine."""
         self._spares = _Spares(self._synced)
+        self._at_start = {} if is_begun or not executor.compiled.eager else self._held()
+        """What outputs hold before the first step, by their names; nothing once that is taken."""
 
     def restore(self, listing: Mapping[str, Sequence[str]], shown: Moves) -> None:
         """Go on with what a commit names, and publish what was committed with it."""
@@ -178,16 +185,31 @@ class Changelogs:
         """Write the updates of the step at hand where nobody sees them yet; return where they are to go."""
         self.publish()  # what could not be published before: readers see the steps in their order
         names = [name for c in self._changelogs.values() for name in c.outputs]
-        updates = {name: self._executor.step_updates(self._outputs[name]) for name in names}
+        updates = {name: self._updates(name) for name in names}
         moves = [move for c in self._changelogs.values() for move in c.write(step, updates, self._spares)]
         if len(self._unsynced) > _MOST_UNSYNCED:
             _sync_folders(self._unsynced)
             self._unsynced = ()
         return (*self._unsynced, *moves)
 
+    def _updates(self, name: str) -> list[Updates]:
+        """Return the updates of an output that are to be in the files of the step at hand."""
+        updates = self._executor.step_updates(self._outputs[name])
+        return [self._at_start[name], updates] if name in self._at_start else [updates]
+
+    def _held(self) -> dict[str, Updates]:
+        """Return all updates that outputs hold, by the outputs' names."""
+        compiled, found = self._executor.compiled, dict[str, Updates]()
+        for name, node in self._outputs.items():
+            output = compiled.outputs[node]
+            block = output.spine.all_updates()
+            found[name] = self._executor.updates(node.schema, block, output.frontier.lower, output.frontier.upper)
+        return found
+
     def committed(self, moves: Moves) -> None:
         """Take note that files are committed, which are to be published."""
         self._unpublished = moves[len(self._unsynced) :]
+        self._at_start = {}
 
     def _synced(self, folder: Path) -> None:
         """Take note that the disk knows of all moves in a folder."""

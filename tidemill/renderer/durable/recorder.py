@@ -54,7 +54,7 @@ class StepRecorder:
         self._checkpoint_every = checkpoint_every
         self._rows_since_base = replayed_rows
         self._journal = Journal()
-        self._changelogs = Changelogs(executor, log.base.id)
+        self._changelogs = Changelogs(executor, log.base.id, is_begun=log.last.step > 0)
         self._changelogs.restore(log.last.changelogs, log.last.shown)
 
     # -- what is queued -----------------------------------------------------------------------------------------------

@@ -191,6 +191,7 @@ class RunReading(RunBase):
         A folder for each output, of its name (with percent codes and a digest where that is no name for a folder, or
         differs from another output's in case alone), in it a file for each step that changes it, such as
         ``step-0000000012.parquet`` by the number of the step, with the columns of ``run.changes(name).to_arrow()``.
+        What outputs hold before any step, as of constants, is in the files of the first step, if that is still to come.
         Files appear whole, and only when their step is committed; a run that goes on after a crash shows what was
         committed and not shown yet, and goes on writing without being told again. ``outputs=[]`` ends it. The folder
         belongs to this run's state: ``StateError`` where it is another's.
