@@ -97,6 +97,26 @@ def test_what_is_there_before_the_first_step_is_written_once_though_that_fails_a
     assert logged(tmp_path / "log", "constant") == [("a", 0, 1)]
 
 
+def test_a_run_whose_step_is_refused_has_not_written_to_the_files_of_the_owner(tmp_path, monkeypatch):
+    """As where a file system has no locks: two runs at the same step, of which the first one commits it."""
+    monkeypatch.setattr("fcntl.flock", lambda *_: None)
+    state, log = tmp_path / "state", tmp_path / "log"
+    with build().start(tm.Embedded(state)) as run:
+        run.to_changelog(log)
+    with build().start(tm.Embedded(state)) as owner:
+        with build().start(tm.Embedded(state)) as other:
+            owner.insert("x", [("a", 7)])
+            other.insert("x", [("b", 8)])
+            with monkeypatch.context() as patch:
+                patch.setattr(changelog, "_publish", lambda moves: moves and _refuse())
+                with pytest.warns(RuntimeWarning, match="changes of step 1 are not shown yet"):
+                    owner.advance()
+            with pytest.raises(StateError, match="another process committed"):
+                other.advance()
+        owner.advance()
+    assert logged(log, "big") == [("a", 7, 0, 1)]
+
+
 def _refuse(*_):
     raise OSError(errno.ENOSPC, "no room")
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -98,11 +99,13 @@ class Changelog:
 class _Spares:
     """Empty files under names that readers pass over, which are on the disk: all it takes is their content.
 
-    No name is there twice: the first step that they may be of is in it, and a number.
+    No name is there twice: the first step that they may be of is in it, whose they are, and a number. Where two
+    processes take themselves for the owner, the one whose step is refused has not written to the other's files.
     """
 
     def __init__(self, synced: Callable[[Path], None]) -> None:
         self._synced = synced
+        self._owner = uuid.uuid4().hex[:8]
         self._numbers = count()
         self._free: dict[Path, list[Path]] = {}
         self._made: dict[Path, int] = {}
@@ -113,7 +116,8 @@ class _Spares:
         free = self._free.setdefault(folder, [])
         if not free:
             made = min(2 * self._made.get(folder, 0) or 1, _MOST_SPARES)
-            names = [folder / f".step-{step:010}-{next(self._numbers)}.parquet.pending" for _ in range(made)]
+            begin = f".step-{step:010}-{self._owner}"
+            names = [folder / f"{begin}-{next(self._numbers)}.parquet.pending" for _ in range(made)]
             for path in names:
                 path.touch()
             sync_folder(folder)

@@ -303,7 +303,7 @@ class Port:
 
     def take_consolidated_rows(self) -> Rows | None:
         """Return what `take_consolidated` does: as rows, if that is how it came, and consolidated."""
-        return self.take_rows() if self.consolidated and self._rows is not None else self.take_consolidated()
+        return self.take_rows() if self.consolidated and self.has_only_rows else self.take_consolidated()
 
     def _stack_rows(self) -> None:
         assert self._rows is not None
