@@ -40,7 +40,9 @@ def in_order(monkeypatch):
     """How often the driver worked changes out in order; partitions of three rows are large."""
     made = []
     changed_rows = ordered.changed_rows
-    monkeypatch.setattr(ordered_windows, "changed_rows", lambda *given: made.append(given) or changed_rows(*given))
+    monkeypatch.setattr(
+        ordered_windows, "changed_rows", lambda *given, **named: made.append(given) or changed_rows(*given, **named)
+    )
     monkeypatch.setattr(spine, "TAIL", 1)
     monkeypatch.setattr(ordered_windows, "LARGE", 3)
     monkeypatch.setattr(ordered_windows, "SMALL", 2)

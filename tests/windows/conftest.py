@@ -24,7 +24,9 @@ def in_order(monkeypatch):
     """How often changes were worked out in order, not by whole partitions."""
     made = []
     changed_rows = ordered.changed_rows
-    monkeypatch.setattr(ordered_windows, "changed_rows", lambda *given: made.append(given) or changed_rows(*given))
+    monkeypatch.setattr(
+        ordered_windows, "changed_rows", lambda *given, **named: made.append(given) or changed_rows(*given, **named)
+    )
     return made
 
 
@@ -39,6 +41,14 @@ def looked_at(monkeypatch):
         yield from rows_with_values(*given)
         del lengths[before:]
 
+    changed_few = ordered.changed_few
+
+    def few(calls, rows, runs, *given, **named):
+        found = changed_few(calls, rows, runs, *given, **named)
+        lengths.extend([sum(2 * (run.end - run.first) + run.shift for run in runs)] * (found is not None))
+        return found
+
+    monkeypatch.setattr(ordered, "changed_few", few)
     monkeypatch.setattr(ordered_windows, "rows_with_values", loaded)
     monkeypatch.setattr(
         ordered, "call_values", lambda rows, values: lengths.append(len(rows)) or call_values(rows, values)

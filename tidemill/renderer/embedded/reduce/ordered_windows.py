@@ -34,6 +34,7 @@ from tidemill.renderer.embedded.kernels.updates import (
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.embedded.windows.few_rows import calls_of_few
 from tidemill.renderer.embedded.windows.large_partitions import Key, LargePartitions, updates_of
 from tidemill.renderer.embedded.windows.ordered import changed_rows, rows_with_values
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
@@ -119,6 +120,7 @@ class OrderedWindowsOperator(Operator):
         self._spine = Spine(layout, self.since, self.schedule.transaction)
         self._reach = Reach.of(windows, self._types)
         """How far changes reach; None where they may reach to an end of the partition."""
+        self._calls = calls_of_few(windows, self._types)
         self._order = order_of_rows(windows, self._types, interner, self._width)
         self._large = self._spine.beside = LargePartitions()
 
@@ -241,7 +243,7 @@ class OrderedWindowsOperator(Operator):
     def _in_order(self, edits: list[tuple[OrderedPartition, list[Edit]]], time: int) -> UpdateArray:
         """Return the output's updates for edits of partitions in their order, which are not made yet."""
         assert self._reach is not None
-        changed = changed_rows(self._windows, self._types, self._reach, edits, self._interner)
+        changed = changed_rows(self._windows, self._types, self._reach, edits, self._interner, calls=self._calls)
         updates = self._room(changed.rows.shape[1], time)
         updates[: len(self._kept)] = changed.rows if self._keeps_all else changed.rows.take(self._kept, axis=0)
         updates[len(self._kept) : -2] = changed.values

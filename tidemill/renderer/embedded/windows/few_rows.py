@@ -1,64 +1,135 @@
-"""Aggregates over frames of a few rows, row by row in Python: there a call of NumPy's costs more than its work."""
+"""Window calls over a few rows, row by row in Python: there a call of NumPy's costs more than its work."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from tidemill.boundary.values import INT64_LIMIT
+from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.types import DType
-from tidemill.expressions.windows.bound import AggregateCall
+from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, OffsetCall, RankingCall, Windows
 from tidemill.renderer.embedded.kernels.codec import float_code
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 from tidemill.renderer.embedded.windows.partitions import Partitions
 
-__all__ = ["FEW", "TOO_LARGE", "Code", "aggregate_of_few", "code_of_few"]
+__all__ = ["FEW", "TOO_LARGE", "CallOfFew", "FewRows", "FrameOfFew", "aggregate_of_few", "calls_of_few"]
 
 FEW: Final = 32
 """Up to so many rows, Python is faster."""
+TOO_LARGE: Final = -(2**64)
+"""Stands for a sum that has no code."""
 
 Code: TypeAlias = Callable[[Sequence[int]], int]
 """Finds the code of an aggregate of a frame's values, which are whole numbers."""
 
 
-def code_of_few(call: AggregateCall, types: Sequence[DType]) -> Code | None:
-    """Return what finds the codes of an aggregate of whole numbers over frames of so many rows before and after.
+class FewRows(NamedTuple):
+    """A few adjacent rows of a partition, in its order."""
 
-    None for any other call.
-    """
-    frame, of = call.frame, call.aggregate
-    if of.column is None or types[of.column].name != "int64" or call.distinct:
+    rows: Sequence[Sequence[int]]
+    """Their codes."""
+    wanted: Sequence[int]
+    """The places in them of those that calls are for."""
+    rows_before: int = 0
+    groups_before: int = 0
+    total: int = 0
+    """How many rows the partition has."""
+
+
+class CallOfFew(Protocol):
+    """Works a call out for a few rows."""
+
+    def codes(self, few: FewRows) -> list[int]:
+        """Return the codes of the call for the rows wanted; among them `TOO_LARGE` where a sum is."""
+        ...
+
+
+def calls_of_few(windows: Windows, types: Sequence[DType]) -> tuple[CallOfFew, ...] | None:
+    """Return what works all calls out for a few rows; None where one of them is not for Python."""
+    found = [_call(windows, call, types) for call in windows.calls]
+    return None if None in found else tuple(call for call in found if call is not None)
+
+
+def _call(windows: Windows, call: BoundWindowCall, types: Sequence[DType]) -> CallOfFew | None:
+    if isinstance(call, AggregateCall):
+        return _frame(call, types)
+    if isinstance(call, OffsetCall):
+        return _offset(call)
+    if not isinstance(call, RankingCall):
         return None
-    if frame.mode != "rows" or frame.exclusion != "no others":
-        return None
-    return _CODES.get(of.function) if isinstance(frame.start, int) and isinstance(frame.end, int) else None
+    if call.function == "row_number":
+        return _Number()
+    if call.function in ("rank", "dense_rank"):
+        return _Rank([o.column for o in windows.order], dense=call.function == "dense_rank")
+    buckets = call.buckets.value if isinstance(call.buckets, BoundLiteral) else None
+    return _Bucket(buckets) if buckets is not None and buckets > 0 else None
+
+
+# -- frames ------------------------------------------------------------------------------------------------------------
+
+
+class FrameOfFew(NamedTuple):
+    """A call over the rows from one distance up to another from each row."""
+
+    code: Code
+    column: int
+    low: int
+    high: int
+
+    def codes(self, few: FewRows) -> list[int]:
+        """Return the codes for the rows wanted."""
+        return self.of_column([row[self.column] for row in few.rows], few.wanted)
+
+    def of_column(self, column: Sequence[int], wanted: Sequence[int]) -> list[int]:
+        """Return the codes for the rows wanted, of whose column all codes are given."""
+        found: list[int] = []
+        for place in wanted:
+            values = column[max(place + self.low, 0) : max(place + self.high + 1, 0)]
+            found.append(self.code([v for v in values if v != NULL] if NULL in values else values))
+        return found
 
 
 def aggregate_of_few(rows: Partitions, call: AggregateCall) -> Ints | None:
-    """Return what `aggregate` does, of calls for which there is a `code_of_few`.
+    """Return what `aggregate` does, of an aggregate of whole numbers over frames of so many rows before and after.
 
     None for any other call, and where a sum is too large.
     """
-    column, low, high = call.aggregate.column, call.frame.start, call.frame.end
-    code_of = code_of_few(call, rows.types)
-    if code_of is None or column is None or not (isinstance(low, int) and isinstance(high, int)):
+    frame = _frame(call, rows.types)
+    if frame is None:
         return None
-    codes = rows.codes(column).tolist()
-    asked = None if rows.wanted is None else set(rows.wanted.tolist())
+    codes = rows.codes(frame.column).tolist()
+    asked = None if rows.wanted is None else rows.wanted.tolist()
     found = [NULL] * len(codes)
     for start, end in pairwise([*rows.starts.tolist(), len(codes)]):
-        for place in range(start, end):
-            if asked is None or place in asked:
-                values = codes[max(place + low, start) : max(min(place + high + 1, end), start)]
-                found[place] = code_of([v for v in values if v != NULL] if NULL in values else values)
+        wanted = range(end - start) if asked is None else [place - start for place in asked if start <= place < end]
+        for place, code in zip(wanted, frame.of_column(codes[start:end], wanted), strict=True):
+            found[start + place] = code
     return None if TOO_LARGE in found else np.array(found, np.int64)
 
 
-TOO_LARGE: Final = -(2**64)
-"""Stands for a sum that has no code."""
+def _frame(call: AggregateCall, types: Sequence[DType]) -> FrameOfFew | None:
+    """Return what works out an aggregate of whole numbers over frames of so many rows before and after."""
+    frame, of = call.frame, call.aggregate
+    code_of, low, high = _CODES.get(of.function), frame.start, frame.end
+    if code_of is None or of.column is None or types[of.column].name != "int64" or call.distinct:
+        return None
+    if frame.mode != "rows" or frame.exclusion != "no others" or not (isinstance(low, int) and isinstance(high, int)):
+        return None
+    return FrameOfFew(code_of, of.column, low, high)
+
+
+def _offset(call: OffsetCall) -> FrameOfFew | None:
+    offset, default = call.offset, call.default
+    if call.ignore_nulls or not isinstance(offset, BoundLiteral) or offset.value is None:
+        return None
+    if not isinstance(default, BoundLiteral) or default.value is not None:
+        return None
+    far = offset.value if call.function == "lead" else -offset.value
+    return FrameOfFew(_only, call.column, far, far)
 
 
 def _sum(values: Sequence[int]) -> int:
@@ -78,4 +149,55 @@ def _greatest(values: Sequence[int]) -> int:
     return max(values, default=NULL)
 
 
+def _only(values: Sequence[int]) -> int:
+    return values[0] if values else NULL
+
+
 _CODES: Final[dict[str, Code]] = {"count": len, "sum": _sum, "avg": _avg, "min": _least, "max": _greatest}
+
+
+# -- ranks -------------------------------------------------------------------------------------------------------------
+
+
+class _Number:
+    """row_number."""
+
+    @staticmethod
+    def codes(few: FewRows) -> list[int]:
+        first = few.rows_before + 1
+        return [first + place for place in few.wanted]
+
+
+class _Rank:
+    """rank, or where it is dense dense_rank; of rows with all their peers."""
+
+    def __init__(self, order: Sequence[int], *, dense: bool) -> None:
+        self._order = order
+        self._dense = dense
+
+    def codes(self, few: FewRows) -> list[int]:
+        found: list[int] = []
+        order, dense = self._order, self._dense
+        rank, before = few.groups_before, None
+        for place, row in enumerate(few.rows, few.rows_before + 1):
+            own = [row[column] for column in order]
+            if own != before:
+                rank, before = rank + 1 if dense else place, own
+            found.append(rank)
+        return [found[place] for place in few.wanted]
+
+
+class _Bucket:
+    """ntile, of one number of buckets for all rows."""
+
+    def __init__(self, buckets: int) -> None:
+        self._buckets = buckets
+
+    def codes(self, few: FewRows) -> list[int]:
+        size, larger = divmod(few.total, self._buckets)
+        in_larger = larger * (size + 1)
+        places = [few.rows_before + place for place in few.wanted]
+        return [
+            (place // (size + 1) if place < in_larger else larger + (place - in_larger) // size) + 1
+            for place in places
+        ]  # fmt: skip

@@ -7,6 +7,7 @@ from functools import lru_cache
 import attrs
 import numpy as np
 
+from tidemill.expressions.intervals import Interval
 from tidemill.expressions.windows.frames import Exclusion, Frame, Offset
 from tidemill.renderer.embedded.kernels.updates import Ints
 from tidemill.renderer.embedded.windows.partitions import Part, Partitions, run_lengths
@@ -24,14 +25,13 @@ def frame_bounds(rows: Partitions, frame: Frame) -> Part:
 
 def has_its_row(frame: Frame) -> bool:
     """Return whether every row is in its own frame, for all that can be told without a look at the rows."""
-    by_value = frame.mode == "range" and (frame.start or frame.end)
-    return frame.exclusion == "no others" and not by_value and is_around(frame)
+    by_number = frame.mode == "range" and any(isinstance(bound, int) and bound for bound in (frame.start, frame.end))
+    return frame.exclusion == "no others" and not by_number and is_around(frame)
 
 
 def is_around(frame: Frame) -> bool:
     """Return whether a frame's start is never after its end, for all that can be known of it."""
-    start = 0 if frame.start is None else frame.start
-    end = 0 if frame.end is None else frame.end
+    start, end = (bound.amount if isinstance(bound, Interval) else bound or 0 for bound in (frame.start, frame.end))
     return isinstance(start, int) and isinstance(end, int) and start <= 0 <= end
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import accumulate
-from operator import eq
+from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -20,6 +19,8 @@ from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
 from tidemill.renderer.embedded.windows.digests import Digest, digest, together
+from tidemill.renderer.embedded.windows.few_changes import FewChanged, changed_few
+from tidemill.renderer.embedded.windows.few_rows import CallOfFew
 from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
 from tidemill.renderer.embedded.windows.partitions import Ahead, Partitions
 from tidemill.renderer.embedded.windows.pieces import Pieces
@@ -69,11 +70,13 @@ def changed_rows(
     reach: Reach,
     partitions: Sequence[tuple[OrderedPartition, Sequence[Edit]]],
     interner: Interner,
+    *,
+    calls: Sequence[CallOfFew] | None = None,
 ) -> Changed:
     """Return how the rows of partitions change, with the calls' values, when edits are made; they are not made yet.
 
-    Rows may be among those that go and those that come. `CallError` where a call has no value for a row, or for one
-    that is only looked at.
+    ``calls`` work the values out where the rows looked at are few. Rows may be among those that go and those that come.
+    `CallError` where a call has no value for a row, or for one that is only looked at.
     """
     (by, *_) = windows.order
     settling = reach.settling(types, interner)
@@ -82,7 +85,12 @@ def changed_rows(
     runs: list[Affected] = []
     for rows, edits in partitions:
         size, more = len(rows), sum([edit.copies for edit in edits])
-        for run in affected(rows, edits, reach, by, types[by.column], settling=settling):
+        found = affected(rows, edits, reach, by, types[by.column], settling=settling)
+        if calls is not None and len(partitions) == 1:
+            few = changed_few(calls, rows, found, size + more, counts_groups=reach.counts_groups)
+            if few is not None:
+                return _of_few(few, len(types), len(calls))
+        for run in found:
             looked, skipped, wanted = run.end - run.first, run.low - run.first, run.high - run.low
             old, new, shift = rows.pieces(run.first, run.end), _pieces_after(rows, run), run.shift
             beside = _beside(rows, run, reach, types, interner)
@@ -91,6 +99,14 @@ def changed_rows(
             runs.append(run)
     codes, values, starts, asked = valued(windows, types, before + after, interner)
     return _differences(codes, values, starts, asked, runs)
+
+
+def _of_few(few: FewChanged, width: int, calls: int) -> Changed:
+    """Return a few rows that go and come as `changed_rows` does."""
+    gone, come = few
+    block: Codes = np.array([*gone, *come], np.int64).reshape(-1, width + calls).T
+    differ = not (_has_equal(gone, width) or _has_equal(come, width))
+    return Changed(block[:width], block[width:], len(gone), differ)
 
 
 def rows_with_values(
@@ -279,7 +295,7 @@ def _has_equal_neighbours(rows: Codes, gone: int) -> bool:
     """
     if rows.shape[1] <= _FEW:
         as_lists = rows.T.tolist()
-        return any(map(eq, as_lists, as_lists[1:gone])) or any(map(eq, as_lists[gone:], as_lists[gone + 1 :]))
+        return _has_equal(as_lists[:gone], len(rows)) or _has_equal(as_lists[gone:], len(rows))
     equal = rows[0, 1:] == rows[0, :-1]
     for row in rows[1:]:
         if not equal.any():
@@ -288,3 +304,8 @@ def _has_equal_neighbours(rows: Codes, gone: int) -> bool:
     if gone:
         equal[gone - 1 : gone] = False
     return bool(equal.any())
+
+
+def _has_equal(rows: Sequence[list[int]], width: int) -> bool:
+    """Return whether a few rows have equal neighbours, of which so many codes are looked at."""
+    return any(row[:width] == before[:width] for before, row in pairwise(rows))

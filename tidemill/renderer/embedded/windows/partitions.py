@@ -139,6 +139,11 @@ class Partitions:
             begins[1:] |= codes[1:] != codes[:-1]
         return begins.nonzero()[0]
 
+    @property
+    def _all_begin(self) -> bool:
+        """Whether each row is a peer group."""
+        return len(self.peer_starts) == len(self)
+
     @cached_property
     def peer_sizes(self) -> Ints:
         """How many rows each peer group has."""
@@ -147,17 +152,17 @@ class Partitions:
     @cached_property
     def group(self) -> Ints:
         """The number of each row's peer group, counted through all partitions."""
-        return np.arange(len(self.peer_starts)).repeat(self.peer_sizes)
+        return self.places if self._all_begin else np.arange(len(self.peer_starts)).repeat(self.peer_sizes)
 
     @cached_property
     def peer_first(self) -> Ints:
         """Where each row's peer group begins."""
-        return self.peer_starts.repeat(self.peer_sizes)
+        return self.places if self._all_begin else self.peer_starts.repeat(self.peer_sizes)
 
     @cached_property
     def peer_end(self) -> Ints:
         """The place after the last of each row's peer group."""
-        return (self.peer_starts + self.peer_sizes).repeat(self.peer_sizes)
+        return self.places + 1 if self._all_begin else (self.peer_starts + self.peer_sizes).repeat(self.peer_sizes)
 
     @cached_property
     def groups_before(self) -> Ints:

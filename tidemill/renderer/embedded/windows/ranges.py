@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -46,8 +47,7 @@ def range_bound(rows: Partitions, offset: Offset, *, end: bool) -> Ints:
         moved = _moved(codes, -offset if by.descending else offset, dtype, rows.interner, up=up)
         bounds = (-moved if by.descending else moved) - (not end)
     else:
-        exact = units(offset, dtype)
-        bounds = _plus(values, math.floor(exact) if end else math.ceil(exact) - 1)
+        bounds = _plus(values, _far(offset, dtype, end=end))
     found = positions(number, values, number, bounds)
     if known is None:
         return found
@@ -60,6 +60,13 @@ def _is_counted(offset: Offset, dtype: DType) -> bool:
     """Return whether codes are so many units each, and the offset is so many of them."""
     months = isinstance(offset, Interval) and offset.dtype == MONTHS
     return not (months or dtype.name == "float64")
+
+
+@lru_cache(typed=True)
+def _far(offset: Offset, dtype: DType, *, end: bool) -> int:
+    """Return how many units a bound is from a value, so that what is at most so far away ends there."""
+    exact = units(offset, dtype)
+    return math.floor(exact) if end else math.ceil(exact) - 1
 
 
 def units(offset: Offset, dtype: DType) -> Fraction:

@@ -7,12 +7,11 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.types import DType
-from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, OffsetCall, Windows
-from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray, consolidated, largest
+from tidemill.expressions.windows.bound import Windows
+from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated, largest
 from tidemill.renderer.embedded.trace.row_order import RowOrder
-from tidemill.renderer.embedded.windows.few_rows import TOO_LARGE, Code, code_of_few
+from tidemill.renderer.embedded.windows.few_rows import TOO_LARGE, FewRows, FrameOfFew, calls_of_few
 
 __all__ = ["FEW", "Row", "RowsByKey", "Slid", "SlidingRows", "few_updates"]
 
@@ -62,19 +61,10 @@ class Slid(NamedTuple):
     at_hand: RowsByKey
 
 
-class _Frame(NamedTuple):
-    """A call over the rows from one distance up to another from each row."""
-
-    code: Code
-    column: int
-    low: int
-    high: int
-
-
 class SlidingRows:
     """Calls over so many rows before each row, which are closed as soon as it comes; of each key the last are kept."""
 
-    def __init__(self, frames: Sequence[_Frame], order: RowOrder, kept: Sequence[int], keys: int) -> None:
+    def __init__(self, frames: Sequence[FrameOfFew], order: RowOrder, kept: Sequence[int], keys: int) -> None:
         self._frames = frames
         self._order = order
         self._kept = kept
@@ -84,9 +74,10 @@ class SlidingRows:
     @staticmethod
     def of(windows: Windows, types: Sequence[DType], order: RowOrder, keys: int) -> SlidingRows | None:
         """Return what works the calls out; None where it cannot, for one of them."""
-        frames = [_frame(call, types) for call in windows.calls]
-        found = [frame for frame in frames if frame is not None and frame.high <= 0]
-        return SlidingRows(found, order, windows.kept(keys), keys) if len(found) == len(frames) else None
+        frames = [
+            call for call in calls_of_few(windows, types) or () if isinstance(call, FrameOfFew) and call.high <= 0
+        ]
+        return SlidingRows(frames, order, windows.kept(keys), keys) if len(frames) == len(windows.calls) else None
 
     def slide(self, new: UpdateArray, at_hand: RowsByKey) -> Slid | None:
         """Return what comes of new updates; None where these are not rows that come once, or a sum is too large."""
@@ -118,15 +109,12 @@ class SlidingRows:
 
     def _give(self, ordered: Sequence[Row], given: list[Row]) -> bool:
         """Add to what is given the new ones among a key's rows, with their values; return whether there are some."""
-        for place, row in enumerate(ordered):
-            if row[-1] < 0:
-                continue
-            codes: list[int] = []
-            for code, column, low, high in self._frames:
-                values = [other[column] for other in ordered[max(place + low, 0) : max(place + high + 1, 0)]]
-                codes.append(code([v for v in values if v != NULL] if NULL in values else values))
-            if TOO_LARGE in codes:
-                return False
+        few = FewRows(ordered, [place for place, row in enumerate(ordered) if row[-1] >= 0])
+        values = [frame.codes(few) for frame in self._frames]
+        if any(TOO_LARGE in codes for codes in values):
+            return False
+        for place, *codes in zip(few.wanted, *values, strict=True):
+            row = ordered[place]
             given.append((*[row[column] for column in self._kept], *codes, row[-1], 1))
         return True
 
@@ -135,21 +123,3 @@ def few_updates(updates: Sequence[Row]) -> UpdateArray:
     """Return a few updates as a matrix, consolidated."""
     found: UpdateArray = np.array(list(zip(*updates, strict=True)), np.int64)
     return found if len(set(updates)) == len(updates) else consolidated(found)
-
-
-def _frame(call: BoundWindowCall, types: Sequence[DType]) -> _Frame | None:
-    if isinstance(call, AggregateCall):
-        code, column, low, high = code_of_few(call, types), call.aggregate.column, call.frame.start, call.frame.end
-        if code is None or column is None or not (isinstance(low, int) and isinstance(high, int)):
-            return None
-        return _Frame(code, column, low, high)
-    if not isinstance(call, OffsetCall) or call.function != "lag" or call.ignore_nulls:
-        return None
-    offset, default = call.offset, call.default
-    if not isinstance(offset, BoundLiteral) or not isinstance(default, BoundLiteral) or default.value is not None:
-        return None
-    return None if offset.value is None else _Frame(_only, call.column, -offset.value, -offset.value)
-
-
-def _only(values: Sequence[int]) -> int:
-    return values[0] if values else NULL

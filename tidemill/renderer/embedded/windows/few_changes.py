@@ -1,0 +1,86 @@
+"""How a few rows of a large partition, with the calls' values, change where rows around them do: row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+from tidemill.renderer.embedded.windows.few_rows import FEW, TOO_LARGE, CallOfFew, FewRows
+from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
+from tidemill.renderer.embedded.windows.reach import Affected
+
+__all__ = ["FewChanged", "changed_few"]
+
+_Row: TypeAlias = list[int]
+
+
+class FewChanged(NamedTuple):
+    """Rows, each with the calls' values behind its codes."""
+
+    gone: list[_Row]
+    come: list[_Row]
+
+
+def changed_few(
+    calls: Sequence[CallOfFew],
+    rows: OrderedPartition,
+    runs: Sequence[Affected],
+    size: int,
+    *,
+    counts_groups: bool,
+) -> FewChanged | None:
+    """Return how the rows of runs change; None where these are not few, or a sum is too large.
+
+    ``size`` is how many rows the partition has afterwards.
+    """
+    if sum([2 * (run.end - run.first) + run.shift for run in runs]) > FEW:
+        return None
+    found = FewChanged([], [])
+    for run in runs:
+        old = [row for piece in rows.pieces(run.first, run.end) for row in piece.T.tolist()]
+        low, high = run.low - run.first, run.high - run.first
+        groups = rows.groups_before(run.first) if counts_groups else 0
+        before = _valued(calls, FewRows(old, range(low, high), run.first, groups, len(rows)))
+        after = _valued(calls, FewRows(_edited(old, run), range(low, high + run.shift), run.first, groups, size))
+        if before is None or after is None:
+            return None
+        _add_differing(found, before, after, run)
+    return found
+
+
+def _edited(old: list[_Row], run: Affected) -> list[_Row]:
+    """Return the rows that a run looks at, with its edits made."""
+    found: list[_Row] = []
+    done = 0
+    for place, row, copies in run.edits:
+        at = place - run.first
+        found += old[done:at]
+        if copies > 0:
+            found += [row.tolist()] * copies
+        done = at - min(copies, 0)
+    return found + old[done:]
+
+
+def _valued(calls: Sequence[CallOfFew], few: FewRows) -> list[_Row] | None:
+    """Return the rows wanted with the values of calls; None where a sum is too large."""
+    values = [call.codes(few) for call in calls]
+    if any(TOO_LARGE in codes for codes in values):
+        return None
+    return [[*few.rows[place], *codes] for place, *codes in zip(few.wanted, *values, strict=True)]
+
+
+def _add_differing(found: FewChanged, before: Sequence[_Row], after: Sequence[_Row], run: Affected) -> None:
+    """Add rows of a run that go, or come, or have other values.
+
+    Without what is taken out and put in, the rows before are, one by one, those after.
+    """
+    old = new = 0
+    for place, copies in (*((edit.place, edit.copies) for edit in run.edits), (run.high, 0)):
+        while old < place - run.low:
+            if before[old] != after[new]:
+                found.gone.append(before[old])
+                found.come.append(after[new])
+            old, new = old + 1, new + 1
+        found.gone.extend(before[old : old - copies])
+        found.come.extend(after[new : new + max(copies, 0)])
+        old, new = old + max(-copies, 0), new + max(copies, 0)
