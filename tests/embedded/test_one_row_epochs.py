@@ -40,14 +40,14 @@ LIMITS: Final = {
     "join": Calls(170, 19),
     "reachability": Calls(344, 121),
     "lag by prefix sums": Calls(2731, 1363),
-    "lag in order": Calls(257, 25),
-    "short average in order": Calls(274, 28),
-    "sum by value in order": Calls(374, 77),
+    "lag in order": Calls(252, 17),
+    "short average in order": Calls(275, 17),
+    "sum by value in order": Calls(374, 76),
     "reading a hundred": Calls(44, 9),
     "least": Calls(282, 95),
     "top_k": Calls(297, 79),
     "numbers of the first rows": Calls(277, 72),
-    "ten rows once closed": Calls(446, 165),
+    "ten rows once closed": Calls(503, 79),
     "reading": Calls(37, 7),
 }
 

@@ -1,12 +1,14 @@
 """Aggregates over frames of a few rows, worked out row by row, are those that whole columns give."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from running import examples
 
 import tidemill as tm
-from tidemill.renderer.embedded.windows import aggregates
+from tidemill.renderer.embedded.windows import aggregates, few_changes, ordered
 from tidemill.renderer.embedded.windows.few_rows import aggregate_of_few
 
 CALLS = {"n": tm.count("x"), "total": tm.sum("x"), "mean": tm.avg("x"), "least": tm.min("x"), "most": tm.max("x")}
@@ -60,3 +62,75 @@ def test_few_rows_are_worked_out_one_by_one(monkeypatch):
     assert None not in [None if a is None else len(a) for a in asked]
     valued([(0, t, t) for t in range(33)], (-1, 0))
     assert len(asked) == len(CALLS)
+
+
+W = tm.Window.partition_by("k").order_by("t")
+ALL_CALLS = {
+    **{name: call.over(W.rows_between(-2, 1)) for name, call in CALLS.items()},
+    "number": tm.row_number().over(W),
+    "place": tm.rank().over(W),
+    "dense": tm.dense_rank().over(W),
+    "part": tm.ntile(3).over(W),
+    "before": tm.lag("x", 2).over(W),
+    "after": tm.lead("t").over(W),
+}
+LOADED = [(0, i // 2, i) for i in range(20)]
+ROWS = st.sampled_from(LOADED) | st.tuples(st.just(0), st.none() | st.integers(0, 9), NUMBERS)
+CHANGES = st.lists(st.tuples(ROWS, st.sampled_from([1, 2, -1])), max_size=4)
+
+
+def changes(names, steps):
+    """What changes in each step, up to one with a sum that is too large."""
+    flow, found = tm.Dataflow(), []
+    rows = flow.input("x", {"k": "int64", "t": "int64", "x": "int64"})
+    flow.output("y", rows.with_columns(**{name: ALL_CALLS[name] for name in names}))
+    with flow.start() as run:
+        run.insert("x", LOADED)
+        run.advance()
+        there = Counter(LOADED)
+        for step in steps:
+            for row, count in step:
+                if there[row] + count >= 0:
+                    (run.insert if count > 0 else run.delete)("x", [row] * abs(count))
+                    there[row] += count
+            try:
+                run.advance()
+            except tm.errors.ExpressionError:
+                run.discard()
+                return [*found, "overflow"]
+            found.append(sorted(map(repr, run.changes("y"))))
+    return found
+
+
+def test_changes_of_few_rows_are_those_of_columns(small_is_large):
+    """Step by step, of a partition in its order: rows that come, copies, rows that go, peers, rows without a time."""
+
+    @examples(80)
+    @given(st.sets(st.sampled_from(sorted(ALL_CALLS)), min_size=1), st.lists(CHANGES, max_size=6))
+    def check(names, steps):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(few_changes, "FEW", -1)
+            patch.setattr(aggregates, "FEW", -1)
+            expected = changes(names, steps)
+        assert changes(names, steps) == expected
+
+    check()
+
+
+def test_a_few_rows_that_change_are_looked_at_one_by_one(small_is_large, in_order, monkeypatch):
+    found, changed_few = [], ordered.changed_few
+    monkeypatch.setattr(
+        ordered, "changed_few", lambda *given, **named: found.append(changed_few(*given, **named)) or found[-1]
+    )
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", {"k": "int64", "t": "int64", "x": "int64"}).with_columns(**ALL_CALLS))
+    with flow.start() as run:
+        run.insert("x", LOADED)
+        run.advance()
+        run.delete("x", [LOADED[3]])
+        run.insert("x", [(0, 2, 100)])
+        run.advance()
+    assert len(in_order) == 1
+    (few,) = found
+    assert few is not None
+    assert 0 < len(few.gone) < 10

@@ -23,12 +23,14 @@ def frame_bounds(rows: Partitions, frame: Frame) -> Part:
     return start, end if is_around(frame) else np.maximum(start, end)
 
 
+@lru_cache
 def has_its_row(frame: Frame) -> bool:
     """Return whether every row is in its own frame, for all that can be told without a look at the rows."""
     by_number = frame.mode == "range" and any(isinstance(bound, int) and bound for bound in (frame.start, frame.end))
     return frame.exclusion == "no others" and not by_number and is_around(frame)
 
 
+@lru_cache
 def is_around(frame: Frame) -> bool:
     """Return whether a frame's start is never after its end, for all that can be known of it."""
     start, end = (bound.amount if isinstance(bound, Interval) else bound or 0 for bound in (frame.start, frame.end))
