@@ -4,7 +4,7 @@ import pytest
 
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
-from tidemill.renderer.embedded.windows import ordered, ordered_partition, reach, recompute
+from tidemill.renderer.embedded.windows import few_changes, ordered, ordered_partition, reach, recompute
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def looked_at(monkeypatch):
         yield from rows_with_values(*given)
         del lengths[before:]
 
-    changed_few = ordered.changed_few
+    changed_few = few_changes.changed_few
 
     def few(calls, rows, runs, *given, **named):
         found = changed_few(calls, rows, runs, *given, **named)

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from running import examples
 
@@ -106,6 +106,7 @@ def test_changes_of_few_rows_are_those_of_columns(small_is_large):
     """Step by step, of a partition in its order: rows that come, copies, rows that go, peers, rows without a time."""
 
     @examples(80)
+    @example({"least"}, [[(LOADED[0], 2)]])
     @given(st.sets(st.sampled_from(sorted(ALL_CALLS)), min_size=1), st.lists(CHANGES, max_size=6))
     def check(names, steps):
         with pytest.MonkeyPatch.context() as patch:
@@ -118,7 +119,7 @@ def test_changes_of_few_rows_are_those_of_columns(small_is_large):
 
 
 def test_a_few_rows_that_change_are_looked_at_one_by_one(small_is_large, in_order, monkeypatch):
-    found, changed_few = [], ordered.changed_few
+    found, changed_few = [], few_changes.changed_few
     monkeypatch.setattr(
         ordered, "changed_few", lambda *given, **named: found.append(changed_few(*given, **named)) or found[-1]
     )

@@ -149,7 +149,7 @@ class SlidingWindowsOperator(AfterWatermark):
         if slid is None:
             return False
         self.schedule.transaction.join(self, self._at_hand)
-        self._at_hand = slid.at_hand if slid.at_hand.count <= FEW else None
+        self._at_hand = slid.at_hand if slid.at_hand.size <= FEW else None
         if slid.changes:
             self._rows.append(few_updates(slid.changes))
         self.emit(few_updates(slid.given), self.region.now)

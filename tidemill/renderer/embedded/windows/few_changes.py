@@ -81,6 +81,7 @@ def _add_differing(found: FewChanged, before: Sequence[_Row], after: Sequence[_R
                 found.gone.append(before[old])
                 found.come.append(after[new])
             old, new = old + 1, new + 1
-        found.gone.extend(before[old : old - copies])
-        found.come.extend(after[new : new + max(copies, 0)])
-        old, new = old + max(-copies, 0), new + max(copies, 0)
+        gone, come = max(-copies, 0), max(copies, 0)
+        found.gone.extend(before[old : old + gone])
+        found.come.extend(after[new : new + come])
+        old, new = old + gone, new + come

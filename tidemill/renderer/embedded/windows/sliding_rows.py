@@ -28,7 +28,7 @@ class RowsByKey(NamedTuple):
     """
 
     rows: Mapping[Row, Sequence[Row]]
-    count: int
+    size: int
 
     @staticmethod
     def of(rows: UpdateArray, keys: int) -> RowsByKey | None:
@@ -105,7 +105,7 @@ class SlidingRows:
                     left.append((*row[:-1], -1))
             if not left:
                 del rows[key]
-        return Slid(given, changes, RowsByKey(rows, at_hand.count + sum([change[-1] for change in changes])))
+        return Slid(given, changes, RowsByKey(rows, at_hand.size + sum([change[-1] for change in changes])))
 
     def _give(self, ordered: Sequence[Row], given: list[Row]) -> bool:
         """Add to what is given the new ones among a key's rows, with their values; return whether there are some."""
