@@ -249,6 +249,31 @@ def test_sums_of_few_groups_are_read_without_a_job(spark):
     assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(None)) == before
 
 
+@pytest.fixture
+def many_partitions(spark):
+    settings = {
+        "spark.sql.shuffle.partitions": "12",
+        "spark.sql.adaptive.coalescePartitions.minPartitionSize": "1",
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "1",
+    }
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+@pytest.mark.usefixtures("many_partitions")
+def test_few_groups_in_many_partitions_are_read_by_some_jobs(spark):
+    data = spark.sql("SELECT id % 100 k, id / 10D x FROM range(1000)")
+    tracker = spark.sparkContext.statusTracker()
+    before = len(tracker.getJobIdsForGroup(None))
+    found = tm.render(sums_by_key(), spark, {"rows": data})["by key"]
+    assert len(tracker.getJobIdsForGroup(None)) - before <= 5, "a shuffle, and partitions by more and more at once"
+    assert {row.k: row.s for row in found.collect()} == {k: sum(range(k, 1000, 100)) / 10 for k in range(100)}
+
+
 def test_many_groups_are_not_fetched_and_shuffled_once(spark, monkeypatch):
     """The rows go through Spark once: a second time would be another shuffle's stage."""
     monkeypatch.setattr(few_groups, "FEW", 5)

@@ -79,6 +79,16 @@ def test_aggregates_of_plain_rows_take_one_pass(spark):
     assert seen.value == 4
 
 
+def test_columns_of_an_input_are_chosen_and_checked_in_one_projection(spark, capsys):
+    schema = {"a": "int64", "b": "float64", "unread": "int64 not null"}
+    out, _ = rendered(spark, lambda x: x.select("b", "a", again="b"), f"SELECT *, 7L AS unread FROM ({ROWS})", schema)
+    assert lines(out) == sorted(["(0.5, 1, 0.5, 0, 1)"] * 2 + ["(0.0, 2, 0.0, 0, 1)", "(None, None, None, 0, 1)"])
+    out.explain(extended=True)
+    analysed = capsys.readouterr().out.partition("Analyzed Logical Plan")[2].partition("Optimized Logical Plan")[0]
+    assert analysed.count("raise_error") == 1, "of column a; one of b needs none"
+    assert analysed.count(" AS c0#") == 1, "one projection makes the first column, before the one that names it"
+
+
 def test_an_empty_frame(spark):
     for build in (lambda x: x.select("a"), lambda x: x.group_by("a").agg(n=tm.count()), lambda x: x.distinct()):
         assert lines(rendered(spark, build, ROWS + " WHERE a > 5")[0]) == []

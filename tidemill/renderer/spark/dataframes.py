@@ -183,23 +183,27 @@ def is_invalid(node: Input, coordinates: int) -> Column:
     return F.expr(f"coalesce({whole}, false)")
 
 
-def guarded_inputs(nodes: Mapping[Input, Given], named: Names) -> dict[Input, Frame | None]:
+def guarded_inputs(
+    nodes: Mapping[Input, Given], named: Names, read: Mapping[Input, Sequence[int]]
+) -> dict[Input, Frame]:
     """Return the updates of inputs without columns of times, not checked yet: reading a value that is wrong raises.
 
     Spark's error is `INVALID` then, and `checked_inputs` finds out what is wrong. No job, so nothing is known of them
-    but that they are at time 0.
+    but that they are at time 0. Of inputs of which it is said which columns are `read`, rows have these, in this order.
     """
     coordinates = len(named.times)
-    found: dict[Input, Frame | None] = {}
+    found: dict[Input, Frame] = {}
     for node, one in nodes.items():
         texts = dict(one.texts)
+        kept = columns(len(node.schema)) if node not in read else [f"c{i}" for i in read[node]]
         for name, bad, _ in _violations(node, coordinates, one.texts):
-            if name not in times(coordinates) and texts[name] != _ONE:
+            if (name in kept or name == DIFF) and texts[name] != _ONE:
                 what = "the diff" if name == DIFF else f"column {node.schema.fields[int(name[1:])]}"
                 error = native_sql(BoundLiteral(f"{INVALID}: {node.where}, {what}", STRING))
                 texts[name] = f"IF({bad}, raise_error({error}), {texts[name]})"
-        guarded = attrs.evolve(one, texts=texts).updates
-        found[node] = Frame(guarded, len(node.schema), coordinates, (0,) * coordinates, cheap=True)
+        row = [texts[name] for name in kept] + [texts[name] for name in (*times(coordinates), DIFF)]
+        guarded = attrs.evolve(one, texts=dict(zip(names(len(kept), coordinates), row, strict=True))).updates
+        found[node] = Frame(guarded, len(kept), coordinates, (0,) * coordinates, cheap=True)
     return found
 
 

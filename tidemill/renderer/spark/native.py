@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import attrs
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.nodes import Node, Reduce
@@ -64,7 +64,7 @@ _DIGITS: Final = 17
 def distinct(frame: Frame) -> Frame:
     """Return each row once where its count is positive."""
     row = columns(frame.width)
-    summed = _summed(frame, row, [F.expr(f"sum({DIFF}) AS n")])
+    summed = _summed(frame, row, [f"sum({DIFF}) AS n"])
     if frame.time is not None:
         data = summed.filter("n > 0").selectExpr(*row, f"{frame.time[0]}L AS t0", f"1L AS {DIFF}")
         return frame.of(data, consolidated=True, inserted=True)
@@ -273,7 +273,7 @@ def _grouped(node: Reduce, frame: Frame, totals: dict[str, str]) -> DataFrame:
     if of_rows and not frame.inserted:
         return _extremes(frame, keys, of_rows[0][1], totals)
     made = totals | {f"{function}{column}": f"{_OF_ROWS[function]}(c{column})" for function, column in of_rows}
-    return _summed(frame, keys, [F.expr(f"{text} AS {name}") for name, text in made.items()])
+    return _summed(frame, keys, [f"{text} AS {name}" for name, text in made.items()])
 
 
 def _rows(node: Reduce, frame: Frame, grouped: DataFrame, row: list[str]) -> Frame:
@@ -395,9 +395,13 @@ def _extremes(frame: Frame, keys: list[str], column: int, totals: dict[str, str]
     return by_value.groupBy(*keys).agg(F.min(some).alias(f"min{column}"), F.max(some).alias(f"max{column}"), *again)
 
 
-def _summed(frame: Frame, keys: list[str], sums: list[Column]) -> DataFrame:
-    """Return sums for each group; and each time, where there are several."""
-    return frame.data.groupBy(*keys, *([] if frame.time is not None else ["t0"])).agg(*sums)
+def _summed(frame: Frame, keys: list[str], sums: list[str]) -> DataFrame:
+    """Return sums for each group; and each time, where there are several.
+
+    Without either, a select of aggregates says the same in fewer calls to Java.
+    """
+    by = [*keys, *([] if frame.time is not None else ["t0"])]
+    return frame.data.groupBy(*by).agg(*map(F.expr, sums)) if by else frame.data.selectExpr(*sums)
 
 
 def _with_the_empty_group(summed: DataFrame) -> DataFrame:

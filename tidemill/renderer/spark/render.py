@@ -26,6 +26,7 @@ from tidemill.dataflow.nodes import (
     watermark_input,
 )
 from tidemill.errors import UnknownNameError, did_you_mean
+from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
 from tidemill.renderer.spark.dataframes import Given, Names, checked_inputs, given, guarded_inputs
@@ -89,18 +90,34 @@ class _Inputs:
         self._read_once = at_once and all(
             isinstance(n, _IN_ONE_PASS) and not (isinstance(n, Input) and n.unique) for n in graph.nodes
         )
-        self._checked: dict[Input, Frame | None] | None = None
+        self._narrowed = {node: narrow for node in typed if (narrow := _narrowing(graph, node)) is not None}
+        self._checked: dict[Node, Frame | None] | None = None
 
-    def to(self, strategy: Strategy) -> dict[Input, Frame | None]:
-        """Return them for a step."""
+    def to(self, strategy: Strategy) -> dict[Node, Frame | None]:
+        """Return them for a step; instead of those of an input that only a choice of columns reads, the choice's.
+
+        Each projection would be a plan for Spark to analyse, and each column one more to be checked.
+        """
         if self._read_once and strategy is not CAREFUL:
-            return self._noted(guarded_inputs(self._typed, self._named))
+            read = {node: [c.index for c in columns] for node, (_, columns) in self._narrowed.items()}
+            guarded = self._noted(guarded_inputs(self._typed, self._named, read))
+            return {self._narrowed[n][0] if n in self._narrowed else n: frame for n, frame in guarded.items()}
         if self._checked is None:
-            self._checked = self._noted(checked_inputs({n: g.updates for n, g in self._typed.items()}, self._named))
+            checked = checked_inputs({n: g.updates for n, g in self._typed.items()}, self._named)
+            self._checked = dict(self._noted(checked).items())
         return self._checked
 
-    def _noted(self, frames: dict[Input, Frame | None]) -> dict[Input, Frame | None]:
+    def _noted(self, frames: Mapping[Input, Frame | None]) -> dict[Input, Frame | None]:
         return {n: f and attrs.evolve(f, inserted=n in self._inserted) for n, f in frames.items()}
+
+
+def _narrowing(graph: Graph, node: Input) -> tuple[Map, list[BoundColumn]] | None:
+    """Return the Map that alone reads an input, and its expressions, where these are but columns."""
+    readers = [reader for reader, _ in graph.consumers(node)]
+    if len(readers) != 1 or not isinstance(readers[0], Map):
+        return None
+    columns = [c for c in readers[0].columns if isinstance(c, BoundColumn)]
+    return (readers[0], columns) if len(columns) == len(readers[0].columns) else None
 
 
 @attrs.frozen
@@ -116,7 +133,7 @@ class _Wanted:
 def _step(
     spark: SparkSession,
     graph: Graph,
-    inputs: dict[Input, Frame | None],
+    inputs: dict[Node, Frame | None],
     strategy: Strategy,
     wanted: _Wanted,
 ) -> dict[Output, Frame | None]:
@@ -125,7 +142,7 @@ def _step(
     Where these are sure to have no errors, there is nothing to be worked out.
     """
     for node, frame in inputs.items():
-        if node.unique and frame is not None:
+        if isinstance(node, Input) and node.unique and frame is not None:
             check_unique(node, frame)
     step = Step(spark, graph, inputs, strategy)
     step.as_they_come = wanted.as_they_come

@@ -83,14 +83,19 @@ class Step:
     """The names that columns of times and diffs have for users, where outputs are for them."""
 
     def __init__(
-        self, spark: SparkSession, graph: Graph, given: Mapping[Input, Frame | None], strategy: Strategy
+        self,
+        spark: SparkSession,
+        graph: Graph,
+        given: Mapping[Input, Frame | None] | Mapping[Node, Frame | None],
+        strategy: Strategy,
     ) -> None:
+        """Prepare for a step on the updates ``given`` of inputs; or of a Map instead, where it alone reads an input."""
         self.deltas: dict[Node, Frame | None] = {}
         self.rounds = 0
         """How many rounds of loops have run."""
         self._spark = spark
         self._graph = graph
-        self._input_frames = given
+        self._input_frames: dict[Node, Frame | None] = dict(given.items())
         self._strategy = strategy
         self._users = len(graph.coordinates)
         self._usage = Usage(graph, whole=self.keeps_state)
@@ -230,7 +235,7 @@ class Step:
 
     @_rule(Input)
     def of_input(self, node: Input, _now: Round) -> Frame | None:
-        return constant(self._spark, node, self._users) if node.rows is not None else self._input_frames[node]
+        return constant(self._spark, node, self._users) if node.rows is not None else self._input_frames.get(node)
 
     @_rule(Enter)
     def of_enter(self, node: Enter, now: Round) -> Frame | None:
@@ -380,6 +385,8 @@ class Step:
 
     @_rule(*linear.RULES)
     def of_linear(self, node: Node, _now: Round) -> Frame | None:
+        if node in self._input_frames:
+            return self._input_frames[node]
         (frame,) = self._inputs(node)
         return None if frame is None else linear.RULES.of(node)(node, frame, self._strategy)
 
