@@ -44,7 +44,7 @@ from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.delta_join import DeltaJoinOperator
 from tidemill.renderer.embedded.operators.input_output import InputOperator, OutputOperator
 from tidemill.renderer.embedded.operators.join import JoinOperator
-from tidemill.renderer.embedded.operators.linear import FilterOperator, MapOperator, ProjectWire
+from tidemill.renderer.embedded.operators.linear import EnterWire, FilterOperator, MapOperator, ProjectWire
 from tidemill.renderer.embedded.operators.threshold import UniqueCheck
 from tidemill.renderer.embedded.reduce import sliding_windows  # noqa: F401 - it fills the table, too
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
@@ -153,7 +153,7 @@ class Compiled:
                 operator.consumers.append((self.operators[node.variable], 0))
         for node, operator in self.operators.items():
             if isinstance(operator, ArrangeOperator):
-                operator.may_repeat = all(isinstance(reader, _BILINEAR) for reader, _ in operator.consumers)
+                operator.may_repeat = _only_joins_read(operator)
                 operator.few_are_consolidated = isinstance(node.inputs[0], Input)
                 operator.consolidated = not operator.may_repeat
         for source_operator in self.inputs.values():
@@ -169,6 +169,14 @@ class Compiled:
                 for source in node.inputs:
                     if isinstance(outside(source), Arrange):
                         self.arrangement(source).readers.append(operator)
+
+
+def _only_joins_read(operator: Operator) -> bool:
+    """Return whether all that read an operator are joins, be they in loops that it is taken into."""
+    return all(
+        isinstance(reader, _BILINEAR) or (isinstance(reader, EnterWire) and _only_joins_read(reader))
+        for reader, _ in operator.consumers
+    )
 
 
 def _may_repeat(operator: Operator) -> bool:

@@ -127,12 +127,12 @@ class UpdateLayout:
                 array = updates
             else:
                 array = stack([*updates])
-            return Batch(hashes if self._own_hash is None else array[self._own_hash], array), None
+            return Batch(hashes if self.own_hash is None else array[self.own_hash], array), None
         order, hashes = ascending(hashes)
         return self._gathered(updates if isinstance(updates, list) else list(updates), order, hashes), order
 
     @cached_property
-    def _own_hash(self) -> int | None:
+    def own_hash(self) -> int | None:
         """The row of a key that is its own hash."""
         return self.keys[0] if len(self.keys) == 1 else None
 
@@ -151,16 +151,16 @@ class UpdateLayout:
         """
         array = zeros((len(rows), len(order)))  # zeros that nobody writes take no memory
         if new_hash is not None:
-            hashed_in_order = empty(len(order)) if self._own_hash is None else array[self._own_hash]
+            hashed_in_order = empty(len(order)) if self.own_hash is None else array[self.own_hash]
             _put_in_order(hashes, order, new_hash, hashed_in_order)
-        elif self._own_hash is None:
+        elif self.own_hash is None:
             hashed_in_order = hashes
         else:
-            hashed_in_order = array[self._own_hash]
+            hashed_in_order = array[self.own_hash]
             hashed_in_order[:] = hashes
         for at in reversed(range(len(rows))):
             row, ordered = rows.pop(), array[at]
-            if at == self._own_hash:
+            if at == self.own_hash:
                 continue
             if summed is not None and at >= len(array) - self.weights:
                 ordered[:] = summed[at - len(array)]
@@ -184,7 +184,8 @@ class UpdateLayout:
         runs = hashes is not None
         if hashes is None:
             hashes = hashed(updates[self.key_rows]) if isinstance(updates, np.ndarray) else self._hashes(updates)
-        return Batch(*consolidated_by(hashes, updates, self._other_rows, self.weights, runs=runs))
+        hashes, array = consolidated_by(hashes, updates, self._other_rows, self.weights, runs=runs)
+        return Batch(hashes if self.own_hash is None else array[self.own_hash], array)
 
     def _in_order(self, order: RowOrder, updates: Rows) -> Batch:
         """Return updates as a batch in an order, consolidated: equal ones are side by side."""

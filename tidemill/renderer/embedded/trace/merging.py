@@ -21,6 +21,8 @@ __all__ = ["Merge", "Merger"]
 _LOG: Final = logging.getLogger("tidemill.spines")
 RATIO: Final = 4
 """Neighbouring batches are merged when the older is less than this many times the size of the newer."""
+PIECE: Final = 1 << 15
+"""So many updates are merged at once: what is worked out of them is in memory that the next ones have again."""
 LARGE: Final = 2
 """A key with more than so many times the updates that are to be merged is not merged at once, if that can be."""
 
@@ -84,9 +86,13 @@ class Merge:
         self._array: UpdateArray | None = None
 
     def work(self, effort: int) -> None:
-        """Merge about so many updates; with the last of them there is a result."""
-        if self.result is not None:  # what finished it has been rolled back, but it is the same merge
-            return
+        """Merge about so many updates, a piece after the other; with the last of them there is a result."""
+        while effort > 0 and self.result is None:  # else what finished it has been rolled back: it is the same merge
+            self._merge_some(min(effort, PIECE))
+            effort -= PIECE
+
+    def _merge_some(self, effort: int) -> None:
+        """Merge about so many updates at once."""
         i, j, filled = self._progress
         older, newer = self.older, self.newer
         total = len(older.hashes) + len(newer.hashes)
@@ -136,11 +142,13 @@ class Merge:
     def _write(self, merged: Batch, start: int, total: int) -> int:
         """Put merged updates behind those that are there, and return how many there are then."""
         if self._hashes is None or self._array is None:
-            self._hashes = empty(total)
             self._array = empty((len(merged.array), total))
+            own = self._layout.own_hash
+            self._hashes = empty(total) if own is None else self._array[own]
         end = start + len(merged.hashes)
-        self._hashes[start:end] = merged.hashes
         self._array[:, start:end] = merged.array
+        if self._layout.own_hash is None:  # else they are in the array
+            self._hashes[start:end] = merged.hashes
         return end
 
     def _finish(self, filled: int) -> None:
@@ -148,5 +156,6 @@ class Merge:
         assert self._array is not None
         hashes, array = self._hashes[:filled], self._array
         if filled < len(self._hashes) * 3 // 4:  # much has cancelled: do not hold on to the room it took
-            hashes, array = hashes.copy(), array[:, :filled].copy()
+            array = array[:, :filled].copy()
+            hashes = hashes.copy() if self._layout.own_hash is None else array[self._layout.own_hash]
         self.result = Batch(hashes, array)
