@@ -4,6 +4,7 @@ from collections import Counter
 from typing import cast
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,6 +117,31 @@ def test_what_only_joins_read_is_arranged_as_it_comes():
         run.delete("other", [(1,)])
         run.advance()
         assert len(list(run.snapshot("pairs"))) == 20_000
+
+
+def test_what_only_joins_in_loops_read_is_arranged_as_it_comes():
+    """Edges that are there twice, and some that are gone again in the step they come in, lead where they should."""
+    flow = tm.Dataflow("reached")
+    edges, start = flow.input("edges", {"a": "int64", "b": "int64"}), flow.input("start", {"v": "int64"})
+    reached = start.iterate(lambda here: here.join(edges, on={"v": "a"}).select(v="b").concat(start).distinct())
+    flow.output("reached", reached)
+    nodes = 20_000
+    with flow.start() as run:
+        compiled = cast("EmbeddedExecutor", run._stepper.executor).compiled
+        assert {node.name: o.may_repeat for node, o in compiled.inputs.items()} == {"edges": True, "start": False}
+        run.insert("start", [(0,)])
+        run.insert("edges", pa.table({"a": np.arange(nodes) // 2, "b": np.arange(nodes)}))
+        run.insert("edges", [(1, 2), (1, 2), (1, 3)])
+        run.delete("edges", [(4, 8), (1, 3), (1, 3)])
+        run.advance()
+        gone = {3, 8}
+        for node in range(4, nodes):
+            if node // 2 in gone:
+                gone.add(node)
+        assert sorted(run.snapshot("reached")) == [(node,) for node in range(nodes) if node not in gone]
+        run.insert("edges", [(0, 3), (0, 8)])
+        run.advance()
+        assert len(list(run.snapshot("reached"))) == nodes
 
 
 def test_an_expression_may_fail_for_many_updates_that_cancel():

@@ -174,6 +174,27 @@ def test_a_merge_that_is_interrupted_loses_nothing(call, monkeypatch):
     assert merge.result.updates[-1].sum() == 1200
 
 
+@pytest.mark.parametrize("keys", [(0,), (0, 1)])
+def test_a_merge_goes_a_piece_at_a_time_and_gives_the_same(keys, monkeypatch):
+    rng = np.random.default_rng(3)
+    layout = UpdateLayout(keys, (INT64, INT64), 1, 1)
+    older, newer = (
+        layout.sorted_batch(np.stack((rng.integers(0, 300, n), rng.integers(0, 2, n), np.zeros(n, np.int64), signs)))
+        for n, signs in ((2_000, np.ones(2_000, np.int64)), (900, rng.choice([-1, 1], 900)))
+    )
+    found = []
+    for piece in (10**9, 64):
+        monkeypatch.setattr(merging, "PIECE", piece)
+        merge = merging.Merge(older, newer, layout, lambda: Antichain([(0,)]))
+        merge.work(10**9)
+        assert merge.result is not None
+        found.append(merge.result)
+    whole, in_pieces = found
+    assert whole.hashes.tolist() == in_pieces.hashes.tolist()
+    assert sorted(whole.updates.T.tolist()) == sorted(in_pieces.updates.T.tolist())
+    assert np.may_share_memory(in_pieces.hashes, in_pieces.array) == (len(keys) == 1)  # a key of its own hash: once
+
+
 def test_keys_that_are_sought_twice_do_not_stand_for_others():
     """As many updates are found as there are, but not each of them once."""
     spine = Spine(UpdateLayout((0,), [None], 1, 1), lambda: Antichain([(0,)]), Transaction())

@@ -19,6 +19,7 @@ from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.interned import InternedSweeper
 from tidemill.renderer.embedded.kernels.codec import decode, decode_rows, few_in_order
+from tidemill.renderer.embedded.kernels.pages import Reuse
 from tidemill.renderer.embedded.kernels.threads import SETTING
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Bools, Times, UpdateArray, consolidated
@@ -92,8 +93,9 @@ class EmbeddedExecutor:
 
     def step(self, frontiers: Mapping[Input, Antichain]) -> None:
         SETTING.threads = self._threads
-        self.release(frontiers)
-        self.compiled.root.drain()
+        with Reuse():
+            self.release(frontiers)
+            self.compiled.root.drain()
 
     def release(self, frontiers: Mapping[Input, Antichain]) -> None:
         """Begin a step: let go what is queued at times that are not beyond these frontiers."""

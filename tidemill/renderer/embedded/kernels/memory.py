@@ -5,7 +5,6 @@ virtual machine that hands free memory back to its host has to ask the host for 
 rows that was half of the processor time. Ordinary pages that were given back lately are at hand.
 """
 
-import mmap
 import sys
 from collections.abc import Sequence
 from operator import attrgetter
@@ -13,6 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+
+from tidemill.renderer.embedded.kernels.pages import in_pages
 
 LARGE: Final = 1 << 22
 """From so many bytes on NumPy asks for huge pages."""
@@ -32,7 +33,7 @@ def empty(shape: int | tuple[int, int], dtype: npt.DTypeLike = np.int64) -> npt.
     rows, columns = shape if isinstance(shape, tuple) else (1, shape)
     if rows * columns < _FEW or size_of(shape, dtype) < LARGE:
         return np.empty(shape, dtype)
-    return _in_pages(shape, dtype)
+    return _in_pages(shape, dtype, zeros=False)
 
 
 def zeros(shape: int | tuple[int, int], dtype: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
@@ -44,7 +45,19 @@ def zeros(shape: int | tuple[int, int], dtype: npt.DTypeLike = np.int64) -> npt.
     rows, columns = shape if isinstance(shape, tuple) else (1, shape)
     if rows * columns < _FEW or size_of(shape, dtype) < LARGE:
         return np.zeros(shape, dtype)
-    return _in_pages(shape, dtype)
+    return _in_pages(shape, dtype, zeros=True)
+
+
+def cleared(shape: int | tuple[int, int], dtype: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
+    """Return an array of zeros that is written to soon, most of it: memory that is at hand is cleared for it.
+
+    >>> int(cleared(1_000_000).sum())
+    0
+    """
+    rows, columns = shape if isinstance(shape, tuple) else (1, shape)
+    if rows * columns < _FEW or size_of(shape, dtype) < LARGE:
+        return np.zeros(shape, dtype)
+    return _in_pages(shape, dtype, zeros=True, soon=True)
 
 
 def concatenate(arrays: Sequence[npt.NDArray[Any]], axis: int = 0) -> npt.NDArray[Any]:
@@ -81,7 +94,9 @@ def apart(count: int) -> npt.NDArray[Any]:
     >>> int(apart(1_000).sum())
     0
     """
-    return np.zeros(count, np.int64) if size_of(count, np.int64) < _FEW_PAGES else _in_pages(count, np.int64)
+    return (
+        np.zeros(count, np.int64) if size_of(count, np.int64) < _FEW_PAGES else _in_pages(count, np.int64, zeros=True)
+    )
 
 
 def size_of(shape: int | tuple[int, int], dtype: npt.DTypeLike) -> int:
@@ -90,9 +105,10 @@ def size_of(shape: int | tuple[int, int], dtype: npt.DTypeLike) -> int:
     return rows * columns * np.dtype(dtype).itemsize
 
 
-def _in_pages(shape: int | tuple[int, int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return an array of zeros whose memory goes back to the system with it."""
+def _in_pages(
+    shape: int | tuple[int, int], dtype: npt.DTypeLike, *, zeros: bool, soon: bool = False
+) -> npt.NDArray[Any]:
+    """Return an array whose memory is free again with it; ``soon`` it is written to."""
     if sys.platform != "linux":  # where NumPy asks for nothing
-        return np.zeros(shape, dtype)
-    pages = mmap.mmap(-1, size_of(shape, dtype), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return np.frombuffer(pages, dtype).reshape(shape)
+        return np.zeros(shape, dtype) if zeros else np.empty(shape, dtype)
+    return in_pages(shape, np.dtype(dtype), size_of(shape, dtype), zeros=zeros, soon=soon)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ __all__ = [
     "bisected",
     "gather",
     "gathered",
+    "nonzero",
     "packed",
     "parts",
     "refine",
@@ -229,6 +230,23 @@ def gathered(matrix: _Ints, order: _Ints) -> _Ints:
     for row, found in zip(matrix, result, strict=True):
         gather(row, order, found)
     return result
+
+
+def nonzero(numbers: npt.NDArray[Any]) -> _Ints:
+    """Return the places of what is not 0, a part after the other.
+
+    >>> nonzero(np.array([0, 7, 9]))
+    array([1, 2])
+    """
+    if len(numbers) <= PART:
+        return numbers.nonzero()[0]
+    places: _Ints = empty(int(np.count_nonzero(numbers)))
+    done = 0
+    for part in parts(len(numbers)):
+        (found,) = numbers[part].nonzero()
+        np.add(found, part.start, out=places[done : done + len(found)])
+        done += len(found)
+    return places
 
 
 def parts(stop: int, start: int = 0) -> list[slice]:

@@ -95,7 +95,7 @@ def found(codes: _Ints) -> tuple[Places, _Ints, _Ints] | None:
     number -= 1
     for part in sorting.parts(n):
         owner[part] = number.take(owner[part])
-    return places, seen.nonzero()[0], owner
+    return places, sorting.nonzero(seen), owner
 
 
 def numbered(codes: _Ints) -> tuple[_Ints, _Ints] | None:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded.kernels.memory import zeros
+from tidemill.renderer.embedded.kernels.memory import cleared
 from tidemill.renderer.embedded.kernels.times import beyond
 from tidemill.renderer.embedded.kernels.updates import (
     Ints,
@@ -124,7 +124,7 @@ class SingleTime(InterestingTimes):
             return only
         if keys is self.keys:  # one update for each
             return weights
-        result: UpdateArray = zeros((len(weights), len(self.keys)))
+        result: UpdateArray = cleared((len(weights), len(self.keys)))
         for row, values in zip(result, weights, strict=True):
             add_at(row, keys, values)
         return result

@@ -8,7 +8,7 @@ import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Join
-from tidemill.renderer.embedded.kernels.memory import empty, zeros
+from tidemill.renderer.embedded.kernels.memory import cleared, empty
 from tidemill.renderer.embedded.kernels.sorting import ascending, gather
 from tidemill.renderer.embedded.kernels.updates import (
     NULL,
@@ -132,7 +132,7 @@ class JoinOperator(Operator):
         if largest(new[-1]) > COUNT_LIMIT or largest(others[-1]) > COUNT_LIMIT:
             raise failures.too_many(self.node)
         width = len(self._picked[0]) + len(self._picked[1])
-        updates = (zeros if many else empty)((width + self._coordinates + 1, count))
+        updates = (cleared if many else empty)((width + self._coordinates + 1, count))
         split = len(self._picked[0])
         own_place, other_place = (slice(0, split), slice(split, width))[:: 1 if side == 0 else -1]
         _take(new, self._picked[side], mine, updates[own_place])

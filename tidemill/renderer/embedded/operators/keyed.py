@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tidemill.dataflow.nodes import Node
-from tidemill.renderer.embedded.kernels.memory import stack, zeros
+from tidemill.renderer.embedded.kernels.memory import cleared, stack
+from tidemill.renderer.embedded.kernels.sorting import gather
 from tidemill.renderer.embedded.kernels.times import alike, all_up_to
 from tidemill.renderer.embedded.kernels.updates import (
     Bools,
@@ -60,7 +61,7 @@ class Work(NamedTuple):
     times: Times
     """The user times of the seeds."""
     new: Rows
-    """The new updates."""
+    """The new updates; none where their sums are known."""
     single_time: bool
     """Whether all seeds are of one user time."""
     sums: UpdateArray | None = None
@@ -131,7 +132,8 @@ class KeyedOperator(Operator):
             return Work(keys, owner, times, new, single_time)
         n = sums.shape[1]
         at = np.broadcast_to(times[:, :1], (len(times), n))
-        return Work(sums[: len(keys)], first_numbers(n), at, new, single_time, sums)
+        # The updates themselves are wanted no more: what comes next may have their memory.
+        return Work(sums[: len(keys)], first_numbers(n), at, [], single_time, sums)
 
     def sums_of_many(self, keys: Codes, new: Rows) -> UpdateArray | None:
         """Return what many new updates of one time come to by key, where that is all the operator has to know of them.
@@ -202,12 +204,15 @@ class KeyedOperator(Operator):
         pending = np.concatenate((work.keys.take(owner, axis=1), times, rounds))
         self.ports[PENDING].put(pending, None)
 
-    def updates_at(self, keys: Codes, interesting: InterestingTimes, which: Ints, diffs: Ints) -> UpdateArray:
-        """Return updates of keys at some of the interesting times, in this round."""
-        out = zeros((len(keys) + self._coordinates + 1, len(which)))
+    def updates_at(self, keys: Codes, interesting: InterestingTimes, which: Ints, *weights: Ints) -> UpdateArray:
+        """Return updates of keys at some of the interesting times, in this round, with a diff or several weights."""
+        out = cleared((len(keys) + self._coordinates + len(weights), len(which)))
         self.fill_times(out, len(keys), interesting, which, has_zeros=True)
-        out[: len(keys)] = keys.take(interesting.keys_at(which), axis=1)
-        out[-1] = diffs
+        at = interesting.keys_at(which)
+        for row, codes in zip(out, keys, strict=False):
+            gather(codes, at, row)
+        for row, numbers in zip(out[-len(weights) :], weights, strict=True):
+            row[:] = numbers
         return out
 
     def fill_times(

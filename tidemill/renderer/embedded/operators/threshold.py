@@ -8,7 +8,8 @@ from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Input, Node, Threshold
 from tidemill.expressions.windows.bound import RowCheck
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
-from tidemill.renderer.embedded.kernels.memory import concatenate
+from tidemill.renderer.embedded.kernels.memory import empty
+from tidemill.renderer.embedded.kernels.sorting import PART, gather, nonzero
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, consolidated, largest
 from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
@@ -62,8 +63,14 @@ class ThresholdOperator(KeyedOperator):
         change = self.desired(work.keys, interesting, came + count) - produced
         some = np.bitwise_or(came, change).nonzero()[0]
         change = change.take(some)
-        stored = concatenate((self.updates_at(work.keys, interesting, some, came.take(some)), change[None]))
-        return stored, stored.compress(change, axis=1).take(self._output_rows, axis=0)
+        stored = self.updates_at(work.keys, interesting, some, came.take(some), change)
+        if len(change) <= PART:
+            return stored, stored.compress(change, axis=1).take(self._output_rows, axis=0)
+        changed = nonzero(change)
+        out: UpdateArray = empty((len(self._output_rows), len(changed)))
+        for row, found in zip(self._output_rows.tolist(), out, strict=True):
+            gather(stored[row], changed, found)
+        return stored, out
 
     def _at_times(self, work: Work, interesting: InterestingTimes, seen: Stored) -> tuple[UpdateArray, UpdateArray]:
         """Return what to store and what goes out."""

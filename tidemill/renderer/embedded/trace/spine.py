@@ -460,7 +460,7 @@ def _find_in_batches(batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints
         hits = (in_batch.take(low, mode="clip") == hashes).nonzero()[0]  # most batches have few of the keys
         if len(hits):
             low = low.take(hits)
-            counts = in_batch.searchsorted(hashes.take(hits), "right") - low
+            counts = _runs_from(in_batch, hashes.take(hits), low)
             if int(counts.sum()) == len(in_batch) and (low[1:] > low[:-1]).all():  # all there is, each of it once
                 owners.append(order.take(hits).repeat(counts))
                 found.append(array[:, : len(in_batch)])
@@ -468,6 +468,14 @@ def _find_in_batches(batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints
             which, at = expand(low, counts)
             owners.append(order.take(hits.take(which)))
             found.append(gathered(array, at))
+
+
+def _runs_from(in_batch: Ints, hashes: Ints, low: Ints) -> Ints:
+    """Return how often each of some hashes is there, from its first place on; mostly that is once."""
+    counts = np.ones(len(low), np.int64)
+    (more,) = (in_batch.take(low + 1, mode="clip") == hashes).nonzero()
+    counts[more] = in_batch.searchsorted(hashes.take(more), "right") - low.take(more)
+    return counts
 
 
 def _with_sorted_tail(view: View) -> View:
