@@ -2,6 +2,7 @@
 
 import pytest
 
+from tidemill.renderer.durable import spill_files
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
 from tidemill.renderer.embedded.windows import few_changes, ordered, ordered_partition, reach, recompute
@@ -9,12 +10,16 @@ from tidemill.renderer.embedded.windows import few_changes, ordered, ordered_par
 
 @pytest.fixture
 def small_is_large(monkeypatch):
-    """Partitions of three rows are kept in order, two rows a chunk; all of them may change at once, hardly together."""
+    """Partitions of three rows are kept in order, two rows a chunk; all of them may change at once, hardly together.
+
+    On the disk, too, a page has two rows.
+    """
     monkeypatch.setattr(spine, "TAIL", 1)  # its rows are not counted when a partition's size is looked up
     monkeypatch.setattr(ordered_windows, "LARGE", 3)
     monkeypatch.setattr(ordered_windows, "SMALL", 2)
     monkeypatch.setattr(ordered_windows, "MANY", 1)
     monkeypatch.setattr(ordered_partition, "CHUNK", 2)
+    monkeypatch.setattr(spill_files, "PAGE", 2)
     monkeypatch.setattr(ordered, "PIECE", 3)
     monkeypatch.setattr(reach, "NEAR", 2)
 

@@ -4,6 +4,7 @@ A file of a spilled batch has the updates' values as columns ``v0, v1, ...``, th
 ``w0, ...``. One that is sorted has before them ``h``, Spark's xxhash64 of the key's values, and is in its order, in row
 groups (pages) small enough to be read for a key. Where there is no key and updates lie in the order of a column, ``h``
 is the number that says where (`RowOrder.number`), so that pages can be read for a range of values.
+Where a spine says in which order rows of one key are to lie, large ones have pages of their own (`page_order`).
 Values, not codes: any process can read them, executors of Spark too.
 One that is not sorted yet, as large loads leave them, is sorted when a key is first asked for.
 
@@ -29,11 +30,13 @@ import pyarrow.parquet as pq
 from tidemill.errors import StateError
 from tidemill.expressions.types import INT64, DType
 from tidemill.renderer.durable.checksums import Checksums, DamagedError
+from tidemill.renderer.durable.page_order import DIRECTORY, About, about_pages, placed, with_interner
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
 from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray, consolidated
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
+from tidemill.renderer.embedded.trace.stored_order import KeyOrder
 
 __all__ = [
     "HASH",
@@ -70,6 +73,8 @@ class Layout:
     weights: int
     ordered: SortColumn | None = None
     """In which column's order updates lie that have no key."""
+    by: KeyOrder | None = None
+    """In which order rows of a key lie, if there are many."""
 
     @property
     def fields(self) -> list[tuple[str, DType]]:
@@ -181,6 +186,7 @@ class Pages:
         self._starts = [*map(_start, groups), self._footer]
         self._low: Ints = np.array([s.min for s in seen], np.int64)
         self._high: Ints = np.array([s.max for s in seen], np.int64)
+        self._about = about_pages(self._file.schema_arrow, groups, self._low.tolist())
         self.bounds = self._low
         """The least hash of each page."""
 
@@ -197,6 +203,10 @@ class Pages:
         if high is not None:
             some &= self._low < high
         return some.nonzero()[0].tolist()
+
+    def in_order(self, key: int) -> list[About]:
+        """Return the pages of a key by its hash, in the order in which its rows lie; none if they lie in no order."""
+        return self._about.get(key, [])
 
     def all(self) -> list[int]:
         """Return all pages."""
@@ -286,20 +296,43 @@ def _write_sorted(path: Path, layout: Layout, tables: Iterator[pa.Table]) -> Spi
 
 def _write_tables(path: Path, layout: Layout, schema: pa.Schema, tables: Iterator[pa.Table]) -> int:
     rows = 0
+    by_key = [(name, pa.int64()) for name in DIRECTORY if layout.by is not None]
+    written = pa.schema([*schema, *by_key])
     with path.open("xb") as file:
         plain = [name for name, dtype in layout.fields if dtype.element is None]  # see `Layout.has_lists`
-        with pq.ParquetWriter(file, schema, write_statistics=[HASH], use_dictionary=plain) as writer:
+        stated, coded = [HASH, *(name for name, _ in by_key)], [*plain, *(name for name, _ in by_key)]
+        with pq.ParquetWriter(file, written, write_statistics=stated, use_dictionary=coded) as writer:
             for table in tables:
                 if not len(table):  # a page of nothing would have no least hash
                     continue
                 hashes = layout.hashes(table)
-                order = pa.array(hashes.argsort(kind="stable"))
                 columns = [pa.array(hashes), *(table.column(name).cast(t.arrow) for name, t in layout.fields)]
-                writer.write_table(pa.table(columns, schema=schema).take(order), row_group_size=PAGE)
+                unordered = pa.table(columns, schema=schema)
+                if layout.by is None:
+                    writer.write_table(unordered.take(pa.array(hashes.argsort(kind="stable"))), row_group_size=PAGE)
+                else:
+                    _write_in_order(writer, written, layout, unordered)
                 rows += len(table)
         file.flush()
         os.fsync(file.fileno())
     return rows
+
+
+def _write_in_order(writer: pq.ParquetWriter, schema: pa.Schema, layout: Layout, table: pa.Table) -> None:
+    """Write updates whose hashes are known so that those of large keys lie in their order."""
+    assert layout.by is not None
+    interner = Interner()  # what is sorted is not what the run holds
+    width, by = len(layout.types), with_interner(layout.by, interner)
+
+    def codes_of(which: Ints) -> UpdateArray:
+        block = layout.encoded(table.take(pa.array(which)), interner)
+        return np.concatenate((block[:width], block[-layout.weights :]))
+
+    found = placed(table.column(HASH).to_numpy(), codes_of, layout.keys, by, PAGE)
+    ordered = table.take(pa.array(found.order))
+    for page, (start, end) in enumerate(found.pages):
+        columns = [*ordered.slice(start, end - start).columns, *found.directory(page)]
+        writer.write_table(pa.table(columns, schema=schema), row_group_size=end - start)
 
 
 def _mapped(path: Path) -> pa.Buffer:

@@ -16,6 +16,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +40,7 @@ from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray,
 from tidemill.renderer.embedded.state import kept_otherwise
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Range, Spine, View
+from tidemill.renderer.embedded.trace.stored_order import StoredOrder, StoredPage
 from tidemill.renderer.embedded.trace.transaction import Transaction
 
 __all__ = ["SpillFolder", "SpilledSpine"]
@@ -233,7 +235,7 @@ class SpilledSpine:
         """Oldest first."""
         of = spine.layout
         ordered = of.order.columns[0] if of.order is not None and of.order.columns and not of.keys else None
-        self.layout = Layout(of.keys, of.types, of.users, of.coordinates, of.weights, ordered)
+        self.layout = Layout(of.keys, of.types, of.users, of.coordinates, of.weights, ordered, spine.by)
         self._store = store
         self._name = name
         self._order = of.order
@@ -276,10 +278,62 @@ class SpilledSpine:
             return self._read.view
         assert self.layout.ordered is not None, "it lies in an order"
         self._sort()
-        for file in [f for batch in self.spilled_batches for f in batch.files]:
+        for file in self._files:
             found = [page for low, high in ranges for page in self._of(file).within(low, high)]
             self._load_pages(file, sorted(set(found)))
         return self._read.view
+
+    def in_order(self, keys: Codes, most: int) -> dict[int, StoredOrder]:
+        if self.layout.by is None or not self.spilled_batches:
+            return {}
+        self._sort()
+        codes, hashes = self._codes(keys), self._hashes(keys).tolist()
+        new = [number for number, code in enumerate(codes) if code not in self._known]
+        if any(self._lies_apart(hashes[number], most) for number in new):
+            self._merge_all(most)
+        found = {number: self._stored(keys[:, number : number + 1], hashes[number], most) for number in new}
+        return {number: stored for number, stored in found.items() if stored is not None}
+
+    def _lies_apart(self, key_hash: int, most: int) -> bool:
+        """Return whether a key has rows in the order in several files, more than a few of them not in the largest."""
+        rows = self._rows_in_order(key_hash)
+        return sum(rows) - max(rows) > max(rows) // most
+
+    def _rows_in_order(self, key_hash: int) -> list[int]:
+        """Return how many rows of a key lie in the order in each of the files."""
+        return [sum(about.rows for about in self._of(f).in_order(key_hash)) for f in self._files]
+
+    def _merge_all(self, most: int) -> None:
+        """Have all in one file, if that is more than one row in so many that is not; else it would take too long."""
+        sizes = [f.rows for f in self._files]
+        if sum(sizes) - max(sizes) > max(sizes) // most:
+            with contextlib.suppress(OSError):  # there is no room: it is read as it is
+                self._merge(*self.spilled_batches)
+
+    def _stored(self, key: Codes, key_hash: int, most: int) -> StoredOrder | None:
+        """Return how the rows of a key lie; None where they are not in order, but for a few."""
+        rows, files = self._rows_in_order(key_hash), self._files
+        largest = files[rows.index(max(rows))]
+        about = self._of(largest).in_order(key_hash)
+        apart = sum(rows) - max(rows) > max(rows) // most
+        if not about or apart or any((largest.name, page.page) in self._loaded for page in about):
+            return None
+        for file in files:
+            if file is not largest:
+                self._load_pages(file, self._of(file).of(np.array([key_hash])))
+        read = partial(self._codes_of, self._of(largest))
+        pages = [StoredPage(a.first, a.last, a.rows, a.groups, partial(read, a.page)) for a in about]
+        first = pages[0].read()
+        if (first[list(self.layout.keys), :1] != key).any():  # another key with the same hash
+            return None
+        pages[0] = pages[0]._replace(read=lambda: first)
+        return StoredOrder(pages, self._read.find(key)[1])
+
+    def _codes_of(self, pages: Pages, page: int) -> Codes:
+        """Return the rows of a page, each as often as it is there."""
+        block = self.layout.encoded(pages.read([page]), self._store.interner)
+        rows, counts = block[: len(self.layout.types)], block[-1]
+        return rows.copy() if (counts == 1).all() else rows.repeat(counts, axis=1)
 
     def count(self, keys: Codes) -> Ints:
         self._load(keys)
@@ -314,6 +368,10 @@ class SpilledSpine:
         self._known.clear()
         self._pages.clear()
 
+    @property
+    def _files(self) -> list[SpillFile]:
+        return [f for batch in self.spilled_batches for f in batch.files]
+
     def add(self, batch: SpilledBatch) -> None:
         """Have this as the newest batch."""
         self.spilled_batches = [*self.spilled_batches, batch]
@@ -334,14 +392,15 @@ class SpilledSpine:
                 return  # nobody has asked for a key yet
             self._merge(older, newer)
 
-    def _merge(self, older: SpilledBatch, newer: SpilledBatch) -> None:
-        files = [*older.files, *newer.files]
-        path, rows = self._store.new_path(self._name), older.rows + newer.rows
+    def _merge(self, *newest: SpilledBatch) -> None:
+        """Merge the newest batches, which are given, into one file."""
+        files = [f for batch in newest for f in batch.files]
+        path, rows = self._store.new_path(self._name), sum(batch.rows for batch in newest)
         found = merged(path, self.layout, [self._of(f) for f in files], rows, self._since())
         _LOG.debug("%s updates of %s in %s files were merged", rows, self._name, len(files))
         rest = [] if found is None else [SpilledBatch((found,))]
         self.forget()  # first: interrupted in between, what was read of two files would be read again from the one
-        self.spilled_batches = [*self.spilled_batches[:-2], *rest]
+        self.spilled_batches = [*self.spilled_batches[: -len(newest)], *rest]
         self._store.replaced += len(files)
 
     def _empty(self) -> Spine:
@@ -353,20 +412,27 @@ class SpilledSpine:
         """Have all pages in memory that may have one of these keys."""
         if not self.spilled_batches:
             return
-        codes = keys[0].tolist() if len(keys) == 1 else list(zip(*keys.tolist(), strict=True)) or [()] * keys.shape[1]
+        codes = self._codes(keys)
         new = [i for i, key in enumerate(codes) if key not in self._known]
         if not new:
             return
         self._sort()
-        wanted = keys.take(new, axis=1)
-        types = [self.layout.types[k] or INT64 for k in self.layout.keys]
-        columns = [decode_column(c, t, self._store.interner) for c, t in zip(wanted, types, strict=True)]
-        hashes = np.unique(self.layout.key_hashes(columns, len(new)))
+        hashes = np.unique(self._hashes(keys.take(new, axis=1)))
         for batch in self.spilled_batches:
             for file in batch.files:
                 pages = self._of(file)
                 self._load_pages(file, pages.of(hashes) if self.layout.ordered is None else pages.all())
         self._known.update(codes[i] for i in new)
+
+    @staticmethod
+    def _codes(keys: Codes) -> list[Any]:
+        """Return keys one by one, as they are known."""
+        return keys[0].tolist() if len(keys) == 1 else list(zip(*keys.tolist(), strict=True)) or [()] * keys.shape[1]
+
+    def _hashes(self, keys: Codes) -> Ints:
+        types = [self.layout.types[k] or INT64 for k in self.layout.keys]
+        columns = [decode_column(c, t, self._store.interner) for c, t in zip(keys, types, strict=True)]
+        return self.layout.key_hashes(columns, keys.shape[1])
 
     def _load_pages(self, file: SpillFile, wanted: Iterable[int]) -> None:
         pages, name = self._of(file), file.name

@@ -2,8 +2,8 @@
 
 The state is the rows, by partition. Those of large partitions are kept in their order, and there only; those of small
 ones in a spine, and these are computed whole, before and after, many at once. What was saved comes back in the spine,
-from which large partitions go into their order when they are touched; of what is spilled that is a copy, which is
-dropped with all else that was read from the disk. Nothing is kept of the output.
+from which large partitions go into their order when they are touched; of what is spilled, which lies in that order,
+too, it is a copy of the pages that were looked at, dropped with all else that was read. Of the output nothing is kept.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from tidemill.renderer.embedded.kernels.updates import (
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.embedded.trace.stored_order import KeyOrder
 from tidemill.renderer.embedded.windows.few_rows import calls_of_few
 from tidemill.renderer.embedded.windows.large_partitions import Key, LargePartitions, updates_of
 from tidemill.renderer.embedded.windows.ordered import changed_rows, rows_with_values
@@ -122,6 +123,9 @@ class OrderedWindowsOperator(Operator):
         """How far changes reach; None where they may reach to an end of the partition."""
         self._calls = calls_of_few(windows, self._types)
         self._order = order_of_rows(windows, self._types, interner, self._width)
+        self._by = KeyOrder(self._order, len(windows.order))
+        if self._reach is not None:
+            self._spine.by = self._by
         self._large = self._spine.beside = LargePartitions()
 
     def run(self) -> None:
@@ -203,7 +207,11 @@ class OrderedWindowsOperator(Operator):
         in_order: dict[int, OrderedPartition] = {}
         changed = _added_up(new.owner, np.abs(new.updates[-1]), len(names))
         known = [self._large.get(name) for name in names]
-        stored = self._spine.count(new.keys).tolist() if None in known else []
+        if self._spine.spilled is not None:
+            self._look_in_order(new, known)
+        unknown = [number for number, rows in enumerate(known) if rows is None]
+        counts = self._spine.count(new.keys.take(unknown, axis=1)).tolist() if unknown else []
+        stored = dict(zip(unknown, counts, strict=True))
         for number, name in enumerate(names):
             rows = known[number]
             if rows is None and stored[number] >= max(LARGE, changed[number] * MANY):
@@ -211,6 +219,24 @@ class OrderedWindowsOperator(Operator):
             if rows is not None and len(rows) >= changed[number] * MANY:
                 in_order[number] = rows
         return in_order, [n for n in range(len(names)) if n not in in_order]
+
+    def _look_in_order(self, new: _New, known: list[OrderedPartition | None]) -> None:
+        """Look at spilled partitions, and have those here that lie in order, read as far as they are looked at."""
+        asked = [number for number, rows in enumerate(known) if rows is None]
+        found = self._spine.in_order(new.keys.take(asked, axis=1), MANY) if asked else {}
+        for at, (pages, rest) in found.items():
+            name = new.names[asked[at]]
+            rows = OrderedPartition.stored(pages, self._by)
+            changed = consolidated(np.concatenate((rest[: self._codes], rest[-1:])))
+            updates = changed.take(
+                self._order.sorted(list(changed[:-1]), np.zeros(changed.shape[1], np.int64)).order, axis=1
+            )
+            rows.apply(self._edits(rows, updates))
+            self._large.put(name, rows, copies=True)
+            known[asked[at]] = rows
+        for name, there in zip(new.names, known, strict=True):
+            if there is not None and not self._large.holds(name):
+                self._large.touch(name)  # before it is looked at: that reads more of it
 
     def _by_partition(self, in_order: dict[int, OrderedPartition], new: _New) -> Iterator[tuple[int, UpdateArray]]:
         """Iterate over the partitions changed in their order, with the updates of each in it, too: one sort for all."""
@@ -417,7 +443,7 @@ class OrderedWindowsOperator(Operator):
         return found
 
     def _ordered(self, rows: GivenRows) -> Iterator[tuple[int, OrderedPartition]]:
-        return OrderedPartition.several(rows.codes, rows.counts, rows.partition, self._order, len(self._windows.order))
+        return OrderedPartition.several(rows.codes, rows.counts, rows.partition, *self._by)
 
     def _apply(self, name: Key, rows: OrderedPartition, edits: list[Edit]) -> None:
         self._large.touch(name)

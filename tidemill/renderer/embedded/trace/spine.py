@@ -30,6 +30,7 @@ from tidemill.renderer.embedded.kernels.updates import (
 )
 from tidemill.renderer.embedded.trace.batch import Batch, Reordered, UpdateLayout
 from tidemill.renderer.embedded.trace.merging import Merge, Merger
+from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredOrder
 from tidemill.renderer.embedded.trace.transaction import Transaction
 
 __all__ = ["Beside", "Range", "Spilled", "Spine", "View"]
@@ -82,6 +83,12 @@ class Spilled(Protocol):
 
     def loaded_between(self, ranges: Sequence[Range]) -> View:
         """Return what is in memory once all updates are whose number in the spine's order is in these ranges."""
+
+    def in_order(self, keys: Codes, most: int) -> dict[int, StoredOrder]:
+        """Return how the rows lie of those keys that lie in the order of the spine, by the number of the key.
+
+        Not those of which more than one row in ``most`` is no more, or is not in that order.
+        """
 
     def count(self, keys: Codes) -> Ints:
         """Return about how many updates each key has."""
@@ -150,8 +157,8 @@ class Spine:
     """
 
     __slots__ = (
-        "_key_rows", "_merger", "_most_in_tail", "_nothing", "_transaction", "beside", "layout", "since", "spilled",
-        "view",
+        "_key_rows", "_merger", "_most_in_tail", "_nothing", "_transaction", "beside", "by", "layout", "since",
+        "spilled", "view",
     )  # fmt: skip
 
     def __init__(
@@ -164,6 +171,8 @@ class Spine:
         """Older updates, outside of memory; None where there are none."""
         self.beside: Beside | None = None
         """Updates of other keys, which the operator holds; None where it holds none."""
+        self.by: KeyOrder | None = None
+        """In which order rows of a key are to lie where they are spilled and many; None where that is no matter."""
         self.view = View((), _empty_tail(layout), 0)
         self._key_rows = layout.key_rows
         self._nothing = np.empty((layout.rows, 0), np.int64)
@@ -321,6 +330,18 @@ class Spine:
         if not len(spilled_owner):
             return owner, updates
         return np.concatenate((owner, spilled_owner)), stacked([updates, spilled])
+
+    def in_order(self, keys: Codes, most: int) -> dict[int, StoredOrder]:
+        """Return how rows lie of spilled keys, as `Spilled` does, with what is in memory as a part of the rest."""
+        if self.spilled is None:
+            return {}
+        found: dict[int, StoredOrder] = {}
+        for number, stored in self.spilled.in_order(keys, most).items():
+            _, here = self._find_in_memory(keys[:, number : number + 1], None)
+            rest = stacked([here, stored.rest])
+            if rest.shape[1] * most <= stored.rows:
+                found[number] = StoredOrder(stored.pages, rest)
+        return found
 
     def loaded(self, keys: Codes) -> View:
         """Return what is in memory, as `Spilled` has it: a spine may lie below another."""

@@ -37,7 +37,7 @@ class LargePartitions:
         self._before: dict[Key, _Before] = {}
         """Of each partition that the current step changes what it was."""
         self._counts: tuple[int, int] | None = None
-        """How many rows and copies there were between two steps, once that was asked: each step asks."""
+        """How many rows and copies in memory there were between two steps, once that was asked: each step asks."""
 
     def get(self, key: Key) -> OrderedPartition | None:
         """Return a partition, if it is here."""
@@ -143,14 +143,15 @@ class LargePartitions:
         """Return how many rows there are, and copies: all are counted once, and then what steps change."""
         if self._counts is not None and not self._before:
             return self._counts
-        rows, copies = (sum(map(len, some.values())) for some in (self._rows, self._copies))
+        rows, copies = sum(map(len, self._rows.values())), sum(some.in_memory for some in self._copies.values())
         if not self._before:
             self._counts = rows, copies
         return rows, copies
 
     def _lengths(self, key: Key) -> tuple[int, int]:
         """Return how many rows a partition has here, and how many copies."""
-        return len(self._rows.get(key, ())), len(self._copies.get(key, ()))
+        copy = self._copies.get(key)
+        return len(self._rows.get(key, ())), 0 if copy is None else copy.in_memory
 
 
 def updates_of(codes: Codes, counts: Ints | None = None, *, time: int = 0) -> UpdateArray:

@@ -1,7 +1,7 @@
 """One large partition in its order: chunks of rows, and a directory with the rows and peer groups of each.
 
 A place in it is found, a row or a peer group counted, and some rows put in or taken out, at the cost of a chunk or two
-and of the directory, which is short.
+and of the directory, which is short. Chunks that lie outside of memory are read when they are looked at.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import numpy as np
 
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, largest
 from tidemill.renderer.embedded.trace.row_order import RowOrder
+from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredPage, begins_of
+from tidemill.renderer.embedded.windows.chunks import PLACES, Chunk, StoredChunk
 from tidemill.renderer.embedded.windows.digests import Digest, RunningDigests, together
 
 __all__ = ["Edit", "OrderedPartition", "edited"]
@@ -22,8 +24,6 @@ CHUNK: Final = 1024
 """Rows in a chunk after it was made; it is split beyond twice as many."""
 _FEW: Final = 8
 """Chunks that need not be put together, however small."""
-_PLACES: Final = np.arange(2 * CHUNK)
-"""Where peer groups begin in a chunk of which each row is one, for all such chunks."""
 
 
 class Edit(NamedTuple):
@@ -39,32 +39,6 @@ class Edit(NamedTuple):
         return self.place - self.copies if self.copies < 0 else self.place
 
 
-class _Chunk:
-    """Some rows of the partition, one after another."""
-
-    __slots__ = ("codes", "digests", "leads", "starts")
-
-    def __init__(self, codes: Codes, leads: Ints) -> None:
-        self.codes = codes
-        self.leads = leads
-        """The numbers of the rows' first ORDER BY column, which never fall."""
-        self.starts: Ints | None = None
-        """Where peer groups begin, once that was asked."""
-        self.digests: dict[Digest, Any] = {}
-        """What its rows come to, as far as that was asked."""
-
-    @property
-    def bytes(self) -> int:
-        leads = 0 if self.leads.base is not None else self.leads.nbytes  # else they are the codes
-        starts = 0 if self.starts is None or self.starts.base is _PLACES else self.starts.nbytes
-        return self.codes.nbytes + leads + starts
-
-    def digest(self, wanted: Digest, made: Callable[[Ints], Any]) -> Any:
-        if wanted not in self.digests:
-            self.digests[wanted] = made(self.codes[wanted.column])
-        return self.digests[wanted]
-
-
 class OrderedPartition:
     """The rows of a partition, each copy a row, in their order, as given piece by piece; see the module.
 
@@ -76,7 +50,18 @@ class OrderedPartition:
         self._by = [c.row for c in order.columns[:peers]]
         self._groups: Ints | None = None
         """How many peer groups begin in each chunk and those before it, once that was asked."""
+        self._stored: list[StoredChunk] = []
+        """Chunks that were not in memory when this was made; those that still are not are chunks of this."""
         self._fill(pieces)
+
+    @staticmethod
+    def stored(pages: Sequence[StoredPage], by: KeyOrder) -> OrderedPartition:
+        """Return a partition whose rows lie in pages, outside of memory."""
+        found = OrderedPartition((), *by)
+        found._stored = [StoredChunk(page, found._numbers) for page in pages]
+        found.state = [*found._stored]
+        found.code_at(0, 0)  # it was read to see whose rows these are, and counts as held from now on
+        return found
 
     @staticmethod
     def several(
@@ -101,38 +86,37 @@ class OrderedPartition:
         self.state = [self._chunk(codes) for codes in pieces]
 
     @property
-    def state(self) -> list[_Chunk]:
+    def state(self) -> list[Chunk]:
         """The chunks, to go back to: the directory is made anew then, which is dearer than to copy it, but rare."""
         return self._chunks.copy()
 
     @state.setter
-    def state(self, chunks: list[_Chunk]) -> None:
+    def state(self, chunks: list[Chunk]) -> None:
         self._chunks = chunks
         for chunk in chunks:  # some may have been found beside rows that are not there any more
             chunk.starts = None
-        self._first_leads = [int(c.leads[0]) for c in chunks]
+        self._first_leads = [c.first for c in chunks]
         self._count()
         self._before, self._behind = RunningDigests(), RunningDigests(backwards=True)
 
     def _count(self) -> None:
         """Make the directory's sums over all chunks anew."""
-        self._ends = np.array([len(c.leads) for c in self._chunks], np.int64).cumsum()
+        self._ends = np.array([c.size for c in self._chunks], np.int64).cumsum()
         """The place after the last row of each chunk."""
         self._length = int(self._ends[-1]) if self._chunks else 0
         self._groups = None
         self._near = 0, 0, 0
         """Where the chunk that was looked at last begins and ends, and its number: the next look is mostly there."""
 
-    def _chunk(self, codes: Codes) -> _Chunk:
-        return _Chunk(codes, self._order.number(codes[self._by[0]]))
+    def _chunk(self, codes: Codes) -> Chunk:
+        return Chunk(codes, self._numbers(codes))
+
+    def _numbers(self, codes: Codes) -> Ints:
+        return self._order.number(codes[self._by[0]])
 
     def begins_of(self, codes: Codes) -> Bools:
         """Return where rows differ from the one before in what makes them peers; the first one does."""
-        new = np.zeros(codes.shape[1], np.bool_)
-        new[:1] = True
-        for row in self._by:
-            new[1:] |= codes[row, 1:] != codes[row, :-1]
-        return new
+        return begins_of(codes, self._by)
 
     # -- the directory -------------------------------------------------------------------------------------------------
 
@@ -143,6 +127,11 @@ class OrderedPartition:
     def groups(self) -> int:
         """How many peer groups there are."""
         return self._groups_of_chunks.item(-1) if self._chunks else 0
+
+    @property
+    def in_memory(self) -> int:
+        """How many of the rows are in memory."""
+        return len(self) - sum([c.page.rows for c in self._stored if c.page is not None])
 
     @property
     def bytes(self) -> int:
@@ -172,16 +161,26 @@ class OrderedPartition:
         if here.starts is None:
             begins = self.begins_of(here.codes)
             begins[0] = self._is_first(chunk)
-            here.starts = _PLACES[: len(begins)] if begins.all() else begins.nonzero()[0]
+            few = len(begins) <= len(PLACES) and begins.all()
+            here.starts = PLACES[: len(begins)] if few else begins.nonzero()[0]
         return here.starts
 
     @property
     def _groups_of_chunks(self) -> Ints:
         groups = self._groups
         if groups is None:
-            counts = [len(self._starts(chunk)) for chunk in range(len(self._chunks))]
+            counts = [self._count_of_groups(chunk) for chunk in range(len(self._chunks))]
             self._groups = groups = np.array(counts, np.int64).cumsum()
         return groups
+
+    def _count_of_groups(self, chunk: int) -> int:
+        """Return how many peer groups begin in a chunk: of one outside of memory it is known, if its first row does."""
+        known = self._chunks[chunk].groups if self._begins_by_number(chunk) else None
+        return len(self._starts(chunk)) if known is None else known
+
+    def _begins_by_number(self, chunk: int) -> bool:
+        """Return whether a chunk's first row has another number than the one before it."""
+        return chunk == 0 or self._chunks[chunk - 1].last != self._chunks[chunk].first
 
     # -- looking up ----------------------------------------------------------------------------------------------------
 
@@ -390,7 +389,7 @@ class OrderedPartition:
         self._behind.forget(len(self._chunks) - chunk - 1)
         made = self._split(edited(old.codes, edits), 2 * CHUNK)
         self._chunks[chunk : chunk + 1] = made
-        self._first_leads[chunk : chunk + 1] = [int(c.leads[0]) for c in made]
+        self._first_leads[chunk : chunk + 1] = [c.first for c in made]
         self._near = 0, 0, 0
         # A chunk whose first row was put in, or before which the last row was, may begin with another peer group.
         last = chunk + len(made)
@@ -401,7 +400,9 @@ class OrderedPartition:
         more = len(made[0].leads) - len(old.leads)
         self._ends[chunk:] += more
         self._length += more
-        if groups is not None and old.starts is not None:
+        if old.starts is None:  # how many there were was not counted
+            self._groups = None
+        elif groups is not None and self._groups is not None:
             groups[chunk:] += len(self._starts(chunk)) - len(old.starts)
         return True
 
@@ -418,13 +419,15 @@ class OrderedPartition:
 
     def _is_first(self, chunk: int) -> bool:
         """Return whether a chunk's first row begins a peer group."""
-        return chunk == 0 or self._differ(self._chunks[chunk - 1].codes, -1, self._chunks[chunk].codes)
+        return self._begins_by_number(chunk) or self._differ(
+            self._chunks[chunk - 1].codes, -1, self._chunks[chunk].codes
+        )
 
     def _differ(self, codes: Codes, at: int, first: Codes) -> bool:
         """Return whether a row is no peer of the first of others."""
         return any(codes.item(row, at) != first.item(row, 0) for row in self._by)
 
-    def _split(self, codes: Codes, most: int) -> list[_Chunk]:
+    def _split(self, codes: Codes, most: int) -> list[Chunk]:
         """Return rows as one chunk, if they are no more than so many, or as some."""
         n = codes.shape[1]
         if not n:

@@ -1,0 +1,103 @@
+"""Chunks: some rows of a large partition, one after another, in memory or read from elsewhere when looked at first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints
+from tidemill.renderer.embedded.trace.stored_order import StoredPage
+from tidemill.renderer.embedded.windows.digests import Digest
+
+__all__ = ["PLACES", "Chunk", "StoredChunk"]
+
+PLACES: Final = np.arange(1 << 11)
+"""Where peer groups begin in a chunk of which each row is one: for all such chunks of usual size."""
+
+
+class Chunk:
+    """Some rows of the partition, one after another."""
+
+    __slots__ = ("codes", "digests", "leads", "starts")
+
+    def __init__(self, codes: Codes, leads: Ints) -> None:
+        self.codes = codes
+        self.leads = leads
+        """The numbers of the rows' first ORDER BY column, which never fall."""
+        self.starts: Ints | None = None
+        """Where peer groups begin, once that was asked."""
+        self.digests: dict[Digest, Any] = {}
+        """What its rows come to, as far as that was asked."""
+
+    @property
+    def size(self) -> int:
+        return len(self.leads)
+
+    @property
+    def first(self) -> int:
+        """The first row's number."""
+        return int(self.leads[0])
+
+    @property
+    def last(self) -> int:
+        return int(self.leads[-1])
+
+    @property
+    def groups(self) -> int | None:
+        """How many peer groups it has, where that is known without a look at it."""
+        return None
+
+    @property
+    def bytes(self) -> int:
+        leads = 0 if self.leads.base is not None else self.leads.nbytes  # else they are the codes
+        starts = 0 if self.starts is None or self.starts.base is PLACES else self.starts.nbytes
+        return self.codes.nbytes + leads + starts
+
+    def digest(self, wanted: Digest, made: Callable[[Ints], Any]) -> Any:
+        if wanted not in self.digests:
+            self.digests[wanted] = made(self.codes[wanted.column])
+        return self.digests[wanted]
+
+
+class StoredChunk(Chunk):
+    """Rows outside of memory, which are read when they are looked at first: what is known of them is not."""
+
+    __slots__ = ("_number", "page")
+
+    def __init__(self, page: StoredPage, number: Callable[[Codes], Ints]) -> None:
+        # Not those of a chunk: a slot without a value is what has them read, and costs others nothing.
+        self.page: StoredPage | None = page
+        self._number = number
+        self.starts = None
+        self.digests = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("codes", "leads") or self.page is None:
+            raise AttributeError(name)
+        codes = self.page.read()
+        self.leads = self._number(codes)
+        self.codes = codes
+        self.page = None
+        return getattr(self, name)
+
+    @property
+    def size(self) -> int:
+        return super().size if self.page is None else self.page.rows
+
+    @property
+    def first(self) -> int:
+        return super().first if self.page is None else self.page.first
+
+    @property
+    def last(self) -> int:
+        return super().last if self.page is None else self.page.last
+
+    @property
+    def groups(self) -> int | None:
+        return None if self.page is None else self.page.groups
+
+    @property
+    def bytes(self) -> int:
+        return super().bytes if self.page is None else 0
