@@ -48,7 +48,7 @@ def measured(keys: int, each: int, passing: float) -> dict[str, Any]:
         flow = tm.Dataflow("pairs")
         a, b = flow.input("a", {"k": "int64", "x": "int64"}), flow.input("b", {"k": "int64", "y": "int64"})
         flow.output("pairs", a.join(b, on="k", where="x < y").agg(n=tm.count()))
-        with flow.start(progress=False, passes=passes) as run:
+        with flow.start(progress=False, passes=True if passes is None else passes) as run:
             run.insert("b", pa.table({"k": np.arange(rows) % keys, "y": rng.permutation(rows)}))
             found[f"{form}_load_s"] = round(_seconds(run), 3)
             for new in NEW:
