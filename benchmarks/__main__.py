@@ -19,6 +19,8 @@ def main() -> None:
     if options.debian:
         os.environ[DEBIAN] = str(Path(options.debian).resolve())
     interpreters = dict.fromkeys(("tidemill", "duckdb", "duckdb1"), sys.executable)
+    if options.duckdb_python:
+        interpreters["duckdb1_other"] = str(Path(options.duckdb_python).absolute())
     if options.pathway_python:
         interpreters["pathway"] = str(Path(options.pathway_python).absolute())
     suite = Suite(interpreters, options.repeats)
@@ -48,6 +50,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1, help="of the tables of R workloads (1); 0.1 for a quick look")
     parser.add_argument("--quick", action="store_true", help="no tenfold data, no endurance, no bulk changes")
     parser.add_argument("--pathway-python", metavar="PATH", help="an interpreter that has pathway, pyarrow and numpy")
+    other = "an interpreter that has another DuckDB, pyarrow and numpy, measured where one thread is, as duckdb1_other"
+    parser.add_argument("--duckdb-python", metavar="PATH", help=other)
     parser.add_argument("--debian", metavar="FILE", help="another table of Debian's dependencies for W6")
     options = parser.parse_args()
     if unknown := set(options.workloads) - set(ALL):

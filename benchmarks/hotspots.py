@@ -1,6 +1,7 @@
 """Where an epoch spends its time: ``python -m benchmarks.hotspots [W1 W3 ...] [--epochs 500]``.
 
 By operator, from the run's own metrics, without a profiler; then by function, from cProfile, which makes calls dearer.
+Of R workloads it is the load: by function, in processor time of all threads.
 """
 
 import argparse
@@ -8,14 +9,14 @@ import cProfile
 import io
 import pstats
 from itertools import islice
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import tidemill as tm
 from benchmarks.engines.embedded import Embedded
 from benchmarks.table import figure, text_table
 from benchmarks.workload import Workload
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import ALL, TABLES
 
 
 def hotspots(workload: Workload, epochs: int) -> str:
@@ -41,6 +42,20 @@ def hotspots(workload: Workload, epochs: int) -> str:
     return f"{head}\n\n{by_operator}\n\n{_by_function(profile, epochs)}"
 
 
+def load_hotspots(workload: Workload, scale: float) -> str:
+    """Return a table about the load of a workload's tables, at ``scale`` times their size."""
+    engine, tables = Embedded(workload), workload.tables()
+    profile = cProfile.Profile(process_time)
+    profile.runcall(engine.load, tables)
+    seconds = sum(own for _, _, own, _, _ in _timings(profile).values())
+    rows = [
+        [_place(where), f"{own / seconds:.1%}", figure(calls)]
+        for where, (_, calls, own, _, _) in _by_own_time(profile)[:10]
+    ]
+    head = f"{workload.name} {workload.title} x{scale:g}: load, {figure(seconds)} s of processor time"
+    return f"{head}\n\n{text_table(['function', 'own', 'calls'], rows, left=1)}"
+
+
 def _by_operator(before: Any, after: Any, seconds: float, epochs: int) -> str:
     rows = [
         [f"#{new.id} {new.kind}", new.name, figure((new.seconds - old.seconds) / epochs * 1e6)]
@@ -54,12 +69,19 @@ def _by_operator(before: Any, after: Any, seconds: float, epochs: int) -> str:
 
 
 def _by_function(profile: cProfile.Profile, epochs: int, shown: int = 25) -> str:
-    timings = pstats.Stats(profile, stream=io.StringIO()).stats.items()  # type: ignore[attr-defined]
     rows = [
         [_place(where), figure(own / epochs * 1e6), figure(total / epochs * 1e6), figure(calls / epochs)]
-        for where, (_, calls, own, total, _) in sorted(timings, key=lambda item: -item[1][2])[:shown]
+        for where, (_, calls, own, total, _) in _by_own_time(profile)[:shown]
     ]
     return text_table(["function", "own us an epoch", "with callees", "calls"], rows, left=1)
+
+
+def _timings(profile: cProfile.Profile) -> Any:
+    return pstats.Stats(profile, stream=io.StringIO()).stats  # type: ignore[attr-defined]
+
+
+def _by_own_time(profile: cProfile.Profile) -> list[Any]:
+    return sorted(_timings(profile).items(), key=lambda item: -item[1][2])
 
 
 def _place(where: tuple[str, int, str]) -> str:
@@ -74,9 +96,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hotspots", description="Where epochs spend their time.")
     parser.add_argument("workloads", nargs="*", default=["W1", "W3"], metavar="W", help="W1 and W3, or any others")
     parser.add_argument("--epochs", type=int, default=500)
+    parser.add_argument("--scale", type=float, default=1, help="of the tables of R workloads (1)")
     options = parser.parse_args()
     print(f"tidemill {tm.__version__}\n")
-    print("\n\n".join(hotspots(WORKLOADS[name](), options.epochs) for name in options.workloads))
+    for name in options.workloads:
+        loaded = name in TABLES
+        workload = ALL[name](options.scale) if loaded else ALL[name]()
+        print(load_hotspots(workload, options.scale) if loaded else hotspots(workload, options.epochs), end="\n\n")
 
 
 if __name__ == "__main__":

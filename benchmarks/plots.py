@@ -67,9 +67,7 @@ def bars(axes: Axes, entries: Sequence[Mapping[str, Any]], ylabel: str) -> None:
 
 def epochs(axes: Axes) -> None:
     """Draw epochs of one row: the run with all engines."""
-    runs = [measured("embedded")["epochs"], measured("large_groups")["epochs"]]  # a later one of some
-    last = {(e["workload"], e["engine"], e["scale"]): e for run in runs for e in run}
-    bars(axes, list(last.values()), "ms for a change of one row")
+    bars(axes, measured("embedded")["epochs"], "ms for a change of one row")
 
 
 def tables(axes: Axes) -> None:

@@ -67,7 +67,7 @@ class Suite:
 
     def _engines(self, name: str) -> list[str]:
         """Return the engines that a workload is measured with."""
-        return [e for e in self.interpreters if e != "duckdb1" or ALL[name].on_one_thread_too]
+        return [e for e in self.interpreters if not e.startswith("duckdb1") or ALL[name].on_one_thread_too]
 
     def _compared(self, measurement: str, name: str, engines: Sequence[str], scale: float) -> list[Result]:
         """Measure the engines in turn, ``repeats`` times over, so that what disturbs one disturbs the others."""

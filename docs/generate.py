@@ -123,24 +123,23 @@ def law_texts() -> Iterator[str]:
 
 def one_row() -> Iterator[str]:
     """Return a table of epochs of one row, measured with all engines."""
-    yield from _measured(["embedded", "large_groups"], "epochs")
+    yield from _measured("embedded", "epochs")
 
 
 def windows_in_order() -> Iterator[str]:
     """Return a table of epochs of one row through window calls."""
-    yield from _measured(["windows_in_order"], "epochs")
+    yield from _measured("windows_in_order", "epochs")
 
 
 def large_tables() -> Iterator[str]:
     """Return a table of epochs of a thousand rows in large tables."""
-    yield from _measured(["tables"], "batches")
+    yield from _measured("tables", "batches")
 
 
-def _measured(names: Sequence[str], kind: str) -> Iterator[str]:
-    """Return a table of what was measured, last where it was twice: a line a workload, a column an engine."""
-    runs = [json.loads((ROOT / f"benchmarks/results/{name}.json").read_text())[kind] for name in names]
-    last = {(m["workload"], m["engine"]): m for run in runs for m in run if m["scale"] == 1}
-    found = list(last.values())
+def _measured(name: str, kind: str) -> Iterator[str]:
+    """Return a table of what was measured: a line a workload, a column an engine."""
+    measured = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text())[kind]
+    found = [m for m in measured if m["scale"] == 1]
     engines = {
         "tidemill": "tidemill", "pathway": "Pathway", "duckdb": "DuckDB, anew", "duckdb1": "with one thread",
     }  # fmt: skip

@@ -304,8 +304,9 @@ def render(
 
     A loop into which no more than ``in_driver`` updates come is taken in the driver, by the embedded engine: what comes
     in is brought there, what leaves it goes on as a DataFrame, and a round costs no job. Where the loop comes to hold
-    more than eight times ``in_driver`` updates (about 4 GB of memory by default), and wherever more comes in, executors
-    take it: some Spark jobs a round, whatever the number of epochs. With ``in_driver=0`` they take every loop.
+    more than eight times ``in_driver`` updates (about 4 GB of memory by default) or a join in it would make as many at
+    once, and wherever more comes in, also than ``spark.driver.maxResultSize``, executors take it: some Spark jobs a
+    round, whatever the number of epochs. With ``in_driver=0`` they take every loop.
 
     Where executors are lost on the way, and with them what was worked out, it begins anew, up to three times. What is
     returned lies on the executors, as after Spark's ``localCheckpoint``: what is to outlive these has to be written.

@@ -11,6 +11,7 @@ ENGINES = {
     "tidemill": "benchmarks.engines.embedded",
     "duckdb": "benchmarks.engines.recomputed",
     "duckdb1": "benchmarks.engines.recomputed1",
+    "duckdb1_other": "benchmarks.engines.recomputed1",
     "pathway": "benchmarks.engines.streamed",
 }
 

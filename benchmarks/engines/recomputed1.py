@@ -1,4 +1,4 @@
-"""DuckDB, recomputing with one thread: what a step of tidemill's uses, too."""
+"""DuckDB, recomputing with one thread, as a step of tidemill's uses; as ``duckdb1_other`` of another version."""
 
 from functools import partial
 

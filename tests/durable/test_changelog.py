@@ -3,7 +3,10 @@
 import errno
 import functools
 import gc
+import itertools
 import os
+import resource
+import stat
 
 import pyarrow.parquet as pq
 import pytest
@@ -11,7 +14,7 @@ import pytest
 import tidemill as tm
 from tidemill.errors import SchemaError, StateError, StepError, UnknownNameError
 from tidemill.renderer.durable import changelog
-from tidemill.renderer.embedded import array_file
+from tidemill.renderer.embedded import whole_file
 
 
 def build():
@@ -115,6 +118,96 @@ def test_a_run_whose_step_is_refused_has_not_written_to_the_files_of_the_owner(t
                 other.advance()
         owner.advance()
     assert logged(log, "big") == [("a", 7, 0, 1)]
+
+
+def test_a_folder_whose_owner_could_not_be_written_is_nobodys(tmp_path):
+    log = tmp_path / "log"
+    with build().start(tm.Embedded(tmp_path / "state")) as run:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # no file can be written to, as on a full disk
+        try:
+            with pytest.raises(StateError, match="cannot be used for changes"):
+                run.to_changelog(log)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        run.to_changelog(log)
+        run.insert("x", [("a", 9)])
+        run.advance()
+    assert logged(log, "big") == [("a", 9, 0, 1)]
+    assert sorted(path.name for path in log.iterdir()) == ["_tidemill.json", "big", "n"]
+
+
+def test_the_disk_knows_whose_a_folder_is_and_what_is_in_it(tmp_path, monkeypatch):
+    log, known, fsync = tmp_path / "log", [], os.fsync
+
+    def synced(descriptor):
+        info = os.fstat(descriptor)
+        known.append((info.st_ino, info.st_size if stat.S_ISREG(info.st_mode) else len([*os.scandir(descriptor)])))
+        fsync(descriptor)
+
+    with build().start(tm.Embedded(tmp_path / "state")) as run:
+        monkeypatch.setattr(os, "fsync", synced)
+        run.to_changelog(log, outputs=["n"])
+        owner = (log / "_tidemill.json").stat()
+        assert {(owner.st_ino, owner.st_size), (log.stat().st_ino, 2), (tmp_path.stat().st_ino, 2)} <= {*known}
+        run.to_changelog(log)
+        assert (log.stat().st_ino, 3) in known
+    known.clear()
+    with build().start(tm.Embedded(tmp_path / "state")):  # the process before may have died within that
+        assert {(log.stat().st_ino, 3), (tmp_path.stat().st_ino, 2)} <= {*known}
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_of_two_runs_that_take_a_folder_at_once_one_is_refused(tmp_path, monkeypatch, has_links):
+    """Where a file system has links: the second would go on in the folder of the first, under the same names."""
+    log, fsync, refused = tmp_path / "log", os.fsync, []
+
+    def meanwhile(descriptor):
+        fsync(descriptor)
+        monkeypatch.setattr(os, "fsync", fsync)
+        other.to_changelog(log)
+
+    if not has_links:
+        monkeypatch.setattr(os, "link", lambda *_: _refuse())
+    with build().start(tm.Embedded(tmp_path / "b")) as other, build().start(tm.Embedded(tmp_path / "a")) as run:
+        monkeypatch.setattr(os, "fsync", meanwhile)
+        try:
+            run.to_changelog(log)
+        except StateError as error:
+            refused.append(str(error))
+        (other if has_links else run).insert("x", [("b", 8)])
+        (other if has_links else run).advance()
+    assert [error.partition(":")[0] for error in refused] == [
+        f"{log} holds the changes of another run's state"
+    ] * has_links
+    assert logged(log, "big") == [("b", 8, 0, 1)]
+    assert not [*log.glob(".*")]
+
+
+def test_processes_of_one_number_do_not_write_to_one_file(tmp_path, monkeypatch):
+    """As of two containers, each of which counts its processes from 1 on: the first file there stays, whole."""
+    monkeypatch.setattr(whole_file, "_numbers", itertools.repeat(0), raising=False)
+    path = tmp_path / "file"
+    with whole_file.in_place(path, new=True) as one:
+        one.write(b"one")
+        with whole_file.in_place(path, new=True) as other:
+            other.write(b"other")
+    assert path.read_bytes() == b"other"
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_folder_with_an_empty_file_of_the_owner_is_nobodys(tmp_path):
+    """As versions before left it where the machine failed at the wrong moment."""
+    state, log = tmp_path / "state", tmp_path / "log"
+    with build().start(tm.Embedded(state)) as run:
+        run.to_changelog(log)
+    (log / "_tidemill.json").write_bytes(b"")
+    with build().start(tm.Embedded(state)) as run:
+        run.insert("x", [("a", 9)])
+        run.advance()
+    assert logged(log, "big") == [("a", 9, 0, 1)]
+    with build().start(tm.Embedded(tmp_path / "other")) as run, pytest.raises(StateError, match="another run's state"):
+        run.to_changelog(log)
 
 
 def _refuse(*_):
@@ -358,7 +451,7 @@ def test_moves_that_a_machine_that_fails_forgets_are_made_anew(tmp_path, monkeyp
     """Whatever of what no call of fsync has secured is undone."""
     flow = build()
     log, state = tmp_path / "log", tmp_path / "state"
-    moves, replace, sync = [], type(log).replace, array_file.sync_folder
+    moves, replace, sync = [], type(log).replace, whole_file.sync_folder
 
     def moved(path, to):
         moves.append((path, type(log)(to)))

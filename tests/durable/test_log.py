@@ -17,7 +17,7 @@ from tidemill.renderer.durable import log_reading
 from tidemill.renderer.durable.frames import encode, read
 from tidemill.renderer.durable.log_reading import Log, segment_path
 from tidemill.renderer.durable.segment import Segment
-from tidemill.renderer.embedded import array_file
+from tidemill.renderer.embedded import whole_file
 
 
 def counts():
@@ -114,10 +114,10 @@ def test_a_folder_that_cannot_be_asked_for_is_let_pass_and_a_disk_that_fails_is_
 
     monkeypatch.setattr(os, "fsync", refusing)
     if number in {"EINVAL", "EACCES"}:
-        array_file.sync_folder(tmp_path)
+        whole_file.sync_folder(tmp_path)
     else:
         with pytest.raises(OSError, match=os.strerror(getattr(errno, number))):
-            array_file.sync_folder(tmp_path)
+            whole_file.sync_folder(tmp_path)
 
 
 def test_a_run_whose_folder_cannot_be_asked_for_goes_on_as_it_was(tmp_path, monkeypatch):
@@ -129,7 +129,7 @@ def test_a_run_whose_folder_cannot_be_asked_for_goes_on_as_it_was(tmp_path, monk
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
         with monkeypatch.context() as patch:
-            patch.setattr(array_file, "sync_folder", failing)
+            patch.setattr(whole_file, "sync_folder", failing)
             with pytest.raises((OSError, StateError)):
                 run.checkpoint()
     with counts().start(tm.Embedded(tmp_path)) as run:

@@ -330,7 +330,7 @@ def test_a_commit_that_is_interrupted_and_cannot_be_taken_back_is_in_doubt(state
     """A note, which is no step: the run is open, and writes nothing more behind what may be there."""
     with counts().start(tm.Embedded(state)) as run:
         with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", failing(os.fsync, 0))
+            patch.setattr(os, "fsync", failing(os.fsync, 4))  # the folder is on the disk, with whose it is
             patch.setattr(os, "ftruncate", failing(os.ftruncate, 0))
             with pytest.raises(StateError, match="No space left"):
                 run.to_changelog(state.parent / "log")

@@ -22,13 +22,7 @@ from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.lifecycle import Lifecycle
 from tidemill.renderer.runs.stepper import Stepper
 
-
-@pytest.fixture(autouse=True)
-def python_handles_it():
-    """Also where who started the tests had it ignored, as shells do in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+pytestmark = pytest.mark.usefixtures("python_handles_ctrl_c")
 
 
 def sums():

@@ -15,7 +15,7 @@ from running import examples
 import tidemill as tm
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
-from tidemill.renderer.embedded.kernels import codec, sorting, tables, updates
+from tidemill.renderer.embedded.kernels import codec, consolidation, sorting, tables, updates
 from tidemill.renderer.embedded.kernels.codec import Interner, encode, float_codes
 from tidemill.renderer.embedded.kernels.exact_sums import limb_sums, limbs_of_floats
 from tidemill.renderer.embedded.operators import join
@@ -95,7 +95,7 @@ def test_updates_are_consolidated_row_by_row_as_in_a_matrix(rows):
     block = _columns(rows, 4)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sorting, "FEW", 0)
-        keys, found = updates.consolidated_by(block[0], list(block), [1, 2], 1)
+        keys, found = consolidation.consolidated_by(block[0], list(block), [1, 2], 1)
     assert keys.tolist() == sorted(keys.tolist()) == found[0].tolist()
     counts = Counter()
     for *row, n in rows:

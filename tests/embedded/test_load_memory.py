@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +32,19 @@ def test_counts_by_a_number_take_less_than_thirty_bytes_a_row():
     """The number itself, and what there is of each of the groups: no time, no count, no number of the group."""
     done = subprocess.run([sys.executable, "-c", LOAD], capture_output=True, text=True, check=True)
     assert float(done.stdout) < 30
+
+
+WINDOWS = """
+from benchmarks import window_memory
+
+window_memory.CHANGES = 0
+print(window_memory.measured("W4", 1)["peak"])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system tells no peak of its own elsewhere")
+def test_a_load_of_windows_takes_less_than_145_bytes_a_row():
+    """Rows and values by partition, the answer, and the input, which stays until the step is done: little besides."""
+    command = [sys.executable, "-c", WINDOWS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    assert float(done.stdout) < 145

@@ -46,17 +46,21 @@ def small(monkeypatch):
     monkeypatch.setattr(merging, "RATIO", 2)
     monkeypatch.setattr(spine_module, "IDLE_EFFORT", 2)
     monkeypatch.setattr(spine_module, "PUSH_EFFORT", 1)
+    monkeypatch.setattr(spine_module, "UNSORTED_EFFORT", 1)
     monkeypatch.setattr(spine_module, "SCAN", 8)
 
 
+@pytest.mark.parametrize("most", [0, 5])
 @pytest.mark.parametrize("keys", [(0,), (0, 1), (1, 0), ()])
-def test_a_spine_is_the_list_of_its_updates(small, keys):
+def test_a_spine_is_the_list_of_its_updates(small, keys, most):
+    """With tails of five, what is more than four lies as it came."""
+
     @examples(150)
     @given(actions)
     def check(script):
         since = [0]
         transaction = Transaction()
-        s = Spine(UpdateLayout(keys, [None] * 2, 1, 1), lambda: Antichain([since[0]]), transaction)
+        s = Spine(UpdateLayout(keys, [None] * 2, 1, 1), lambda: Antichain([since[0]]), transaction, most)
         committed, model = [], []
         for action, what in script:
             if action == "append" and what:
@@ -155,16 +159,16 @@ def test_a_merge_that_is_interrupted_loses_nothing(call, monkeypatch):
     older, newer = (
         layout.sorted_batch(np.array([rng.permutation(600), np.zeros(600), np.ones(600)], np.int64)) for _ in range(2)
     )
-    merge, write = merging.Merge(older, newer, layout, lambda: Antichain([(0,)])), merging.Merge._write
+    merge, write = merging.Merge(older, newer, layout, lambda: Antichain([(0,)])), UpdateLayout.compacted
 
     def failing(self, *args):
-        end = write(self, *args)
-        made.append(end)
+        merged = write(self, *args)
+        made.append(merged)
         if len(made) == call:
             raise MemoryError
-        return end
+        return merged
 
-    monkeypatch.setattr(merging.Merge, "_write", failing)
+    monkeypatch.setattr(UpdateLayout, "compacted", failing)
     while merge.result is None:
         try:
             merge.work(100)

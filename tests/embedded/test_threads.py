@@ -152,6 +152,7 @@ def test_an_error_in_a_share_comes_out_once_all_have_ended(failing):
     assert sorted(done) == [n for n in range(3) if n != failing]
 
 
+@pytest.mark.usefixtures("python_handles_ctrl_c")
 def test_ctrl_c_comes_out_once_all_have_ended_and_the_threads_go_on():
     done = []
 
@@ -168,6 +169,7 @@ def test_ctrl_c_comes_out_once_all_have_ended_and_the_threads_go_on():
     SETTING.threads = 1
 
 
+@pytest.mark.usefixtures("python_handles_ctrl_c")
 def test_an_interrupted_step_leaves_the_run_as_it_was(small_shares):
     flow, rows = _flow(), [("a", i % 3, 0.5 * i, i) for i in range(20)]
     with flow.start(tm.Embedded(threads=2)) as run:

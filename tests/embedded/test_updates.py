@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tidemill.dataflow.lattice import Antichain, less_equal
 from tidemill.errors import CountOverflowError
-from tidemill.renderer.embedded.kernels import times
+from tidemill.renderer.embedded.kernels import consolidation, sorting, times
 from tidemill.renderer.embedded.kernels import updates as blocks
 
 
@@ -28,10 +28,16 @@ def as_dict(block, weights=1):
     return {row: w for row, w in sums.items() if any(w)}
 
 
+def few(monkeypatch, count):
+    """Have so many columns be few."""
+    monkeypatch.setattr(blocks, "_FEW", count)
+    monkeypatch.setattr(blocks, "_FEW_ADDED_UP", count)
+
+
 @pytest.fixture(params=["hashes", "collisions", "few"])
 def hashing(request, monkeypatch):
     """With every hash the same, equality alone must decide; "few" are told apart in Python, without hashes."""
-    monkeypatch.setattr(blocks, "_FEW", 12 if request.param == "few" else 0)
+    few(monkeypatch, 12 if request.param == "few" else 0)
     if request.param == "collisions":
         monkeypatch.setattr(blocks, "hashed", lambda codes: np.zeros(codes.shape[1], np.int64))
     return request.param
@@ -54,14 +60,27 @@ def test_consolidated(codes, weights, hashing):
     check()
 
 
+@pytest.fixture(params=["second hash", "no second hash"])
+def second(request, monkeypatch):
+    """Whether a second hash tells updates of one key apart."""
+    if request.param == "no second hash":
+        monkeypatch.setattr(blocks, "_MULTIPLIERS", np.zeros(9, np.int64))
+
+
+@pytest.fixture(params=["few", "many", "many, in parts"])
+def count(request, monkeypatch):
+    """With "many", updates are looked at as if they were; in parts of three, or in one."""
+    if request.param != "few":
+        monkeypatch.setattr(sorting, "FEW", 0)
+    if request.param == "many, in parts":
+        monkeypatch.setattr(sorting, "PART", 3)
+
+
 @pytest.mark.parametrize("keys", ["one code", "one hash for all", "far apart", "differing late", "with NULL"])
-@pytest.mark.parametrize("second", ["second hash", "no second hash"])
 @pytest.mark.parametrize("weights", [1, 2])
 @pytest.mark.parametrize("runs", [False, True])
-def test_consolidated_by_key(keys, second, weights, runs, monkeypatch):
+def test_consolidated_by_key(keys, second, weights, runs, count):
     """Sorted by key, each update once, whatever of the two hashes that one sort uses collides."""
-    if second == "no second hash":
-        monkeypatch.setattr(blocks, "_MULTIPLIERS", np.zeros(9, np.int64))
     of_key = {
         "one code": lambda code: code,
         "one hash for all": lambda code: code * 0,
@@ -72,13 +91,59 @@ def test_consolidated_by_key(keys, second, weights, runs, monkeypatch):
 
     @given(random_blocks(codes=3, weights=weights))
     def check(block):
-        found, result = blocks.consolidated_by(of_key(block[0]), block, [1, 2], weights, runs=runs)
+        found, result = consolidation.consolidated_by(of_key(block[0]), block, [1, 2], weights, runs=runs)
         assert found.tolist() == sorted(of_key(block[0])[i] for i in _first_of_each(block, result))
         assert found.tolist() == of_key(result[0]).tolist()
         assert as_dict(result, weights) == as_dict(block, weights)
         assert result.shape[1] == len(as_dict(block, weights))
 
     check()
+
+
+@pytest.mark.parametrize("keys", ["one code", "one hash for all"])
+def test_rows_of_one_number_over_and_over_do_not_tell_updates_apart(keys, second, count):
+    """As times are, mostly: where nothing else tells updates of a key apart, its hash alone is sorted by."""
+
+    @given(random_blocks(codes=3))
+    def check(block):
+        block[1:3] = 7
+        rows = [block[0], *(np.broadcast_to(np.int64(7), block.shape[1]) for _ in range(2)), block[3]]
+        key = block[0] * 0 if keys == "one hash for all" else block[0]
+        rooms = []
+
+        def room(n):
+            rooms.append(np.zeros((4, n), np.int64))
+            return rooms[-1]
+
+        found, result = consolidation.consolidated_by(key, rows, [1, 2], 1, room=room)
+        assert sorted(found.tolist()) == found.tolist()
+        assert as_dict(result) == as_dict(block)
+        assert result.shape[1] == len(as_dict(block))
+        assert block.shape[1] == 0 or result is rooms[-1]
+
+    check()
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 40])
+def test_the_sums_of_groups_are_the_same_however_large_groups_are(most, monkeypatch):
+    monkeypatch.setattr(blocks, "_MANY_SUMS", 0)
+
+    @given(st.lists(st.integers(1, most), min_size=1, max_size=9), st.randoms(use_true_random=False))
+    def check(lengths, dice):
+        weights = np.array([[dice.randint(-3, 3) for _ in range(sum(lengths))] for _ in range(2)], np.int64)
+        ends = np.cumsum(lengths)
+        expected = [weights[:, end - n : end].sum(axis=1).tolist() for n, end in zip(lengths, ends, strict=True)]
+        assert blocks.added_up(weights, ends - lengths).T.tolist() == expected
+
+    check()
+
+
+def test_a_sum_beyond_64_bits_is_refused_among_many():
+    weights = np.ones((1, 10_000), np.int64)
+    weights[0, 1_000:1_002] = 2**62
+    starts = np.delete(np.arange(10_000), 1_001)
+    with pytest.raises(CountOverflowError):
+        blocks.added_up(weights, starts)
 
 
 def _first_of_each(block, result):
@@ -99,7 +164,7 @@ def test_one_sort_tells_usual_keys_apart(where):
         "hashes": np.concatenate((dice.integers(-(2**63), 2**63, 298), [-(2**63) + 1, 2**63 - 1])),
     }[where]
     for minor in (0, -1):
-        found = blocks._in_one(keys, np.full(300, minor))
+        found = consolidation._in_one(keys, np.full(300, minor))
         assert np.array_equal(found[:, None] < found, keys[:, None] < keys)
 
 
@@ -127,10 +192,10 @@ def test_advance_and_beyond_are_those_of_antichains(points, frontier):
     assert times.beyond(block[:2], antichain).tolist() == [antichain.beyond(t) for t in points]
 
 
-@pytest.mark.parametrize("few", [0, 8])
+@pytest.mark.parametrize("count", [0, 8])
 @pytest.mark.parametrize("weights", [[2**62, 2**62], [-(2**62), -(2**62)], [2**63 - 1, 1]])
-def test_sums_beyond_64_bits_are_refused_of_few_and_of_many(few, weights, monkeypatch):
-    monkeypatch.setattr(blocks, "_FEW", few)
+def test_sums_beyond_64_bits_are_refused_of_few_and_of_many(count, weights, monkeypatch):
+    few(monkeypatch, count)
     with pytest.raises(CountOverflowError):
         blocks.consolidated(np.array([[7, 7], weights], np.int64))
 

@@ -56,27 +56,51 @@ class Lowered:
         return tm.Embedded().start(GraphPlan.of(lowered, passes=False), keep)
 
 
-@pytest.mark.parametrize("nulls_equal", [False, True])
+ROWS = {"k": "int64", "s": "string", "v": "int64"}
+BY_KEY: dict[str, Any] = {
+    "one key": lambda a, b, how, **nulls: a.join(b, on="k", where=f"{how} AND s IS DISTINCT FROM s_right", **nulls),
+    "two keys": lambda a, b, how, **nulls: a.join(b, on=["s", "k"], where=how, **nulls),
+    "itself": lambda a, b, how, **nulls: a.join(a, on={"k": "k"}, where=how, **nulls).select("s", "v_right"),
+    "left": lambda a, b, how, **nulls: a.join(b, on="s", how="left", where=how, **nulls).select("s", "v_right"),
+    "anti": lambda a, b, how, **nulls: a.join(b, on="k", how="anti", where=how, **nulls),
+}
+
+
+def few_rows():
+    """Updates at times of three coordinates, of a few rows whose last column is the place of a value among some."""
+    return updates(ROWS, 3, values={"k": [0, 1, None], "s": ["x", "y", None], "v": [0, 1, 2, 3, 4, None]})
+
+
+def with_values(found, of_type, coordinates):
+    """The updates with the values, at times of so many coordinates."""
+
+    def value(place):
+        return None if place is None else of_type[place % len(of_type)]
+
+    return [((k, s, value(v)), t[0] if coordinates == 1 else t[:coordinates], d) for (k, s, v), t, d in found]
+
+
+@pytest.mark.parametrize("form", BY_KEY)
 @pytest.mark.parametrize("comparison", ["<", "<=", ">", ">="])
-@examples(25)
-@given(data=st.data(), coordinates=st.sampled_from([1, 2, 3]))
-def test_pairs_by_key_are_those_of_all_that_pass(comparison, nulls_equal, data, coordinates):
+@examples(20)
+@given(
+    dtype=st.sampled_from(sorted(TYPES, key="int64".__ne__)),
+    coordinates=st.sampled_from([1, 2, 3]),
+    nulls_equal=st.booleans(),
+    a=few_rows(),
+    b=few_rows(),
+    seed=st.integers(0, 99),
+)  # of nothing that is drawn depends what else is: so it becomes small soon where it fails
+def test_pairs_by_key_are_those_of_all_that_pass(form, comparison, dtype, coordinates, **drawn):
     """By one key and by two, with NULL and negative counts; left joins, and a collection with itself, likewise."""
-    dtype = data.draw(st.sampled_from(sorted(TYPES)))
-    schema = {"v": dtype, "k": "int64", "s": "string"}
+    schema = {**ROWS, "v": dtype}
     flow = new_flow(coordinates)
-    inputs = {name: flow.input(name, schema) for name in "abcdef"}
-    a, b, c, d, e, f = inputs.values()
-    where = f"v {comparison} v_right"
-    flow.output("one", a.join(b, on="k", where=f"{where} AND s IS DISTINCT FROM s_right", nulls_equal=nulls_equal))
-    flow.output("two", c.join(d, on=["s", "k"], where=where, nulls_equal=nulls_equal))
-    flow.output("self", e.join(e, on={"k": "k"}, where=where, nulls_equal=nulls_equal).select("s", "v_right"))
-    flow.output("left", f.join(b, on="s", how="left", where=where, nulls_equal=nulls_equal).select("s", "v_right"))
-    values = {"v": [*TYPES[dtype], None], "k": [0, 1, None], "s": ["x", "y", None]}
-    given = {name: data.draw(updates(schema, coordinates, values=values)) for name in inputs}
-    batchings = [all_at_once, time_by_time, shuffled(data.draw(st.integers(0, 99)))]
+    a, b = flow.input("a", schema), flow.input("b", schema)
+    flow.output("out", BY_KEY[form](a, b, f"v {comparison} v_right", nulls_equal=drawn["nulls_equal"]))
+    given = {name: with_values(drawn[name], TYPES[dtype], coordinates) for name in "ab"}
+    batchings = [all_at_once, time_by_time, shuffled(drawn["seed"])]
     check_equivalent(flow, given, engines=["reference", "embedded", Lowered()], batchings=batchings, passes=True)
-    assert flow.explain(passes=True).count("RangeJoin") == 4
+    assert "RangeJoin" in flow.explain(passes=True)
 
 
 def test_keys_of_the_same_hash_are_told_apart(monkeypatch):

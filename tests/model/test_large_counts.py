@@ -84,3 +84,20 @@ def test_counts_beyond_what_joins_take_are_right_where_they_are_only_added(engin
         run.advance()
         assert dict(run.snapshot("pairs").counts()) == {(1,): 2**62}
         assert list(run.snapshot("distinct")) == [(1,)]
+
+
+@pytest.mark.parametrize("where", ["j + 0 < j_right", "j < j_right"])
+@pytest.mark.parametrize("on", [[], "k"])
+def test_rows_of_one_key_with_large_counts_are_not_added_up(engine, on, where):
+    """What is kept to be looked up by key, each row of it counted once."""
+    flow = tm.Dataflow("products")
+    schema = {"k": "int64", "j": "int64"}
+    one, other = flow.input("x", schema), flow.input("other", schema)
+    many = one.join(one, on=["k", "j"])
+    flow.output("many", many)
+    flow.output("out", many.join(other, on=on, where=where))
+    with start(flow, engine) as run:
+        run.update("x", [((1, j), 0, 2**31) for j in range(3)])
+        run.advance()
+        assert dict(run.snapshot("many").counts()) == {(1, j): 2**62 for j in range(3)}
+        assert list(run.snapshot("out")) == []

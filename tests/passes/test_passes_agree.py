@@ -1,12 +1,13 @@
 """What passes make of a dataflow gives the same, on random dataflows: all of them together, and each alone."""
 
 import pytest
+from equivalences import OPERATORS, one_operator
 from hypothesis import given, note
 from hypothesis import strategies as st
-from running import examples, new_flow
+from running import KV, examples, new_flow
 
 from tidemill.dataflow.passes.pipeline import PASSES
-from tidemill.testing import all_at_once, check_equivalent, dataflows, shuffled, time_by_time
+from tidemill.testing import all_at_once, check_equivalent, dataflows, shuffled, time_by_time, updates
 
 NAMES = [p.__name__ for p in PASSES]
 
@@ -36,6 +37,20 @@ def test_all_passes_with_two_coordinates(case, seed):
 @given(case=st.integers(1, 2).flatmap(dataflows), seed=st.integers(0, 1000))
 def test_each_pass_alone(name, case, seed):
     compare(case, [name], seed)
+
+
+@pytest.mark.parametrize("coordinates", [1, 2])
+@pytest.mark.parametrize(
+    "operator", [name for name in OPERATORS if "range" in name or "where" in name or "one row" in name]
+)
+@examples(15)
+@given(data=st.data())
+def test_joins_that_compare(operator, coordinates, data):
+    """With more updates: what random dataflows meet only now and then."""
+    found = {n: data.draw(updates(KV, coordinates, max_size=24, latest=4), label=n) for n in "ab"}
+    seed = data.draw(st.integers(0, 1000), label="seed")
+    batchings = [all_at_once, time_by_time, shuffled(seed)]
+    check_equivalent(one_operator(operator, coordinates), found, batchings=batchings, passes=True)
 
 
 @examples(30)

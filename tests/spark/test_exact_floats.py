@@ -3,9 +3,11 @@
 import datetime as dt
 import logging
 import math
+import random
 from fractions import Fraction
 
 import pytest
+from elsewhere import fetching_at_most
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
@@ -285,6 +287,16 @@ def test_many_groups_are_not_fetched_and_shuffled_once(spark, monkeypatch):
     done = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
     assert sum(stage.numCompletedTasks for stage in done if stage and stage.numTasks == 2) <= 2
     assert {row.k: row.s for row in found.collect()} == {k: sum(range(k, 1000, 10)) / 10 for k in range(10)}
+
+
+def test_groups_whose_keys_are_too_long_to_be_fetched_are_finished_by_spark(spark):
+    flow = tm.Dataflow()
+    flow.output("sums", flow.input("rows", {"k": "string", "x": "float64"}).group_by("k").agg(s=tm.sum("x")))
+    one, other = (random.Random(seed).randbytes(200_000).hex() for seed in range(2))  # which Spark cannot make short
+    rows = spark.createDataFrame([(one, 0.1), (one, 0.2), (other, 0.5)], "k string, x double")
+    with fetching_at_most(spark, "100k"):
+        found = tm.render(flow, spark, {"rows": rows})["sums"]
+    assert {row.k: row.s for row in found.collect()} == {one: 0.1 + 0.2, other: 0.5}
 
 
 def test_rows_without_counts_are_added_up_like_those_with_counts(spark):

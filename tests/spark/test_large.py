@@ -8,6 +8,7 @@ import pytest
 
 import tidemill as tm
 from tidemill.renderer.durable.spilled import SpilledSpine
+from tidemill.renderer.spark.live.incoming import collected_if_few
 from tidemill.testing.livespark import SparkLive
 
 
@@ -79,6 +80,25 @@ def test_large_changes_and_small_ones(spark, tmp_path, tables, in_driver):
         run.insert("items", [(9, 9)])
         run.advance()
         assert run.changes("sums").to_arrow().num_rows > 0
+
+
+def test_rows_of_more_bytes_than_the_driver_may_fetch_are_many():
+    """As the first of many rows of long texts are; they go to files."""
+
+    class Rows:
+        said = "is bigger than spark.driver.maxResultSize (1024.0 MiB)"
+
+        def limit(self, _):
+            return self
+
+        def toArrow(self):  # noqa: N802 - Spark's name
+            raise RuntimeError(self.said)
+
+    rows = Rows()
+    assert collected_if_few(rows, 10) is None
+    rows.said = "another error"
+    with pytest.raises(RuntimeError, match="another error"):
+        collected_if_few(rows, 10)
 
 
 def test_lists_of_nothing_but_nulls(spark, tmp_path):

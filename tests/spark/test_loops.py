@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from elsewhere import fetching_at_most
 from running import KV, many_examples, new_flow, parity, traces, two_hops
 
 import tidemill as tm
@@ -141,6 +142,35 @@ def test_a_loop_that_grows_too_large_for_the_driver_goes_to_the_executors(spark,
     assert found == traces("embedded", reached, chain(6))
     assert steps[0].rounds >= 6
     assert "the loop 'iterate' is too large for the driver, the executors take it" in caplog.text
+
+
+@pytest.mark.parametrize("many", [30, 1000])
+def test_pairs_that_are_too_many_for_the_driver_are_not_made_there(spark, steps, monkeypatch, caplog, many):  # noqa: ARG001
+    """Of all that comes into one node with all that goes out of it, which nothing has come to hold yet."""
+    from tidemill.renderer.embedded.operators import join
+    from tidemill.renderer.spark import driver_loops
+
+    monkeypatch.setattr(driver_loops, "_LOOK_EVERY", 1e9)
+    monkeypatch.setattr(join, "MANY", many)
+    caplog.set_level("INFO", logger="tidemill.spark")
+    star = {"a": [((i, 0), 0, 1) for i in range(1, 21)] + [((0, -i), 0, 1) for i in range(1, 21)]}
+    for state, rounds in ((10, 0), (9, 2)):  # of the 400 pairs, or of fewer
+        monkeypatch.setattr(driver_loops, "_STATE", state)
+        assert traces(SparkHistories(in_driver=40), reached, star) == traces("embedded", reached, star)
+        assert steps.pop().rounds >= rounds
+        assert ("is too large for the driver, the executors take it" in caplog.text) == (rounds > 0)
+
+
+def test_rows_of_more_bytes_than_the_driver_may_fetch_are_the_executors_to_take(spark, steps, caplog):
+    caplog.set_level("INFO", logger="tidemill.spark")
+    flow, size, names = tm.Dataflow(), 100_000, {"k": "string", "v": "string"}
+    flow.output("reached", reached(flow.input("edges", names)).select(n="length(k) + length(v)"))
+    edges = spark.createDataFrame([("a" * size, "b" * size), ("b" * size, "c" * size)], "k string, v string")
+    with fetching_at_most(spark, "300k"):
+        found = tm.render(flow, spark, {"edges": edges})["reached"]
+    assert [tuple(row) for row in found.collect()] == [(2 * size, 0, 3)]
+    assert steps[0].rounds > 1
+    assert "too large for the driver" in caplog.text
 
 
 def test_what_comes_into_and_out_of_a_loop_in_the_driver_is_of_any_type(spark, steps):  # noqa: ARG001

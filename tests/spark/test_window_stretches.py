@@ -267,16 +267,10 @@ def test_a_large_step_shares_large_partitions_out(spark, tmp_path, cut):
 
 def test_partitions_are_counted_again_when_they_may_have_grown_large(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(large_windows, "LARGE", 35)
-    counted = []
-    count = LargestPartition.may_be_large
-
-    def noted(self, *given):
-        before = self.rows
-        found = count(self, *given)
-        counted.append((self.rows != before, found))
-        return found
-
-    monkeypatch.setattr(LargestPartition, "may_be_large", noted)
+    asked, sizes = [], []
+    ask, count = LargestPartition.may_be_large, large_windows.rows_of_largest
+    monkeypatch.setattr(LargestPartition, "may_be_large", lambda *given: asked.append(ask(*given)) or asked[-1])
+    monkeypatch.setattr(large_windows, "rows_of_largest", lambda *given: sizes.append(count(*given)) or sizes[-1])
     flow = tm.Dataflow()
     flow.output("y", flow.input("x", SCHEMA).with_columns(before=tm.lag("n").over(W)))
     with flow.start(tm.Reference()) as right, flow.start(tm.Spark(spark, tmp_path, in_driver=5)) as run:
@@ -287,7 +281,21 @@ def test_partitions_are_counted_again_when_they_may_have_grown_large(spark, tmp_
             for each in (right, run):
                 each.advance()
             assert sorted(map(repr, run.changes("y"))) == sorted(map(repr, right.changes("y")))
-    assert counted == [(False, False), (True, False), (True, False), (True, True)]
+    assert asked == [False, False, False, True]
+    assert sizes == [24, 32, 40]
+
+
+def test_partitions_are_counted_again_though_all_together_have_not_grown(monkeypatch):
+    """One may have grown as much as others have lost in the meantime."""
+    monkeypatch.setattr(large_windows, "LARGE", 100)
+    monkeypatch.setattr(large_windows, "is_divisible", lambda _: True)
+    sizes = iter([60, 90, 120])
+    monkeypatch.setattr(large_windows, "rows_of_largest", lambda *_: next(sizes))
+    partitions = LargestPartition()
+    node: Any = None
+    found = [partitions.may_be_large(node, node, node, before, 30) for before in (120, 120, 120, 120)]
+    assert found == [False, False, False, True]
+    assert partitions.largest == 120
 
 
 def test_rows_that_look_at_many_others_are_of_one_task(spark, cut, monkeypatch):

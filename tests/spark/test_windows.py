@@ -42,6 +42,15 @@ def test_engines_agree(spark, coordinates):
     check_equivalent(flow, {"x": updates}, engines=engines, batchings=[all_at_once, time_by_time])
 
 
+def test_windows_over_a_join_without_any_pairs_have_no_rows(spark):
+    flow = tm.Dataflow()
+    x, y = flow.input("x", TXY), flow.input("y", {"k": "int64"})
+    flow.output("calls", x.join(y, on="k").with_columns(place=tm.row_number().over(W)))
+    updates: dict[str, Any] = {"x": [((1, AT[0], 0.1), 0, 1)], "y": [((2,), 0, 1)]}
+    engines: list[Any] = ["reference", "spark", SparkLive(in_driver=0)]
+    check_equivalent(flow, updates, engines=engines, batchings=[all_at_once])
+
+
 def test_engines_agree_on_sums_over_the_order(spark):
     """The other rendering: joins, groups and table functions, with no task that sees a whole partition."""
     flow = tm.Dataflow()

@@ -6,6 +6,7 @@ find they say in one line of JSON, with the reference engine's answer beside it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -36,6 +37,19 @@ QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX
 Room for what is compiled is what Java takes by itself where it compiles well; else it takes 48 MB, which Spark fills, and
 goes on throwing away what it has compiled and compiling it anew.
 """
+
+
+@contextlib.contextmanager
+def fetching_at_most(spark, size):
+    """Within the block, the driver may fetch so much: a setting that a session cannot change while it runs."""
+    settings = spark.sparkContext._jsc.sc().conf()  # noqa: SLF001
+    settings.set("spark.driver.maxResultSize", size)
+    try:
+        yield
+    finally:
+        settings.remove("spark.driver.maxResultSize")
+
+
 SCHEMAS = {"x": {"k": "int64", "f": "float64"}}
 
 

@@ -32,6 +32,11 @@ OPERATORS = {
     "full join": lambda a, b: a.join(b, on="k", how="full"),
     "anti join": lambda a, b: a.antijoin(b, on="k"),
     "join where": lambda a, b: a.join(b, on="k", how="left", where="v < v_right"),
+    "range join": lambda a, b: a.cross_join(b).filter("v >= v_right AND k IS NOT NULL").select("k", v="k_right"),
+    "range join by key": lambda a, b: a.join(b, on={"k": "v"}, where="v > k_right", nulls_equal=True),
+    "comparison with one row": lambda a, b: (
+        a.cross_join(b.agg(top=tm.max("v"))).filter("v < top").select("k", "v")
+    ),
     "sums": lambda a, b: a.concat(b.negate()).group_by("k").agg(n=tm.count(), s=tm.sum("v"), x=tm.avg("v")),
     "total": lambda a, b: a.concat(b.negate()).agg(n=tm.count("v"), s=tm.sum("v"), x=tm.avg("v / 3")),
     "extremes": lambda a, b: a.distinct().concat(b.distinct()).group_by("k").agg(l=tm.min("v"), h=tm.max("v")),

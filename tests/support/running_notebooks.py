@@ -23,8 +23,7 @@ def script() -> Any:
 
 
 def read(name: str) -> Any:
-    import nbformat
-
+    nbformat = pytest.importorskip("nbformat", reason="needs tidemill[docs]")
     return nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
 
 

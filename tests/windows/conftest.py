@@ -5,7 +5,16 @@ import pytest
 from tidemill.renderer.durable import spill_files
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
-from tidemill.renderer.embedded.windows import few_changes, ordered, ordered_partition, reach, recompute
+from tidemill.renderer.embedded.windows import (
+    few_changes,
+    many_changes,
+    many_runs,
+    ordered,
+    ordered_partition,
+    reach,
+    recompute,
+    sums_by_value,
+)
 
 
 @pytest.fixture
@@ -22,6 +31,25 @@ def small_is_large(monkeypatch):
     monkeypatch.setattr(spill_files, "PAGE", 2)
     monkeypatch.setattr(ordered, "PIECE", 3)
     monkeypatch.setattr(reach, "NEAR", 2)
+
+
+@pytest.fixture
+def few_are_many(small_is_large, monkeypatch):
+    """Any two changed rows of a partition are many, and some rows as much as is looked at at a time."""
+    monkeypatch.setattr(ordered_windows, "FEW", 0)
+    monkeypatch.setattr(ordered_windows, "AT_ONCE", 2)
+    monkeypatch.setattr(many_runs, "NEAR", 2)
+    monkeypatch.setattr(many_changes, "BLOCK", 8)
+    monkeypatch.setattr(many_changes, "SHORT", 3)
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """How often changes were worked out at once."""
+    made = []
+    runs = many_runs.runs_of_many
+    monkeypatch.setattr(many_changes, "runs_of_many", lambda *given, **how: made.append(given) or runs(*given, **how))
+    return made
 
 
 @pytest.fixture
@@ -55,6 +83,14 @@ def looked_at(monkeypatch):
 
     monkeypatch.setattr(ordered, "changed_few", few)
     monkeypatch.setattr(ordered_windows, "rows_with_values", loaded)
+    write = sums_by_value.SumsByValue.write
+
+    def written(by_value, codes, *given):
+        found = write(by_value, codes, *given)
+        lengths.extend([len(codes)] * found)
+        return found
+
+    monkeypatch.setattr(sums_by_value.SumsByValue, "write", written)
     monkeypatch.setattr(
         ordered, "call_values", lambda rows, values: lengths.append(len(rows)) or call_values(rows, values)
     )

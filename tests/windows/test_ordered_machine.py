@@ -26,12 +26,19 @@ SO_FAR = {
     "first": tm.first_value("x", ignore_nulls=True).over(W.rows_between(tm.UNBOUNDED, -1)),
     "place": tm.rank().over(W),
 }
+MANY = {
+    "near": tm.sum("x").over(W.rows_between(-2, 1)),
+    "most": tm.max("x").over(W.groups_between(-1, 1).exclude("ties")),
+    "about": tm.count().over(W.range_between(-1, 2)),
+    "place": tm.dense_rank().over(W),
+    "number": tm.row_number().over(W),
+}
 FROM_HERE = {"spread": tm.stddev("x").over(DOWN.rows_between(1, tm.UNBOUNDED)), "share": tm.ntile("n").over(DOWN)}
 KINDS = {
     "so_far": tm.count("x").over(W.rows_between(tm.UNBOUNDED, 0), distinct=True),
     "from_here": tm.sum("x").over(W.rows_between(1, tm.UNBOUNDED), distinct=True),
 }
-OUTPUTS = {"around": AROUND, "so_far": SO_FAR, "from_here": FROM_HERE, "kinds": KINDS}
+OUTPUTS = {"around": AROUND, "many": MANY, "so_far": SO_FAR, "from_here": FROM_HERE, "kinds": KINDS}
 ROWS = st.tuples(st.sampled_from([0, 0, 0, 1]), st.integers(0, 9), st.none() | st.integers(-5, 5), st.just(3))
 REFUSED = (0, 4, 1, 0)
 """A row that `ntile` has no value for."""
@@ -128,3 +135,10 @@ def test_state_in_order_through_whatever_happens(in_order):
     OrderedState.TestCase.settings = settings(examples(20), stateful_step_count=20)
     OrderedState.TestCase("runTest").runTest()
     assert len(in_order) > 10
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_state_through_whatever_happens_where_few_changes_are_many(at_once):
+    OrderedState.TestCase.settings = settings(examples(20), stateful_step_count=20)
+    OrderedState.TestCase("runTest").runTest()
+    assert at_once

@@ -21,6 +21,7 @@ from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.windows import ordered, recompute
 from tidemill.renderer.embedded.windows.large_partitions import LargePartitions
 from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
+from tidemill.renderer.embedded.windows.partitions_in_order import partitions_in_order
 
 CODE = 8
 COLUMNS = 3
@@ -221,7 +222,7 @@ def test_partitions_go_into_their_order_without_a_copy_of_all_rows_for_each():
 
     rows = np.arange(4000).reshape(2, 2000).view(Counted)[:, 1000:]
     order = RowOrder([SortColumn(1, INT64)], Interner())
-    found = dict(OrderedPartition.several(rows, np.ones(1000, np.int64), np.arange(1000) // 10, order, 1))
+    found = dict(partitions_in_order(rows, np.ones(1000, np.int64), np.arange(1000) // 10, order, 1))
     assert len(found) == 100
     assert next(found[7].parts()).tolist() == [[*range(1070, 1080)], [*range(3070, 3080)]]
 

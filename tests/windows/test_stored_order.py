@@ -1,5 +1,7 @@
 """Large partitions that were spilled lie on the disk in their order, and steps read the pages that they look at."""
 
+import weakref
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,11 +14,13 @@ import tidemill as tm
 from tidemill.boundary.rows import checked_rows
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import INT64
-from tidemill.renderer.durable import page_order, spill_files
+from tidemill.renderer.durable import page_order, spill_files, spilled
 from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredPage
-from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
+from tidemill.renderer.embedded.windows.edits import Edit
+from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 
 PAGE = 512
 MANY = 40 * PAGE
@@ -72,6 +76,15 @@ def step(*runs, come=(), go=()):
         run.insert("x", list(come))
         run.delete("x", list(go))
         run.advance()
+
+
+def taken(run, come, go):
+    """Return whether a run takes a step; it refuses one in which a value cannot be computed, as a sum that is too large."""
+    try:
+        step(run, come=come, go=go)
+    except tm.errors.ExpressionError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -205,6 +218,39 @@ def test_keys_whose_hash_is_the_same(monkeypatch):
         assert run.snapshot("y").counts() == reference.snapshot("y").counts()
 
 
+def test_only_partitions_that_lie_in_order_are_looked_at_one_by_one(monkeypatch, stored):
+    """Of many small ones beside a large one nothing is asked but their hashes."""
+    asked, stored_of = [], spilled.SpilledSpine._stored
+    monkeypatch.setattr(spilled.SpilledSpine, "_stored", lambda *given: asked.append(given) or stored_of(*given))
+    flow = flow_of(lag=tm.lag("x").over(W))
+    with flow.start(tm.Embedded(in_memory=1 << 40)) as run, flow.start() as memory:
+        for each in (run, memory):
+            each.insert("x", table(3 * PAGE))
+            each.insert("x", [(k, t, t) for k in range(1, 100) for t in range(3)])
+            each.advance()
+        run.spill()
+        step(run, memory, come=[(k, 1, 7) for k in range(100)])
+        assert len(asked) == len(stored) == 1
+        assert run.snapshot("y").counts() == memory.snapshot("y").counts()
+
+
+@pytest.mark.usefixtures("small_is_large")
+def test_files_whose_updates_all_cancel_are_merged_into_none(monkeypatch):
+    """As executors leave them that take large changes: nobody has merged them, and nobody looked up a key."""
+    monkeypatch.setattr(spilled.SpilledSpine, "settle", lambda *_: None)
+    monkeypatch.setattr(ordered_windows, "MANY", 4)
+    flow = flow_of(lag=tm.lag("x").over(W))
+    some, more = ([(0, t, t) for t in range(*places)] for places in ((0, 40), (40, 60)))
+    with flow.start(tm.Embedded(in_memory=1 << 40)) as run:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(spilled.SpilledSpine, "in_order", lambda *_: {})
+            for come, go in ((some, []), (more, []), ([], some + more)):
+                step(run, come=come, go=go)
+                run.spill()
+        step(run, come=[(0, 1, 5)])
+        assert list(run.snapshot("y")) == [(0, 1, 5, None)]
+
+
 def test_a_page_that_is_damaged_is_no_part_of_an_answer(tmp_path):
     flow = flow_of(lag=tm.lag("x").over(W))
     engine = tm.Embedded(tmp_path / "run", in_memory=1 << 40)
@@ -244,10 +290,15 @@ def test_any_calls_over_rows_on_the_disk(data):
             come = checked_rows(Schema.of(schema), data.draw(st.lists(values, max_size=12)), "rows")
             go = data.draw(st.lists(st.sampled_from(range(len(rows))), max_size=3, unique=True)) if rows else []
             gone = [rows[i] for i in go]
-            step(run, reference, come=come, go=gone)
-            rows += come
-            for row in gone:
-                rows.remove(row)
+            took = taken(reference, come, gone)
+            assert taken(run, come, gone) is took
+            if took:
+                rows += come
+                for row in gone:
+                    rows.remove(row)
+            else:
+                for each in (run, reference):
+                    each.discard()
             if data.draw(st.booleans()):
                 run.spill()
             if data.draw(st.booleans()):
@@ -302,3 +353,13 @@ def test_a_partition_in_pages_is_one_in_memory(rows, edits):
             assert partition.place_of(list(rows[-1])) == rows.index(rows[-1])
     assert partition.cut(0, len(rows)).T.tolist() == list(map(list, rows))
     assert partition.in_memory == len(rows)
+
+
+def test_rows_of_a_page_are_there_once_after_a_change():
+    """What was read is let go of once chunks with the change have taken its place."""
+    partition = OrderedPartition.stored(pages_of([(t, 0) for t in range(8)]), KeyOrder(ORDER, 1))
+    read = weakref.ref(partition.cut(4, 5).base)
+    assert partition.in_memory == 4
+    partition.apply([Edit(4, np.array([3, 1]), 1)])
+    assert partition.in_memory == 5
+    assert read() is None

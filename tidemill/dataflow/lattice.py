@@ -158,6 +158,8 @@ class Antichain:
 
     def beyond(self, t: Time) -> bool:
         """Return whether ``t`` is beyond the frontier, so that something may still happen at it."""
+        if len(self.elements) == 1 == len(t):  # the usual case
+            return self.elements[0][0] <= t[0]
         return any(less_equal(f, t) for f in self.elements)
 
     def dominates(self, other: Antichain) -> bool:

@@ -20,7 +20,7 @@ __all__ = [
 MAX_DECIMAL_PRECISION: Final = 38
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class DType:
     """A column's type: one of ``int64 int32 float64 bool string binary date timestamp decimal(p,s)``, or a list of one.
 

@@ -83,6 +83,7 @@ class Growth:
     def grow(self) -> None:
         """Add an operator, of any kind."""
         kinds: list[Grower] = [grow_simple, grow_simple, grow_any, grow_any, grow_aggregate, grow_aggregate, grow_wide]
+        kinds += [grow_compared, grow_compared]
         kinds += [grow_iterate, grow_letrec] if self._loops else []
         grown = self.pick(kinds)(self, self._pool, 0)
         if grown is not None:
@@ -235,7 +236,6 @@ def grow_any(growth: Growth, pool: Pool, _depth: int) -> Plant:
             lambda: _user_reduce(growth, plant),
             lambda: _delay(growth, plant),
             lambda: _temporal_filter(growth, plant),
-            lambda: _dynamic_filter(growth, plant, growth.pick(pool)),
             lambda: _outer_join(growth, plant, growth.pick(pool)),
             lambda: _delta_join(growth, plant, growth.pick(pool), growth.pick(pool)),
             lambda: _outer_join(growth, plant, growth.pick(pool)),
@@ -312,12 +312,6 @@ def _temporal_filter(growth: Growth, plant: Plant) -> Plant:
     return plant.like(plant.rows.temporal_filter(begin, end, coordinate=coordinate))
 
 
-def _dynamic_filter(growth: Growth, plant: Plant, other: Plant) -> Plant:
-    one = growth.positive(other).rows.agg(n=agg.count(), top=agg.max("v")).select(n="n % 3", top="top")
-    conditions = growth.pick([[("v", "<", "top")], [("k", ">=", "n")], [("v", "=", "top"), ("k", "<>", "n")]])
-    return plant.like(plant.rows.dynamic_filter(conditions, one))
-
-
 def _outer_join(growth: Growth, one: Plant, other: Plant) -> Plant:
     one, other = growth.small(one), growth.small(other)
     how = growth.pick(["inner", "left", "right", "full", "semi", "anti"])
@@ -339,6 +333,52 @@ def _delta_join(growth: Growth, *plants: Plant) -> Plant:
     joined = join_all(rows, on=on, nulls_equal=growth.pick([False, True]))
     positive = one.positive and other.positive and third.positive
     return Plant(joined.select("k", v="w"), positive, one.most * other.most * third.most * 200)
+
+
+# Comparisons with other collections, which passes make something else of.
+
+COMPARISONS: Final = ("<", "<=", ">", ">=", "<", "<=", ">", ">=", "=", "<>")
+
+
+def grow_compared(growth: Growth, pool: Pool, depth: int) -> Plant:
+    grown: Plant = growth.pick([_join_by_range, _join_by_range, _dynamic_filter])(
+        growth, growth.pick(pool), growth.pick(pool)
+    )
+    if not depth:
+        growth.output(grown.rows)  # whatever comes of it
+    return grown
+
+
+def _dynamic_filter(growth: Growth, plant: Plant, other: Plant) -> Plant:
+    """Return rows that compare with one row, as a dynamic filter or as the cross join that passes make one of."""
+    one = growth.positive(other).rows.agg(n=agg.count(), top=agg.max("v")).select(n="n % 3", top="top")
+    how, further = growth.pick(COMPARISONS), growth.pick([(), (), (("k", ">=", "n"),), (("k", "<>", "n"),)])
+    conditions = [("v", how, "top"), *further]
+    if growth.pick([False, True]):
+        return plant.like(plant.rows.dynamic_filter(conditions, one))
+    where = " AND ".join(map(" ".join, conditions))
+    return plant.like(plant.rows.cross_join(one).filter(where).select("k", "v"))
+
+
+def _join_by_range(growth: Growth, one: Plant, other: Plant) -> Plant:
+    """Return rows joined with others, or with themselves, of which a column is less or greater than one of theirs."""
+    one, other = growth.small(growth.pick([one, _moved(one)])), growth.small(growth.pick([other, one]))
+    left, right = one.rows, other.rows.rename({"k": "k2", "v": "v2"})
+    on = growth.pick([{}, {"k": "k2"}, {"v": "k2"}, {"k": "v2"}, {"k": "k2", "v": "v2"}])
+    compared = [name for name in ("v2", "k2") if name not in on.values()] or ["v"]
+    where = f"{growth.pick(['v', 'k'])} {growth.pick(COMPARISONS)} {growth.pick(compared)}"
+    where += growth.pick(["", "", " AND k < 2", " AND k IS DISTINCT FROM v"])
+    how = growth.pick(["inner", "inner", "left", "semi", "anti"])
+    if how == "inner" and not on:
+        joined = left.cross_join(right).filter(where)
+    else:
+        joined = left.join(right, on=on, how=how, where=where, nulls_equal=growth.pick([False, True]))
+    positive = one.positive and other.positive and how == "inner"
+    return Plant(joined.select("k", v=joined.schema.names[-1]), positive, one.most * other.most * 40)
+
+
+def _moved(plant: Plant) -> Plant:
+    return plant.like(plant.rows.select("k", v="(v + 1) % 4"))
 
 
 # Rows of many types: mostly for outputs of their own, compared to the last bit.
@@ -443,7 +483,7 @@ def _steady(pool: Pool) -> list[Plant]:
 def _grown(growth: Growth, inside: Pool, outside: Pool, depth: int, *, limited: bool) -> Plant:
     """Return what a few operators make of a loop's own collections and those around it."""
     kinds: list[Grower] = [grow_simple, grow_simple, grow_simple]
-    kinds += [grow_any, grow_any, grow_aggregate, grow_aggregate] if limited else []
+    kinds += [grow_any, grow_any, grow_aggregate, grow_aggregate, grow_compared] if limited else []
     kinds += [_nested] if depth <= 2 else []  # noqa: PLR2004 - loops in loops in loops are deep enough
     pool = [*inside, *inside, *outside]
     for _ in range(growth.draw(st.integers(1, 3))):

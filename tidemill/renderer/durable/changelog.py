@@ -27,8 +27,8 @@ import pyarrow as pa
 from tidemill.boundary.results import Updates
 from tidemill.errors import StateError
 from tidemill.renderer.durable.folder_names import folder_names
-from tidemill.renderer.embedded.array_file import sync_folder
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
+from tidemill.renderer.embedded.whole_file import in_place, sync_folder
 
 __all__ = ["Changelog", "Changelogs"]
 
@@ -55,8 +55,13 @@ class Changelog:
         try:
             for output in self.outputs:
                 self._of(output).mkdir(parents=True, exist_ok=True)
+            if owner.exists() and not owner.stat().st_size:  # of a machine that failed once it was made
+                owner.unlink()
             if not owner.exists():
-                owner.write_text(json.dumps({"state": state}), encoding="utf-8")
+                with in_place(owner, new=True) as file:
+                    file.write(json.dumps({"state": state}).encode())
+            sync_folder(self.folder)  # each time: who made what is in it may have died before that
+            sync_folder(self.folder.parent)
             found = json.loads(owner.read_text(encoding="utf-8")).get("state")
         except (OSError, ValueError) as error:
             msg = (

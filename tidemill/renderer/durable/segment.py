@@ -7,7 +7,7 @@ import os
 import weakref
 from pathlib import Path
 
-from tidemill.renderer.embedded.array_file import sync_folder
+from tidemill.renderer.embedded.whole_file import sync_folder
 
 __all__ = ["Segment"]
 

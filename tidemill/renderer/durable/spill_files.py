@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -33,8 +33,9 @@ from tidemill.renderer.durable.checksums import Checksums, DamagedError
 from tidemill.renderer.durable.page_order import DIRECTORY, About, about_pages, placed, with_interner
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
 from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
+from tidemill.renderer.embedded.kernels.limbs import Limbs, consolidated_limbs
 from tidemill.renderer.embedded.kernels.times import advance
-from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray, consolidated
+from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder
 
@@ -75,6 +76,8 @@ class Layout:
     """In which column's order updates lie that have no key."""
     by: KeyOrder | None = None
     """In which order rows of a key lie, if there are many."""
+    limbs: Limbs | None = None
+    """How the weights are limbs of numbers that may be beyond 64 bits."""
 
     @property
     def fields(self) -> list[tuple[str, DType]]:
@@ -204,6 +207,11 @@ class Pages:
             some &= self._low < high
         return some.nonzero()[0].tolist()
 
+    @property
+    def keys_in_order(self) -> Collection[int]:
+        """The hashes of the keys whose rows lie in an order."""
+        return self._about.keys()
+
     def in_order(self, key: int) -> list[About]:
         """Return the pages of a key by its hash, in the order in which its rows lie; none if they lie in no order."""
         return self._about.get(key, [])
@@ -279,7 +287,8 @@ def _windows(layout: Layout, files: Sequence[Pages], rows: int, since: Any) -> I
         if high is not None:
             inside &= hashes < high
         block = layout.encoded(table.filter(pa.array(inside)), interner)
-        block = consolidated(advance(block, len(layout.types), layout.users, since), layout.weights)
+        block = advance(block, len(layout.types), layout.users, since)
+        block = consolidated_limbs(block, layout.weights, layout.limbs)
         yield layout.decoded(block, interner)
 
 

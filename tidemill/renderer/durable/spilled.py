@@ -34,14 +34,16 @@ from tidemill.renderer.durable.spill_files import (
     sorted_file,
     write_block,
 )
-from tidemill.renderer.embedded.array_file import sync_folder
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, stacked
 from tidemill.renderer.embedded.state import kept_otherwise
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
-from tidemill.renderer.embedded.trace.spine import Range, Spine, View
+from tidemill.renderer.embedded.trace.elsewhere import Range
+from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.stored_order import StoredOrder, StoredPage
 from tidemill.renderer.embedded.trace.transaction import Transaction
+from tidemill.renderer.embedded.trace.view import View
+from tidemill.renderer.embedded.whole_file import sync_folder
 
 __all__ = ["SpillFolder", "SpilledSpine"]
 
@@ -235,7 +237,7 @@ class SpilledSpine:
         """Oldest first."""
         of = spine.layout
         ordered = of.order.columns[0] if of.order is not None and of.order.columns and not of.keys else None
-        self.layout = Layout(of.keys, of.types, of.users, of.coordinates, of.weights, ordered, spine.by)
+        self.layout = Layout(of.keys, of.types, of.users, of.coordinates, of.weights, ordered, spine.by, of.limbs)
         self._store = store
         self._name = name
         self._order = of.order
@@ -287,12 +289,24 @@ class SpilledSpine:
         if self.layout.by is None or not self.spilled_batches:
             return {}
         self._sort()
-        codes, hashes = self._codes(keys), self._hashes(keys).tolist()
-        new = [number for number, code in enumerate(codes) if code not in self._known]
-        if any(self._lies_apart(hashes[number], most) for number in new):
+        new = self._unknown_in_order(keys)
+        if any(self._lies_apart(key_hash, most) for key_hash in new.values()):
             self._merge_all(most)
-        found = {number: self._stored(keys[:, number : number + 1], hashes[number], most) for number in new}
+            if not self.spilled_batches:  # all of it has cancelled
+                return {}
+        found = {number: self._stored(keys[:, number : number + 1], hash_, most) for number, hash_ in new.items()}
         return {number: stored for number, stored in found.items() if stored is not None}
+
+    def _unknown_in_order(self, keys: Codes) -> dict[int, int]:
+        """Return the hashes of keys that may have rows in the order and were not read, by the number of the key."""
+        large = set[int]().union(*(self._of(f).keys_in_order for f in self._files))
+        if not large:
+            return {}
+        hashes = self._hashes(keys)
+        some = np.isin(hashes, list(large)).nonzero()[0]
+        codes = self._codes(keys.take(some, axis=1))
+        pairs = zip(some.tolist(), hashes.take(some).tolist(), strict=True)
+        return {number: hash_ for (number, hash_), code in zip(pairs, codes, strict=True) if code not in self._known}
 
     def _lies_apart(self, key_hash: int, most: int) -> bool:
         """Return whether a key has rows in the order in several files, more than a few of them not in the largest."""
@@ -405,7 +419,7 @@ class SpilledSpine:
 
     def _empty(self) -> Spine:
         of = self.layout
-        layout = UpdateLayout(of.keys, of.types, of.coordinates, of.users, of.weights, self._order)
+        layout = UpdateLayout(of.keys, of.types, of.coordinates, of.users, of.weights, self._order, of.limbs)
         return Spine(layout, self._since, self._transaction)
 
     def _load(self, keys: Codes) -> None:

@@ -8,7 +8,6 @@ what was there before.
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import io
 import json
@@ -21,41 +20,24 @@ from typing import Any, Final
 import numpy as np
 
 from tidemill.errors import StateError
+from tidemill.renderer.embedded.whole_file import in_place
 
-__all__ = ["read", "sync_folder", "write"]
+__all__ = ["read", "write"]
 
 FORMAT: Final = "tidemill state"
 VERSION: Final = 6
 _MANIFEST: Final = "manifest.json"
 _DIGEST: Final = hashlib.sha256().digest_size
 _CHUNK: Final = 1 << 20
-_NOT_FOR_FOLDERS: Final = {
-    errno.EACCES,
-    errno.EPERM,
-    errno.EINVAL,
-    errno.EBADF,
-    errno.EISDIR,
-    errno.ENOTSUP,
-    errno.ENOSYS,
-}
 
 
 def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
     """Put a file with this header and these arrays in place of what is there; return its checksum."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with beside.open("x+b") as file:
-            _write_members(file, header, arrays)
-            digest = _digest(file, file.seek(0, os.SEEK_END))
-            file.seek(0, os.SEEK_END)
-            file.write(digest)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-        sync_folder(path.parent)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            beside.unlink()
+    with in_place(path) as file:
+        _write_members(file, header, arrays)
+        digest = _digest(file, file.seek(0, os.SEEK_END))
+        file.seek(0, os.SEEK_END)
+        file.write(digest)
     return digest.hex()
 
 
@@ -132,20 +114,3 @@ def _check_version(path: Path, manifest: Any) -> None:
 
 def _array(content: bytes) -> Any:
     return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the move itself reach the disk, where the system lets us.
-
-    Some have no such call for folders: Windows does not open them, and some file systems of networks say that they
-    cannot. Then moves reach the disk when the system likes. That the disk itself fails is another thing, and an error.
-    """
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        if error.errno not in _NOT_FOR_FOLDERS:
-            raise

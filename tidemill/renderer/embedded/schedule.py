@@ -56,6 +56,8 @@ class Schedule:
         """Takes down what operators do, while events are logged."""
         self.asked: Callable[[], None] | None = None
         """What somebody who watches has asked for: done before the next operator's turn, by the thread of the step."""
+        self.most_pairs: int | None = None
+        """How many pairs a join may make at once, if there is a limit: more are an error, and are not made."""
 
 
 class Frontier:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time, as_time, common, shown
@@ -13,6 +13,9 @@ from tidemill.errors import TimeError
 from tidemill.renderer.runs.failures import of_node
 
 __all__ = ["Frontiers"]
+
+_NEVER: Final = Antichain()
+"""Nothing is beyond it."""
 
 
 class Frontiers:
@@ -54,7 +57,7 @@ class Frontiers:
     def since_for(self, inputs: Mapping[Input, Antichain]) -> dict[Output, Antichain]:
         """Return from where on outputs' times stay distinguishable then: the last complete ones, less ``keep``."""
         found: dict[Output, Antichain] = {}
-        last, kept = None, Antichain()  # outputs mostly have one frontier
+        last, kept = None, _NEVER  # outputs mostly have one frontier
         for output, since in self.since.items():
             frontier = self.progress.user_frontier(output, inputs)
             if frontier is not last:
@@ -172,12 +175,14 @@ class Frontiers:
         nodes = list(self.inputs) if some is None else some
         moved: dict[Input, Antichain] = {}
         last = after = wanted
+        moves = False
         for n in nodes:  # those that are at one object stay so
             if self.inputs[n] is not last:
                 last = self.inputs[n]
                 after = last.join(wanted)
+                moves = moves or after != last
             moved[n] = after
-        if all(moved[n] == self.inputs[n] for n in nodes) and (nodes or self.users > 1):
+        if not moves and (nodes or self.users > 1):
             now = ", ".join(f"{n.name}: {self.inputs[n]}" for n in nodes)
             msg = f"advance_to({time!r}) closes nothing: the inputs are there already or beyond ({now})"
             raise TimeError(msg)

@@ -24,7 +24,9 @@ from tidemill.dataflow.scopes import Scope
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
+from tidemill.renderer.embedded.operators.join import TooManyPairsError
 from tidemill.renderer.embedded.state import operators_of
+from tidemill.renderer.spark.failures import is_too_large_to_fetch
 from tidemill.renderer.spark.frames import Frame
 from tidemill.renderer.spark.live.state_frames import block_of, frame_of
 from tidemill.renderer.spark.usage import Usage
@@ -36,7 +38,7 @@ __all__ = ["entering", "left_in_driver"]
 
 _LOG: Final = logging.getLogger("tidemill.spark")
 _STATE: Final = 8
-"""How many updates a loop's operators may hold in the driver for each one that may come into it."""
+"""How many updates a loop's operators may hold in the driver, and a join make, for each one that may come into it."""
 _LOOK_EVERY: Final = 0.1
 """Seconds after which it is seen how many they hold: turns may take microseconds."""
 
@@ -69,12 +71,13 @@ def left_in_driver(
     try:
         for source, node in loop.inputs.items():
             if source in came:
-                compiled.inputs[node].ports[0].defer(block_of(compiled, source.schema, came[source]))
+                compiled.inputs[node].ports[0].defer(_fetched(compiled, source, came[source]))
         compiled.schedule.asked = _limited(compiled, in_driver * _STATE)
+        compiled.schedule.most_pairs = in_driver * _STATE
         executor.step(dict.fromkeys(loop.inputs.values(), Antichain()))
         found = {leave: compiled.outputs[output].unread_updates() for leave, output in loop.outputs.items()}
         return {n: _frame(spark, compiled, n, block) for n, block in found.items() if block.shape[1]}
-    except _TooMuchError:
+    except (_TooMuchError, TooManyPairsError):
         _LOG.info("%s: the loop %r is too large for the driver, the executors take it", graph.name, scope.name)
         return None
     finally:
@@ -116,6 +119,15 @@ def _named_for(node: Node, kind: type[N], graph: Graph, *reads: Node) -> N:
     name = f"{node.name} {node.id}"
     made = kind(id=len(graph.nodes), name=name, scope=graph.root, schema=node.schema, site=node.site, inputs=reads)
     return graph.put(made)
+
+
+def _fetched(compiled: Compiled, source: Node, frame: Frame) -> UpdateArray:
+    try:
+        return block_of(compiled, source.schema, frame)
+    except Exception as error:
+        if is_too_large_to_fetch(error):  # few updates, of long texts
+            raise _TooMuchError from None
+        raise
 
 
 def _limited(compiled: Compiled, most: int) -> Callable[[], None]:

@@ -20,7 +20,7 @@ from tidemill.renderer.spark.exact_floats import OUTSIDE
 from tidemill.site import Site
 
 __all__ = [
-    "TOO_MANY", "TaskError", "decoded_error", "has_lost_blocks", "is_of_floats", "is_overflow",
+    "TOO_MANY", "TaskError", "decoded_error", "has_lost_blocks", "is_of_floats", "is_overflow", "is_too_large_to_fetch",
     "is_worth_care", "missing_in_python", "overflowed_node", "with_encoded_errors",
 ]  # fmt: skip
 
@@ -36,6 +36,7 @@ _MISSING: Final = re.compile(
     r"ModuleNotFoundError: (No module named '[\w.]+')"
     r"|\[(?:PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION|PYTHON_VERSION_MISMATCH)\] (.+)"
 )
+_MOST_FETCHED: Final = "spark.driver.maxResultSize"
 _LOST: Final = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND]"
 
 Batches = Iterator[pa.RecordBatch]
@@ -91,6 +92,11 @@ def missing_in_python(error: BaseException) -> str | None:
     """Return what the Python of the executors, or of this process, lacks, where that is the error."""
     found = _MISSING.search(str(error))
     return (found[1] or found[2]) if found is not None else None
+
+
+def is_too_large_to_fetch(error: BaseException) -> bool:
+    """Return whether what was to come to the driver has more bytes than Spark's setting allows."""
+    return _MOST_FETCHED in str(error)
 
 
 def has_lost_blocks(error: BaseException) -> bool:

@@ -22,6 +22,7 @@ from tidemill.renderer.embedded.reduce.aggregates import root
 from tidemill.renderer.spark import exact_squares, native
 from tidemill.renderer.spark.dataframes import Names, updates_of
 from tidemill.renderer.spark.exact_floats import Limbs
+from tidemill.renderer.spark.failures import is_too_large_to_fetch
 from tidemill.renderer.spark.frames import Frame
 from tidemill.renderer.spark.native import Sums
 from tidemill.renderer.spark.session import is_connected
@@ -55,7 +56,12 @@ def aggregated(node: Reduce, frame: Frame, limbs: Limbs | None, named: Names) ->
     assert isinstance(node.logic, Aggregates)
     found = native.sums_of_groups(node, frame, limbs)
     shown = found.data if native.has_all_groups(node, found.frame) else found.data.filter("n != 0")
-    groups = _first(shown)
+    try:
+        groups = _first(shown)
+    except Exception as error:
+        if is_too_large_to_fetch(error):  # long keys; and the plan that failed would fail again
+            return native.completed(node, found)
+        raise
     if groups is None or any(map(_overflows, groups)):
         return native.completed(node, attrs.evolve(found, data=shown.localCheckpoint()))
     finish = [_finish(a, found) for a in node.logic.columns]

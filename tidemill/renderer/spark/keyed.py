@@ -70,7 +70,7 @@ class KeyedRound:
             return self._once(delta, due)
         large, rest = windows_of_large(self.node, delta)
         if large is None:
-            return self._once(rest, None)
+            return KeyedResult(None) if rest is None else self._once(rest, None)
         found = large if rest is None else united([large, cast("Frame", self._once(rest, None).change)])
         return KeyedResult(found and attrs.evolve(found, consolidated=self._is_by_group))
 

@@ -200,7 +200,7 @@ class _Round:
         self._feed([f"c{k}" for k in layout.keys])
         self._operator.run()
         arrangement, spine = layout.arrangements[-1], list(self._spines.values())[-1]
-        made = consolidated(spine.updates_in_memory(), arrangement.weights)
+        made = spine.layout.consolidated(spine.updates_in_memory())
         at = {n: i for i, n in enumerate([*arrangement.columns, *layout.times_and_weights(arrangement.weights)])}
         rows = made[[at[name] for name in names]]
         return rows[:, rows[-1] != 0]
@@ -221,9 +221,8 @@ class _Round:
         for number, (arrangement, spine) in enumerate(zip(layout.arrangements, self._spines.values(), strict=True)):
             weights = arrangement.weights
             if self._task.keeps_state or number == len(layout.arrangements) - 1:
-                yield from self._lines(
-                    STORE + number, consolidated(spine.updates_in_memory(), weights), arrangement.columns, weights
-                )
+                made = spine.layout.consolidated(spine.updates_in_memory())
+                yield from self._lines(STORE + number, made, arrangement.columns, weights)
 
     def _feed(self, keys: list[str]) -> None:
         """Give the operator the new updates and the pending times that are due."""

@@ -51,7 +51,7 @@ from tidemill.renderer.spark.types import struct
 
 __all__ = [
     "LargestPartition", "in_stretches", "is_divisible", "large_apart", "on_large", "put_together", "read_by_calls",
-    "times_of",
+    "rows_of_largest", "times_of",
 ]  # fmt: skip
 
 LARGE: Final = 1_000_000
@@ -80,22 +80,30 @@ def on_large() -> str:
 
 @attrs.define
 class LargestPartition:
-    """How large partitions of a run's windows are at the most, as far as that was counted: not in every step."""
+    """How large partitions of a run's windows are at the most: counted, and what has come since may all be of one."""
 
     rows: int = 0
-    """How many updates there were then, in all of them."""
+    """How many updates there were in the last step that asked, in all of them."""
     largest: int | None = None
 
-    def may_be_large(self, node: Reduce, stored: DataFrame, new: DataFrame, rows: int) -> bool:
-        """Return whether a partition of stored and new updates, so many in all, may be too large for one task."""
-        if rows <= LARGE or not is_divisible(node):
+    def may_be_large(self, node: Reduce, stored: DataFrame, new: DataFrame, before: int, more: int) -> bool:
+        """Return whether a partition of stored and new updates, so many of each, may be too large for one task."""
+        if self.largest is not None:
+            self.largest += max(before - self.rows, 0) + more
+        self.rows = before + more
+        if self.rows <= LARGE or not is_divisible(node):
             return False
-        if self.largest is None or self.largest + max(rows - self.rows, 0) > LARGE:
-            keys = [f"c{k}" for k in node.keys]
-            counts = stored.select(*keys).union(new.select(*keys)).groupBy(*keys).count()
-            ((largest,),) = counts.agg(F.max("count")).collect()
-            self.rows, self.largest = rows, largest or 0
+        if self.largest is None or self.largest > LARGE:
+            self.largest = rows_of_largest(node, stored, new)
         return self.largest > LARGE
+
+
+def rows_of_largest(node: Reduce, stored: DataFrame, new: DataFrame) -> int:
+    """Return how many updates the largest partition has. One job."""
+    keys = [f"c{k}" for k in node.keys]
+    counts = stored.select(*keys).union(new.select(*keys)).groupBy(*keys).count()
+    ((largest,),) = counts.agg(F.max("count")).collect()
+    return largest or 0
 
 
 class _Apart(NamedTuple):

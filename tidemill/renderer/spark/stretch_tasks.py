@@ -26,6 +26,7 @@ from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, Update
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.windows.digests import Digest, FloatSum
 from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
+from tidemill.renderer.embedded.windows.partitions_in_order import partitions_in_order
 from tidemill.renderer.embedded.windows.stretches import Around, Stretch, stretch_of, values_of
 from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.frames import DIFF, times
@@ -92,7 +93,7 @@ class _Rows:
             return
         one, number = numbered(codes[:width])
         keys = decode_rows(Schema(self._schema.fields[:width]), codes[:width].take(one, axis=1), self.interner)
-        for n, found in OrderedPartition.several(codes, counts, number, self._order, len(self._windows.order)):
+        for n, found in partitions_in_order(codes, counts, number, self._order, len(self._windows.order)):
             yield _Version((self._range, version, repr(keys[n])), found)
 
 

@@ -178,7 +178,8 @@ def _plain_codes(column: pa.Array, dtype: DType, interner: Interner) -> Ints:
 
 def decode(schema: Schema, codes: Codes, interner: Interner) -> list[pa.Array]:
     """Return a matrix of codes as Arrow arrays, one for each column of the schema."""
-    known = codes.shape[1] <= _LONG and codes.min(initial=0) != NULL  # one look at all is worth it for a few
+    # One look at all is worth it for a few.
+    known = codes.shape[1] <= _LONG and np.minimum.reduce(codes, axis=None, initial=0) != NULL
     return [decode_column(row, dtype, interner, known=known) for row, dtype in zip(codes, schema.dtypes, strict=True)]
 
 

@@ -14,17 +14,17 @@ import numpy as np
 
 from tidemill.renderer.embedded.kernels import sorting
 from tidemill.renderer.embedded.kernels.codec import float_values
-from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated
+from tidemill.renderer.embedded.kernels.limbs import BITS, MASK, NOT_FINITE, LimbRows, consolidated_limbs, split
+from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, largest
 
 __all__ = ["LEAST", "exact_sums", "float_sums", "limb_sums", "limbs_of_floats", "limbs_of_squares"]
 
-_BITS: Final = 32
-_MASK: Final = (1 << _BITS) - 1
 LEAST: Final = 1074
 """The least float is 2**-1074, so that is what limb 0 counts."""
-_NAN, _PLUS, _MINUS = 1000, 1001, 1002
+_NAN, _PLUS, _MINUS = NOT_FINITE, NOT_FINITE + 1, NOT_FINITE + 2
 _CELLS: Final = 1 << 22
-_GREATEST: Final = 2**63 - 1
+_ROOM: Final = 2**62
+"""Limbs below this have room for what is carried to them."""
 _NORMAL: Final = 2.0**-960
 """Scaling results of at least this size by powers of two does not round."""
 _MANTISSA: Final = 53
@@ -45,9 +45,9 @@ def limbs_of_floats(codes: Ints) -> tuple[Ints, Ints, Ints]:
     position = np.maximum(position, 0)
     place, shift = position >> 5, position & 31
     size = np.abs(whole)
-    bottom = (size & _MASK).astype(np.uint64) << shift.astype(np.uint64)
-    top = ((size >> _BITS) << shift) + (bottom >> np.uint64(_BITS)).astype(np.int64)
-    limbs = np.stack(((bottom & np.uint64(_MASK)).astype(np.int64), top & _MASK, top >> _BITS))
+    bottom = (size & MASK).astype(np.uint64) << shift.astype(np.uint64)
+    top = ((size >> BITS) << shift) + (bottom >> np.uint64(BITS)).astype(np.int64)
+    limbs = np.stack(((bottom & np.uint64(MASK)).astype(np.int64), top & MASK, top >> BITS))
     limbs = np.where(whole < 0, -limbs, limbs)
     rank, which = limbs.nonzero()
     special = (~finite).nonzero()[0]
@@ -75,14 +75,14 @@ def limb_sums(count: int, owner: Ints, codes: Ints, diffs: Ints) -> tuple[int, U
     least, greatest = _extent(codes, parts)
     if greatest == 0.0:
         return 0, np.zeros((0, count), np.int64)
-    if not greatest < math.inf or len(codes) * max(int(diffs.max()), -int(diffs.min())) >= 1 << (63 - _BITS):
+    if not greatest < math.inf or len(codes) * max(int(diffs.max()), -int(diffs.min())) >= 1 << (63 - BITS):
         return None
-    first = max(math.frexp(least)[1] - _MANTISSA + LEAST, 0) // _BITS
-    limbs = (math.frexp(greatest)[1] - 1 + LEAST) // _BITS + 1 - first
+    first = max(math.frexp(least)[1] - _MANTISSA + LEAST, 0) // BITS
+    limbs = (math.frexp(greatest)[1] - 1 + LEAST) // BITS + 1 - first
     if limbs > _MOST_LIMBS:
         return None
     sums = np.zeros((limbs, count), np.int64)
-    power = LEAST - _BITS * first
+    power = LEAST - BITS * first
     for part in parts:
         values = float_values(codes[part])
         size = np.abs(values)
@@ -91,8 +91,8 @@ def limb_sums(count: int, owner: Ints, codes: Ints, diffs: Ints) -> tuple[int, U
         if (values < 0).any():
             signed = signed * np.sign(values).astype(np.int64)
         for i in range(limbs):
-            above = np.floor(size * 2.0**-_BITS)
-            amount = (size - above * 2.0**_BITS).astype(np.int64)
+            above = np.floor(size * 2.0**-BITS)
+            amount = (size - above * 2.0**BITS).astype(np.int64)
             amount *= signed
             np.add.at(sums[i], owner[part], amount)
             size = above
@@ -133,16 +133,16 @@ def limbs_of_squares(codes: Ints, *, floats: bool) -> tuple[Ints, Ints, Ints]:
         size, position = size >> down, np.maximum(position, 0)
     else:
         size, position = np.abs(codes).astype(np.uint64), np.zeros_like(codes)
-    half = np.uint64(_BITS)
-    low, high = size & np.uint64(_MASK), size >> half
-    pieces = [(low * low, 0), (low * high, _BITS + 1), (high * high, 2 * _BITS)]
+    half = np.uint64(BITS)
+    low, high = size & np.uint64(MASK), size >> half
+    pieces = [(low * low, 0), (low * high, BITS + 1), (high * high, 2 * BITS)]
     which, place, amount = [special], [kinds], [np.ones(len(special), np.int64)]
     for product, offset in pieces:
-        for part, more in ((product & np.uint64(_MASK), 0), (product >> half, _BITS)):
+        for part, more in ((product & np.uint64(MASK), 0), (product >> half, BITS)):
             some = part.nonzero()[0]
             at = 2 * position[some] + offset + more
-            shifted = part[some] << (at & (_BITS - 1)).astype(np.uint64)
-            for limb, up in ((shifted & np.uint64(_MASK), 0), (shifted >> half, 1)):
+            shifted = part[some] << (at & (BITS - 1)).astype(np.uint64)
+            for limb, up in ((shifted & np.uint64(MASK), 0), (shifted >> half, 1)):
                 which.append(some)
                 place.append((at >> 5) + up)
                 amount.append(limb.astype(np.int64))
@@ -157,13 +157,22 @@ def _kinds(values: Any) -> Ints:
 def exact_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> tuple[list[int], list[bool]]:
     """Return the sums of limbs by owner as Python numbers, and whether NaN or an infinity is among them."""
     sums, special = [0] * count, [False] * count
-    owner, place, amount = consolidated(np.stack((owner, place, amount)))
+    owner, place, amount = _consolidated(owner, place, amount)
     for o, p, a in zip(owner.tolist(), place.tolist(), amount.tolist(), strict=True):
         if p >= _NAN:
             special[o] = True
         else:
-            sums[o] += a << _BITS * p
+            sums[o] += a << BITS * p
     return sums, special
+
+
+def _consolidated(owner: Ints, place: Ints, amount: Ints) -> UpdateArray:
+    """Return limbs with those of one owner and place added up, to less than 2**62 each."""
+    limbs = consolidated_limbs(np.stack((owner, place, amount)), 1, LimbRows(1))
+    if largest(limbs[-1]) >= _ROOM:
+        place, amount, which = split(limbs[1], limbs[2])
+        limbs = consolidated_limbs(np.stack((limbs[0].take(which), place, amount)), 1, LimbRows(1))
+    return limbs
 
 
 def float_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> Any:
@@ -178,7 +187,7 @@ def float_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> Any:
     dense = _side_by_side(count, owner, place, amount)
     if dense is not None:
         return _rounded(*dense)
-    owner, place, amount = consolidated(np.stack((owner, place, amount)))
+    owner, place, amount = _consolidated(owner, place, amount)
     finite = place < _NAN
     result = _finite_sums(count, owner[finite], place[finite], amount[finite])
     counts = np.zeros((3, count), np.int64)
@@ -197,7 +206,7 @@ def _side_by_side(count: int, owner: Ints, place: Ints, amount: Ints) -> tuple[U
     base = int(place.min())
     span = int(place.max()) + 3 - base  # two more for carries
     most = max(int(amount.max()), -int(amount.min()))
-    if base + span >= _NAN or span * count > _CELLS or most * len(amount) > _GREATEST:
+    if base + span >= _NAN or span * count > _CELLS or most * len(amount) >= _ROOM:
         return None
     digits = np.zeros((span, count), np.int64)
     np.add.at(digits.reshape(-1), (place - base) * count + owner, amount)
@@ -243,19 +252,19 @@ def _rounded(digits: UpdateArray, base: Ints) -> Any:
 
     first, second, third = digit(0), digit(1), digit(2)
     _, bits = np.frexp(first.astype(np.float64))
-    shift = np.clip(_BITS - bits, 0, _BITS - 1).astype(np.uint64)
-    down = np.uint64(_BITS) - shift
-    window = (((first << np.uint64(_BITS)) | second) << shift) | (third >> down)
+    shift = np.clip(BITS - bits, 0, BITS - 1).astype(np.uint64)
+    down = np.uint64(BITS) - shift
+    window = (((first << np.uint64(BITS)) | second) << shift) | (third >> down)
     below = np.arange(span)[:, None] < top - 2
-    rest = ((third << shift) & np.uint64(_MASK)) | (np.where(below, digits, 0) != 0).any(axis=0).astype(np.uint64)
+    rest = ((third << shift) & np.uint64(MASK)) | (np.where(below, digits, 0) != 0).any(axis=0).astype(np.uint64)
     # 64 significant bits, the last set if anything below is: rounding that to 53 bits rounds the whole correctly.
     window |= (rest != 0).astype(np.uint64)
-    exponent = (base + top - 1) * _BITS - shift.astype(np.int64) - LEAST
+    exponent = (base + top - 1) * BITS - shift.astype(np.int64) - LEAST
     with np.errstate(over="ignore", under="ignore"):  # infinite, as IEEE has it; the smallest are done over
         value = np.ldexp(window.astype(np.float64), exponent)
     small = (value < _NORMAL) & (window > 0)
     for i in small.nonzero()[0].tolist():  # subnormal results would be rounded twice
-        whole = sum(d << _BITS * j for j, d in enumerate(digits[:, i].tolist())) << _BITS * int(base[i])
+        whole = sum(d << BITS * j for j, d in enumerate(digits[:, i].tolist())) << BITS * int(base[i])
         value[i] = whole / (1 << LEAST)
     return np.where(negative, -value, value)
 
@@ -263,5 +272,5 @@ def _rounded(digits: UpdateArray, base: Ints) -> Any:
 def _carry(digits: UpdateArray) -> None:
     """Bring all digits but the highest into 0..2**32-1."""
     for i in range(len(digits) - 1):
-        digits[i + 1] += digits[i] >> _BITS
-        digits[i] &= _MASK
+        digits[i + 1] += digits[i] >> BITS
+        digits[i] &= MASK

@@ -13,10 +13,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.renderer.embedded.kernels.pages import in_pages
+from tidemill.renderer.embedded.kernels import pages
 
-LARGE: Final = 1 << 22
-"""From so many bytes on NumPy asks for huge pages."""
+LARGE: Final = pages.LARGE
 _FEW: Final = LARGE >> 4
 """So many numbers of any type take less."""
 _BYTES: Final = attrgetter("nbytes")
@@ -87,7 +86,7 @@ def stack(rows: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 
 def apart(count: int) -> npt.NDArray[Any]:
-    """Return so many zeros whose memory goes back to the system with the array, if that is more than a few pages.
+    """Return so many zeros in pages of their own, if these are more than a few.
 
     What is held for a while beside much that stays would leave holes between it, too small for what comes next.
 
@@ -111,4 +110,4 @@ def _in_pages(
     """Return an array whose memory is free again with it; ``soon`` it is written to."""
     if sys.platform != "linux":  # where NumPy asks for nothing
         return np.zeros(shape, dtype) if zeros else np.empty(shape, dtype)
-    return in_pages(shape, np.dtype(dtype), size_of(shape, dtype), zeros=zeros, soon=soon)
+    return pages.in_pages(shape, np.dtype(dtype), size_of(shape, dtype), zeros=zeros, soon=soon)

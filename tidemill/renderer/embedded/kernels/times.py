@@ -49,7 +49,7 @@ def _has_one_value(row: Ints) -> bool:
 def all_up_to(times: Times, time: Times) -> bool:
     """Return whether all columns of user times are at or before one, given as a column."""
     if len(times) == 1:  # the usual case
-        latest = times[0].tolist() if times.shape[1] <= _FEW else (int(times[0].max()),)
+        latest = times[0].tolist() if times.shape[1] <= _FEW else (int(np.maximum.reduce(times[0])),)
         return max(latest, default=-1) <= int(time[0, 0])
     return bool((times <= time).all())
 
@@ -78,6 +78,8 @@ def advanced_rows(times: list[Ints], frontier: Antichain) -> list[Ints]:
     """Return what `advance_times` makes of user times given row by row; those that stay as they are not copied."""
     if len(frontier.elements) == 1 == len(times) and len(times[0]):
         (least,), (row,) = frontier.elements[0][:1], times
+        if row.strides[0] == 0:  # one time, over and over, which takes no memory
+            return [np.broadcast_to(np.maximum(row[0], least), row.shape)]
         return [np.maximum(row, least)] if row.min() < least else times
     if not frontier.elements:
         return times

@@ -8,7 +8,7 @@ which is what a step of one row costs.
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +27,10 @@ __all__ = [
     "UpdateArray",
     "add_at",
     "added_up",
+    "columns_at",
     "compressed",
     "consolidated",
-    "consolidated_by",
+    "differing",
     "distinct",
     "expand",
     "first_numbers",
@@ -40,6 +41,8 @@ __all__ = [
     "marked",
     "numbered",
     "ones",
+    "part_unlike",
+    "row_hashes",
     "same",
     "stacked",
 ]
@@ -59,19 +62,23 @@ NULL: Final = -(2**63)
 """The code of NULL, in every column. No int64 value may be it."""
 
 _MOST: Final = 2**63
-_MIDDLE: Final = np.uint64(2**63)
 _WORD: Final = 64
 _SPREAD: Final = 0x1E3779B97F4A7C15
 """Spreads what tells hashes apart to their highest bits."""
 _MOST_COLUMNS: Final = 4096
 _FEW: Final = 8
 """Columns that are told apart sooner in Python than by NumPy, whose calls cost more than their work on so few."""
+_FEW_ADDED_UP: Final = 20
+"""Updates that are added up sooner in Python."""
 _FEW_LOOKED_AT: Final = 32
 """Numbers of which Python finds the largest sooner."""
 _FEW_EQUAL: Final = 8
 """With fewer than one in so many that is equal to another, those that are not are left where they are."""
+_MANY_SUMS: Final = 1 << 12
+"""From so many weights on, their sums are worth a look at how large their groups are."""
 _SHORT: Final = 1024
 _MULTIPLIERS: Final[Ints] = np.random.default_rng(0x7F4A7C15).integers(-(2**63), 2**63, _MOST_COLUMNS, np.int64) | 1
+_NONE: Final[Ints] = np.empty(0, np.int64)
 _NUMBERS: Final[Ints] = np.arange(_SHORT)
 _ONES: Final[Ints] = np.ones(_SHORT, np.int64)
 _NUMBERS.flags.writeable = _ONES.flags.writeable = False
@@ -113,7 +120,7 @@ def hashed(codes: Rows) -> Ints:
     if len(codes) == 1:
         return codes[0]
     if isinstance(codes, list) or codes.shape[1] > sorting.PART:
-        return _hashed_rows(codes)
+        return row_hashes(codes)
     hashes: Ints = np.matmul(_MULTIPLIERS[: len(codes)], codes)
     return hashes
 
@@ -170,33 +177,37 @@ def _grouped_many(codes: Codes) -> tuple[Ints, Ints]:
     word = word * np.uint64(_SPREAD)
     word >>= np.uint64(place_bits)
     order, new = sorting.sort_words(word, place_bits)
-    _part(codes, order, new)
+    part_unlike(codes, order, new)
     return order, new.nonzero()[0]
 
 
-def _differing(ordered: Ints) -> Bools:
-    """Return where a number differs from the one before."""
+def differing(ordered: Ints) -> Bools:
+    """Return where a number differs from the one before; the first one does."""
     new = np.empty(len(ordered), np.bool_)
     new[:1] = True
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     return new
 
 
-def _part(codes: Rows, order: Ints, new: Bools) -> None:
-    """Part, in place, different columns that lie in one group of an order, for they have one hash."""
+def part_unlike(codes: Rows, order: Ints, new: Bools) -> bool:
+    """Part, in place, different columns that lie in one group of an order, for they have one hash; say if there are."""
     unlike = _unlike(codes, order, new)
     if not len(unlike):
-        return
+        return False
     again, runs = sorting.runs_around(new, unlike)
     members = order.take(again)
-    order[again] = members.take(np.lexsort((*_columns(codes, members), runs)))
-    inside = _columns(codes, order.take(again))
+    order[again] = members.take(np.lexsort((*columns_at(codes, members), runs)))
+    inside = columns_at(codes, order.take(again))
     new[again[1:]] |= ~same(inside[:, 1:], inside[:, :-1])
+    return True
 
 
-def _columns(rows: Rows, at: Ints) -> UpdateArray:
+def columns_at(rows: Rows, at: Ints) -> UpdateArray:
     """Return some columns of a matrix that is given as such, or row by row."""
-    return rows.take(at, axis=1) if isinstance(rows, np.ndarray) else stack([row.take(at) for row in rows])
+    if isinstance(rows, np.ndarray):
+        return rows.take(at, axis=1)
+    # Of one number, over and over, ``take`` would make an array of all of them first.
+    return stack([row.take(at) if row.strides[0] else np.broadcast_to(row[0], at.shape) for row in rows])
 
 
 def numbered(codes: Codes) -> tuple[Ints, Ints]:
@@ -237,14 +248,21 @@ def distinct(codes: Codes) -> tuple[Codes, Ints]:
 
 def _unlike(codes: Rows, order: Ints, new: Bools) -> Ints:
     """Return where in an order a column differs from the one before it although it is not known to be new there."""
-    if 2 * np.count_nonzero(new) < len(new):
-        inside = _columns(codes, order)
-        differs: Bools = (inside[:, 1:] != inside[:, :-1]).any(axis=0)
-        return (differs & ~new[1:]).nonzero()[0] + 1
-    alike = (~new).nonzero()[0]
-    if not len(alike):
-        return alike
-    return alike.compress(~same(_columns(codes, order.take(alike)), _columns(codes, order.take(alike - 1))))
+    found: list[Ints] = []
+    for part in sorting.parts(len(order)):
+        alike = (~new[part]).nonzero()[0]
+        if not len(alike):
+            continue
+        alike += part.start
+        if 2 * len(alike) > part.stop - part.start:
+            inside = columns_at(codes, order[max(part.start - 1, 0) : part.stop])
+            differs = (inside[:, 1:] != inside[:, :-1]).any(axis=0)
+            found.append(alike.compress(differs.take(alike - max(part.start, 1))))
+        else:
+            found.append(
+                alike.compress(~same(columns_at(codes, order.take(alike)), columns_at(codes, order.take(alike - 1))))
+            )
+    return found[0] if len(found) == 1 else np.concatenate([_NONE, *found])
 
 
 def consolidated(updates: UpdateArray, weights: int = 1) -> UpdateArray:
@@ -253,7 +271,7 @@ def consolidated(updates: UpdateArray, weights: int = 1) -> UpdateArray:
     if n == 0:
         return updates
     top = len(updates) - weights
-    if weights == 1 and n <= _FEW:
+    if weights == 1 and n <= _FEW_ADDED_UP:
         return _few_consolidated(updates)
     if n > 1:
         order, starts = grouped(updates[:top])
@@ -299,7 +317,7 @@ def _few_consolidated(updates: UpdateArray) -> UpdateArray:
         sums[update] = sums.get(update, 0) + weight
     if len(sums) == n and all(sums.values()):
         return updates
-    if any(abs(total) >= _MOST for total in sums.values()):
+    if max(map(abs, sums.values())) >= _MOST:
         raise failures.count_overflow()
     rows = list(zip(*[(*update, total) for update, total in sums.items() if total], strict=True))
     return np.array(rows, np.int64) if rows else updates[:, :0]
@@ -307,8 +325,11 @@ def _few_consolidated(updates: UpdateArray) -> UpdateArray:
 
 def added_up(weights: UpdateArray, starts: Ints) -> UpdateArray:
     """Return the sums of each group of adjacent weights; ``CountOverflowError`` where one is beyond 64 bits."""
-    sums: UpdateArray = np.add.reduceat(weights, starts, axis=1)
-    if largest(weights) * weights.shape[1] >= _MOST:  # else no sum can be beyond
+    n = weights.shape[1]
+    sums = _few_in_each(weights, starts) if n > _MANY_SUMS else None
+    if sums is None:
+        sums = np.add.reduceat(weights, starts, axis=1)
+    if largest(weights) * n >= _MOST:  # else no sum can be beyond
         # Integers wrap around by 2**64, floats do not: far more apart than rounding can take them.
         roughly = np.add.reduceat(weights.astype(np.float64), starts, axis=1)
         if (np.abs(roughly - sums) > _MOST / 2).any() or (sums == -_MOST).any():
@@ -316,40 +337,33 @@ def added_up(weights: UpdateArray, starts: Ints) -> UpdateArray:
     return sums
 
 
-def consolidated_by(
-    keys: Ints, updates: Rows, others: list[int], weights: int, *, runs: bool = False
-) -> tuple[Ints, UpdateArray]:
-    """Return updates consolidated and sorted by the hashes of their keys, after these hashes.
+def _few_in_each(weights: UpdateArray, starts: Ints) -> UpdateArray | None:
+    """Return the sums of groups that have but a few weights, most of them one; None where they are otherwise.
 
-    The updates are given as a matrix, or as its rows. ``others`` are the rows, weights aside, that tell updates of one
-    key apart. With ``runs`` it is expected to be a few sorted arrays side by side, which are merged, several times
-    faster than sorted.
+    That takes half as long as NumPy takes for groups of any size.
     """
-    if not len(keys):
-        return keys, np.empty((len(updates), 0), np.int64)
-    n, top = len(keys), len(updates) - weights
-    minor = [updates[row] for row in others]  # the time is always among them
-    if runs or n <= sorting.FEW:
-        keys, order, new = _grouped_by(keys, updates[:top], minor, "stable" if runs else "quicksort")
-    else:
-        keys, order, new = _grouped_by_words(keys, updates[:top], minor)
-    sums = _columns(updates[top:], order)
-    if not new.all():
-        starts = new.nonzero()[0]
-        sums = added_up(sums, starts)
-        order, keys = order.take(starts), keys.take(starts)
-    kept = sums[0].astype(np.bool_) if weights == 1 else sums.any(axis=0)
-    if not kept.all():
-        sums, order, keys = sums.compress(kept, axis=1), order.compress(kept), keys.compress(kept)
-    result: UpdateArray = empty((len(updates), len(order)))
-    for row, ordered in zip(updates[:top], result, strict=False):
-        sorting.gather(row, order, ordered)
-    result[top:] = sums
-    return keys, result
+    n, count = weights.shape[1], len(starts)
+    if 2 * count < n:
+        return None
+    lengths = np.empty(count, np.int64)
+    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+    lengths[-1] = n - starts[-1]
+    more = (lengths > 1).nonzero()[0]
+    counts = lengths.take(more)
+    if int(counts.max(initial=0)) > _FEW:
+        return None
+    sums: UpdateArray = weights.take(starts, axis=1)
+    for i in range(1, _FEW):
+        if not len(more):
+            break
+        sums[:, more] += weights.take(starts.take(more) + i, axis=1)
+        longer = counts > i + 1
+        more, counts = more.compress(longer), counts.compress(longer)
+    return sums
 
 
-def _hashed_rows(rows: Rows) -> Ints:
-    """Return a hash of each column of a matrix given by its rows, never a code itself."""
+def row_hashes(rows: Rows) -> Ints:
+    """Return a hash of each column of a matrix given by its rows: of a single one, too."""
     if not len(rows):
         assert isinstance(rows, np.ndarray)
         return np.zeros(rows.shape[1], np.int64)
@@ -359,78 +373,6 @@ def _hashed_rows(rows: Rows) -> Ints:
         for row, multiplier in zip(rows[1:], _MULTIPLIERS[1:], strict=False):
             hashes[part] += row[part] * multiplier
     return hashes
-
-
-def _grouped_by(
-    keys: Ints, codes: Rows, minor: list[Ints], kind: Literal["quicksort", "stable"]
-) -> tuple[Ints, Ints, Bools]:
-    """Return the keys sorted; their order, with equal columns adjacent; where in it another column begins."""
-    both = _in_one(keys, _hashed_rows(minor))
-    order = both.argsort(kind=kind)
-    new = _differing(both.take(order))
-    return _keys_in_order(keys, codes, order, new), order, new
-
-
-def _grouped_by_words(keys: Ints, codes: Rows, minor: list[Ints]) -> tuple[Ints, Ints, Bools]:
-    """Return what `_grouped_by` does, of many."""
-    n = len(keys)
-    place_bits = (n - 1).bit_length()
-    ends, word = _ends(keys), np.empty(n, np.uint64)
-    for part in sorting.parts(n):
-        both = _in_one(keys[part], _hashed_rows([row[part] for row in minor]), ends, n)
-        word[part] = both.view(np.uint64) + _MIDDLE  # which sorts as the number did with its sign
-        word[part] >>= np.uint64(place_bits)
-    order, new = sorting.sort_words(word, place_bits)
-    return _keys_in_order(keys, codes, order, new), order, new
-
-
-def _keys_in_order(keys: Ints, codes: Rows, order: Ints, new: Bools) -> Ints:
-    """Return the keys in an order by some of their bits; where these do not do, order and marks are put right."""
-    _part(codes, order, new)
-    found = keys.take(order)
-    falls = (found[1:] < found[:-1]).nonzero()[0]
-    if not len(falls):
-        return found
-    # Keys that differ late: those of them are apart that are greater than all before and not above any behind.
-    apart = np.ones(len(found), np.bool_)
-    least_behind = np.minimum.accumulate(found[::-1])[::-1]
-    np.less(np.maximum.accumulate(found)[:-1], least_behind[1:], out=apart[1:])
-    members, runs = sorting.runs_around(apart, falls + 1)
-    rows = order.take(members)
-    rows = rows.take(np.lexsort((*_columns(codes, rows), keys.take(rows), runs)))
-    order[members], found[members] = rows, keys.take(rows)
-    inside = _columns(codes, rows)
-    new[members[1:]] = ~same(inside[:, 1:], inside[:, :-1])
-    return found
-
-
-def _ends(keys: Ints) -> tuple[int, int]:
-    """Return the least of some keys and the greatest; NULL, far from all other codes, counts as next to them."""
-    least = int(keys.min())
-    if least == NULL:
-        others = keys.compress(keys != NULL)
-        least = int(others.min()) - 1 if len(others) else NULL
-    return least, max(int(keys.max()), least)
-
-
-def _in_one(keys: Ints, minor: Ints, ends: tuple[int, int] | None = None, count: int | None = None) -> Ints:
-    """Return integers that sort as the keys do, and among equal keys as some bits of a second hash.
-
-    Keys of few values, as the codes of strings are, go in whole, and leave the other bits to the second. All others,
-    hashes and the codes of times among them, leave their last bits to it, so many that two keys are hardly ever taken
-    for one. Where these are some of more keys, ``ends`` and ``count`` are theirs.
-    """
-    least, greatest = _ends(keys) if ends is None else ends
-    bits, count = (greatest - least).bit_length(), len(keys) if count is None else count
-    room = max(bits, _WORD - 1)
-    if bits < _WORD:
-        keys = np.maximum(keys, least) - least << room - bits
-    whole = bits if bits <= _EXACT else min(2 * count.bit_length() + 10, 48)
-    low = (1 << room - whole) - 1
-    return (keys & ~low) | (minor >> 64 - room + whole & low)
-
-
-_EXACT: Final = 40
 
 
 def indices(keys: Codes, sought: Codes) -> Ints:

@@ -11,8 +11,8 @@ import numpy as np
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import Interner, is_interned, is_long_decimal, order_ranks
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
+from tidemill.renderer.embedded.trace.elsewhere import Range
 from tidemill.renderer.embedded.trace.row_order import RowOrder
-from tidemill.renderer.embedded.trace.spine import Range
 
 __all__ = ["Comparison", "Truth", "Value", "affected", "merged_ranges", "truth"]
 

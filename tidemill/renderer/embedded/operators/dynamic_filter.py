@@ -20,8 +20,9 @@ from tidemill.renderer.embedded.operators.comparing import Comparison, Truth, Va
 from tidemill.renderer.embedded.operators.one_row import Contents, Move, OneRow, value_of
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
+from tidemill.renderer.embedded.trace.elsewhere import Range
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
-from tidemill.renderer.embedded.trace.spine import Range, Spine
+from tidemill.renderer.embedded.trace.spine import Spine
 
 __all__ = ["DynamicFilterOperator"]
 

@@ -27,17 +27,22 @@ from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.schedule import Operator, Region, Round
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
-from tidemill.renderer.embedded.trace.spine import Spine, View
+from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction
+from tidemill.renderer.embedded.trace.view import View
 from tidemill.renderer.runs import failures
 
-__all__ = ["MANY", "JoinOperator", "common_round", "pairs_of_many"]
+__all__ = ["MANY", "JoinOperator", "TooManyPairsError", "common_round", "pairs_of_many"]
 
 MANY: Final = 1 << 12
 """Of more updates the keys are looked up once each."""
 _FEWER: Final = 4
 """Where there are so many times fewer updates than keys, the updates are looked up among the keys."""
 _NONE: Final[Ints] = np.empty(0, np.int64)
+
+
+class TooManyPairsError(Exception):
+    """A join is to make more pairs at once than its schedule allows."""
 
 
 class JoinOperator(Operator):
@@ -115,14 +120,15 @@ class JoinOperator(Operator):
         self, new: UpdateArray, side: int, spine: Spine, view: View | None, found: list[UpdateArray]
     ) -> None:
         """Add what new updates of one side make with the other side's."""
-        many = new.shape[1] > MANY
+        most = self.schedule.most_pairs
+        many = new.shape[1] > MANY or (most is not None and new.shape[1] * spine.size > most)
         hashes = self._known_hashes(new, side) if many else None
         keys = new[self._key_rows[side]] if many else new.take(self._keys[side], axis=0)
         if self._nullable[side] and not self._nulls_equal and np.count_nonzero(keys == NULL):
             valid = (keys != NULL).all(axis=0)
             new, keys, hashes = new.compress(valid, axis=1), keys.compress(valid, axis=1), None
         if many:
-            mine, theirs, others = pairs_of_many(keys, hashes, spine, view)
+            mine, theirs, others = pairs_of_many(keys, hashes, spine, view, most)
         else:
             mine, others = spine.find(keys, view)
             theirs = None
@@ -173,11 +179,12 @@ def common_round(region: Region, updates: UpdateArray) -> Round | None:
 
 
 def pairs_of_many(
-    keys: Codes, hashes: Ints | None, spine: Spine, view: View | None
+    keys: Codes, hashes: Ints | None, spine: Spine, view: View | None, most: int | None = None
 ) -> tuple[Ints | None, Ints | None, UpdateArray]:
     """Return, of many keys, pairs of a key and an update in the spine; and these updates. Each key is looked up once.
 
     None stands for all keys in their order, each once. If the hashes of the keys are given, they are in order.
+    `TooManyPairsError` where these are more than ``most``.
     """
     there = spine.view if view is None else view
     if spine.spilled is None and not there.size:
@@ -187,7 +194,7 @@ def pairs_of_many(
         hashes = hashed(keys)
         in_order = bool((hashes[1:] >= hashes[:-1]).all())
     if in_order and spine.spilled is None and there.size * _FEWER < len(hashes):
-        return _pairs_of_few(keys, hashes, there, spine)
+        return _pairs_of_few(keys, hashes, there, spine, most)
     one, number = _runs(keys) if in_order else numbered(keys)
     owner, others = spine.find(keys.take(one, axis=1), view)
     counts = np.bincount(owner, minlength=len(one))
@@ -195,16 +202,25 @@ def pairs_of_many(
     starts, wanted = counts.cumsum() - counts, counts.take(number)
     if (wanted == 1).all():
         return None, by_owner.take(starts.take(number)), others
-    mine, at = expand(starts.take(number), wanted)
+    mine, at = _expanded(starts.take(number), wanted, most)
     return mine, by_owner.take(at), others
 
 
-def _pairs_of_few(keys: Codes, hashes: Ints, view: View, spine: Spine) -> tuple[Ints, Ints, UpdateArray]:
+def _expanded(starts: Ints, counts: Ints, most: int | None) -> tuple[Ints, Ints]:
+    """Return what `expand` does, where that are not too many pairs."""
+    if most is not None and counts.sum() > most:
+        raise TooManyPairsError
+    return expand(starts, counts)
+
+
+def _pairs_of_few(
+    keys: Codes, hashes: Ints, view: View, spine: Spine, most: int | None
+) -> tuple[Ints, Ints, UpdateArray]:
     """Return what `pairs_of_many` does, where there are few updates: these are looked up among the keys' hashes."""
     updates = stacked([*(b.updates for b in view.batches), view.tail.updates[:, : view.tail_size]])
     sought = np.concatenate([*(b.hashes for b in view.batches), view.tail.hashes[: view.tail_size]])
     starts = hashes.searchsorted(sought)
-    theirs, mine = expand(starts, hashes.searchsorted(sought, "right") - starts)
+    theirs, mine = _expanded(starts, hashes.searchsorted(sought, "right") - starts, most)
     if len(keys) != 1:
         true = same(keys.take(mine, axis=1), updates[spine.layout.key_rows].take(theirs, axis=1))
         if not true.all():  # another key with the same hash

@@ -13,7 +13,8 @@ import numpy as np
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.composites import RangeJoin
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.sorting import bisected
+from tidemill.renderer.embedded.kernels.memory import empty
+from tidemill.renderer.embedded.kernels.sorting import ascending, bisected, gather
 from tidemill.renderer.embedded.kernels.updates import (
     NULL,
     Bools,
@@ -31,7 +32,7 @@ from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
-from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.embedded.trace.spine import Spine, runs_of
 from tidemill.renderer.runs import failures
 
 __all__ = ["RangeJoinOperator"]
@@ -90,18 +91,26 @@ class RangeJoinOperator(Operator):
     def _meet(self, new: UpdateArray, side: int, found: list[UpdateArray]) -> None:
         """Add the pairs of new rows of a side with what is kept of the other."""
         keys, sought, how = new[self._key_rows[side]], new[self._columns[side]], self._how[side]
-        hashes = hashed(keys) if len(keys) else None
+        order = hashes = None
+        if len(keys):  # searching for sorted hashes is several times faster than for scattered ones
+            order, hashes = ascending(hashed(keys))
+            sought = sought.take(order)
         for batch in self._batches(1 - side, keys):
-            others, runs = batch.updates, None
-            if hashes is not None:
-                runs = batch.hashes.searchsorted(hashes), batch.hashes.searchsorted(hashes, "right")
-            mine, theirs = expand(*_between(others[self._columns[1 - side]], sought, how, runs))
+            others = batch.array  # whose last columns may be nothing
+            codes = others[self._columns[1 - side], : len(batch.hashes)]
+            if order is None or hashes is None:
+                mine, theirs = expand(*_between(codes, sought, how, None))
+            else:
+                hits, low, counts = runs_of(batch.hashes, hashes)
+                mine, theirs = expand(*_between(codes, sought.take(hits), how, (low, low + counts)))
+                mine = order.take(hits.take(mine))
             if len(mine) and len(keys) > 1:
                 true = same(keys.take(mine, axis=1), others[self._key_rows[1 - side]].take(theirs, axis=1))
                 if not true.all():  # another key with the same hash
                     mine, theirs = mine.compress(true), theirs.compress(true)
             if len(mine):
-                found.append(self._pairs(new.take(mine, axis=1), others.take(theirs, axis=1), side))
+                ours = new, mine
+                found.append(self._pairs(*((ours, (others, theirs)) if side == 0 else ((others, theirs), ours))))
 
     def _batches(self, side: int, keys: Codes) -> Iterator[Batch]:
         """Give what is kept of a side with one of these keys, among others, in order, a batch at a time."""
@@ -113,16 +122,20 @@ class RangeJoinOperator(Operator):
                 order = np.lexsort((tail[column], hashes)) if len(keys) else tail[column].argsort(kind="stable")
                 yield Batch(hashes.take(order), tail.take(order, axis=1))
 
-    def _pairs(self, ours: UpdateArray, others: UpdateArray, side: int) -> UpdateArray:
-        if largest(ours[-1]) > COUNT_LIMIT or largest(others[-1]) > COUNT_LIMIT:
-            raise failures.too_many(self.node)
-        sides = (ours, others) if side == 0 else (others, ours)
-        time, other = (rows[codes:-1] for rows, codes in zip(sides, self._codes, strict=True))
-        made = np.empty((len(self._picked) + len(time) + 1, ours.shape[1]), np.int64)
+    def _pairs(self, *sides: tuple[UpdateArray, Ints]) -> UpdateArray:
+        """Return pairs of updates of the left side and the right one, which are at these places of an array each."""
+        made = empty((len(self._picked) + self.node.scope.coordinates + 1, len(sides[0][1])))
         for row, (of, column) in zip(made, self._picked, strict=False):
-            row[:] = sides[of][column]
-        np.maximum(time, other, out=made[len(self._picked) : -1])
-        np.multiply(ours[-1], others[-1], out=made[-1])
+            rows, at = sides[of]
+            gather(rows[column], at, row)
+        for place, row in enumerate(made[len(self._picked) :]):
+            one, other = (rows[codes + place].take(at) for (rows, at), codes in zip(sides, self._codes, strict=True))
+            if place < self.node.scope.coordinates:
+                np.maximum(one, other, out=row)
+                continue
+            if largest(one) > COUNT_LIMIT or largest(other) > COUNT_LIMIT:
+                raise failures.too_many(self.node)
+            np.multiply(one, other, out=row)
         return made
 
     def spines(self) -> dict[str, Spine]:

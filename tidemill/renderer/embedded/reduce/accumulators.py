@@ -22,6 +22,7 @@ from tidemill.renderer.embedded.kernels.exact_sums import (
     limbs_of_floats,
     limbs_of_squares,
 )
+from tidemill.renderer.embedded.kernels.limbs import BITS, NOT_FINITE, LimbRows, Limbs, are_safe
 from tidemill.renderer.embedded.kernels.long_decimals import large_places, values_of
 from tidemill.renderer.embedded.kernels.memory import empty
 from tidemill.renderer.embedded.kernels.times import alike
@@ -31,7 +32,6 @@ from tidemill.renderer.embedded.kernels.updates import (
     Ints,
     Rows,
     UpdateArray,
-    consolidated,
     indices,
     largest,
 )
@@ -108,14 +108,24 @@ class Shape(NamedTuple):
 class Accumulator:
     """A spine of what is accumulated for each key."""
 
-    def __init__(self, shape: Shape, more: Sequence[DType | None], weights: int, order: RowOrder | None = None) -> None:
+    limits_counts = True
+    """Whether counts beyond 2**31 are refused; else sums of their products with values are exact."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        more: Sequence[DType | None],
+        weights: int,
+        order: RowOrder | None = None,
+        limbs: Limbs | None = None,
+    ) -> None:
         self.node = shape.node
         self.width = shape.width
         self.codes = shape.width + len(more)
         self.users = shape.schedule.users
         self.weights = weights
         keys, types = tuple(range(shape.width)), (*shape.key_types, *more)
-        layout = UpdateLayout(keys, types, shape.coordinates, self.users, weights, order)
+        layout = UpdateLayout(keys, types, shape.coordinates, self.users, weights, order, limbs)
         self.spine = Spine(layout, shape.since, shape.schedule.transaction)
 
     def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
@@ -127,7 +137,8 @@ class Accumulator:
         found, stored = self.spine.find(keys)
         if not len(owner):
             return Stored(found, stored, self.codes)
-        self.check_counts(new)
+        if self.limits_counts:
+            self.check_counts(new)
         added_up = self._at_one_time(keys, owner, new) if len(owner) > MANY else None
         if added_up is not None:
             owner, kept = added_up
@@ -176,15 +187,15 @@ class Accumulator:
         return None
 
     def check_counts(self, new: Rows) -> None:
-        """Refuse counts whose products with values, and sums of these, could be beyond 64 bits."""
+        """Refuse counts whose products with others, and sums of these, could be beyond 64 bits."""
         if largest(new[-1]) > COUNT_LIMIT:
             raise failures.too_many(self.node)
 
     def _summed(self, keys: Codes, owner: Ints, kept: UpdateArray) -> tuple[Ints, UpdateArray]:
         """Return updates of the same key and value at the same time added up, and the numbers of their keys."""
         times = kept[self.codes : -self.weights]
-        if self.codes > self.width or (times != times[:, :1]).any():
-            kept = consolidated(kept, self.weights)
+        if self.codes > self.width or (times != times[:, :1]).any() or not are_safe(kept[-self.weights :]):
+            kept = self.spine.layout.consolidated(kept)
             return indices(keys, kept[: self.width]), kept
         summed = np.zeros((len(kept), keys.shape[1]), np.int64)
         summed[: self.width] = keys
@@ -201,8 +212,10 @@ class Accumulator:
 class LimbSums(Accumulator):
     """Exact sums of a function of each value of a column, as limbs by place, which add up like integers."""
 
+    limits_counts = False
+
     def __init__(self, column: int, input_width: int, shape: Shape) -> None:
-        super().__init__(shape, [None], 1)
+        super().__init__(shape, [None], 1, limbs=LimbRows(shape.width))
         self._column = column
         self._input = input_width
 
@@ -213,12 +226,16 @@ class LimbSums(Accumulator):
     def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
         some = (new[self._column] != NULL).nonzero()[0]
         which, place, amount = self.limbs(new[self._column].take(some))
-        which = some.take(which)
+        which, diffs = some.take(which), new[-1]
+        if largest(diffs) > COUNT_LIMIT:
+            which, place, amount, diffs = _with_halves_of_counts(which, place, amount, diffs)
+        else:
+            diffs = diffs.take(which)
         kept = np.empty((self.width + 1 + len(new) - self._input, len(which)), np.int64)
         kept[: self.width] = new[: self.width].take(which, axis=1)
         kept[self.width] = place
-        kept[self.width + 1 :] = new[self._input :].take(which, axis=1)
-        kept[-1] *= amount
+        kept[self.width + 1 : -1] = new[self._input : -1].take(which, axis=1)
+        np.multiply(diffs, amount, out=kept[-1])
         return owner.take(which), kept
 
     def exact(self, interesting: InterestingTimes, seen: Stored) -> tuple[list[int], list[bool]]:
@@ -228,6 +245,23 @@ class LimbSums(Accumulator):
     def _seen(self, interesting: InterestingTimes, seen: Stored) -> tuple[Ints, Ints, Ints]:
         at, which = interesting.pairs(seen.owner, seen.updates[self.codes : self.codes + self.users])
         return at, seen.updates[self.width].take(which), seen.updates[-1].take(which)
+
+
+def _with_halves_of_counts(which: Ints, place: Ints, amount: Ints, diffs: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return limbs, each with how often it is taken: limbs taken too often for that, again a place further on.
+
+    No count is then beyond 2**31. Counts of what is no number are left as they are.
+    """
+    diffs = diffs.take(which)
+    high = np.where(place < NOT_FINITE, (diffs >> BITS) + (diffs >> BITS - 1 & 1), 0)
+    (more,) = high.nonzero()
+    which, amount = (np.concatenate((of, of.take(more))) for of in (which, amount))
+    return (
+        which,
+        np.concatenate((place, place.take(more) + 1)),
+        amount,
+        np.concatenate((diffs - (high << BITS), high.take(more))),
+    )
 
 
 class FloatSums(LimbSums):

@@ -99,7 +99,7 @@ class GroupRows(Accumulator):
                 self.spine.append(consolidated(rows))
             self._groups.added(rows)
         large = self.spine.count(keys) > LARGE_FROM
-        if not large.any():
+        if not np.count_nonzero(large):
             return Stored(*self.spine.find(keys), self.codes)
         self._is_large = large
         deleted = compressed(rows, large.take(owner) & (rows[-1] < 0))
@@ -157,7 +157,9 @@ class GroupRows(Accumulator):
             return first_numbers(0), np.empty((self.codes + 1, 0), np.int64)
         at = self._is_large.take(interesting.keys).nonzero()[0]
         self._check_deleted(group, interesting, at)
-        until = np.broadcast_to(interesting.times_at(at)[0], len(at))
+        until = interesting.times_at(at)[0]
+        if len(until) < len(at):  # one for all
+            until = until.repeat(len(at))
         owner, rows = self._groups.first(group.codes(at), until, count, last=last, known=known)
         return at.take(owner), rows
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.expressions.schema import Schema
@@ -15,18 +16,17 @@ from tidemill.renderer.embedded.kernels import tables
 from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, is_long_decimal
 from tidemill.renderer.embedded.kernels.exact_quotients import halves_up
 from tidemill.renderer.embedded.kernels.interner import SHORT
+from tidemill.renderer.embedded.kernels.limbs import BITS, MASK, LimbWeights, are_safe
 from tidemill.renderer.embedded.kernels.long_decimals import code_of, large_places, values_of
 from tidemill.renderer.embedded.kernels.memory import zeros
 from tidemill.renderer.embedded.kernels.sorting import gather, gathered, nonzero, parts
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, Rows, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, Rows, UpdateArray, largest
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Accumulator, Groups, Shape
 
 __all__ = ["IntegerSums"]
 
-_HALF: Final = 32
-_MASK: Final = (1 << _HALF) - 1
 _EXACT: Final = 1 << 53
 _FAR: Final = 1 << 29
 _SHORT: Final = 1 << 61
@@ -47,8 +47,11 @@ class IntegerSums(Accumulator):
     """Counts and sums of whole numbers, as weights that add up.
 
     The first weight counts rows. For each column aggregated there follow the count of values that are not NULL, and,
-    for sums, the value in halves of 32 bits, so that partial sums cannot overflow: only the value at a time is judged.
+    for sums, the value in limbs of 32 bits, of which the highest has its sign. Only the value at a time is judged: the
+    limbs hold sums of 95 bits (159 of long decimals), and where one of them could overflow they are added up in parts.
     """
+
+    limits_counts = False
 
     def __init__(
         self,
@@ -75,13 +78,21 @@ class IntegerSums(Accumulator):
                 rows += limbs
         self.presummed: UpdateArray | None = None
         """What the updates of this round add up to, where that is known before."""
-        super().__init__(shape, (), rows)
+        first_limbs = dict(self._limbs.values())
+        counts = set(self.count_row.values())
+        self._number_of = {row: number for number, row in enumerate(sorted(counts | {*first_limbs}))}
+        self._numbers = LimbWeights(
+            tuple(1 if r in counts else first_limbs[r] for r in sorted(counts | {*first_limbs}))
+        )
+        super().__init__(shape, (), rows, limbs=self._numbers)
 
     def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
         if self.presummed is not None:
             presummed, self.presummed = self.presummed, None
             return owner, presummed
         diffs = new[-1]
+        if largest(diffs) > COUNT_LIMIT:
+            return self._exactly_projected(owner, new)
         width = self.width
         kept = np.empty((width + len(new) - 1 - self._input + self.weights, new.shape[1]), np.int64)
         kept[:width] = new[:width]
@@ -95,15 +106,33 @@ class IntegerSums(Accumulator):
             values = new[column] * (new[column] != NULL)
             large = large_places(new[column]) if limbs > 2 else _NOWHERE  # noqa: PLR2004 - low and high half
             values[large] = 0
-            weights[row] = diffs * (values & _MASK)
-            weights[row + 1] = diffs * (values >> _HALF)
+            weights[row] = diffs * (values & MASK)
+            weights[row + 1] = diffs * (values >> BITS)
             weights[row + 2 : row + limbs] = 0
             if len(large):
                 weights[row : row + limbs, large] = diffs.take(large) * self._large_limbs(new[column].take(large))
         return owner, kept
 
+    def _exactly_projected(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
+        """Return what `project` does, of counts whose products with limbs may overflow."""
+        diffs = new[-1].astype(object)
+        numbers: dict[int, Any] = {
+            row: diffs if column is None else diffs * (new[column] != NULL) for column, row in self.count_row.items()
+        }
+        if self._present is not None:
+            numbers[0] = diffs * (new[self._present] != NULL)
+        for column, (row, limbs) in self._limbs.items():
+            is_long = limbs > 2  # noqa: PLR2004 - low and high half
+            values = values_of(new[column], self._interner) if is_long else new[column]
+            numbers[row] = diffs * np.where(new[column] == NULL, 0, values)
+        parts = self._numbers.parts_of([numbers[row] for row in sorted(numbers)])
+        kept, which = self._numbers.gathered(np.concatenate((new[: self.width], new[self._input : -1], parts)))
+        return owner if which is None else owner.take(which), kept
+
     def add_up(self, count: int, owner: Ints, new: Rows) -> tuple[Ints, Codes, UpdateArray] | None:
         if self.presummed is not None:
+            return None
+        if not self._has_room(new):
             return None
         sums = self._summed_up(count, owner.__getitem__, new)
         some = np.flatnonzero(sums.any(axis=0))
@@ -112,12 +141,11 @@ class IntegerSums(Accumulator):
     def by_key(self, keys: Codes, new: Rows) -> UpdateArray | None:
         """Return what updates of one time come to by key, as they are kept, without numbers of the keys.
 
-        None where there are too many different keys, or all came to nothing.
+        None where there are too many different keys, sums could overflow, or all came to nothing.
         """
         places = tables.places_of(keys, keys.shape[1] // _EACH) if self.presummed is None else None
-        if places is None:
+        if places is None or not self._has_room(new):
             return None
-        self.check_counts(new)
         sums = self._summed_up(places.size, places.at, new)
         some = nonzero(sums[0]) if len(sums) == 1 else np.flatnonzero(sums.any(axis=0))
         if not len(some):
@@ -130,6 +158,11 @@ class IntegerSums(Accumulator):
         for row, values in zip(kept[-self.weights :], sums, strict=True):
             gather(values, some, row)
         return kept
+
+    @staticmethod
+    def _has_room(new: Rows) -> bool:
+        """Return whether no limb of what updates come to can overflow."""
+        return len(new[-1]) * largest(new[-1]) <= COUNT_LIMIT
 
     def _summed_up(self, count: int, owner: Callable[[slice], Ints], new: Rows) -> UpdateArray:
         """Return the weights by number of the key; ``owner`` gives those of some of the updates."""
@@ -176,11 +209,11 @@ class IntegerSums(Accumulator):
             if least == NULL or (limbs > 2 and (least < -SHORT or greatest >= SHORT)):  # noqa: PLR2004 - two: halves
                 values = self._without_large(sums, owner, new, column)
                 least, greatest = values.min(), values.max()
-            is_low = least >= 0 and greatest <= _MASK
-            low = values if is_low else values & _MASK
+            is_low = least >= 0 and greatest <= MASK
+            low = values if is_low else values & MASK
             np.add.at(sums[row], owner, low if single else diffs * low)
             if not is_low:
-                high = values >> _HALF
+                high = values >> BITS
                 np.add.at(sums[row + 1], owner, high if single else diffs * high)
 
     def _without_large(self, sums: UpdateArray, owner: Ints, new: Rows, column: int) -> Ints:
@@ -214,13 +247,20 @@ class IntegerSums(Accumulator):
     def _large_limbs(self, codes: Ints) -> UpdateArray:
         """Return the limbs of large decimals, which are interned."""
         values = values_of(codes, self._interner)
-        limbs = [values & _MASK, values >> _HALF & _MASK, values >> 2 * _HALF & _MASK, values >> 3 * _HALF]
+        limbs = [values & MASK, values >> BITS & MASK, values >> 2 * BITS & MASK, values >> 3 * BITS]
         return np.stack(limbs).astype(np.int64)
 
     def sums(self, interesting: InterestingTimes, seen: Stored) -> UpdateArray:
-        """Return the accumulated weights at each interesting time."""
-        times = seen.updates[self.codes : self.codes + self.users]
-        return interesting.sums(seen.owner, times, seen.updates[-self.weights :])
+        """Return the accumulated weights at each interesting time.
+
+        Where limbs do not hold a number, further rows have what each number's limbs lack.
+        """
+        times, weights = seen.updates[self.codes : self.codes + self.users], seen.updates[-self.weights :]
+        if are_safe(weights):
+            return interesting.sums(seen.owner, times, weights)
+        parts = interesting.sums(seen.owner, times, self._numbers.parted(weights))
+        weights, lacking = self._numbers.joined(parts)
+        return weights if lacking is None else np.concatenate((weights, lacking))
 
     def column(self, aggregate: BoundAggregate, sums: UpdateArray, group: Groups) -> Ints:
         """Return the codes of one aggregate for the groups whose sums these are."""
@@ -230,23 +270,24 @@ class IntegerSums(Accumulator):
         assert aggregate.column is not None
         row, limbs = self._limbs[aggregate.column]
         some = counts != 0
-        if aggregate.function in ("bool_or", "bool_and"):  # true is 1, so the low half counts what is true
-            true = sums[row]
+        if aggregate.function in ("bool_or", "bool_and"):  # true is 1, so the sum counts what is true
+            true = sums[row] + (sums[row + 1] << BITS)
             return np.where(some, true > 0 if aggregate.function == "bool_or" else counts - true <= 0, NULL)
-        if limbs == 2 and not aggregate.output.is_decimal:  # noqa: PLR2004
+        fit = len(sums) == self.weights
+        if fit and limbs == 2 and not aggregate.output.is_decimal:  # noqa: PLR2004
             low, high = sums[row], sums[row + 1]
-            high = high + (low >> _HALF)
+            high = high + (low >> BITS)
             fits = (high >= -(1 << 31)) & (high < 1 << 31)
-            total = (high << _HALF) + (low & _MASK)
+            total = (high << BITS) + (low & MASK)
             if aggregate.function == "sum":
                 over = some & (~fits | (total == NULL))
                 if over.any():
                     raise group.overflow(aggregate, int(group.present[over.argmax()]))
                 return total if np.count_nonzero(some) == len(some) else np.where(some, total, NULL)
-            if fits.all() and (np.abs(total) < _EXACT).all():
+            if fits.all() and max(largest(total), largest(counts)) < _EXACT:
                 return np.where(some, float_codes(total / np.where(some, counts, 1)), NULL)
         codes, left = np.full(len(counts), NULL), some
-        if aggregate.output.is_decimal and len(counts) > _FEW:
+        if fit and aggregate.output.is_decimal and len(counts) > _FEW:
             left = some & ~self._short(aggregate, sums, codes)
         places = left.nonzero()[0]  # in Python numbers: the rare cases, few decimals, means of more than 53 bits
         totals = self.totals(aggregate.column, sums.take(places, axis=1))
@@ -262,8 +303,8 @@ class IntegerSums(Accumulator):
         row, limbs = self._limbs[aggregate.column]
         unit, counts = 10 ** (out.scale - given.scale), sums[self.count_row[aggregate.column]]
         low, high = sums[row], sums[row + 1]
-        high = high + (low >> _HALF)
-        values = (high << _HALF) + (low & _MASK)
+        high = high + (low >> BITS)
+        values = (high << BITS) + (low & MASK)
         short: Bools = (counts != 0) & (high >= -_FAR) & (high < _FAR) & (np.abs(values) < _SHORT // unit)
         for more in sums[row + 2 : row + limbs]:
             short &= more == 0
@@ -278,10 +319,16 @@ class IntegerSums(Accumulator):
         """Return the sums of a column as Python numbers."""
         row, limbs = self._limbs[column]
         parts = sums[row : row + limbs].tolist()
-        return [sum(part[i] << _HALF * j for j, part in enumerate(parts)) for i in range(sums.shape[1])]
+        if len(sums) > self.weights:
+            parts.append(sums[self.weights + self._number_of[row]].tolist())
+        return [sum(part[i] << BITS * j for j, part in enumerate(parts)) for i in range(sums.shape[1])]
 
     def _code(self, aggregate: BoundAggregate, total: int, count: int, group: Groups, i: int) -> int:
         out, given = aggregate.output, aggregate.input
+        if not out.is_decimal and aggregate.function == "sum":
+            if abs(total) > INT64_LIMIT:
+                raise group.overflow(aggregate, int(group.present[i]))
+            return total
         if not out.is_decimal:
             (code,) = float_codes(np.array([total / count])).tolist()
             return int(code)

@@ -9,9 +9,8 @@ too, it is a copy of the pages that were looked at, dropped with all else that w
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
-import attrs
 import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
@@ -21,7 +20,6 @@ from tidemill.expressions.windows.bound import MOST_COPIES, CallError, Windows, 
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
 from tidemill.renderer.embedded.kernels.memory import apart, empty, stack
 from tidemill.renderer.embedded.kernels.updates import (
-    Bools,
     Codes,
     Ints,
     Rows,
@@ -31,17 +29,23 @@ from tidemill.renderer.embedded.kernels.updates import (
     numbered,
     stacked,
 )
+from tidemill.renderer.embedded.reduce.window_updates import ComputedWhole, NewUpdates, added_up, by_time, compressed
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder
+from tidemill.renderer.embedded.windows.edits import Edit, ManyEdits
 from tidemill.renderer.embedded.windows.few_rows import calls_of_few
 from tidemill.renderer.embedded.windows.large_partitions import Key, LargePartitions, updates_of
+from tidemill.renderer.embedded.windows.many_changes import CallsOfMany
+from tidemill.renderer.embedded.windows.many_places import places_of
 from tidemill.renderer.embedded.windows.ordered import changed_rows, rows_with_values
-from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
+from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 from tidemill.renderer.embedded.windows.ordering import order_of_rows
+from tidemill.renderer.embedded.windows.partitions_in_order import partitions_in_order
 from tidemill.renderer.embedded.windows.reach import Reach
 from tidemill.renderer.embedded.windows.recompute import GivenRows, recompute
+from tidemill.renderer.embedded.windows.sums_by_value import SumsByValue
 from tidemill.renderer.runs import failures
 
 __all__ = ["OrderedWindowsOperator"]
@@ -58,45 +62,10 @@ FEW: Final = 8
 MANY: Final = 32
 """Where one in so many rows changes, or more, the partition is computed whole, which takes no longer there."""
 
-
-@attrs.define
-class _New:
-    """New updates of one time, of partitions by their numbers."""
-
-    names: list[Key]
-    """The keys of the partitions, as tuples."""
-    keys: Codes
-    owner: Ints
-    """The number of each update's partition."""
-    updates: UpdateArray
-    time: int
-
-    def mask(self, numbers: Collection[int]) -> Bools:
-        """Return which updates are of some of the partitions."""
-        wanted = np.zeros(len(self.names), np.bool_)
-        wanted[list(numbers)] = True
-        return wanted.take(self.owner)
-
-
-class _Computed(NamedTuple):
-    """Partitions, by numbers, computed whole."""
-
-    rows: GivenRows
-    """The rows before, and then those after, with other numbers."""
-    old: int
-    """How many are those before."""
-    source: Ints
-    """In the windows' order, which of the rows has the values."""
-    values: Codes
-    after: GivenRows
-    """The rows after."""
-    stored_of: Ints
-    """The numbers of the partitions of what the spine had of them."""
-    stored: UpdateArray
-
-    def of(self, numbers: Collection[int]) -> GivenRows:
-        """Return the rows after of some of the partitions."""
-        return _compressed(self.after, np.isin(self.after.partition, list(numbers)))
+AT_ONCE: Final = 64
+"""Rows of a partition that change from which on their places are found together."""
+SPREAD: Final = 8192
+"""But where no more than one in so many changes: all rows are gone through for it."""
 
 
 class OrderedWindowsOperator(Operator):
@@ -122,6 +91,8 @@ class OrderedWindowsOperator(Operator):
         self._reach = Reach.of(windows, self._types)
         """How far changes reach; None where they may reach to an end of the partition."""
         self._calls = calls_of_few(windows, self._types)
+        self._by_value = SumsByValue.of(windows, self._types)
+        self._calls_of_many = CallsOfMany.of(windows, self._types, self._reach, interner, self._kept)
         self._order = order_of_rows(windows, self._types, interner, self._width)
         self._by = KeyOrder(self._order, len(windows.order))
         if self._reach is not None:
@@ -134,7 +105,7 @@ class OrderedWindowsOperator(Operator):
             return
         if largest(new[-1]) > COUNT_LIMIT:
             raise failures.too_many(self.node)
-        parts = _by_time(new, self._codes)
+        parts = by_time(new, self._codes)
         del new  # many rows are let go of as soon as they are stored
         changes: list[Rows] = []
         while parts:
@@ -154,22 +125,23 @@ class OrderedWindowsOperator(Operator):
                 return change
         one, owner = numbered(updates[: self._width])
         keys = updates[: self._width].take(one, axis=1)
-        new = _New(list(map(tuple, keys.T.tolist())), keys, owner, updates, int(updates[self._codes, 0]))
+        new = NewUpdates(list(map(tuple, keys.T.tolist())), keys, owner, updates, int(updates[self._codes, 0]))
         del updates, owner
         in_order, whole = self._shared_out(new)
-        edits: dict[int, list[Edit]] = {}
+        edits: dict[int, list[Edit] | ManyEdits] = {}
         found: list[Rows] = []
         try:
-            edits = {n: self._edits(in_order[n], some) for n, some in self._by_partition(in_order, new)}
+            for n, some in self._by_partition(in_order, new):
+                edits[n] = self._any_edits(in_order[n], some)
             if edits:
-                found.append(self._in_order([(in_order[n], made) for n, made in edits.items()], new.time))
+                found = [*self._of_any_edits([(in_order[n], made) for n, made in edits.items()], new.time)]
         except CallError:  # perhaps of a row that is only looked at: computed whole, it shows
             whole = list(range(len(new.names)))
         loaded, part = self._loaded(new, whole) if whole else ([], None)
         if part is not None:
             found.append(part)
             whole = [number for number in whole if number not in set(loaded)]
-        computed: _Computed | None = None
+        computed: ComputedWhole | None = None
         if whole:
             computed = self._computed_whole(new, np.array(whole))
             found.append(self._of_whole(computed, new))
@@ -199,13 +171,13 @@ class OrderedWindowsOperator(Operator):
         self._apply(name, rows, edits)
         return change
 
-    def _shared_out(self, new: _New) -> tuple[dict[int, OrderedPartition], list[int]]:
+    def _shared_out(self, new: NewUpdates) -> tuple[dict[int, OrderedPartition], list[int]]:
         """Return which partitions are changed in their order, by the number of the key, and which computed whole."""
         names = new.names
         if self._reach is None:
             return {}, list(range(len(names)))
         in_order: dict[int, OrderedPartition] = {}
-        changed = _added_up(new.owner, np.abs(new.updates[-1]), len(names))
+        changed = added_up(new.owner, np.abs(new.updates[-1]), len(names))
         known = [self._large.get(name) for name in names]
         if self._spine.spilled is not None:
             self._look_in_order(new, known)
@@ -220,7 +192,7 @@ class OrderedWindowsOperator(Operator):
                 in_order[number] = rows
         return in_order, [n for n in range(len(names)) if n not in in_order]
 
-    def _look_in_order(self, new: _New, known: list[OrderedPartition | None]) -> None:
+    def _look_in_order(self, new: NewUpdates, known: list[OrderedPartition | None]) -> None:
         """Look at spilled partitions, and have those here that lie in order, read as far as they are looked at."""
         asked = [number for number, rows in enumerate(known) if rows is None]
         found = self._spine.in_order(new.keys.take(asked, axis=1), MANY) if asked else {}
@@ -238,7 +210,9 @@ class OrderedWindowsOperator(Operator):
             if there is not None and not self._large.holds(name):
                 self._large.touch(name)  # before it is looked at: that reads more of it
 
-    def _by_partition(self, in_order: dict[int, OrderedPartition], new: _New) -> Iterator[tuple[int, UpdateArray]]:
+    def _by_partition(
+        self, in_order: dict[int, OrderedPartition], new: NewUpdates
+    ) -> Iterator[tuple[int, UpdateArray]]:
         """Iterate over the partitions changed in their order, with the updates of each in it, too: one sort for all."""
         owner, updates = new.owner, new.updates
         if updates.shape[1] == 1 or not in_order:
@@ -266,10 +240,41 @@ class OrderedWindowsOperator(Operator):
             found.append(Edit(place, row, count))
         return found
 
+    def _any_edits(self, rows: OrderedPartition, new: UpdateArray) -> list[Edit] | ManyEdits:
+        """Return what `_edits` does; where they are many, worked out at once."""
+        codes, counts = new[: self._codes], new[-1]
+        if len(counts) < AT_ONCE or len(counts) * SPREAD < len(rows) or rows.in_memory < len(rows):
+            return self._edits(rows, new)
+        places, there = places_of(rows, codes)
+        unsure = (counts < 0) & ~there | (counts > 0) & there | (np.abs(counts) > 1)
+        if unsure.any():
+            self._edits(rows, new.compress(unsure, axis=1))  # which looks how often each is there
+        return ManyEdits(places, codes, counts)
+
+    def _of_any_edits(
+        self, edits: list[tuple[OrderedPartition, list[Edit] | ManyEdits]], time: int
+    ) -> Iterator[UpdateArray]:
+        """Iterate over the output's updates for edits of partitions in their order, of which some are many."""
+        by_one: list[tuple[OrderedPartition, list[Edit]]] = []
+        at_once: list[tuple[OrderedPartition, ManyEdits]] = []
+        for rows, made in edits:
+            if not isinstance(made, ManyEdits):
+                by_one.append((rows, made))
+            elif self._calls_of_many is None:
+                by_one.append((rows, made.each()))
+            else:
+                at_once.append((rows, made))
+        if self._calls_of_many is not None and at_once:
+            yield self._calls_of_many.updates(at_once, time)
+        if by_one:
+            yield self._in_order(by_one, time)
+
     def _in_order(self, edits: list[tuple[OrderedPartition, list[Edit]]], time: int) -> UpdateArray:
         """Return the output's updates for edits of partitions in their order, which are not made yet."""
         assert self._reach is not None
-        changed = changed_rows(self._windows, self._types, self._reach, edits, self._interner, calls=self._calls)
+        changed = changed_rows(
+            self._windows, self._types, self._reach, edits, self._interner, calls=self._calls, by_value=self._by_value
+        )
         updates = self._room(changed.rows.shape[1], time)
         updates[: len(self._kept)] = changed.rows if self._keeps_all else changed.rows.take(self._kept, axis=0)
         updates[len(self._kept) : -2] = changed.values
@@ -289,7 +294,7 @@ class OrderedWindowsOperator(Operator):
 
     # -- whole partitions ----------------------------------------------------------------------------------------------
 
-    def _loaded(self, new: _New, which: list[int]) -> tuple[list[int], Rows | None]:
+    def _loaded(self, new: NewUpdates, which: list[int]) -> tuple[list[int], Rows | None]:
         """Put those of the partitions in order that are large and had no rows, and return them, with their updates.
 
         Values are worked out some rows at a time, so that there is no need of more memory than for rows and values.
@@ -322,7 +327,7 @@ class OrderedWindowsOperator(Operator):
             self._large.put(new.names[number], partition)
         return come, updates if copies == 1 else consolidated(_matrix(updates))
 
-    def _large_and_new(self, new: _New, which: list[int]) -> list[int]:
+    def _large_and_new(self, new: NewUpdates, which: list[int]) -> list[int]:
         """Return the partitions that are large and had no rows, where it is worth something to know them."""
         reach, counts = self._reach, new.updates[-1]
         if reach is None or reach.to_first or reach.to_last or self._spine.spilled is not None:
@@ -334,12 +339,12 @@ class OrderedWindowsOperator(Operator):
         names = new.names
         return [n for n in which if sizes[n] >= LARGE and n not in with_rows and not self._large.holds(names[n])]
 
-    def _given(self, new: _New, which: list[int]) -> GivenRows:
+    def _given(self, new: NewUpdates, which: list[int]) -> GivenRows:
         """Return the rows of new updates of some of the partitions."""
         rows = GivenRows(new.owner, new.updates[: self._codes], new.updates[-1])
-        return rows if len(which) == len(new.names) else _compressed(rows, new.mask(which))
+        return rows if len(which) == len(new.names) else compressed(rows, new.mask(which))
 
-    def _computed_whole(self, new: _New, which: Ints) -> _Computed:
+    def _computed_whole(self, new: NewUpdates, which: Ints) -> ComputedWhole:
         """Return some of the partitions computed whole, before and after."""
         found, stored = self._spine.find(new.keys.take(which, axis=1))
         found = which.take(found)
@@ -348,7 +353,7 @@ class OrderedWindowsOperator(Operator):
             before += self._large.numbered(new.names[number], number)
         change = self._given(new, which.tolist())
         if not before:
-            return _Computed(change, 0, *self._values(change, change), change, found, stored)
+            return ComputedWhole(change, 0, *self._values(change, change), change, found, stored)
         old = consolidated(np.concatenate(before, axis=1))
         come = np.concatenate((change.partition[None], change.codes, change.counts[None]))
         rows = np.concatenate((old, consolidated(np.concatenate((old, come), axis=1))), axis=1)
@@ -356,9 +361,9 @@ class OrderedWindowsOperator(Operator):
         after = GivenRows(rows[0, gone:].copy(), rows[1:-1, gone:], rows[-1, gone:])
         rows[0, gone:] += len(new.names)
         given = GivenRows(rows[0], rows[1:-1], rows[-1])
-        return _Computed(given, gone, *self._values(given, after), after, found, stored)
+        return ComputedWhole(given, gone, *self._values(given, after), after, found, stored)
 
-    def _of_whole(self, computed: _Computed, new: _New) -> UpdateArray:
+    def _of_whole(self, computed: ComputedWhole, new: NewUpdates) -> UpdateArray:
         """Return the output's updates for partitions computed whole."""
         codes, source, width = computed.rows.codes, computed.source, len(self._kept)
         updates = self._room(len(source), new.time)
@@ -392,7 +397,7 @@ class OrderedWindowsOperator(Operator):
 
     # -- storing -------------------------------------------------------------------------------------------------------
 
-    def _store(self, new: _New, done: Collection[int], computed: _Computed | None) -> None:
+    def _store(self, new: NewUpdates, done: Collection[int], computed: ComputedWhole | None) -> None:
         """Store updates, but for those of partitions that are in their order and dealt with otherwise."""
         to_spine = [n for n, name in enumerate(new.names) if not self._large.holds(name)]
         if computed is not None:
@@ -411,7 +416,7 @@ class OrderedWindowsOperator(Operator):
         if mask.any():
             self._spine.append(new.updates if mask.all() else new.updates.compress(mask, axis=1))
 
-    def _large_and_small(self, new: _New, done: Collection[int], after: GivenRows) -> tuple[list[int], list[int]]:
+    def _large_and_small(self, new: NewUpdates, done: Collection[int], after: GivenRows) -> tuple[list[int], list[int]]:
         """Return the partitions computed whole that are to be in their order, and those that are no more."""
         sizes = np.bincount(after.partition, after.counts, len(new.names)).tolist()
         may_come = self._reach is not None and self._spine.spilled is None
@@ -443,11 +448,14 @@ class OrderedWindowsOperator(Operator):
         return found
 
     def _ordered(self, rows: GivenRows) -> Iterator[tuple[int, OrderedPartition]]:
-        return OrderedPartition.several(rows.codes, rows.counts, rows.partition, *self._by)
+        return partitions_in_order(rows.codes, rows.counts, rows.partition, *self._by)
 
-    def _apply(self, name: Key, rows: OrderedPartition, edits: list[Edit]) -> None:
+    def _apply(self, name: Key, rows: OrderedPartition, edits: list[Edit] | ManyEdits) -> None:
         self._large.touch(name)
-        rows.apply(edits)
+        if isinstance(edits, ManyEdits):
+            rows.apply_many(edits)
+        else:
+            rows.apply(edits)
         if len(rows) < SMALL:
             if self._large.holds(name):
                 for codes in rows.parts():
@@ -478,24 +486,3 @@ def _together(changes: list[Rows]) -> Rows:
 
 def _matrix(updates: Rows) -> UpdateArray:
     return stack(updates) if isinstance(updates, list) else updates
-
-
-def _by_time(updates: UpdateArray, row: int) -> list[UpdateArray]:
-    """Return updates by their times, which a row has, the latest first."""
-    times = updates[row]
-    if len(times) == 1 or (times == times[0]).all():
-        return [updates]
-    return [updates.compress(times == t, axis=1) for t in np.unique(times)[::-1]]
-
-
-def _added_up(owner: Ints, counts: Ints, most: int) -> list[int]:
-    """Return the sums of the counts of each owner."""
-    sums: list[int] = (counts if len(owner) == most == 1 else np.bincount(owner, counts, minlength=most)).tolist()
-    return sums
-
-
-def _compressed(rows: GivenRows, mask: Bools) -> GivenRows:
-    """Return the rows that are marked."""
-    if mask.all():
-        return rows
-    return GivenRows(rows.partition.compress(mask), rows.codes.compress(mask, axis=1), rows.counts.compress(mask))

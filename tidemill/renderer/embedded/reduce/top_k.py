@@ -7,7 +7,7 @@ import numpy as np
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.ordering import TopK
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows, UpdateArray, ones
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape, Since
@@ -88,12 +88,14 @@ class TopKLogic:
 def _numbered(at: Ints, rows: UpdateArray) -> DesiredOutput:
     """Return each copy of rows, which are in order of their interesting times, with its place in its time's."""
     counts = rows[-1]
-    if not (counts == 1).all():
+    if np.count_nonzero(counts == 1) < len(counts):
         at, rows = at.repeat(counts), rows.repeat(counts, axis=1)
-    codes = rows.copy()
-    begins = np.concatenate(([0], (at[1:] != at[:-1]).nonzero()[0] + 1)) if len(at) else at
-    codes[-1] = np.arange(1, len(at) + 1) - begins.repeat(run_lengths(begins, len(at)))
-    return DesiredOutput(at, codes, np.ones(len(at), np.int64))
+    codes, n = rows.copy(), len(at)
+    codes[-1] = np.arange(1, n + 1)
+    if n and at.item(0) != at.item(-1):
+        begins = np.concatenate(([0], (at[1:] != at[:-1]).nonzero()[0] + 1))
+        codes[-1] -= begins.repeat(run_lengths(begins, n))
+    return DesiredOutput(at, codes, ones(n))
 
 
 @LOGICS(TopK)

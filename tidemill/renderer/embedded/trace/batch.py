@@ -6,7 +6,7 @@ others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,11 +14,15 @@ import attrs
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
+from tidemill.errors import CountOverflowError
 from tidemill.expressions.types import DType
+from tidemill.renderer.embedded.kernels.consolidation import consolidated_by
+from tidemill.renderer.embedded.kernels.limbs import Limbs, consolidated_limbs
 from tidemill.renderer.embedded.kernels.memory import empty, stack, zeros
+from tidemill.renderer.embedded.kernels.pages import settle
 from tidemill.renderer.embedded.kernels.sorting import PART, ascending, gather, parts
 from tidemill.renderer.embedded.kernels.times import advance_times, advanced_rows, alike
-from tidemill.renderer.embedded.kernels.updates import Bools, Ints, Rows, UpdateArray, added_up, consolidated_by, hashed
+from tidemill.renderer.embedded.kernels.updates import Bools, Ints, Rows, UpdateArray, added_up, hashed
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 
 __all__ = ["Batch", "Reordered", "UpdateLayout"]
@@ -41,8 +45,8 @@ class Batch(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """How much memory it takes: a key that is its own hash is there once."""
-        return self.array.nbytes + (0 if np.may_share_memory(self.hashes, self.array) else self.hashes.nbytes)
+        """How much memory it takes, less the columns with nothing in them; a key that is its own hash is there once."""
+        return self.updates.nbytes + (0 if np.may_share_memory(self.hashes, self.array) else self.hashes.nbytes)
 
 
 class Reordered(NamedTuple):
@@ -85,6 +89,8 @@ class UpdateLayout:
     weights: int = 1
     order: RowOrder | None = None
     """What updates of one hash are sorted by; None for none."""
+    limbs: Limbs | None = None
+    """How the weights are limbs of numbers that may be beyond 64 bits; None where they are not."""
 
     @cached_property
     def rows(self) -> int:
@@ -160,6 +166,7 @@ class UpdateLayout:
             hashed_in_order[:] = hashes
         for at in reversed(range(len(rows))):
             row, ordered = rows.pop(), array[at]
+            settle()  # the one before is gone
             if at == self.own_hash:
                 continue
             if summed is not None and at >= len(array) - self.weights:
@@ -168,11 +175,18 @@ class UpdateLayout:
                 gather(row, order, ordered)
         return Batch(hashed_in_order, array)
 
-    def compacted(self, updates: Rows, since: Antichain, hashes: Ints | None = None) -> Batch:
+    def compacted(
+        self,
+        updates: Rows,
+        since: Antichain,
+        hashes: Ints | None = None,
+        room: Callable[[int], UpdateArray] | None = None,
+    ) -> Batch:
         """Return updates as a batch, consolidated at times compacted to ``since``.
 
         ``hashes`` are those of the keys, if the updates are a few sorted batches side by side. The array is the
-        caller's to give: its times are overwritten; rows, where it is given as such, are not.
+        caller's to give: its times are overwritten; rows, where it is given as such, are not. With ``room`` the batch
+        is written to the array that this returns for so many updates, unless limbs had to be split.
         """
         times = slice(len(self.types), len(self.types) + self.users)
         if isinstance(updates, list):
@@ -180,12 +194,37 @@ class UpdateLayout:
         else:
             advance_times(updates[times], since)
         if self.order is not None:
-            return self._in_order(self.order, updates)
+            batch = self._in_order(self.order, updates)
+            if room is not None:
+                array = room(len(batch.hashes))
+                array[:] = batch.array
+                batch = Batch(batch.hashes, array)
+            return batch
         runs = hashes is not None
         if hashes is None:
             hashes = hashed(updates[self.key_rows]) if isinstance(updates, np.ndarray) else self._hashes(updates)
-        hashes, array = consolidated_by(hashes, updates, self._other_rows, self.weights, runs=runs)
+        try:
+            hashes, array = consolidated_by(hashes, updates, self._other_rows, self.weights, runs=runs, room=room)
+        except CountOverflowError:
+            if self.limbs is None:
+                raise
+            hashes, array = self._consolidated_limbs(self.limbs, hashes, updates)
         return Batch(hashes if self.own_hash is None else array[self.own_hash], array)
+
+    def _consolidated_limbs(self, limbs: Limbs, hashes: Ints, updates: Rows) -> tuple[Ints, UpdateArray]:
+        """Return updates consolidated and sorted by these hashes, after the hashes, where a weight would overflow."""
+        spread, which, weights = limbs.spread(stack(updates) if isinstance(updates, list) else updates)
+        hashes = hashes if which is None else hashes.take(which)
+        hashes, array = consolidated_by(hashes, spread, self._other_rows, weights)
+        array, which = limbs.gathered(array)
+        if which is None:
+            return hashes, array
+        order = which.argsort(kind="stable")
+        return hashes.take(which.take(order)), array.take(order, axis=1)
+
+    def consolidated(self, updates: UpdateArray) -> UpdateArray:
+        """Return updates with the weights of equal rows at equal times added up, less those that come to nothing."""
+        return consolidated_limbs(updates, self.weights, self.limbs)
 
     def _in_order(self, order: RowOrder, updates: Rows) -> Batch:
         """Return updates as a batch in an order, consolidated: equal ones are side by side."""

@@ -9,11 +9,14 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
+import numpy as np
+
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded.kernels.memory import concatenate, empty
-from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray
+from tidemill.renderer.embedded.kernels.memory import concatenate, empty, zeros
+from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 
 __all__ = ["Merge", "Merger"]
@@ -72,7 +75,7 @@ class Merger:
 class Merge:
     """Two neighbouring batches being merged, a run of keys at a time, into arrays of their own."""
 
-    __slots__ = ("_array", "_hashes", "_layout", "_progress", "_since", "newer", "older", "result")
+    __slots__ = ("_layout", "_progress", "_room", "_since", "newer", "older", "result")
 
     def __init__(self, older: Batch, newer: Batch, layout: UpdateLayout, since: Callable[[], Antichain]) -> None:
         self.older = older
@@ -82,8 +85,8 @@ class Merge:
         self._since = since
         self._progress = (0, 0, 0)
         """How much of each batch is merged, and into how many updates. One value: an interrupt cannot come within."""
-        self._hashes: Ints | None = None
-        self._array: UpdateArray | None = None
+        self._room: Batch | None = None
+        """What merged updates are written to, where they are not all merged at once."""
 
     def work(self, effort: int) -> None:
         """Merge about so many updates, a piece after the other; with the last of them there is a result."""
@@ -102,10 +105,12 @@ class Merge:
             end_i, end_j = self._ends(i, j, max(effort, 1))
         both = concatenate((older.array[:, i:end_i], newer.array[:, j:end_j]), axis=1)
         hashes = concatenate((older.hashes[i:end_i], newer.hashes[j:end_j]))
-        merged = self._layout.compacted(both, self._since(), hashes)
-        if self._hashes is None and end_i + end_j == total:
-            self.result = merged
+        if self._room is None and end_i + end_j == total:
+            self.result = self._layout.compacted(both, self._since(), hashes)
             return
+        if self._room is None:
+            self._room = self._with_room(total, 0)
+        merged = self._layout.compacted(both, self._since(), hashes, partial(self._behind, filled))
         end = self._write(merged, filled, total)
         if end_i + end_j == total:
             self._finish(end)
@@ -140,22 +145,42 @@ class Merge:
             _LOG.debug("batches of %s and %s updates were merged into one of %s", *sizes)
 
     def _write(self, merged: Batch, start: int, total: int) -> int:
-        """Put merged updates behind those that are there, and return how many there are then."""
-        if self._hashes is None or self._array is None:
-            self._array = empty((len(merged.array), total))
-            own = self._layout.own_hash
-            self._hashes = empty(total) if own is None else self._array[own]
+        """Put merged updates behind those that are there, if they are not yet; return how many there are then."""
         end = start + len(merged.hashes)
-        self._array[:, start:end] = merged.array
+        assert self._room is not None
+        if end > self._room.array.shape[1]:  # limbs that would overflow are split: more updates than there were
+            self._room = self._with_room(end + total, start)
+        room = self._room
+        if not np.may_share_memory(merged.array, room.array):
+            room.array[:, start:end] = merged.array
         if self._layout.own_hash is None:  # else they are in the array
-            self._hashes[start:end] = merged.hashes
+            room.hashes[start:end] = merged.hashes
         return end
 
+    def _with_room(self, count: int, filled: int) -> Batch:
+        """Return a batch for so many updates, with those that are there: where nothing is written, it takes no memory.
+
+        An interrupt finds the one before, or this one.
+        """
+        array, own = zeros((self._layout.rows, count)), self._layout.own_hash
+        hashes = zeros(count) if own is None else array[own]
+        if self._room is not None:
+            array[:, :filled] = self._room.array[:, :filled]
+            hashes[:filled] = self._room.hashes[:filled]
+        return Batch(hashes, array)
+
+    def _behind(self, filled: int, count: int) -> UpdateArray:
+        """Return where so many updates go behind those that are there, or an array for them, if there is no room."""
+        assert self._room is not None
+        array = self._room.array
+        if filled + count > array.shape[1]:
+            return empty((len(array), count))
+        return array[:, filled : filled + count]
+
     def _finish(self, filled: int) -> None:
-        assert self._hashes is not None
-        assert self._array is not None
-        hashes, array = self._hashes[:filled], self._array
-        if filled < len(self._hashes) * 3 // 4:  # much has cancelled: do not hold on to the room it took
-            array = array[:, :filled].copy()
-            hashes = hashes.copy() if self._layout.own_hash is None else array[self._layout.own_hash]
+        assert self._room is not None
+        hashes, array = self._room.hashes[:filled], self._room.array
+        if filled < array.shape[1] // 2:  # most has cancelled: do not hold on to so much more room than it takes
+            array, own = concatenate((array[:, :filled],), axis=1), self._layout.own_hash
+            hashes = concatenate((hashes,)) if own is None else array[own]
         self.result = Batch(hashes, array)

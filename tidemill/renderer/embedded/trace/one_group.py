@@ -10,7 +10,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, UpdateArray, hashed
 from tidemill.renderer.embedded.trace.row_order import RowOrder
-from tidemill.renderer.embedded.trace.spine import Spine, View
+from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.embedded.trace.view import View
 
 __all__ = ["MOST", "FirstRows", "OneGroup"]
 
@@ -52,7 +53,7 @@ class OneGroup:
         Of each run ``beyond`` more rows are read at first than are asked for. Where all rows before one with the number
         ``end`` have cancelled, they are passed over. Only rows count whose code in row ``known`` is not NULL.
         """
-        views, hash_of_key, own = self._spine.views(key), hashed(key).item(), key[:, 0].tolist()
+        views, hash_of_key, own = self._spine.views(key), hashed(key).item(), {tuple(key[:, 0].tolist())}
         runs = _runs(views, hash_of_key)
         if end is not None:
             runs = [self._cut(run, end, last=last) for run in runs]
@@ -67,8 +68,8 @@ class OneGroup:
                 if take < high - low:
                     ends.add(tuple(some[0 if last else -1][: self._codes]))
             updates += self._in_tails(views, hash_of_key, (end, ends), last=last)
-            if len(updates) > MOST or any(update[: self._width] != own for update in updates):  # whose hash is the same
-                return None
+            if len(updates) > MOST or {tuple(update[: self._width]) for update in updates} - own:
+                return None  # another one has the same hash
             found = self._first_of(updates, ends, until, count, last=last, known=known)
             if found is not None:
                 return found

@@ -27,8 +27,9 @@ from tidemill.renderer.embedded.kernels.updates import (
 )
 from tidemill.renderer.embedded.trace.one_group import MOST, OneGroup
 from tidemill.renderer.embedded.trace.row_order import RowOrder
-from tidemill.renderer.embedded.trace.spine import Spine, View
+from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction
+from tidemill.renderer.embedded.trace.view import View
 
 __all__ = ["OrderedGroups"]
 

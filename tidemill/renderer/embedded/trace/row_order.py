@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -175,7 +175,7 @@ class RowOrder:
         if self.numbers_are_codes and len(self.columns) == 1:
             place = self.columns[0].row
             ordered = sorted(rows, key=itemgetter(place), reverse=last)
-            if not self.row or all(row[place] != before[place] for before, row in pairwise(ordered)):
+            if not self.row or len({row[place] for row in ordered}) == len(ordered):
                 return ordered
             rows = ordered
         keyed = sorted(((self._key_of_columns(row), row) for row in rows), key=_KEY)

@@ -1,19 +1,21 @@
 """Spines: arrangements as sorted, immutable batches of geometrically growing size, merged a little at a time.
 
 The newest updates lie unsorted in a short tail, where a change of a row or two is found by looking at all of it. Full
-tails become sorted batches, which `Merger` merges with bounded effort at each step. Everything a reader sees is
+tails become sorted batches, which `Merger` merges with bounded effort at each step. Where hardly anything is looked
+for, large arrays lie as they came until they are as many updates as what is sorted. Everything a reader sees is
 immutable, so a step that fails is undone by going back to the view before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.lattice import Antichain
+from tidemill.renderer.embedded.kernels.memory import stack
 from tidemill.renderer.embedded.kernels.sorting import ascending, gathered
 from tidemill.renderer.embedded.kernels.updates import (
     Codes,
@@ -29,11 +31,14 @@ from tidemill.renderer.embedded.kernels.updates import (
     stacked,
 )
 from tidemill.renderer.embedded.trace.batch import Batch, Reordered, UpdateLayout
-from tidemill.renderer.embedded.trace.merging import Merge, Merger
+from tidemill.renderer.embedded.trace.elsewhere import Beside, Range, Spilled
+from tidemill.renderer.embedded.trace.merging import Merger
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredOrder
 from tidemill.renderer.embedded.trace.transaction import Transaction
+from tidemill.renderer.embedded.trace.unsorted import on_its_own, rows_lost, sorted_together
+from tidemill.renderer.embedded.trace.view import View
 
-__all__ = ["Beside", "Range", "Spilled", "Spine", "View"]
+__all__ = ["Spine", "runs_of"]
 
 TAIL: Final = 512
 """Updates in the tail at most: comparing a key with all of them costs about as much as a few binary searches."""
@@ -46,6 +51,11 @@ PUSH_EFFORT: Final = 64
 
 Enough for it to be done before the batches pushed meanwhile are as large as the newer of the two, so few pile up.
 """
+UNSORTED_EFFORT: Final = 16
+"""Updates each merge under way gets on with for each one that is left unsorted.
+
+Enough for it to be done long before as many lie unsorted as are sorted, and that is when the next one begins.
+"""
 SCAN: Final = 1 << 12
 """Comparisons worth doing against an unsorted tail; beyond it, the tail is sorted first."""
 FEW: Final = 8
@@ -56,104 +66,14 @@ MOST_DIFFER: Final = 50
 _NONE: Final[Ints] = np.empty(0, np.int64)
 
 
-Range: TypeAlias = tuple[int, int | None]
-"""Numbers in an order from one on, up to but without another; None is the end."""
-
-
-class Spilled(Protocol):
-    """Updates that belong to a spine and are not in its memory: older ones, kept elsewhere, and read by key."""
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def batches(self) -> int: ...
-
-    @property
-    def bytes(self) -> int: ...
-
-    @property
-    def bytes_on_disk(self) -> int: ...
-
-    def find(self, keys: Codes) -> tuple[Ints, UpdateArray]:
-        """Return all updates with one of these keys, as a spine does."""
-
-    def loaded(self, keys: Codes) -> View:
-        """Return what is in memory once all updates with one of these keys are."""
-
-    def loaded_between(self, ranges: Sequence[Range]) -> View:
-        """Return what is in memory once all updates are whose number in the spine's order is in these ranges."""
-
-    def in_order(self, keys: Codes, most: int) -> dict[int, StoredOrder]:
-        """Return how the rows lie of those keys that lie in the order of the spine, by the number of the key.
-
-        Not those of which more than one row in ``most`` is no more, or is not in that order.
-        """
-
-    def count(self, keys: Codes) -> Ints:
-        """Return about how many updates each key has."""
-
-    def all_updates(self) -> UpdateArray: ...
-
-    def updates_in_memory(self) -> UpdateArray:
-        """Return the updates that were read and are still in memory."""
-
-    def forget_keys(self) -> None:
-        """Forget which keys were read: their codes may be those of others from now on."""
-
-    def clear(self) -> None: ...
-
-
-class Beside(Protocol):
-    """Updates that belong to a spine and that its operator holds in memory itself, in a form of its own.
-
-    The spine has them saved, restored and spilled with its own; by key it does not find them.
-    """
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def copies(self) -> int:
-        """How many rows are held that the spine has, too."""
-
-    @property
-    def bytes(self) -> int: ...
-
-    def arrays(self) -> Iterator[UpdateArray]: ...
-
-    def clear(self) -> None:
-        """Hold nothing; what was held stays as it is, to be gone back to."""
-
-    @property
-    def state(self) -> Any:
-        """All that is held between two steps."""
-
-    @state.setter
-    def state(self, state: Any) -> None: ...
-
-
-class View(NamedTuple):
-    """What a spine holds in memory at a moment."""
-
-    batches: tuple[Batch, ...]
-    tail: Batch
-    """As many columns as there is room for, not sorted; beyond ``tail_size`` they hold nothing."""
-    tail_size: int
-    merges: tuple[Merge, ...] = ()
-    """Merges under way, each of two neighbours among the batches, at most one on each level of sizes."""
-
-    @property
-    def size(self) -> int:
-        return self.tail_size + sum(len(b.hashes) for b in self.batches)
-
-
 class Spine:
     """An index of updates by some of their code columns; see the module.
 
     ``since`` tells how far user times may be compacted: no reader asks about times that are not beyond it. A spine
-    joins the transaction when it is appended to. Where hardly anything is looked for in it, the tail may get as long as
-    ``most_in_tail`` says, if there are many updates a step.
+    joins the transaction when it is appended to. Where it is read whole, and hardly anything is looked for in it, the
+    tail may get as long as ``most_in_tail`` says, if there are many updates a step, and large arrays lie unsorted: as
+    many updates of them, or as many as are sorted, less what is taken away meanwhile: so whoever reads it goes through
+    twice as many at most, and what is gone is let go of.
     """
 
     __slots__ = (
@@ -188,7 +108,7 @@ class Spine:
         they do, and merging finds them. There is no batch of its own where they are too few.
         """
         if len(rows[0]) <= TAIL:
-            return self.append(consolidated(np.stack(rows), self.layout.weights)), None
+            return self.append(self.layout.consolidated(np.stack(rows))), None
         before = self.view
         self._transaction.join(self, before)
         differ = self.layout.order is None and _seem_different(rows[: -self.layout.weights])
@@ -202,24 +122,32 @@ class Spine:
         self._transaction.join(self, before)
         n = updates.shape[1]
         size = before.tail_size
-        if size + n <= before.tail.array.shape[1]:
+        if n > TAIL and self._may_lie_unsorted(updates[-1]):
+            self._leave_unsorted(updates)
+        elif size + n <= before.tail.array.shape[1]:
             hashes, tail = before.tail
             tail[:, size : size + n] = updates
             hashes[size : size + n] = hashed(updates[self._key_rows])
-            self.view = View(before.batches, before.tail, size + n, before.merges)
+            self.view = View(before.batches, before.tail, size + n, before.merges, before.unsorted, before.lost)
         elif n <= self._most_in_tail:
             both = np.concatenate((before.tail.array[:, :size], updates), axis=1)
             self._push(self.layout.compacted(both, self.since()), tail=min(STEPS * n, self._most_in_tail))
+            if before.unsorted:
+                self._lose(rows_lost(both[-1]))
         else:
+            self._sort_unsorted()
             self._push(self.layout.sorted_batch(updates, shared=True))
         return before
 
     def append_batch(self, updates: Rows) -> Reordered:
-        """Add many consolidated updates as a batch of their own; return them as they lie in it, and how they came.
+        """Add many consolidated updates by themselves; return them as they are held, and how they came.
 
         A list of rows may be empty afterwards: each is let go of once it is stored, so that not all are there twice.
         """
         self._transaction.join(self, self.view)
+        if self._may_lie_unsorted(updates[-1]):
+            return Reordered(self._leave_unsorted(stack(updates) if isinstance(updates, list) else updates), None)
+        self._sort_unsorted()
         batch, order = self.layout.batch_and_order(updates, shared=True)
         self._push(batch)
         return Reordered(batch.array, order)
@@ -237,7 +165,9 @@ class Spine:
     def check_counts(self, updates: UpdateArray) -> None:
         """Refuse a row whose count is beyond 64 bits with these updates, which are here: only large ones lead there."""
         if largest(updates[-1]) > COUNT_LIMIT:
-            stored = self.find(updates[self._key_rows])[1]
+            keys = updates[self._key_rows].compress(abs(updates[-1]) > COUNT_LIMIT, axis=1)
+            one, _ = numbered(keys)  # what is found by a key twice would count twice
+            stored = self.find(keys.take(one, axis=1))[1]
             consolidated(np.concatenate((stored[: len(self.layout.types)], stored[-1:])))
 
     def commit(self) -> None:
@@ -258,9 +188,10 @@ class Spine:
         The name is differential dataflow's, for merging that no append pays for.
         """
         view = self.view
-        if not view.tail_size and (not view.batches or (len(view.batches) == 1 and self._is_folded(view.batches[0]))):
+        is_sorted = not view.tail_size and not view.unsorted
+        if is_sorted and (not view.batches or (len(view.batches) == 1 and self._is_folded(view.batches[0]))):
             return False
-        arrays = [b.updates for b in view.batches] + [view.tail.array[:, : view.tail_size]]
+        arrays = [*(b.updates for b in view.batches), *view.unsorted, view.tail.array[:, : view.tail_size]]
         merged = self.layout.compacted(np.concatenate(arrays, axis=1), self.since())
         self.view = View((merged,) if len(merged.hashes) else (), _empty_tail(self.layout), 0)
         return True
@@ -295,13 +226,47 @@ class Spine:
             self.beside.clear()
         self.view = View((self.layout.sorted_batch(updates),), _empty_tail(self.layout), 0)
 
-    def _push(self, batch: Batch, *, tail: int | None = None) -> None:
+    def _push(self, batch: Batch, *, tail: int | None = None, merge: bool = True) -> None:
         """Put a batch behind the others; with a size of the ``tail``, it has what was in that, which begins anew."""
         view = self.view
         new_tail, size = (view.tail, view.tail_size) if tail is None else (_empty_tail(self.layout, tail), 0)
         batches = (*view.batches, batch) if len(batch.hashes) else view.batches
-        self.view = View(batches, new_tail, size, view.merges)
-        self._work(PUSH_EFFORT * max(TAIL, len(batch.hashes)))
+        self.view = View(batches, new_tail, size, view.merges, view.unsorted, view.lost)
+        self._work(PUSH_EFFORT * max(TAIL, len(batch.hashes)) if merge else 0)
+
+    def _may_lie_unsorted(self, diffs: Ints) -> bool:
+        """Return whether new updates may lie as they came: not the first ones, nor more than are sorted and stay."""
+        if not self._most_in_tail > TAIL or not TAIL < len(diffs) <= self._most_unsorted() or not self.view.sorted_size:
+            return False
+        return len(diffs) <= self._most_unsorted(rows_lost(diffs))
+
+    def _most_unsorted(self, lost: int = 0) -> int:
+        """Return how many updates may lie as they came, where these take away so many rows."""
+        return max(self._most_in_tail, self.view.sorted_size - max(lost, 0))
+
+    def _leave_unsorted(self, updates: UpdateArray) -> UpdateArray:
+        """Hold updates as they came, and return them; those before are sorted where there would be too many."""
+        updates, lost = on_its_own(updates), rows_lost(updates[-1])
+        if self.view.unsorted_size + updates.shape[1] > self._most_unsorted(self.view.lost + lost):
+            self._sort_unsorted()
+        elif self.view.merges:  # not in the step that sorts, which takes as long
+            self._work(UNSORTED_EFFORT * updates.shape[1])
+        view = self.view
+        self.view = view._replace(unsorted=(*view.unsorted, updates), lost=view.lost + lost)
+        return updates
+
+    def _lose(self, lost: int) -> None:
+        """Take note of rows that small changes take away: with few left, what lies unsorted may be too much."""
+        self.view = self.view._replace(lost=self.view.lost + lost)
+        if self.view.unsorted_size > self._most_unsorted(self.view.lost):
+            self._sort_unsorted()
+
+    def _sort_unsorted(self) -> None:
+        """Have nothing lie as it came."""
+        view = self.view
+        if view.unsorted:
+            self.view = view._replace(unsorted=(), lost=0)
+            self._push(sorted_together(view.unsorted, self.layout, self.since()), merge=False)
 
     def _work(self, effort: int) -> None:
         view = self.view
@@ -374,6 +339,7 @@ class Spine:
         """Iterate over the updates in memory as they lie there, an array a batch."""
         view = self.view
         yield from (b.updates for b in view.batches)
+        yield from view.unsorted
         yield view.tail.array[:, : view.tail_size]
         if self.beside is not None:
             yield from self.beside.arrays()
@@ -408,6 +374,7 @@ class Spine:
     def bytes(self) -> int:
         """How much memory they take, with what was read of those that are spilled."""
         here = sum(batch.bytes for batch in (*self.view.batches, self.view.tail))
+        here += sum(updates.nbytes for updates in self.view.unsorted)
         here += 0 if self.beside is None else self.beside.bytes
         return here + (0 if self.spilled is None else self.spilled.bytes)
 
@@ -418,12 +385,16 @@ class Spine:
 
     @property
     def batches(self) -> int:
-        """How many batches there are, the tail being one."""
-        here = len(self.view.batches) + (self.view.tail_size > 0)
+        """How many batches there are, the tail being one, and so is what is not sorted."""
+        here = len(self.view.batches) + (self.view.tail_size > 0) + bool(self.view.unsorted)
         return here + (0 if self.spilled is None else self.spilled.batches)
 
     def _find_in_memory(self, keys: Codes, view: View | None) -> tuple[Ints, UpdateArray]:
         view = self.view if view is None else view
+        if view.unsorted:
+            batch = sorted_together(view.unsorted, self.layout, self.since())
+            more = (batch,) if len(batch.hashes) else ()
+            view = view._replace(batches=(*view.batches, *more), unsorted=())
         count = keys.shape[1]
         if count * view.tail_size > SCAN:
             view = _with_sorted_tail(view)
@@ -477,11 +448,8 @@ def _find_in_batches(batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints
         return
     order, hashes = ascending(hashes)  # searching for sorted hashes is several times faster than for scattered ones
     for in_batch, array in batches:
-        low = in_batch.searchsorted(hashes)
-        hits = (in_batch.take(low, mode="clip") == hashes).nonzero()[0]  # most batches have few of the keys
+        hits, low, counts = runs_of(in_batch, hashes)
         if len(hits):
-            low = low.take(hits)
-            counts = _runs_from(in_batch, hashes.take(hits), low)
             if int(counts.sum()) == len(in_batch) and (low[1:] > low[:-1]).all():  # all there is, each of it once
                 owners.append(order.take(hits).repeat(counts))
                 found.append(array[:, : len(in_batch)])
@@ -491,12 +459,15 @@ def _find_in_batches(batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints
             found.append(gathered(array, at))
 
 
-def _runs_from(in_batch: Ints, hashes: Ints, low: Ints) -> Ints:
-    """Return how often each of some hashes is there, from its first place on; mostly that is once."""
+def runs_of(in_batch: Ints, hashes: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return which of some hashes, in order, a batch has, each one's first place in it, and how often it is there."""
+    low = in_batch.searchsorted(hashes)
+    hits = (in_batch.take(low, mode="clip") == hashes).nonzero()[0]  # most batches have few of the keys
+    low, hashes = low.take(hits), hashes.take(hits)
     counts = np.ones(len(low), np.int64)
-    (more,) = (in_batch.take(low + 1, mode="clip") == hashes).nonzero()
+    (more,) = (in_batch.take(low + 1, mode="clip") == hashes).nonzero()  # mostly it is there once
     counts[more] = in_batch.searchsorted(hashes.take(more), "right") - low.take(more)
-    return counts
+    return hits, low, counts
 
 
 def _with_sorted_tail(view: View) -> View:

@@ -18,7 +18,7 @@ from tidemill.renderer.embedded.kernels.exact_quotients import halves_up, quotie
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 from tidemill.renderer.embedded.windows.digests import Digest, Extreme, FloatSum, exact_floats, objects
 from tidemill.renderer.embedded.windows.distinct import DistinctSums
-from tidemill.renderer.embedded.windows.extremes import greatest
+from tidemill.renderer.embedded.windows.extremes import greatest, greatest_around
 from tidemill.renderer.embedded.windows.few_rows import FEW, aggregate_of_few
 from tidemill.renderer.embedded.windows.frames import frame_parts, has_its_row, is_around, over_groups
 from tidemill.renderer.embedded.windows.lists import lists
@@ -94,7 +94,7 @@ def _avg(rows: Partitions, call: AggregateCall) -> Ints:
     column, output = _column(call), call.output
     summed, counts = _summation(rows, call), _count(rows, call)
     some = _some(rows, call)
-    if some is not None:
+    if some is not None or rows.asked is not None:  # frames of rows that are only looked at may be found empty
         counts = np.maximum(counts, 1)
     if rows.types[column].name == "float64":
         with np.errstate(invalid="ignore"):
@@ -257,12 +257,44 @@ def _greatest(numbers: Ints, rows: Partitions, frame: Frame) -> Ints:
         if frame.exclusion != "ties" or not is_around(frame):
             return found
         return np.maximum(found, numbers)
-    parts, wanted = frame_parts(rows, frame), rows.wanted
+    wanted = rows.wanted
+    width = _width_around(frame)
+    if wanted is not None and width is not None and len(wanted) > len(rows) // 4:
+        return _greatest_around(numbers, rows, wanted, *width)
+    parts = frame_parts(rows, frame)
     if wanted is None:
         return greatest(numbers, parts)
     # Frames of the others are cut off, each elsewhere: lengths of all kinds, and so all levels of the table.
     found = np.full(len(rows), NULL)
     found[wanted] = greatest(numbers, [(start.take(wanted), end.take(wanted)) for start, end in parts])
+    return found
+
+
+def _width_around(frame: Frame) -> tuple[int, int] | None:
+    """Return how many rows before each and after it are in its frame, which leaves out none; else None."""
+    low, high = frame.start, frame.end
+    if frame.mode != "rows" or frame.exclusion != "no others" or not is_around(frame):
+        return None
+    return (-low, high) if isinstance(low, int) and isinstance(high, int) else None
+
+
+def _greatest_around(numbers: Ints, rows: Partitions, wanted: Ints, before: int, after: int) -> Ints:
+    """Return the greatest numbers of frames of so many rows before and after, of which few are cut off.
+
+    Those of rows that are only looked at are, and nobody asks for them.
+    """
+    found = greatest_around(numbers, before, after)
+    front = np.minimum(rows.sizes, before)
+    back = np.minimum(rows.sizes - front, after)
+    is_cut_off = np.tile(np.array([True, False, True]), len(rows.starts)).repeat(
+        np.stack((front, rows.sizes - front - back, back), axis=1).ravel()
+    )
+    places = wanted.compress(is_cut_off.take(wanted))
+    if len(places):
+        number = rows.starts.searchsorted(places, "right") - 1
+        first = rows.starts.take(number)
+        end = np.minimum(places + after + 1, first + rows.sizes.take(number))
+        found[places] = greatest(numbers, [(np.maximum(places - before, first), end)])
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -10,8 +10,9 @@ import numpy as np
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints
 from tidemill.renderer.embedded.trace.stored_order import StoredPage
 from tidemill.renderer.embedded.windows.digests import Digest
+from tidemill.renderer.embedded.windows.edits import ManyEdits
 
-__all__ = ["PLACES", "Chunk", "StoredChunk"]
+__all__ = ["PLACES", "Chunk", "StoredChunk", "edited_chunks"]
 
 PLACES: Final = np.arange(1 << 11)
 """Where peer groups begin in a chunk of which each row is one: for all such chunks of usual size."""
@@ -101,3 +102,34 @@ class StoredChunk(Chunk):
     @property
     def bytes(self) -> int:
         return super().bytes if self.page is None else 0
+
+
+def edited_chunks(
+    chunks: Sequence[Chunk],
+    touched: Sequence[int],
+    firsts: Sequence[int],
+    places: Sequence[int],
+    edits: ManyEdits,
+    *,
+    numbers: Callable[[Codes], Ints],
+) -> list[Chunk]:
+    """Return chunks with edits made at places in those touched, of each from a first edit on, and rows' numbers anew.
+
+    Chunks may have any number of rows then.
+    """
+    found, copies, rows = list(chunks), edits.copies.tolist(), edits.rows
+    for chunk, low, high in zip(touched, firsts, [*firsts[1:], len(places)], strict=True):
+        codes, done = found[chunk].codes, 0
+        pieces: list[Codes] = []
+        for i in range(low, high):
+            place, more = places[i], copies[i]
+            pieces.append(codes[:, done:place])
+            done = place
+            if more > 0:
+                pieces.append(rows[:, i : i + 1] if more == 1 else rows[:, i : i + 1].repeat(more, axis=1))
+            else:
+                done -= more
+        pieces.append(codes[:, done:])
+        made = np.concatenate(pieces, axis=1)
+        found[chunk] = Chunk(made, numbers(made))
+    return found

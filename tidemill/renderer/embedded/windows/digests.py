@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import (
     Interner,
@@ -144,6 +145,10 @@ def _some(codes: Ints, _dtype: DType, _interner: Interner) -> int:
 
 
 def _whole(codes: Ints, dtype: DType, interner: Interner) -> int:
+    if not is_long_decimal(dtype):
+        least, greatest = int(np.minimum.reduce(codes, initial=0)), int(np.maximum.reduce(codes, initial=0))
+        if least != NULL and max(-least, greatest) * len(codes) <= INT64_LIMIT:  # mostly
+            return int(np.add.reduce(codes))
     codes = codes.compress(codes != NULL)
     numbers = values_of(codes, interner) if is_long_decimal(dtype) else codes
     if numbers.dtype == object:

@@ -9,7 +9,7 @@ import numpy as np
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 from tidemill.renderer.embedded.windows.partitions import Part
 
-__all__ = ["greatest"]
+__all__ = ["greatest", "greatest_around"]
 
 
 def greatest(numbers: Ints, parts: Sequence[Part]) -> Ints:
@@ -35,3 +35,22 @@ def greatest(numbers: Ints, parts: Sequence[Part]) -> Ints:
         if power < most:
             table = np.maximum(table[:-size], table[size:])
     return result
+
+
+def greatest_around(numbers: Ints, before: int, after: int) -> Ints:
+    """Return the greatest of so many numbers before each, itself and so many after; NULL where there are not so many.
+
+    >>> greatest_around(np.array([3, 1, 2, 0, 1]), 1, 1)[1:-1].tolist()
+    [3, 2, 2]
+    """
+    width = before + after + 1
+    found = np.full(len(numbers), NULL)
+    if width > len(numbers):
+        return found
+    table, size = numbers, 1
+    while 2 * size <= width:
+        table = np.maximum(table[:-size], table[size:])
+        size *= 2
+    count = len(numbers) - width + 1
+    np.maximum(table[:count], table[width - size : width - size + count], out=found[before : before + count])
+    return found

@@ -38,7 +38,7 @@ def is_around(frame: Frame) -> bool:
 
 
 def _bound(rows: Partitions, frame: Frame, offset: Offset, *, end: bool) -> Ints:
-    if frame.mode == "range" and offset != 0:
+    if frame.mode == "range" and (isinstance(offset, Interval) or offset != 0):
         return range_bound(rows, offset, end=end)
     assert isinstance(offset, int)
     if frame.mode == "rows":

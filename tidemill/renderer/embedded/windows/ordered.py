@@ -19,20 +19,24 @@ from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
 from tidemill.renderer.embedded.windows.digests import Digest, digest, together
+from tidemill.renderer.embedded.windows.edits import Edit
 from tidemill.renderer.embedded.windows.few_changes import FewChanged, changed_few
 from tidemill.renderer.embedded.windows.few_rows import CallOfFew
-from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
+from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 from tidemill.renderer.embedded.windows.partitions import Ahead, Partitions
 from tidemill.renderer.embedded.windows.pieces import Pieces
 from tidemill.renderer.embedded.windows.reach import Affected, Reach, affected, looked_at
 from tidemill.renderer.embedded.windows.recompute import call_values
+from tidemill.renderer.embedded.windows.sums_by_value import SumsByValue
 
-__all__ = ["Changed", "Cut", "changed_rows", "rows_with_values", "valued", "wanted_only"]
+__all__ = ["Changed", "Cut", "changed_rows", "has_equal_neighbours", "rows_with_values", "valued", "wanted_only"]
 
 PIECE: Final = 1 << 14
 """Rows whose values are worked out at a time where they are those of whole partitions."""
 _FEW: Final = 32
 """Rows up to which they are compared one by one."""
+FEW_EDITS: Final = 8
+"""Edits up to which rows are compared one stretch between them after another."""
 
 
 class Changed(NamedTuple):
@@ -72,10 +76,12 @@ def changed_rows(
     interner: Interner,
     *,
     calls: Sequence[CallOfFew] | None = None,
+    by_value: SumsByValue | None = None,
 ) -> Changed:
     """Return how the rows of partitions change, with the calls' values, when edits are made; they are not made yet.
 
-    ``calls`` work the values out where the rows looked at are few. Rows may be among those that go and those that come.
+    ``calls`` work the values out where the rows looked at are few, ``by_value`` where they lie in a few places. Rows
+    may be among those that go and those that come.
     `CallError` where a call has no value for a row, or for one that is only looked at.
     """
     (by, *_) = windows.order
@@ -97,8 +103,8 @@ def changed_rows(
             before.append(Cut(old, looked, skipped, wanted, size, *beside))
             after.append(Cut(new, looked + shift, skipped, wanted + shift, size + more, *beside))
             runs.append(run)
-    codes, values, starts, asked = valued(windows, types, before + after, interner)
-    return _differences(codes, values, starts, asked, runs)
+    codes, values, starts, asked = valued(windows, types, before + after, interner, by_value=by_value)
+    return _differences(codes, values, starts, asked, runs, by=by.column)
 
 
 def _of_few(few: FewChanged, width: int, calls: int) -> Changed:
@@ -167,15 +173,21 @@ def _beside(
 
 
 def valued(
-    windows: Windows, types: Sequence[DType], cuts: Sequence[Cut], interner: Interner
+    windows: Windows,
+    types: Sequence[DType],
+    cuts: Sequence[Cut],
+    interner: Interner,
+    *,
+    by_value: SumsByValue | None = None,
 ) -> tuple[Pieces, Codes, list[int], Bools]:
     """Return the rows of cuts, one after another, the calls' values, where each begins, and which rows are wanted."""
     codes = Pieces([piece for cut in cuts for piece in cut.pieces])
-    starts = [0, *accumulate(cut.size for cut in cuts)]
+    starts = [0, *accumulate([cut.size for cut in cuts])]
     values = np.empty((len(windows.calls), len(codes)), np.int64)
-    asked = _wanted(cuts, starts)
-    call_values(Partitions(windows, types, codes, interner, _ahead(cuts, starts, asked)), values)
-    return codes, values, starts, asked
+    ahead = _ahead(cuts, starts)
+    if by_value is None or not by_value.write(codes, ahead, values):
+        call_values(Partitions(windows, types, codes, interner, ahead), values)
+    return codes, values, starts, ahead.wanted
 
 
 def _pieces_after(rows: OrderedPartition, run: Affected) -> list[Codes]:
@@ -190,23 +202,27 @@ def _pieces_after(rows: OrderedPartition, run: Affected) -> list[Codes]:
     return found + rows.pieces(done, run.end)
 
 
-def _wanted(cuts: Sequence[Cut], starts: Sequence[int]) -> Bools:
-    """Return which rows of the cuts are not there to be looked at only."""
+def _ahead(cuts: Sequence[Cut], starts: Sequence[int]) -> Ahead:
+    """Return where each of the cuts that have rows begins, and what there is of its partition beside it."""
+    here: list[Cut] = []
+    begins: list[int] = []
+    asked: list[tuple[int, int]] = []
     wanted = np.zeros(starts[-1], np.bool_)
     for start, cut in zip(starts, cuts, strict=False):
-        wanted[start + cut.skipped : start + cut.skipped + cut.wanted] = True
-    return wanted
-
-
-def _ahead(cuts: Sequence[Cut], starts: Sequence[int], wanted: Bools) -> Ahead:
-    """Return where each of the cuts that have rows begins, and what there is of its partition beside it."""
-    here = [cut for cut in cuts if cut.size]
+        if cut.size:
+            low = start + cut.skipped
+            high = low + cut.wanted
+            wanted[low:high] = True
+            here.append(cut)
+            begins.append(start)
+            asked.append((low, high))
     return Ahead(
-        np.array([start for start, cut in zip(starts, cuts, strict=False) if cut.size], np.int64),
+        np.array(begins, np.int64),
         [cut.rows_before for cut in here],
         [cut.groups_before for cut in here],
         [cut.total for cut in here],
         [cut.size for cut in here],
+        asked,
         wanted,
         lambda digest: [cut.before(digest) for cut in here],
         lambda digest: [cut.behind(digest) for cut in here],
@@ -233,13 +249,16 @@ def _nothing(wanted: Digest) -> Any:
 
 
 def _differences(
-    codes: Pieces, values: Codes, starts: Sequence[int], wanted: Bools, runs: Sequence[Affected]
+    codes: Pieces, values: Codes, starts: Sequence[int], wanted: Bools, runs: Sequence[Affected], *, by: int
 ) -> Changed:
-    """Return the rows before and after, without those that were and are there, with the same values."""
-    find = _differing_among_few if len(codes) <= _FEW else _differing
+    """Return the rows before and after, without those that were and are there, with the same values.
+
+    ``by`` is the column that they are in the order of.
+    """
+    find = _differing_between if sum([len(run.edits) for run in runs]) <= FEW_EDITS else _differing
     gone, found = find(values, starts, wanted, runs)
     rows = codes.take(found)
-    return Changed(rows, values.take(found, axis=1), gone, not _has_equal_neighbours(rows, gone))
+    return Changed(rows, values.take(found, axis=1), gone, not has_equal_neighbours(rows, gone, by))
 
 
 def _differing(values: Codes, starts: Sequence[int], wanted: Bools, runs: Sequence[Affected]) -> tuple[int, Ints]:
@@ -267,42 +286,43 @@ def _differing(values: Codes, starts: Sequence[int], wanted: Bools, runs: Sequen
     return int(found.searchsorted(starts[half])), found
 
 
-def _differing_among_few(
+def _differing_between(
     values: Codes, starts: Sequence[int], _wanted: Bools, runs: Sequence[Affected]
 ) -> tuple[int, Ints]:
-    """Return what `_differing` does, row by row."""
-    of_rows, half = values.T.tolist(), len(runs)
-    gone: list[int] = []
-    come: list[int] = []
+    """Return what `_differing` does, one stretch between edits after another."""
+    changes = np.zeros(starts[-1], np.bool_)
+    half = len(runs)
     for before, after, run in zip(starts[:half], starts[half:-1], runs, strict=True):
         old, new = before + run.low - run.first, after + run.low - run.first
-        for place, copies in (*((edit.place, edit.copies) for edit in run.edits), (run.high, 0)):
-            while old < before + place - run.first:
-                if of_rows[old] != of_rows[new]:
-                    gone.append(old)
-                    come.append(new)
-                old, new = old + 1, new + 1
-            gone += range(old, old - copies)
-            come += range(new, new + copies)
-            old, new = old + max(-copies, 0), new + max(copies, 0)
-    return len(gone), np.array(gone + come, np.int64)
+        for place, copies in (*[(edit.place, edit.copies) for edit in run.edits], (run.high, 0)):
+            old_end = before + place - run.first
+            new_end = new + old_end - old
+            for of_call in values if old < old_end else ():
+                differs = of_call[old:old_end] != of_call[new:new_end]
+                changes[old:old_end] |= differs
+                changes[new:new_end] |= differs
+            old, new = old_end + max(-copies, 0), new_end + max(copies, 0)
+            changes[old_end:old] = True
+            changes[new_end:new] = True
+    found = changes.nonzero()[0]
+    return int(found.searchsorted(starts[half])), found
 
 
-def _has_equal_neighbours(rows: Codes, gone: int) -> bool:
+def has_equal_neighbours(rows: Codes, gone: int, by: int) -> bool:
     """Return whether rows that go, or rows that come, may be equal: only copies are, which lie side by side.
 
-    Of copies of a row, some may get what others had.
+    Of copies of a row, some may get what others had. ``by`` is the column looked at first: most tell rows apart.
     """
     if rows.shape[1] <= _FEW:
         as_lists = rows.T.tolist()
         return _has_equal(as_lists[:gone], len(rows)) or _has_equal(as_lists[gone:], len(rows))
-    equal = rows[0, 1:] == rows[0, :-1]
-    for row in rows[1:]:
-        if not equal.any():
-            return False
-        equal &= row[1:] == row[:-1]
+    equal = rows[by, 1:] == rows[by, :-1]
     if gone:
         equal[gone - 1 : gone] = False
+    for row in rows:
+        if not np.count_nonzero(equal):
+            return False
+        equal &= row[1:] == row[:-1]
     return bool(equal.any())
 
 

@@ -8,35 +8,24 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from itertools import chain
+from typing import Any, Final, Literal
 
 import numpy as np
 
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, largest
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredPage, begins_of
-from tidemill.renderer.embedded.windows.chunks import PLACES, Chunk, StoredChunk
+from tidemill.renderer.embedded.windows.chunks import PLACES, Chunk, StoredChunk, edited_chunks
 from tidemill.renderer.embedded.windows.digests import Digest, RunningDigests, together
+from tidemill.renderer.embedded.windows.edits import Edit, ManyEdits, edited
 
-__all__ = ["Edit", "OrderedPartition", "edited"]
+__all__ = ["OrderedPartition"]
 
 CHUNK: Final = 1024
 """Rows in a chunk after it was made; it is split beyond twice as many."""
 _FEW: Final = 8
 """Chunks that need not be put together, however small."""
-
-
-class Edit(NamedTuple):
-    """Copies of a row to be put in before a place, or taken out from it on, where their number is negative."""
-
-    place: int
-    row: Ints
-    copies: int
-
-    @property
-    def end(self) -> int:
-        """The place after those taken out."""
-        return self.place - self.copies if self.copies < 0 else self.place
 
 
 class OrderedPartition:
@@ -46,12 +35,16 @@ class OrderedPartition:
     """
 
     def __init__(self, pieces: Iterable[Codes], order: RowOrder, peers: int) -> None:
-        self._order = order
-        self._by = [c.row for c in order.columns[:peers]]
+        self.order = order
+        self.by = [c.row for c in order.columns[:peers]]
+        """The columns that make rows peers."""
         self._groups: Ints | None = None
         """How many peer groups begin in each chunk and those before it, once that was asked."""
         self._stored: list[StoredChunk] = []
-        """Chunks that were not in memory when this was made; those that still are not are chunks of this."""
+        """Chunks that were not in memory when last counted: those that still are not are chunks of this.
+
+        Others may be none any more, and are let go of, as `in_memory` finds.
+        """
         self._fill(pieces)
 
     @staticmethod
@@ -62,25 +55,6 @@ class OrderedPartition:
         found.state = [*found._stored]
         found.code_at(0, 0)  # it was read to see whose rows these are, and counts as held from now on
         return found
-
-    @staticmethod
-    def several(
-        codes: Codes, counts: Ints, number: Ints, order: RowOrder, peers: int
-    ) -> Iterator[tuple[int, OrderedPartition]]:
-        """Iterate over the partitions of rows in any order, each as often as its count says, by their numbers."""
-        source = order.sorted(list(codes), number).order
-        codes = np.ascontiguousarray(codes)  # else all of it would be copied for each piece that is taken
-        once = largest(counts) == 1
-        sizes = np.bincount(number, None if once else counts).astype(np.int64).tolist()
-        if not once:
-            source = source.repeat(counts.take(source))
-        start = 0
-        for owner, size in enumerate(sizes):
-            if size:
-                end = start + size
-                pieces = (codes.take(source[at : min(at + CHUNK, end)], axis=1) for at in range(start, end, CHUNK))
-                yield owner, OrderedPartition(pieces, order, peers)
-                start = end
 
     def _fill(self, pieces: Iterable[Codes]) -> None:
         self.state = [self._chunk(codes) for codes in pieces]
@@ -101,9 +75,12 @@ class OrderedPartition:
 
     def _count(self) -> None:
         """Make the directory's sums over all chunks anew."""
-        self._ends = np.array([c.size for c in self._chunks], np.int64).cumsum()
+        self._count_anew(np.array([c.size for c in self._chunks], np.int64).cumsum())
+
+    def _count_anew(self, ends: Ints) -> None:
+        self._ends = ends
         """The place after the last row of each chunk."""
-        self._length = int(self._ends[-1]) if self._chunks else 0
+        self._length = int(ends[-1]) if len(ends) else 0
         self._groups = None
         self._near = 0, 0, 0
         """Where the chunk that was looked at last begins and ends, and its number: the next look is mostly there."""
@@ -112,11 +89,11 @@ class OrderedPartition:
         return Chunk(codes, self._numbers(codes))
 
     def _numbers(self, codes: Codes) -> Ints:
-        return self._order.number(codes[self._by[0]])
+        return self.order.number(codes[self.by[0]])
 
     def begins_of(self, codes: Codes) -> Bools:
         """Return where rows differ from the one before in what makes them peers; the first one does."""
-        return begins_of(codes, self._by)
+        return begins_of(codes, self.by)
 
     # -- the directory -------------------------------------------------------------------------------------------------
 
@@ -131,7 +108,8 @@ class OrderedPartition:
     @property
     def in_memory(self) -> int:
         """How many of the rows are in memory."""
-        return len(self) - sum([c.page.rows for c in self._stored if c.page is not None])
+        self._stored = [c for c in self._stored if c.page is not None]
+        return len(self) - sum([c.size for c in self._stored])
 
     @property
     def bytes(self) -> int:
@@ -214,13 +192,61 @@ class OrderedPartition:
         found = self.pieces(low, high) or [self._chunks[0].codes[:, :0]]
         return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
+    def spans(self, lows: Ints, highs: Ints, out: Codes | None = None) -> Codes:
+        """Return the rows from some places up to others, one after another, or write them to where they are to go."""
+        numbers = self._ends.searchsorted(lows, "right")
+        ends = np.append(self._ends, self._length).take(numbers)
+        starts = np.concatenate(([0], self._ends)).take(numbers)
+        chunks, found = self._chunks, [self._chunks[0].codes[:, :0]]
+        of_each = zip(numbers.tolist(), (lows - starts).tolist(), (highs - starts).tolist(), strict=True)
+        for (number, low, high), inside in zip(of_each, (highs <= ends).tolist(), strict=True):
+            if low < high:
+                found.append(chunks[number].codes[:, low:high])
+            if not inside:
+                start = self._start(number)
+                found += self.pieces(self._ends.item(number), start + high)
+        return np.concatenate(found, axis=1, out=out)
+
+    def places_of_numbers(self, numbers: Ints, *, right: bool = False) -> Ints:
+        """Return what `place_of_number` does of many numbers."""
+        side: Literal["left", "right"] = "right" if right else "left"
+        chunks = np.maximum(np.array(self._first_leads).searchsorted(numbers, side) - 1, 0)
+        found = self._by_chunk(chunks, lambda chunk, some: chunk.leads.searchsorted(some, side), numbers)
+        return found + np.concatenate(([0], self._ends)).take(chunks)
+
+    def numbers_at(self, places: Ints) -> Ints:
+        """Return the numbers of the first ORDER BY column in the rows at some places."""
+        chunks = self._ends.searchsorted(places, "right")
+        at = places - np.concatenate(([0], self._ends)).take(chunks)
+        return self._by_chunk(chunks, lambda chunk, some: chunk.leads.take(some), at)
+
+    def _by_chunk(self, chunks: Ints, find: Callable[[Chunk, Ints], Ints], asked: Ints) -> Ints:
+        """Return what is found of numbers in the chunks with these numbers: a call for adjacent ones."""
+        if not len(chunks):
+            return asked
+        firsts = np.concatenate(([0], (chunks[1:] != chunks[:-1]).nonzero()[0] + 1))
+        bounds, here = [*firsts.tolist(), len(asked)], self._chunks
+        return np.concatenate([
+            find(here[chunk], asked[low:high])
+            for chunk, low, high in zip(chunks.take(firsts).tolist(), bounds, bounds[1:], strict=False)
+        ])  # fmt: skip
+
+    def column(self, row: int) -> Ints:
+        """Return a row of codes in one piece: a copy."""
+        return np.concatenate([chunk.codes[row] for chunk in self._chunks])
+
+    @property
+    def leads(self) -> Ints:
+        """The numbers of the rows' first ORDER BY column, which never fall, in one piece: a copy."""
+        return np.concatenate([chunk.leads for chunk in self._chunks])
+
     def place_of(self, row: list[int]) -> int:
         """Return the first place at which a row is, or would be."""
-        lead = self._order.number_of(row[self._by[0]])
+        lead = self.order.number_of(row[self.by[0]])
         low, high = bisect_left(self._first_leads, lead), bisect_right(self._first_leads, lead)
         chunk = high - 1
         if low < high:
-            is_before = self._order.sorts_before(row)
+            is_before = self.order.sorts_before(row)
             chunk = _first_not(lambda c: is_before(self._row_at(c, 0)), low, high) - 1
         if chunk < 0:
             return 0
@@ -233,11 +259,11 @@ class OrderedPartition:
         if low == len(leads) or leads.item(low) != lead or codes[:, low].tolist() == row:
             return low
         high = int(leads.searchsorted(lead, "right"))
-        if self._order.row:  # hashes take longer than to look for the row itself
+        if self.order.row:  # hashes take longer than to look for the row itself
             same = (codes[:, low:high] == np.array(row)[:, None]).all(axis=0)
             if same.any():
                 return low + int(same.argmax())
-        is_before = self._order.sorts_before(row)
+        is_before = self.order.sorts_before(row)
         return _first_not(lambda i: is_before(self._row_at(chunk, i)), low, high)
 
     def place_of_number(self, number: int, *, right: bool = False) -> int:
@@ -314,7 +340,10 @@ class OrderedPartition:
         """Return whether the row at a place is a peer of another."""
         chunk, at = self._at(place)
         codes = self._chunks[chunk].codes
-        return all(codes.item(by, at) == row.item(by) for by in self._by)
+        for by in self.by:  # noqa: SIM110 - twice as fast as all() of a generator, and each change asks
+            if codes.item(by, at) != row.item(by):
+                return False
+        return True
 
     def more_groups(self, low: int, high: int, edits: Sequence[Edit]) -> int:
         """Return how many more peer groups edits make among whole ones, from one place up to another."""
@@ -378,9 +407,45 @@ class OrderedPartition:
             as_many &= self._replace(chunk, by_chunk[chunk])
         if not as_many:
             self._count()
-        if len(self._chunks) > 4 * len(self) // CHUNK + _FEW:  # most have become small
+        self._put_together()
+
+    def _put_together(self) -> None:
+        """Make chunks of the usual size, if most have become small."""
+        if len(self._chunks) > 4 * len(self) // CHUNK + _FEW:
             codes = self.cut(0, len(self))
             self._fill(codes[:, at : at + CHUNK].copy() for at in range(0, len(self), CHUNK))
+
+    def apply_many(self, edits: ManyEdits) -> None:
+        """Do what `apply` does, where most edits are of different chunks: the directory is changed once for all."""
+        numbers = np.minimum(self._ends.searchsorted(edits.places, "right"), len(self._chunks) - 1)
+        if (edits.ends > self._ends.take(numbers)).any():  # from one chunk into the next
+            self.apply(edits.each())
+            return
+        firsts = np.concatenate(([0], (numbers[1:] != numbers[:-1]).nonzero()[0] + 1))
+        lasts, touched = np.append(firsts[1:], len(numbers)) - 1, numbers.take(firsts)
+        places = edits.places - np.concatenate(([0], self._ends)).take(numbers)
+        more = np.zeros(len(self._chunks), np.int64)
+        more[touched] = np.add.reduceat(edits.copies, firsts)
+        has_other_last = touched.compress(edits.ends.take(lasts) == self._ends.take(touched))
+        where = touched.tolist(), firsts.tolist(), places.tolist()
+        self._chunks = edited_chunks(self._chunks, *where, edits, numbers=self._numbers)
+        self._before.forget(0)
+        self._behind.forget(0)
+        if all(0 < self._chunks[chunk].size <= 2 * CHUNK for chunk in touched.tolist()):
+            for chunk in touched.compress(places.take(firsts) == 0).tolist():
+                self._first_leads[chunk] = self._chunks[chunk].first
+            self._count_anew(self._ends + more.cumsum())
+            begin_anew = (has_other_last + 1).tolist()
+        else:
+            usual = [[c] if 0 < c.size <= 2 * CHUNK else self._split(c.codes, 2 * CHUNK) for c in self._chunks]
+            self._chunks = [*chain.from_iterable(usual)]
+            self._first_leads = [chunk.first for chunk in self._chunks]
+            self._count()
+            begin_anew = list(range(len(self._chunks)))
+        for chunk in begin_anew:  # before which the last row was put in or taken out
+            if chunk < len(self._chunks):
+                self._first_may_differ(chunk)
+        self._put_together()
 
     def _replace(self, chunk: int, edits: Sequence[Edit]) -> bool:
         """Replace a chunk by what it is after some edits; return whether that is one chunk, too, and counted."""
@@ -425,7 +490,7 @@ class OrderedPartition:
 
     def _differ(self, codes: Codes, at: int, first: Codes) -> bool:
         """Return whether a row is no peer of the first of others."""
-        return any(codes.item(row, at) != first.item(row, 0) for row in self._by)
+        return any(codes.item(row, at) != first.item(row, 0) for row in self.by)
 
     def _split(self, codes: Codes, most: int) -> list[Chunk]:
         """Return rows as one chunk, if they are no more than so many, or as some."""
@@ -437,34 +502,10 @@ class OrderedPartition:
         return [self._chunk(codes[:, start : start + CHUNK].copy()) for start in range(0, n, CHUNK)]
 
 
-def edited(codes: Codes, edits: Sequence[Edit], origin: int = 0) -> Codes:
-    """Return rows with edits made, whose places are counted from an origin and ascend."""
-    pieces: list[Codes] = []
-    done = 0
-    for edit in edits:
-        at = edit.place - origin
-        if at > done:
-            pieces.append(codes[:, done:at])
-            done = at
-        if edit.copies > 0:
-            row = edit.row[:, None]
-            pieces.append(row if edit.copies == 1 else row.repeat(edit.copies, axis=1))
-        else:
-            done = at - edit.copies
-    pieces.append(codes[:, done:])
-    return np.concatenate(pieces, axis=1)
-
-
 def _known(codes: Ints) -> int:
     return int(np.count_nonzero(codes != NULL))
 
 
 def _first_not(holds: Callable[[int], bool], low: int, high: int) -> int:
     """Return the first number for which something does not hold that holds up to some number."""
-    while low < high:
-        middle = (low + high) // 2
-        if holds(middle):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return bisect_left(range(high), True, low, key=lambda number: not holds(number))

@@ -45,8 +45,10 @@ class Ahead(NamedTuple):
     """How many rows each partition has in all."""
     given: Sequence[int]
     """How many of them are given."""
+    asked: Sequence[tuple[int, int]]
+    """From which place up to which calls are asked for, of each partition; the others are there to be looked at."""
     wanted: Bools
-    """Which of the rows calls are asked for; the others are there to be looked at."""
+    """The same as marks."""
     before: Callable[[Digest], list[Any]]
     """What the rows before them come to, for each partition."""
     behind: Callable[[Digest], list[Any]]
@@ -193,6 +195,11 @@ class Partitions:
         """How many rows each row's partition has."""
         return (self.sizes if self._ahead is None else np.array(self._ahead.sizes)).repeat(self.sizes)
 
+    @property
+    def asked(self) -> Sequence[tuple[int, int]] | None:
+        """From which place up to which calls are asked for, of each partition; None where that is no matter."""
+        return None if self._ahead is None else self._ahead.asked
+
     @cached_property
     def wanted(self) -> Ints | None:
         """The places of the rows that calls are asked for; None where these are all. Others may have any value."""
@@ -270,8 +277,9 @@ class Partitions:
     def known(self, column: int) -> Bools | None:
         """Return where a column is not NULL; None where that is everywhere."""
         if column not in self._known:
-            known = self.codes(column) != NULL
-            self._known[column] = None if np.count_nonzero(known) == len(known) else known
+            codes = self.codes(column)
+            has_null = np.minimum.reduce(codes, initial=0) == NULL  # the least code there is
+            self._known[column] = codes != NULL if has_null else None
         return self._known[column]
 
 

@@ -31,10 +31,10 @@ class Pieces:
 
     def __init__(self, pieces: Sequence[Codes]) -> None:
         self._pieces: Sequence[Codes] = pieces
-        self._ends: list[int] = list(accumulate(piece.shape[1] for piece in pieces))
+        self._ends: list[int] = list(accumulate([piece.shape[1] for piece in pieces]))
         if len(pieces) > _MANY or self._ends[-1] <= _SHORT:
             self._pieces = [np.concatenate(pieces, axis=1)]
-            self._ends = self._ends[-1:]
+            del self._ends[:-1]
 
     def __len__(self) -> int:
         return self._ends[-1]

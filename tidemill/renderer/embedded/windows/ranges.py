@@ -18,9 +18,9 @@ from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, floa
 from tidemill.renderer.embedded.kernels.long_decimals import large_places, values_of
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 from tidemill.renderer.embedded.windows.partitions import Partitions, prefix_counts
-from tidemill.renderer.embedded.windows.sorting import positions
+from tidemill.renderer.embedded.windows.sorting import positions_in_own
 
-__all__ = ["range_bound", "units"]
+__all__ = ["far", "is_counted", "plus", "range_bound", "units"]
 
 _GREATEST: Final = 2**63 - 1
 _CENTURIES: Final = 200_000
@@ -35,35 +35,36 @@ def range_bound(rows: Partitions, offset: Offset, *, end: bool) -> Ints:
     (by,) = rows.windows.order
     dtype = rows.types[by.column]
     known = rows.known(by.column)
-    codes, number, first = rows.codes(by.column), rows.number, rows.first
+    codes, starts, asked = rows.codes(by.column), rows.starts, rows.asked
     if known is not None:
         before = prefix_counts(known)
         lacking = rows.end - rows.first - before.take(rows.end) + before.take(rows.first)
-        codes, number, first = codes[known], number[known], before.take(first[known])
+        codes, starts, asked = codes[known], before.take(starts), None
     values = order_ranks(codes, dtype, rows.interner)
     values = -values if by.descending else values
-    if not _is_counted(offset, dtype) or (is_long_decimal(dtype) and len(large_places(codes))):
+    if not is_counted(offset, dtype) or (is_long_decimal(dtype) and len(large_places(codes))):
         up = end == by.descending  # towards the inside of the frame, where no value is just there
         moved = _moved(codes, -offset if by.descending else offset, dtype, rows.interner, up=up)
         bounds = (-moved if by.descending else moved) - (not end)
     else:
-        bounds = _plus(values, _far(offset, dtype, end=end))
-    found = positions(number, values, number, bounds)
+        bounds = plus(values, far(offset, dtype, end=end))
+    found = positions_in_own(starts, values, bounds, asked)
     if known is None:
         return found
     result = np.where(known, 0, rows.peer_end if end else rows.peer_first)
-    result[known] = found - first + rows.first[known] + (lacking[known] if by.nulls_first else 0)
+    first = rows.first[known]
+    result[known] = found - before.take(first) + first + (lacking[known] if by.nulls_first else 0)
     return result
 
 
-def _is_counted(offset: Offset, dtype: DType) -> bool:
+def is_counted(offset: Offset, dtype: DType) -> bool:
     """Return whether codes are so many units each, and the offset is so many of them."""
     months = isinstance(offset, Interval) and offset.dtype == MONTHS
     return not (months or dtype.name == "float64")
 
 
 @lru_cache(typed=True)
-def _far(offset: Offset, dtype: DType, *, end: bool) -> int:
+def far(offset: Offset, dtype: DType, *, end: bool) -> int:
     """Return how many units a bound is from a value, so that what is at most so far away ends there."""
     exact = units(offset, dtype)
     return math.floor(exact) if end else math.ceil(exact) - 1
@@ -76,7 +77,7 @@ def units(offset: Offset, dtype: DType) -> Fraction:
     return exact
 
 
-def _plus(numbers: Ints, amount: int) -> Ints:
+def plus(numbers: Ints, amount: int) -> Ints:
     """Return sums; the greatest or the least int64 where they would be beyond it."""
     amount = min(max(amount, NULL), _GREATEST)
     if amount > 0:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import attrs
@@ -33,12 +33,13 @@ from tidemill.expressions.windows.in_order import adds_up_first_values, looks_at
 from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, float_values
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.windows.digests import Digest
-from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
+from tidemill.renderer.embedded.windows.edits import Edit
+from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 from tidemill.renderer.embedded.windows.ranges import units
 from tidemill.renderer.embedded.windows.row_offsets import RowOffsets
 from tidemill.renderer.embedded.windows.settling import Settling, decisive
 
-__all__ = ["Affected", "Reach", "affected", "looked_at"]
+__all__ = ["Affected", "Reach", "affected", "distance", "looked_at"]
 
 _LEAST: Final = -(2**63) + 1
 _GREATEST: Final = 2**63 - 1
@@ -221,6 +222,8 @@ def looked_at(rows: OrderedPartition, places: range, reach: Reach, by: OrderColu
 
 def _near(edits: Sequence[Edit]) -> list[list[Edit]]:
     """Return edits with those together between which looking at all rows is cheaper than telling them apart."""
+    if len(edits) == 1:
+        return [[*edits]]
     found: list[list[Edit]] = []
     last = -NEAR
     for edit in edits:
@@ -318,19 +321,19 @@ class _Finder:
         return self._around(Edit(deciding, row, -1), self._reach.endless)
 
     def _around(self, edit: Edit, reach: Reach) -> tuple[int, int]:
-        rows = self._rows
-        low, high = edit.place - reach.rows[1], edit.end + reach.rows[0]
+        rows, place, end_of_edit = self._rows, edit.place, edit.end
+        low, high = place - reach.rows[1], end_of_edit + reach.rows[0]
         if reach.peers:
-            first = rows.peers_start(edit.place - 1) if self._is_peer(edit.place - 1, edit) else edit.place
-            last = rows.peers_end(edit.end + 1) if self._is_peer(edit.end, edit) else edit.end
+            first = rows.peers_start(place - 1) if self._is_peer(place - 1, edit) else place
+            last = rows.peers_end(end_of_edit + 1) if self._is_peer(end_of_edit, edit) else end_of_edit
             low, high = min(low, first), max(high, last)
             if reach.groups != (0, 0):
                 low = min(low, rows.group_start(rows.groups_before(first) - reach.groups[1]))
                 high = max(high, rows.group_start(rows.groups_before(last) + reach.groups[0]))
             code = edit.row.item(self._by.column)
             for start, end in reach.values if code != NULL else ():
-                low = min(low, self._place_by_value(code, _minus(end), up=False))
-                high = max(high, self._place_by_value(code, _minus(start), up=True))
+                low = min(low, self._place_by_value(code, end, up=False, back=True))
+                high = max(high, self._place_by_value(code, start, up=True, back=True))
         return max(low, 0), min(high, len(rows))
 
     def moved(self, runs: Sequence[Affected]) -> Iterator[Affected]:
@@ -398,44 +401,40 @@ class _Finder:
             return low, high
         return self._rows.peers_start(low), self._rows.peers_end(high)
 
-    def _place_by_value(self, code: int, offset: Offset, *, up: bool) -> int:
+    def _place_by_value(self, code: int, offset: Offset, *, up: bool, back: bool = False) -> int:
         """Return the place before the first, or (up) after the last, row that is so far from a value, at the most.
 
-        Rather a few too far than one too near.
+        Rather a few too far than one too near. Going ``back``, it is the value that is so far from the row.
         """
         descending = self._by.descending
-        moved = _far_from(code, _minus(offset) if descending else offset, self._dtype, up=up != descending)
+        far = distance(offset, self._dtype, minus=back != descending, up=up != descending)
+        moved = min(max(code + far, _LEAST), _GREATEST) if isinstance(far, int) else far(code)
         number = ~moved if descending else moved
         return self._rows.place_of_number(number, right=up)
 
 
 @lru_cache(typed=True)
-def _minus(offset: Offset) -> Offset:
-    return -offset
-
-
-@lru_cache
-def _whole_units(offset: Offset, dtype: DType, *, up: bool) -> int:
+def distance(offset: Offset, dtype: DType, *, minus: bool, up: bool) -> int | Callable[[int], int]:
+    """Return how far codes are from others, rather too far up, or down, than too near; or what finds it from a code."""
+    if minus:
+        offset = -offset
+    if dtype.name == "float64":
+        assert not isinstance(offset, Interval)
+        return partial(_far_from_float, offset=offset, up=up)
+    if isinstance(offset, Interval) and offset.dtype == MONTHS:
+        unit = 1 if dtype.name == "date" else DAY_MICROSECONDS
+        days = offset.amount * _DAYS_IN_MONTH if (offset.amount > 0) == up else offset.amount * 28
+        return (days + (_DAYS_IN_MONTH if up else -_DAYS_IN_MONTH)) * unit
     exact = units(offset, dtype)
     return math.ceil(exact) if up else math.floor(exact)
 
 
-def _far_from(code: int, offset: Offset, dtype: DType, *, up: bool) -> int:
-    """Return the code of a value so far from another, rather too far up, or down, than too near."""
-    if dtype.name == "float64":
-        value = float(float_values(np.array([code]))[0])
-        assert not isinstance(offset, Interval)
-        if math.isinf(value) and (value > 0) != up and (value > 0) != (offset > 0):
-            value = math.copysign(sys.float_info.max, value)  # what is so far from it may be finite: sums overflow
-        moved = value + float(offset)
-        if not math.isfinite(moved):
-            return code if math.isnan(moved) or moved == value else (_GREATEST if moved > 0 else _LEAST)
-        slack = 4 * math.ulp(max(abs(value), abs(float(offset))))
-        return int(float_codes(np.array([moved + slack if up else moved - slack]))[0])
-    if isinstance(offset, Interval) and offset.dtype == MONTHS:
-        unit = 1 if dtype.name == "date" else DAY_MICROSECONDS
-        days = offset.amount * _DAYS_IN_MONTH if (offset.amount > 0) == up else offset.amount * 28
-        amount = (days + (_DAYS_IN_MONTH if up else -_DAYS_IN_MONTH)) * unit
-    else:
-        amount = _whole_units(offset, dtype, up=up)
-    return min(max(code + amount, _LEAST), _GREATEST)
+def _far_from_float(code: int, *, offset: Any, up: bool) -> int:
+    value = float(float_values(np.array([code]))[0])
+    if math.isinf(value) and (value > 0) != up and (value > 0) != (offset > 0):
+        value = math.copysign(sys.float_info.max, value)  # what is so far from it may be finite: sums overflow
+    moved = value + float(offset)
+    if not math.isfinite(moved):
+        return code if math.isnan(moved) or moved == value else (_GREATEST if moved > 0 else _LEAST)
+    slack = 4 * math.ulp(max(abs(value), abs(float(offset))))
+    return int(float_codes(np.array([moved + slack if up else moved - slack]))[0])

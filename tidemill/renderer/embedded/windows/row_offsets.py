@@ -15,7 +15,8 @@ from tidemill.expressions.types import INT64
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 from tidemill.renderer.embedded.windows.digests import Digest, digest
-from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition
+from tidemill.renderer.embedded.windows.edits import Edit
+from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 
 __all__ = ["RowOffsets"]
 

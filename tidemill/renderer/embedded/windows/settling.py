@@ -17,7 +17,8 @@ from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, V
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Codes
 from tidemill.renderer.embedded.windows.digests import Digest, digest, together
-from tidemill.renderer.embedded.windows.ordered_partition import Edit, OrderedPartition, edited
+from tidemill.renderer.embedded.windows.edits import Edit, edited
+from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 
 __all__ = ["Settling", "decisive"]
 

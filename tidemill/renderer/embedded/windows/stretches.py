@@ -90,7 +90,7 @@ def digests_asked(windows: Windows, types: Sequence[DType]) -> tuple[Digest, ...
         return [together(wanted, ())]
 
     one = np.full((len(types), 1), NULL)
-    ahead = Ahead(np.zeros(1, np.int64), [0], [0], [1], [1], np.ones(1, np.bool_), answer, answer)
+    ahead = Ahead(np.zeros(1, np.int64), [0], [0], [1], [1], [(0, 1)], np.ones(1, np.bool_), answer, answer)
     rows = Partitions(windows, types, Pieces([one]), Interner(), ahead)
     call_values(rows, np.empty((len(windows.calls), 1), np.int64))
     return tuple(asked)

@@ -386,8 +386,8 @@ class ExecutorStep(Step):
         if stored is None:
             return KeyedRound(node, self._users, now, *self._interval(node)).once(new, None).change
         old = as_updates(stored, new.width, new.coordinates)
-        rows = self._spilled.rows(name) + (new.rows or 0)
-        is_large = self._spilled.largest[node].may_be_large(node, old, new.data, rows)
+        rows = self._spilled.rows(name), new.rows or 0
+        is_large = self._spilled.largest[node].may_be_large(node, old, new.data, *rows)
         return changed_windows(node, self._interval(node), new, old, may_be_large=is_large)
 
     def of_input(self, node: Input, now: Round) -> Frame | None:

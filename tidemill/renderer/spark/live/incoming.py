@@ -19,6 +19,7 @@ from tidemill.expressions.schema import Schema
 from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.durable.spilled import SpillFolder
 from tidemill.renderer.spark.dataframes import Names, checked_inputs, is_invalid, typed_updates
+from tidemill.renderer.spark.failures import is_too_large_to_fetch
 from tidemill.renderer.spark.frames import Frame, columns
 from tidemill.renderer.spark.live.state_files import as_updates, read_files, remove_files, write_files
 from tidemill.renderer.spark.types import spark_type
@@ -35,9 +36,14 @@ _INVALID: Final = "odd"
 
 
 def collected_if_few(data: Any, most: int) -> pa.Table | None:
-    """Return a DataFrame's rows as a table, where there are at most so many."""
+    """Return a DataFrame's rows as a table, where there are at most so many, and the driver may fetch as many bytes."""
     most = min(most, _FEW)
-    table = data.limit(most + 1).toArrow()
+    try:
+        table = data.limit(most + 1).toArrow()
+    except Exception as error:
+        if is_too_large_to_fetch(error):  # few rows, or the first of many, of long texts
+            return None
+        raise
     return table if len(table) <= most else None
 
 

@@ -15,7 +15,8 @@ from tidemill.renderer.durable.spill_files import SpilledBatch, SpillFile, read_
 from tidemill.renderer.durable.spilled import SpilledSpine, SpillFolder
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
-from tidemill.renderer.embedded.trace.spine import Range, Spine
+from tidemill.renderer.embedded.trace.elsewhere import Range
+from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.spark.large_windows import LargestPartition
 from tidemill.renderer.spark.live.state_files import read_files, write_files
 

@@ -21,7 +21,7 @@ from tidemill.expressions.types import DType
 from tidemill.renderer.durable.checksums import Checksums
 from tidemill.renderer.durable.spill_files import HASH, Layout, SpillFile
 from tidemill.renderer.durable.spilled import SpillFolder
-from tidemill.renderer.embedded.trace.spine import Range
+from tidemill.renderer.embedded.trace.elsewhere import Range
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
 from tidemill.renderer.spark.types import spark_type
 

@@ -15,7 +15,7 @@ from tidemill.expressions.types import INT64, DType
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.codec import decode_column, encode_column
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
-from tidemill.renderer.embedded.trace.spine import Range
+from tidemill.renderer.embedded.trace.elsewhere import Range
 from tidemill.renderer.spark import linear
 from tidemill.renderer.spark.frames import DIFF, Frame, names, times
 from tidemill.renderer.spark.keyed import as_lines

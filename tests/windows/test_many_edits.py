@@ -1,0 +1,307 @@
+"""Many changed rows of one large partition at once: the same as one by one, and the reference engine's values."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_windows import TXY, W, calls
+from running import examples
+
+import tidemill as tm
+from tidemill.expressions.ordering import OrderColumn
+from tidemill.expressions.types import INT64
+from tidemill.expressions.windows.bound import CallError
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.updates import NULL
+from tidemill.renderer.embedded.reduce import ordered_windows
+from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
+from tidemill.renderer.embedded.windows import many_places, ordered_partition
+from tidemill.renderer.embedded.windows.aggregates import _greatest_around
+from tidemill.renderer.embedded.windows.edits import Edit, ManyEdits
+from tidemill.renderer.embedded.windows.many_places import places_of
+from tidemill.renderer.embedded.windows.many_runs import runs_of_many
+from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
+from tidemill.renderer.embedded.windows.reach import Reach, affected
+from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
+
+ORDERS = (
+    [SortColumn(0, INT64), SortColumn(1, INT64)],
+    [SortColumn(0, INT64, descending=True), SortColumn(1, INT64)],
+    [SortColumn(0, INT64, nulls_first=False), SortColumn(1, INT64, descending=True)],
+    [SortColumn(0, INT64, descending=True, nulls_first=False), SortColumn(1, INT64)],
+)
+ROWS = st.tuples(st.sampled_from([NULL, *range(8)]), st.integers(0, 2))
+
+
+@st.composite
+def partitions(draw):
+    """Draw an order, rows in it, and as a function of these a partition."""
+    columns = draw(st.sampled_from(ORDERS))
+    order = RowOrder(columns, Interner(), [SortColumn(i, INT64) for i in (0, 1)] if draw(st.booleans()) else ())
+    if order.row:
+        order = RowOrder(columns[:1], Interner(), order.row)
+    rows = sorted(draw(st.lists(ROWS, min_size=1, max_size=30)), key=order.key)
+    return order, rows
+
+
+def partition_of(order, rows):
+    """Return rows in chunks of two, which may have more rows once they are changed."""
+    codes = np.array(rows, np.int64).reshape(-1, 2).T
+    return OrderedPartition((codes[:, i : i + 2].copy() for i in range(0, len(rows), 2)), order, 1)
+
+
+@st.composite
+def edited_partitions(draw):
+    order, rows = draw(partitions())
+    changed = sorted(draw(st.lists(ROWS, min_size=1, max_size=12, unique=True)), key=order.key)
+    copies = [draw(st.integers(-rows.count(row), 3).filter(bool)) for row in changed]
+    return order, rows, changed, copies
+
+
+@examples(200)
+@given(edited_partitions(), st.sampled_from([0, 1, 256]))
+@pytest.mark.usefixtures("small_is_large")
+def test_places_are_those_of_each_row(drawn, tied):
+    order, rows, changed, _ = drawn
+    partition = partition_of(order, rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(many_places, "TIED", tied)
+        places, there = places_of(partition, np.array(changed).T)
+    assert places.tolist() == [partition.place_of(list(row)) for row in changed]
+    assert there.tolist() == [row in rows for row in changed]
+
+
+def test_rows_that_begin_alike_are_looked_for_among_the_same_rows_once(monkeypatch):
+    """Ten rows more of each number: for their places each of the rows that are there is looked at once, not ten times."""
+    order = RowOrder([SortColumn(0, INT64), SortColumn(1, INT64)], Interner())
+    partition = partition_of(order, [(i // 20, i % 20) for i in range(60)])
+    cut_out, spans = [], OrderedPartition.spans
+    monkeypatch.setattr(
+        OrderedPartition, "spans", lambda rows, low, high: cut_out.append((high - low).sum()) or spans(rows, low, high)
+    )
+    new = np.array([(number, 20 + i) for number in range(3) for i in range(10)]).T
+    places, there = places_of(partition, new)
+    assert places.tolist() == [20 * number + 20 for number in range(3) for _ in range(10)]
+    assert not there.any()
+    assert sum(cut_out) == len(new.T) + 60
+
+
+@examples(200)
+@given(edited_partitions(), st.booleans())
+@pytest.mark.usefixtures("small_is_large")
+def test_edits_at_once_make_what_they_make_one_by_one(drawn, knows_groups):
+    order, rows, changed, copies = drawn
+    one_by_one, at_once = partition_of(order, rows), partition_of(order, rows)
+    for partition in (one_by_one, at_once):
+        assert not knows_groups or partition.groups
+    places, _ = places_of(at_once, np.array(changed).T)
+    edits = ManyEdits(places, np.array(changed).T, np.array(copies))
+    one_by_one.apply(edits.each())
+    at_once.apply_many(edits)
+    assert len(one_by_one) == len(at_once)
+    assert len(at_once) == len(rows) + sum(copies)
+    if len(at_once):
+        assert one_by_one.cut(0, len(one_by_one)).tolist() == at_once.cut(0, len(at_once)).tolist()
+        assert at_once.groups == one_by_one.groups
+        for place in range(len(at_once) + 1):
+            assert at_once.groups_before(place) == one_by_one.groups_before(place)
+            assert at_once.peers_end(place) == one_by_one.peers_end(place)
+
+
+@examples(100)
+@given(partitions(), st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=5))
+@pytest.mark.usefixtures("small_is_large")
+def test_spans_are_cut_out_of_several_chunks(drawn, spans):
+    order, rows = drawn
+    partition = partition_of(order, rows)
+    low = np.array([min(first, len(rows)) for first, _ in spans], np.int64)
+    high = np.minimum(low + np.array([size for _, size in spans], np.int64), len(rows))
+    expected = [row for first, end in zip(low.tolist(), high.tolist(), strict=True) for row in rows[first:end]]
+    assert list(map(tuple, partition.spans(low, high).T.tolist())) == expected
+
+
+REACHES = st.builds(
+    lambda rows, groups, values: Reach(rows, groups, peers=groups != (0, 0) or bool(values), values=values),
+    st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    st.sampled_from([(0, 0), (1, 0), (0, 2)]),
+    st.sampled_from([(), ((-1, 2),), ((1, 2),), ((-3, -1), (0, 1))]),
+)
+
+
+@examples(300)
+@given(edited_partitions(), REACHES)
+@pytest.mark.usefixtures("few_are_many")
+def test_runs_cover_those_found_one_by_one(drawn, reach):
+    """And nothing that a run looks at is edited by another."""
+    order, rows, changed, copies = drawn
+    partition, first = partition_of(order, rows), order.columns[0]
+    by = OrderColumn(0, first.descending, first.nulls_first)
+    places, _ = places_of(partition, np.array(changed).T)
+    edits = ManyEdits(places, np.array(changed).T, np.array(copies))
+    runs = runs_of_many(partition, edits, reach, by, INT64)
+    ends = [*runs.edits[1:].tolist(), len(changed)]
+    for one in affected(partition, edits.each(), reach, by, INT64):
+        low, high, looked_low, looked_high = len(rows), 0, len(rows), 0
+        for number, (begin, end) in enumerate(zip(runs.edits.tolist(), ends, strict=True)):
+            if set(map(str, map(plain, edits.each()[begin:end]))) & set(map(str, map(plain, one.edits))):
+                low, high = min(low, runs.low[number]), max(high, runs.high[number])
+                looked_low, looked_high = min(looked_low, runs.first[number]), max(looked_high, runs.end[number])
+        assert low <= one.edits[0].place <= one.edits[-1].end <= high
+        assert looked_low <= low <= high <= looked_high
+    for number, (begin, end) in enumerate(zip(runs.edits.tolist(), ends, strict=True)):
+        others = [edit for i, edit in enumerate(edits.each()) if not begin <= i < end]
+        assert all(o.end < runs.first[number] or o.place > runs.end[number] for o in others)
+
+
+def plain(edit: Edit) -> Any:
+    """Return an edit as a value that others are equal to."""
+    return edit.place, edit.row.tolist()
+
+
+@examples(150)
+@given(st.data())
+@pytest.mark.usefixtures("few_are_many")
+def test_any_calls(data):
+    some = data.draw(st.lists(calls(TXY | {"n": "int32"}, W, "int64"), min_size=1, max_size=2))
+    flow = tm.Dataflow("windows")
+    rows = flow.input("x", TXY | {"n": "int32"})
+    flow.output("y", rows.with_columns(**{f"c{i}": call for i, call in enumerate(some)}))
+    values = {"k": [1, 2], "t": [None, *range(12)], "x": [None, 1, 2, 5], "n": [1, 2]}
+    found = data.draw(updates(TXY | {"n": "int32"}, 1, max_size=30, latest=3, non_negative=True, values=values))
+    check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)])
+
+
+ORDERED = tm.Window.order_by("t")
+DOWN = tm.Window.order_by(tm.desc("t"))
+BOUNDED = {
+    "sum": tm.sum("x").over(ORDERED.rows_between(-4, 0)),
+    "lag": tm.lag("x").over(ORDERED),
+    "min": tm.min("x").over(ORDERED.rows_between(-5, 5)),
+    "later": tm.max("x").over(ORDERED.rows_between(2, 4)),
+    "groups": tm.min("x").over(ORDERED.groups_between(-2, 1)),
+    "ties": tm.count().over(ORDERED.groups_between(-2, 1).exclude("ties")),
+    "range": tm.sum("x").over(ORDERED.range_between(-6, 3)),
+    "down": tm.sum("x").over(DOWN.range_between(-6, -2)),
+    "floats": tm.count().over(tm.Window.order_by("f").range_between(-1.5, 0.5)),
+    "several": tm.sum("x").over(tm.Window.order_by("t", "f").groups_between(-1, 1)),
+    "place": tm.rank().over(ORDERED),
+    "number": tm.row_number().over(ORDERED),
+    "places of groups": tm.dense_rank().over(DOWN),
+    "share": tm.percent_rank().over(ORDERED),
+    "tiles": tm.ntile(7).over(ORDERED),
+    "so far": tm.sum("x").over(ORDERED.rows_between(tm.UNBOUNDED, 0)),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_twenty_rows_of_two_hundred(name, monkeypatch, at_once, in_order):
+    """In chunks of eight rows and with rows that are there several times; to and fro, beside the reference engine."""
+    monkeypatch.setattr(ordered_partition, "CHUNK", 8)
+    for limit, value in (("LARGE", 100), ("MANY", 4), ("AT_ONCE", 16)):
+        monkeypatch.setattr(ordered_windows, limit, value)
+    dice = np.random.default_rng(7)
+    flow = tm.Dataflow("bulk")
+    rows = flow.input("rows", {"t": "int64", "x": "int64", "f": "float64"})
+    flow.output("y", rows.with_columns(y=BOUNDED[name]))
+
+    def some(count):
+        t = pa.array(dice.integers(0, 80, count), mask=dice.random(count) < 0.02)
+        return pa.table({"t": t, "x": dice.integers(0, 4, count), "f": dice.integers(0, 9, count) / 4})
+
+    with flow.start() as run, flow.start(tm.Reference()) as reference:
+        loaded, more = some(200), some(20)
+        goes = loaded.take(pa.array(sorted(dice.choice(200, 20, replace=False).tolist())))
+        for changes in (
+            [("insert", loaded)],
+            [("insert", more)],
+            [("delete", goes)],
+            [("insert", goes), ("delete", more)],
+        ):
+            for each in (run, reference):
+                for put, table in changes:
+                    getattr(each, put)("rows", table)
+                each.advance()
+            key = lambda row: tuple((value is None, value) for value in row)  # noqa: E731
+            assert sorted(run.changes("y"), key=lambda u: (key(u[0]), u[1:])) == sorted(
+                reference.changes("y"), key=lambda u: (key(u[0]), u[1:])
+            )
+    assert len(at_once) == (0 if name in {"floats", "so far"} else 3)
+    assert len(in_order) == (3 if name in {"floats", "so far"} else 0)
+
+
+def test_too_few_copies_among_many_are_refused(few_are_many, at_once):
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", {"t": "int64"}).with_columns(before=tm.lag("t").over(ORDERED)))
+    with flow.start() as run:
+        run.insert("x", [(t,) for t in range(20)])
+        run.advance()
+        run.insert("x", [(30,), (31,)])
+        run.delete("x", [(7,), (8,), (8,)])
+        with pytest.raises(tm.errors.TidemillError, match="-1"):
+            run.advance()
+        run.insert("x", [(8,)])
+        run.advance()
+        assert sorted(row[0] for row in run.snapshot("y")) == [*(t for t in range(20) if t not in {7, 8}), 30, 31]
+    assert at_once
+
+
+def test_too_many_copies_among_many_are_refused(few_are_many, monkeypatch):
+    monkeypatch.setattr(ordered_windows, "MOST_COPIES", 3)
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", {"t": "int64"}).with_columns(before=tm.lag("t").over(ORDERED)))
+    with flow.start() as run:
+        run.insert("x", [(t,) for t in range(20)])
+        run.advance()
+        run.insert("x", [(4,)] * 2)
+        run.insert("x", [(5,)])
+        run.advance()
+        seen = []
+        monkeypatch.setattr(
+            ordered_windows, "too_many_copies", lambda count: seen.append(count) or f"{count} copies more"
+        )
+        run.insert("x", [(4,), (6,)])
+        run.advance()
+        assert seen == [1]  # computed whole then, where the limit is as it was
+
+
+def test_what_was_worked_out_of_a_step_that_is_computed_whole_goes_nowhere(few_are_many, at_once, monkeypatch):
+    """Changes of one partition, at once, before a call has no value for a row that is looked at in another."""
+
+    def refuse(*_given, **_named):
+        raise CallError(0, np.zeros(2, np.int64), "of a row that is only looked at")
+
+    monkeypatch.setattr(ordered_windows, "changed_rows", refuse)
+    flow = tm.Dataflow()
+    before = tm.lag("t").over(tm.Window.partition_by("k").order_by("t"))
+    flow.output("y", flow.input("x", {"k": "int64", "t": "int64"}).with_columns(before=before))
+    with flow.start() as run:
+        run.insert("x", [(k, t) for k in (0, 1) for t in range(10)])
+        run.advance()
+        run.insert("x", [(0, 20), (0, 30), (1, 20)])
+        run.advance()
+        come = [update for update in run.changes("y") if update[1] == 1]
+        assert sorted(come) == [((0, 20, 9), 1, 1), ((0, 30, 20), 1, 1), ((1, 20, 9), 1, 1)]
+    assert at_once
+
+
+@examples(100)
+@given(st.data())
+def test_extremes_around_each_row(data):
+    numbers = np.array(data.draw(st.lists(st.sampled_from([NULL, *range(9)]), min_size=1, max_size=40)))
+    sizes = np.array(data.draw(st.lists(st.integers(1, 12), min_size=1)))
+    before, after = data.draw(st.integers(0, 6)), data.draw(st.integers(0, 6))
+    ends = np.unique(np.minimum(sizes.cumsum(), len(numbers)))
+    ends[-1] = len(numbers)
+    starts = np.concatenate(([0], ends[:-1]))
+
+    rows: Any = SimpleNamespace(starts=starts, sizes=ends - starts)
+    wanted = np.array([i for i in range(len(numbers)) if data.draw(st.booleans())], np.int64)
+    found = _greatest_around(numbers, rows, wanted, before, after)
+    for place in wanted.tolist():
+        number = int(starts.searchsorted(place, "right")) - 1
+        low, high = max(place - before, starts[number]), min(place + after + 1, ends[number])
+        assert found[place] == max(numbers[low:high])

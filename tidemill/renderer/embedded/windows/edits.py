@@ -1,0 +1,79 @@
+"""Edits of a large partition: one, or so many that they are not looked at one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints
+
+__all__ = ["Edit", "ManyEdits", "edited", "edited_by_many"]
+
+
+class Edit(NamedTuple):
+    """Copies of a row to be put in before a place, or taken out from it on, where their number is negative."""
+
+    place: int
+    row: Ints
+    copies: int
+
+    @property
+    def end(self) -> int:
+        """The place after those taken out."""
+        return self.place - self.copies if self.copies < 0 else self.place
+
+
+class ManyEdits(NamedTuple):
+    """Edits as arrays, by ascending places."""
+
+    places: Ints
+    rows: Codes
+    copies: Ints
+
+    @property
+    def ends(self) -> Ints:
+        """The place after those taken out, of each."""
+        return self.places - np.minimum(self.copies, 0)
+
+    def each(self) -> list[Edit]:
+        """Return the edits one by one."""
+        return list(map(Edit, self.places.tolist(), self.rows.T, self.copies.tolist()))
+
+    def part(self, low: int, high: int) -> ManyEdits:
+        """Return the edits from one up to another."""
+        return ManyEdits(self.places[low:high], self.rows[:, low:high], self.copies[low:high])
+
+
+def edited_by_many(codes: Codes, places: Sequence[int], edits: ManyEdits) -> list[Codes]:
+    """Return rows with edits made at some places, as pieces; at last there are those behind the last edit."""
+    pieces: list[Codes] = []
+    done, rows = 0, edits.rows
+    for i, (place, more) in enumerate(zip(places, edits.copies.tolist(), strict=True)):
+        pieces.append(codes[:, done:place])
+        done = place
+        if more > 0:
+            pieces.append(rows[:, i : i + 1] if more == 1 else rows[:, i : i + 1].repeat(more, axis=1))
+        else:
+            done -= more
+    pieces.append(codes[:, done:])
+    return pieces
+
+
+def edited(codes: Codes, edits: Sequence[Edit], origin: int = 0) -> Codes:
+    """Return rows with edits made, whose places are counted from an origin and ascend."""
+    pieces: list[Codes] = []
+    done = 0
+    for edit in edits:
+        at = edit.place - origin
+        if at > done:
+            pieces.append(codes[:, done:at])
+            done = at
+        if edit.copies > 0:
+            row = edit.row[:, None]
+            pieces.append(row if edit.copies == 1 else row.repeat(edit.copies, axis=1))
+        else:
+            done = at - edit.copies
+    pieces.append(codes[:, done:])
+    return np.concatenate(pieces, axis=1)
