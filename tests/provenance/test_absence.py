@@ -201,3 +201,18 @@ def test_what_only_refuses_bad_input_is_no_reason_for_a_missing_row():
         text = str(run.why("out", (9, 1)))
     assert "input 'a' has no row with v = 9" in text
     assert "FlatMap" not in text
+
+
+def test_an_error_in_what_the_output_does_not_depend_on_is_not_met():
+    """The run leaves out what nobody reads; so does who is asked why, and so do the rows that suffice."""
+
+    def build(a, b):
+        a.negate().agg(top="max(v)")
+        return a.concat(b)
+
+    _, run = started(build)
+    with run:
+        run.insert("a", [(0, 1)])
+        run.advance()
+        assert run.why("out", (0, 1)).rows == {"a": [(0, 1)]}
+        assert "input 'a' has no row with k = 0, v = 7" in str(run.why("out", (0, 7)))

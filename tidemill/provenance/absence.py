@@ -41,7 +41,7 @@ from tidemill.dataflow.nodes import (
 )
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.expressions.bound import Bound, BoundColumn, BoundLiteral
-from tidemill.provenance.kept import observed_name, with_every_node_observed
+from tidemill.provenance.kept import observed_name, with_every_node_observed, with_one_output
 from tidemill.provenance.validity import by_clock, is_validity
 from tidemill.renderer.diagram.reason import Reason, Row
 from tidemill.renderer.engines import Embedded
@@ -66,7 +66,11 @@ _REFUSED: Final[dict[type[Node], str]] = {
 
 
 def absence(graph: Graph, given: Mapping[str, Mapping[Row, int]], output: str, row: Row) -> Reason:
-    """Return what is missing for an output to have the row, when the inputs hold what is given."""
+    """Return what is missing for an output to have the row, when the inputs hold what is given.
+
+    What the output does not depend on is not run: it may have an error there that the asked run never met.
+    """
+    graph = with_one_output(graph, output)
     with Embedded(threads=1).start(GraphPlan.of(with_every_node_observed(graph), None), 0) as run:
         for name, rows in given.items():
             least: Any = (0,) * len(graph.coordinates) if len(graph.coordinates) > 1 else 0
