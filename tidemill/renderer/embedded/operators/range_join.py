@@ -32,7 +32,8 @@ from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
-from tidemill.renderer.embedded.trace.spine import Spine, runs_of
+from tidemill.renderer.embedded.trace.search import runs_of
+from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
 
 __all__ = ["RangeJoinOperator"]

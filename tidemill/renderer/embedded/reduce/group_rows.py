@@ -98,9 +98,10 @@ class GroupRows(Accumulator):
             else:
                 self.spine.append(consolidated(rows))
             self._groups.added(rows)
-        large = self.spine.count(keys) > LARGE_FROM
+        runs = self.spine.runs(keys)
+        large = self.spine.count(keys, runs) > LARGE_FROM
         if not np.count_nonzero(large):
-            return Stored(*self.spine.find(keys), self.codes)
+            return Stored(*self.spine.find(keys, runs=runs), self.codes)
         self._is_large = large
         deleted = compressed(rows, large.take(owner) & (rows[-1] < 0))
         self._deleted = np.stack(deleted) if isinstance(deleted, list) else deleted

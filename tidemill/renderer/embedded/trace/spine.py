@@ -16,14 +16,12 @@ import numpy as np
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.kernels.memory import stack
-from tidemill.renderer.embedded.kernels.sorting import ascending, gathered
 from tidemill.renderer.embedded.kernels.updates import (
     Codes,
     Ints,
     Rows,
     UpdateArray,
     consolidated,
-    expand,
     hashed,
     largest,
     numbered,
@@ -33,12 +31,13 @@ from tidemill.renderer.embedded.kernels.updates import (
 from tidemill.renderer.embedded.trace.batch import Batch, Reordered, UpdateLayout
 from tidemill.renderer.embedded.trace.elsewhere import Beside, Range, Spilled
 from tidemill.renderer.embedded.trace.merging import Merger
+from tidemill.renderer.embedded.trace.search import FEW, Run, find_few, find_in_tail, found_in, runs_in
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredOrder
 from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.embedded.trace.unsorted import on_its_own, rows_lost, sorted_together
 from tidemill.renderer.embedded.trace.view import View
 
-__all__ = ["Spine", "runs_of"]
+__all__ = ["Spine"]
 
 TAIL: Final = 512
 """Updates in the tail at most: comparing a key with all of them costs about as much as a few binary searches."""
@@ -58,8 +57,6 @@ Enough for it to be done long before as many lie unsorted as are sorted, and tha
 """
 SCAN: Final = 1 << 12
 """Comparisons worth doing against an unsorted tail; beyond it, the tail is sorted first."""
-FEW: Final = 8
-"""Keys that are looked for in batches one by one."""
 SAMPLE: Final = 1 << 14
 MOST_DIFFER: Final = 50
 """With fewer than one in so many that is equal to another, updates are not worth being added up."""
@@ -283,12 +280,13 @@ class Spine:
         """Return what is in memory, with all updates in these ranges of the order in which it lies, without a key."""
         return [self.view] if self.spilled is None else [self.view, self.spilled.loaded_between(ranges)]
 
-    def find(self, keys: Codes, view: View | None = None) -> tuple[Ints, UpdateArray]:
+    def find(self, keys: Codes, view: View | None = None, runs: Sequence[Run] = ()) -> tuple[Ints, UpdateArray]:
         """Return all updates with one of these keys, as the number of the key and the update, in no special order.
 
-        The keys are columns of codes, which may repeat. Cost: a binary search for each key in each batch.
+        The keys are columns of codes, which may repeat. Cost: a binary search for each key in each batch, but for
+        those batches of the view, the first ones, of which ``runs`` tells where the keys lie.
         """
-        owner, updates = self._find_in_memory(keys, view)
+        owner, updates = self._find_in_memory(keys, view, runs)
         if self.spilled is None:
             return owner, updates
         spilled_owner, spilled = self.spilled.find(keys)
@@ -302,7 +300,7 @@ class Spine:
             return {}
         found: dict[int, StoredOrder] = {}
         for number, stored in self.spilled.in_order(keys, most).items():
-            _, here = self._find_in_memory(keys[:, number : number + 1], None)
+            _, here = self._find_in_memory(keys[:, number : number + 1])
             rest = stacked([here, stored.rest])
             if rest.shape[1] * most <= stored.rows:
                 found[number] = StoredOrder(stored.pages, rest)
@@ -318,12 +316,23 @@ class Spine:
         del ranges
         return self.view
 
-    def count(self, keys: Codes) -> Ints:
-        """Return about how many updates each key has: without those in the tail."""
-        hashes = hashed(keys)
-        counts = np.zeros(len(hashes), np.int64)
-        for batch in self.view.batches:
-            counts += batch.hashes.searchsorted(hashes, "right") - batch.hashes.searchsorted(hashes)
+    def runs(self, keys: Codes) -> list[Run]:
+        """Return where many keys lie in the batches; an empty list for few."""
+        return runs_in(self.view.batches, hashed(keys)) if keys.shape[1] > FEW else []
+
+    def count(self, keys: Codes, runs: Sequence[Run] = ()) -> Ints:
+        """Return about how many updates each key has: without those in the tail.
+
+        The ``runs`` of the keys, where they are known, save a search.
+        """
+        counts = np.zeros(keys.shape[1], np.int64)
+        if keys.shape[1] > FEW:
+            for _, hits, _, times in runs or self.runs(keys):
+                counts[hits] += times
+        else:
+            hashes = hashed(keys)
+            for batch in self.view.batches:
+                counts += batch.hashes.searchsorted(hashes, "right") - batch.hashes.searchsorted(hashes)
         return counts if self.spilled is None else counts + self.spilled.count(keys)
 
     def all_updates(self) -> UpdateArray:
@@ -389,7 +398,9 @@ class Spine:
         here = len(self.view.batches) + (self.view.tail_size > 0) + bool(self.view.unsorted)
         return here + (0 if self.spilled is None else self.spilled.batches)
 
-    def _find_in_memory(self, keys: Codes, view: View | None) -> tuple[Ints, UpdateArray]:
+    def _find_in_memory(
+        self, keys: Codes, view: View | None = None, runs: Sequence[Run] = ()
+    ) -> tuple[Ints, UpdateArray]:
         view = self.view if view is None else view
         if view.unsorted:
             batch = sorted_together(view.unsorted, self.layout, self.since())
@@ -402,9 +413,15 @@ class Spine:
         owners: list[Ints] = []
         found: list[UpdateArray] = []
         if view.tail_size:
-            _find_in_tail(view, hashes, owners, found)
-        if view.batches:
-            _find_in_batches(view.batches, hashes, owners, found)
+            find_in_tail(view, hashes, owners, found)
+        if count <= FEW:
+            find_few(view.batches, hashes, owners, found)
+        else:
+            for run in (*runs, *runs_in(view.batches[len(runs) :], hashes)):
+                if len(run.hits):
+                    of_run, in_batch = found_in(run)
+                    owners.append(of_run)
+                    found.append(in_batch)
         if not found:
             return _NONE, self._nothing
         owner, updates = (owners[0], found[0]) if len(found) == 1 else (np.concatenate(owners), stacked(found))
@@ -420,54 +437,6 @@ def _seem_different(rows: list[Ints]) -> bool:
     sample = np.arange(0, len(rows[0]), max(len(rows[0]) // SAMPLE, 1))
     codes = np.stack([row.take(sample) for row in rows])
     return len(numbered(codes)[0]) * MOST_DIFFER > len(sample) * (MOST_DIFFER - 1)
-
-
-def _find_in_tail(view: View, hashes: Ints, owners: list[Ints], found: list[UpdateArray]) -> None:
-    """Add the updates in the tail whose keys have these hashes, and the number of each one's hash."""
-    in_tail = view.tail.hashes[: view.tail_size]
-    if len(hashes) == 1:
-        (at,) = (in_tail == hashes[0]).nonzero()
-        owner = np.zeros(len(at), np.int64)
-    else:
-        owner, at = (hashes[:, None] == in_tail).nonzero()
-    if len(at):
-        owners.append(owner)
-        found.append(view.tail.array.take(at, axis=1))
-
-
-def _find_in_batches(batches: tuple[Batch, ...], hashes: Ints, owners: list[Ints], found: list[UpdateArray]) -> None:
-    """Add the updates in the batches whose keys have these hashes, and the number of each one's hash."""
-    if len(hashes) <= FEW:
-        sought = hashes.tolist()
-        for in_batch, array in batches:
-            for number, low in enumerate(in_batch.searchsorted(hashes).tolist()):
-                if low < len(in_batch) and in_batch.item(low) == sought[number]:
-                    high = int(in_batch.searchsorted(sought[number], "right"))
-                    owners.append(np.zeros(high - low, np.int64) if number == 0 else np.full(high - low, number))
-                    found.append(array[:, low:high])
-        return
-    order, hashes = ascending(hashes)  # searching for sorted hashes is several times faster than for scattered ones
-    for in_batch, array in batches:
-        hits, low, counts = runs_of(in_batch, hashes)
-        if len(hits):
-            if int(counts.sum()) == len(in_batch) and (low[1:] > low[:-1]).all():  # all there is, each of it once
-                owners.append(order.take(hits).repeat(counts))
-                found.append(array[:, : len(in_batch)])
-                continue
-            which, at = expand(low, counts)
-            owners.append(order.take(hits.take(which)))
-            found.append(gathered(array, at))
-
-
-def runs_of(in_batch: Ints, hashes: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return which of some hashes, in order, a batch has, each one's first place in it, and how often it is there."""
-    low = in_batch.searchsorted(hashes)
-    hits = (in_batch.take(low, mode="clip") == hashes).nonzero()[0]  # most batches have few of the keys
-    low, hashes = low.take(hits), hashes.take(hits)
-    counts = np.ones(len(low), np.int64)
-    (more,) = (in_batch.take(low + 1, mode="clip") == hashes).nonzero()  # mostly it is there once
-    counts[more] = in_batch.searchsorted(hashes.take(more), "right") - low.take(more)
-    return hits, low, counts
 
 
 def _with_sorted_tail(view: View) -> View:
