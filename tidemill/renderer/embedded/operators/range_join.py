@@ -32,7 +32,6 @@ from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
-from tidemill.renderer.embedded.trace.search import runs_of
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
 
@@ -102,7 +101,7 @@ class RangeJoinOperator(Operator):
             if order is None or hashes is None:
                 mine, theirs = expand(*_between(codes, sought, how, None))
             else:
-                hits, low, counts = runs_of(batch.hashes, hashes)
+                hits, low, counts = batch.runs_of(hashes)
                 mine, theirs = expand(*_between(codes, sought.take(hits), how, (low, low + counts)))
                 mine = order.take(hits.take(mine))
             if len(mine) and len(keys) > 1:

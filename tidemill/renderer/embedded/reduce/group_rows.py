@@ -17,6 +17,7 @@ from tidemill.renderer.embedded.kernels.updates import (
     compressed,
     consolidated,
     first_numbers,
+    row_hashes,
 )
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import Stored
@@ -30,6 +31,8 @@ TRUE: Final = 1
 """The code of true."""
 LARGE_FROM: Final = 2048
 """Updates of a group from which on reading its first rows in order beats looking through all."""
+_MARKS: Final = 16
+"""So many marks there are for each row that is sought by its hash: of the others, one in so many is looked at, too."""
 
 
 class GroupRows(Accumulator):
@@ -129,16 +132,12 @@ class GroupRows(Accumulator):
         return accumulated
 
     def _at_one(self, seen: Stored) -> UpdateArray:
-        """Return for a single time what `accumulated` does; only groups with deletions have to be consolidated."""
+        """Return for a single time what `accumulated` does; only what deletions can cancel has to be consolidated."""
         rows = np.concatenate((seen.owner[None], seen.updates[self.width : self.codes], seen.updates[-1:]))
-        deleted = rows[-1] < 0
-        if not deleted.any():
+        deleted = (rows[-1] < 0).nonzero()[0]
+        if not len(deleted):
             return rows
-        marks = np.zeros(int(seen.owner.max()) + 1, np.bool_)
-        marks[seen.owner.compress(deleted)] = True
-        changed = marks.take(seen.owner)
-        if changed.all():
-            return consolidated(rows)
+        changed = _as_some(rows[:-1], deleted)
         return np.concatenate((rows.compress(~changed, axis=1), consolidated(rows.compress(changed, axis=1))), axis=1)
 
     def first(
@@ -186,3 +185,12 @@ class GroupRows(Accumulator):
         """Forget what is known of groups: the spine was given other updates."""
         if self._groups is not None:
             self._groups.clear()
+
+
+def _as_some(codes: Codes, some: Ints) -> Bools:
+    """Return which columns are equal to one of some of them, and a few others, whose hashes begin as those do."""
+    bits = (_MARKS * len(some)).bit_length()
+    begin = row_hashes(codes).view(np.uint64) >> np.uint64(64 - bits)
+    marks = np.zeros(1 << bits, np.bool_)
+    marks[begin.take(some)] = True
+    return marks.take(begin.view(np.int64))

@@ -23,12 +23,14 @@ from tidemill.renderer.embedded.kernels.pages import settle
 from tidemill.renderer.embedded.kernels.sorting import PART, ascending, gather, parts
 from tidemill.renderer.embedded.kernels.times import advance_times, advanced_rows, alike
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, Rows, UpdateArray, added_up, hashed
+from tidemill.renderer.embedded.trace.hash_places import HashPlaces, is_worth_a_table, places_of, searched
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 
 __all__ = ["Batch", "Reordered", "UpdateLayout"]
 
 
-class Batch(NamedTuple):
+@attrs.define(eq=False)
+class Batch:
     """Updates sorted by the hash of their key columns.
 
     The array may have more columns than there are hashes, with nothing in them: a part of it would not be contiguous,
@@ -37,6 +39,16 @@ class Batch(NamedTuple):
 
     hashes: Ints
     array: UpdateArray
+    _places: HashPlaces | None = attrs.field(default=None, init=False)
+    _is_even: bool = attrs.field(default=True, init=False)
+    """Whether a table of the hashes' places would be of use, as far as is known."""
+
+    def runs_of(self, hashes: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return which of some hashes, in order, are here, each one's first place, and how often it is here."""
+        if self._places is None and self._is_even and is_worth_a_table(len(self.hashes), len(hashes)):
+            self._places = places_of(self.hashes)
+            self._is_even = self._places is not None
+        return searched(self.hashes, hashes) if self._places is None else self._places.runs_of(hashes)
 
     @property
     def updates(self) -> UpdateArray:
@@ -46,7 +58,8 @@ class Batch(NamedTuple):
     @property
     def bytes(self) -> int:
         """How much memory it takes, less the columns with nothing in them; a key that is its own hash is there once."""
-        return self.updates.nbytes + (0 if np.may_share_memory(self.hashes, self.array) else self.hashes.nbytes)
+        hashes = 0 if np.may_share_memory(self.hashes, self.array) else self.hashes.nbytes
+        return self.updates.nbytes + hashes + (0 if self._places is None else self._places.table.nbytes)
 
 
 class Reordered(NamedTuple):

@@ -152,8 +152,9 @@ def _runs(views: list[View], hash_of_key: int) -> list[_Run]:
     """Return the arrays of all batches that have updates with a hash, each with where they begin and end."""
     runs: list[_Run] = []
     for view in views:
-        for hashes, array in view.batches:
+        for batch in view.batches:
+            hashes = batch.hashes
             low = int(hashes.searchsorted(hash_of_key))
             if low < len(hashes) and hashes.item(low) == hash_of_key:
-                runs.append((array, low, int(hashes.searchsorted(hash_of_key, "right"))))
+                runs.append((batch.array, low, int(hashes.searchsorted(hash_of_key, "right"))))
     return runs

@@ -222,11 +222,11 @@ class OrderedGroups:
         hashes = hashed(keys)
         runs: list[_Run] = []
         for view in self._spine.views(keys):
-            for in_batch, array in view.batches:
-                low, high = in_batch.searchsorted(hashes), in_batch.searchsorted(hashes, "right")
+            for batch in view.batches:
+                low, high = batch.hashes.searchsorted(hashes), batch.hashes.searchsorted(hashes, "right")
                 owner = (low < high).nonzero()[0]
                 if len(owner):
-                    runs.append(_Run(array, owner, low.take(owner), high.take(owner)))
+                    runs.append(_Run(batch.array, owner, low.take(owner), high.take(owner)))
         return runs
 
     def _in_tails(self, keys: Codes) -> tuple[Ints, UpdateArray]:

@@ -12,7 +12,7 @@ from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, expand
 from tidemill.renderer.embedded.trace.batch import Batch
 from tidemill.renderer.embedded.trace.view import View
 
-__all__ = ["FEW", "Run", "find_few", "find_in_tail", "found_in", "runs_in", "runs_of"]
+__all__ = ["FEW", "Run", "find_few", "find_in_tail", "found_in", "runs_in"]
 
 FEW: Final = 8
 """Keys that are looked for in batches one by one."""
@@ -35,21 +35,10 @@ def runs_in(batches: Sequence[Batch], hashes: Ints) -> list[Run]:
     if not batches:
         return []
     if (hashes[1:] >= hashes[:-1]).all():
-        return [Run(batch, *runs_of(batch.hashes, hashes)) for batch in batches]
+        return [Run(batch, *batch.runs_of(hashes)) for batch in batches]
     order, hashes = ascending(hashes)
-    found = [(batch, *runs_of(batch.hashes, hashes)) for batch in batches]
+    found = [(batch, *batch.runs_of(hashes)) for batch in batches]
     return [Run(batch, order.take(hits), low, counts) for batch, hits, low, counts in found]
-
-
-def runs_of(in_batch: Ints, hashes: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return which of some hashes, in order, a batch has, each one's first place in it, and how often it is there."""
-    low = in_batch.searchsorted(hashes)
-    hits = (in_batch.take(low, mode="clip") == hashes).nonzero()[0]  # most batches have few of the keys
-    low, hashes = low.take(hits), hashes.take(hits)
-    counts = np.ones(len(low), np.int64)
-    (more,) = (in_batch.take(low + 1, mode="clip") == hashes).nonzero()  # mostly it is there once
-    counts[more] = in_batch.searchsorted(hashes.take(more), "right") - low.take(more)
-    return hits, low, counts
 
 
 def found_in(run: Run) -> tuple[Ints, UpdateArray]:
@@ -77,9 +66,10 @@ def find_in_tail(view: View, hashes: Ints, owners: list[Ints], found: list[Updat
 def find_few(batches: Sequence[Batch], hashes: Ints, owners: list[Ints], found: list[UpdateArray]) -> None:
     """Add the updates in the batches whose keys have these few hashes, and the number of each one's hash."""
     sought = hashes.tolist()
-    for in_batch, array in batches:
+    for batch in batches:
+        in_batch = batch.hashes
         for number, low in enumerate(in_batch.searchsorted(hashes).tolist()):
             if low < len(in_batch) and in_batch.item(low) == sought[number]:
                 high = int(in_batch.searchsorted(sought[number], "right"))
                 owners.append(np.zeros(high - low, np.int64) if number == 0 else np.full(high - low, number))
-                found.append(array[:, low:high])
+                found.append(batch.array[:, low:high])

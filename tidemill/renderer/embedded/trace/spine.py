@@ -122,7 +122,7 @@ class Spine:
         if n > TAIL and self._may_lie_unsorted(updates[-1]):
             self._leave_unsorted(updates)
         elif size + n <= before.tail.array.shape[1]:
-            hashes, tail = before.tail
+            hashes, tail = before.tail.hashes, before.tail.array
             tail[:, size : size + n] = updates
             hashes[size : size + n] = hashed(updates[self._key_rows])
             self.view = View(before.batches, before.tail, size + n, before.merges, before.unsorted, before.lost)
@@ -440,7 +440,7 @@ def _seem_different(rows: list[Ints]) -> bool:
 
 
 def _with_sorted_tail(view: View) -> View:
-    hashes, array = view.tail
+    hashes, array = view.tail.hashes, view.tail.array
     order = hashes[: view.tail_size].argsort()
     return View((*view.batches, Batch(hashes.take(order), array.take(order, axis=1))), view.tail, 0)
 

@@ -1,0 +1,95 @@
+"""Tables of where hashes are, against binary searches; and spines that use them, with the runs they found."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemill.dataflow.lattice import Antichain
+from tidemill.expressions.types import INT64
+from tidemill.renderer.embedded.trace import hash_places, search
+from tidemill.renderer.embedded.trace import spine as spine_module
+from tidemill.renderer.embedded.trace.batch import UpdateLayout
+from tidemill.renderer.embedded.trace.hash_places import places_of, searched
+from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.embedded.trace.transaction import Transaction
+
+ENDS = -(2**63), 2**63 - 1
+NUMBERS = st.one_of(
+    st.lists(st.integers(-20, 20), min_size=1, max_size=60),
+    st.lists(st.integers(*ENDS), min_size=1, max_size=60),
+    st.lists(st.integers(-20, 20) | st.sampled_from(ENDS), min_size=1, max_size=60),
+)
+SOUGHT = st.lists(st.integers(-25, 25) | st.integers(*ENDS) | st.sampled_from(ENDS), max_size=60)
+
+
+@pytest.mark.parametrize("uneven", [1, 64])
+@given(NUMBERS, SOUGHT)
+def test_a_table_says_where_hashes_are(uneven, numbers, sought):
+    hashes = np.array(sorted(numbers), np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hash_places, "_UNEVEN", uneven)
+        places = places_of(hashes)
+    if places is None:
+        assert uneven == 1
+        return
+    assert len(places.table) <= len(hashes) + 2
+    in_order = np.array(sorted([*sought, *numbers[::2]]), np.int64)
+    for found, expected in zip(places.runs_of(in_order), searched(hashes, in_order), strict=True):
+        assert found.tolist() == expected.tolist()
+
+
+def test_hashes_far_from_the_others_are_left_to_a_binary_search():
+    hashes = np.concatenate(([ENDS[0]], np.arange(1000)))
+    assert places_of(hashes) is None
+    assert places_of(hashes[1:]) is not None
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """Small batches have tables, and few keys count as many."""
+    monkeypatch.setattr(hash_places, "_LARGE", 1)
+    monkeypatch.setattr(search, "FEW", 0)
+    monkeypatch.setattr(spine_module, "FEW", 0)
+    monkeypatch.setattr(spine_module, "TAIL", 4)
+
+
+KEYS = st.tuples(st.integers(0, 9), st.integers(0, 2))
+
+
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("knows_runs", [False, True])
+def test_a_spine_finds_and_counts_by_tables(tables, width, knows_runs):
+    @given(st.lists(st.lists(KEYS, max_size=20), max_size=6), st.lists(KEYS, max_size=12))
+    def check(steps, sought):
+        layout = UpdateLayout(tuple(range(width)), [INT64] * 2, 1, 1)
+        spine = Spine(layout, lambda: Antichain([(0,)]), Transaction())
+        for step, rows in enumerate(steps):
+            spine.append(np.array([(*row, step, 1) for row in rows], np.int64).reshape(-1, 4).T)
+        keys = np.array(sought, np.int64).reshape(-1, 2).T[:width]
+        runs = spine.runs(keys) if knows_runs else ()
+        owner, found = spine.find(keys, runs=runs)
+        here = [(*row, step) for step, rows in enumerate(steps) for row in rows]
+        for number, key in enumerate(keys.T.tolist()):
+            times = int(found[-1].compress(owner == number).sum())
+            assert times == sum(list(row[:width]) == key for row in here)
+            if width == 1:  # else a hash may be that of another key
+                in_batches = [b.updates[0] == key[0] for b in spine.view.batches]
+                assert spine.count(keys, runs)[number] == sum(int(b.sum()) for b in in_batches)
+        assert (found[:width] == keys.take(owner, axis=1)).all()
+
+    check()
+
+
+def test_a_large_batch_has_a_table_once_many_are_looked_up():
+    spine = Spine(UpdateLayout((0,), [INT64], 1, 1), lambda: Antichain([(0,)]), Transaction())
+    n = 1 << 17
+    spine.append(np.stack([np.arange(n), np.zeros(n, np.int64), np.ones(n, np.int64)]))
+    (batch,) = spine.view.batches
+    before = batch.bytes
+    spine.find(np.arange(10)[None])
+    assert batch.bytes == before
+    owner, _ = spine.find(np.arange(0, 2 * n, n // 64)[None])
+    assert len(owner) == 64
+    assert batch.bytes > before
+    assert spine.bytes >= batch.bytes
