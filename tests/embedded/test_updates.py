@@ -34,10 +34,15 @@ def few(monkeypatch, count):
     monkeypatch.setattr(blocks, "_FEW_ADDED_UP", count)
 
 
-@pytest.fixture(params=["hashes", "collisions", "few"])
+@pytest.fixture(params=["hashes", "collisions", "few", "many"])
 def hashing(request, monkeypatch):
-    """With every hash the same, equality alone must decide; "few" are told apart in Python, without hashes."""
+    """With every hash the same, equality alone must decide; "few" are told apart in Python, without hashes.
+
+    Of "many", those that no other equals are left where they are.
+    """
     few(monkeypatch, 12 if request.param == "few" else 0)
+    if request.param == "many":
+        monkeypatch.setattr(sorting, "FEW", 0)
     if request.param == "collisions":
         monkeypatch.setattr(blocks, "hashed", lambda codes: np.zeros(codes.shape[1], np.int64))
     return request.param
@@ -58,6 +63,17 @@ def test_consolidated(codes, weights, hashing):
         assert result.shape[1] == len(as_dict(block, weights))
 
     check()
+
+
+@pytest.mark.parametrize("weights", [1, 2])
+@given(st.integers(600, 3000), st.lists(st.tuples(st.integers(0, 599), st.integers(-1, 1)), max_size=90), st.booleans())
+def test_consolidated_of_many_of_which_few_are_equal(weights, n, again, are_zero):
+    columns = [(i, i % 7, *[0 if are_zero and i % 5 == 0 else 1] * weights) for i in range(n)]
+    columns += [(i, i % 7, *[diff] * weights) for i, diff in again]
+    block = np.array(columns, np.int64).T
+    result = blocks.consolidated(block, weights)
+    assert as_dict(result, weights) == as_dict(block, weights)
+    assert result.shape[1] == len(as_dict(block, weights))
 
 
 @pytest.fixture(params=["second hash", "no second hash"])

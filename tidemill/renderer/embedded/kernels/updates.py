@@ -35,10 +35,12 @@ __all__ = [
     "expand",
     "first_numbers",
     "grouped",
+    "hash_places",
     "hashed",
     "indices",
     "largest",
     "marked",
+    "may_be_some",
     "numbered",
     "ones",
     "part_unlike",
@@ -74,8 +76,8 @@ _FEW_LOOKED_AT: Final = 32
 """Numbers of which Python finds the largest sooner."""
 _FEW_EQUAL: Final = 8
 """With fewer than one in so many that is equal to another, those that are not are left where they are."""
-_MOST_MARKED: Final = sorting.PART
-"""Up to so many updates, those that may be equal are found in a table that stays in the caches."""
+_MOST_MARKED: Final = 1 << 13
+"""Up to so many updates, those that may be equal to another are found by a table: it stays in the caches then."""
 _PLACES: Final = 16
 """So many places there are in it for each: of those that are not equal to another, one in so many is taken for it."""
 _MANY_SUMS: Final = 1 << 12
@@ -304,15 +306,27 @@ def _may_be_equal(codes: Codes) -> Bools:
     That takes a fraction of the time of sorting them.
     """
     n = codes.shape[1]
-    bits = (_PLACES * n).bit_length()
-    begin = (row_hashes(codes).view(np.uint64) >> np.uint64(_WORD - bits)).view(np.int64)
+    places, count = hash_places(codes, n)
     numbers = np.arange(n, dtype=np.int32)
-    last = np.empty(1 << bits, np.int32)
-    last[begin] = numbers
-    several = begin.compress(last.take(begin) != numbers)
-    marks = np.zeros(1 << bits, np.bool_)
-    marks[several] = True
-    return marks.take(begin)
+    last = np.empty(count, np.int32)
+    last[places] = numbers
+    marks = np.zeros(count, np.bool_)
+    marks[places.compress(last.take(places) != numbers)] = True
+    return marks.take(places)
+
+
+def may_be_some(codes: Codes, some: Ints) -> Bools:
+    """Return which columns are equal to one of some of them, and a few more, whose hashes begin as one of theirs."""
+    places, count = hash_places(codes, len(some))
+    marks = np.zeros(count, np.bool_)
+    marks[places.take(some)] = True
+    return marks.take(places)
+
+
+def hash_places(codes: Codes, few: int) -> tuple[Ints, int]:
+    """Return a place for each column by the first bits of its hash, and of how many; a few of them share hardly one."""
+    bits = (_PLACES * few).bit_length()
+    return (row_hashes(codes).view(np.uint64) >> np.uint64(_WORD - bits)).view(np.int64), 1 << bits
 
 
 def _with_few_added_up(updates: UpdateArray, top: int, order: Ints, starts: Ints) -> UpdateArray:

@@ -17,7 +17,7 @@ from tidemill.renderer.embedded.kernels.updates import (
     compressed,
     consolidated,
     first_numbers,
-    row_hashes,
+    may_be_some,
 )
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import Stored
@@ -31,8 +31,6 @@ TRUE: Final = 1
 """The code of true."""
 LARGE_FROM: Final = 2048
 """Updates of a group from which on reading its first rows in order beats looking through all."""
-_MARKS: Final = 16
-"""So many marks there are for each row that is sought by its hash: of the others, one in so many is looked at, too."""
 
 
 class GroupRows(Accumulator):
@@ -137,7 +135,7 @@ class GroupRows(Accumulator):
         deleted = (rows[-1] < 0).nonzero()[0]
         if not len(deleted):
             return rows
-        changed = _as_some(rows[:-1], deleted)
+        changed = may_be_some(rows[:-1], deleted)
         return np.concatenate((rows.compress(~changed, axis=1), consolidated(rows.compress(changed, axis=1))), axis=1)
 
     def first(
@@ -185,12 +183,3 @@ class GroupRows(Accumulator):
         """Forget what is known of groups: the spine was given other updates."""
         if self._groups is not None:
             self._groups.clear()
-
-
-def _as_some(codes: Codes, some: Ints) -> Bools:
-    """Return which columns are equal to one of some of them, and a few others, whose hashes begin as those do."""
-    bits = (_MARKS * len(some)).bit_length()
-    begin = row_hashes(codes).view(np.uint64) >> np.uint64(64 - bits)
-    marks = np.zeros(1 << bits, np.bool_)
-    marks[begin.take(some)] = True
-    return marks.take(begin.view(np.int64))
