@@ -12,6 +12,7 @@ from running import examples
 from tidemill.expressions.binding import bind
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import expr
+from tidemill.renderer.embedded.expressions import on_codes
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.embedded.expressions.on_codes import compile_on_codes
 from tidemill.renderer.embedded.kernels import codec
@@ -42,6 +43,13 @@ TEXTS = [
     *["cast(n as decimal(18,0)) + a", "cast(c as decimal(16,4))", "b * 1000000000000000", "c * 0 + b"],
 ]
 ROUNDED = ["c * c * c", "a / b", "cast(a as decimal(10,1))", "case when i > 0 then a end", "cast(a as int)", "n % 7"]
+
+
+@pytest.fixture(params=["few", "many"], autouse=True)
+def count(request, monkeypatch):
+    """With "many", rows are looked at as if they were."""
+    if request.param == "many":
+        monkeypatch.setattr(on_codes, "_FEW", 0)
 
 
 def unscaled(digits):

@@ -351,6 +351,7 @@ class AnOrderedPartition(RuleBasedStateMachine):
         if data.draw(st.booleans()):  # else groups are not looked at between two edits
             more = self.partition.more_groups(0, len(self.rows), edits)
             assert more == len({r[0] for r in after}) - len({r[0] for r in self.rows})
+            assert more == reach.more_groups_of(self.partition, 0, len(self.rows), edits)
         self.partition.apply(edits)
         self.rows = sorted(after, key=self.order.key)
 

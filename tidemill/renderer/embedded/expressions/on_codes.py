@@ -24,6 +24,8 @@ from tidemill.renderer.embedded.kernels.updates import NULL, Ints, UpdateArray
 
 __all__ = ["OnCodes", "compile_on_codes"]
 
+_FEW: Final = 48
+"""Rows of which a call of NumPy's costs more than its work."""
 _MANY: Final = 50
 """So many calls in an expression are not looked at."""
 
@@ -56,14 +58,22 @@ class _Rows:
         found = self._known.get(index)
         if found is None:
             codes = self._updates[index]
-            least = int(codes.min())
+            least, greatest = _ends(codes)
             if least == NULL:
                 null = codes == NULL
                 self.null = null if self.null is None else self.null | null
                 codes = np.where(null, 0, codes)
-                least = int(codes.min())
-            found = self._known[index] = _fitting(codes, least, int(codes.max()), SHORT)
+                least, greatest = _ends(codes)
+            found = self._known[index] = _fitting(codes, least, greatest, SHORT)
         return found
+
+
+def _ends(codes: Ints) -> tuple[int, int]:
+    """Return the least and the greatest code: of a few, Python finds them sooner."""
+    if len(codes) > _FEW:
+        return int(codes.min()), int(codes.max())
+    numbers = codes.tolist()
+    return min(numbers), max(numbers)
 
 
 _Node: TypeAlias = Callable[[_Rows], _Numbers]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
+from tidemill.renderer.embedded.kernels.updates import Ints
 from tidemill.renderer.embedded.windows.few_rows import FEW, TOO_LARGE, CallOfFew, FewRows
 from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
-from tidemill.renderer.embedded.windows.reach import Affected
+from tidemill.renderer.embedded.windows.reach import Affected, edited_rows
 
 __all__ = ["FewChanged", "changed_few"]
 
@@ -41,24 +42,17 @@ def changed_few(
         low, high = run.low - run.first, run.high - run.first
         groups = rows.groups_before(run.first) if counts_groups else 0
         before = _valued(calls, FewRows(old, range(low, high), run.first, groups, len(rows)))
-        after = _valued(calls, FewRows(_edited(old, run), range(low, high + run.shift), run.first, groups, size))
+        new = edited_rows(old, run.edits, run.first, _as_list)
+        after = _valued(calls, FewRows(new, range(low, high + run.shift), run.first, groups, size))
         if before is None or after is None:
             return None
         _add_differing(found, before, after, run)
     return found
 
 
-def _edited(old: list[_Row], run: Affected) -> list[_Row]:
-    """Return the rows that a run looks at, with its edits made."""
-    found: list[_Row] = []
-    done = 0
-    for place, row, copies in run.edits:
-        at = place - run.first
-        found += old[done:at]
-        if copies > 0:
-            found += [row.tolist()] * copies
-        done = at - min(copies, 0)
-    return found + old[done:]
+def _as_list(row: Ints) -> _Row:
+    codes: _Row = row.tolist()
+    return codes
 
 
 def _valued(calls: Sequence[CallOfFew], few: FewRows) -> list[_Row] | None:
@@ -66,7 +60,8 @@ def _valued(calls: Sequence[CallOfFew], few: FewRows) -> list[_Row] | None:
     values = [call.codes(few) for call in calls]
     if any(TOO_LARGE in codes for codes in values):
         return None
-    return [[*few.rows[place], *codes] for place, *codes in zip(few.wanted, *values, strict=True)]
+    wanted = [few.rows[place] for place in few.wanted]
+    return [[*row, *codes] for row, codes in zip(wanted, zip(*values, strict=True), strict=True)]
 
 
 def _add_differing(found: FewChanged, before: Sequence[_Row], after: Sequence[_Row], run: Affected) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -172,15 +173,14 @@ class _Rank:
     """rank, or where it is dense dense_rank; of rows with all their peers."""
 
     def __init__(self, order: Sequence[int], *, dense: bool) -> None:
-        self._order = order
+        self._of_order = itemgetter(*order)
         self._dense = dense
 
     def codes(self, few: FewRows) -> list[int]:
         found: list[int] = []
-        order, dense = self._order, self._dense
+        dense = self._dense
         rank, before = few.groups_before, None
-        for place, row in enumerate(few.rows, few.rows_before + 1):
-            own = [row[column] for column in order]
+        for place, own in enumerate(map(self._of_order, few.rows), few.rows_before + 1):
             if own != before:
                 rank, before = rank + 1 if dense else place, own
             found.append(rank)

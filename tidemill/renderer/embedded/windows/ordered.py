@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
+from operator import eq
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -95,7 +96,7 @@ def changed_rows(
         if calls is not None and len(partitions) == 1:
             few = changed_few(calls, rows, found, size + more, counts_groups=reach.counts_groups)
             if few is not None:
-                return _of_few(few, len(types), len(calls))
+                return _of_few(few, len(types), len(calls), by.column)
         for run in found:
             looked, skipped, wanted = run.end - run.first, run.low - run.first, run.high - run.low
             old, new, shift = rows.pieces(run.first, run.end), _pieces_after(rows, run), run.shift
@@ -107,11 +108,11 @@ def changed_rows(
     return _differences(codes, values, starts, asked, runs, by=by.column)
 
 
-def _of_few(few: FewChanged, width: int, calls: int) -> Changed:
-    """Return a few rows that go and come as `changed_rows` does."""
+def _of_few(few: FewChanged, width: int, calls: int, by: int) -> Changed:
+    """Return a few rows that go and come as `changed_rows` does; ``by`` is the first column of their order."""
     gone, come = few
-    block: Codes = np.array([*gone, *come], np.int64).reshape(-1, width + calls).T
-    differ = not (_has_equal(gone, width) or _has_equal(come, width))
+    block: Codes = np.fromiter(chain(*gone, *come), np.int64).reshape(-1, width + calls).T
+    differ = not (_has_equal(gone, width, by) or _has_equal(come, width, by))
     return Changed(block[:width], block[width:], len(gone), differ)
 
 
@@ -315,7 +316,7 @@ def has_equal_neighbours(rows: Codes, gone: int, by: int) -> bool:
     """
     if rows.shape[1] <= _FEW:
         as_lists = rows.T.tolist()
-        return _has_equal(as_lists[:gone], len(rows)) or _has_equal(as_lists[gone:], len(rows))
+        return _has_equal(as_lists[:gone], len(rows), by) or _has_equal(as_lists[gone:], len(rows), by)
     equal = rows[by, 1:] == rows[by, :-1]
     if gone:
         equal[gone - 1 : gone] = False
@@ -326,6 +327,9 @@ def has_equal_neighbours(rows: Codes, gone: int, by: int) -> bool:
     return bool(equal.any())
 
 
-def _has_equal(rows: Sequence[list[int]], width: int) -> bool:
-    """Return whether a few rows have equal neighbours, of which so many codes are looked at."""
+def _has_equal(rows: Sequence[list[int]], width: int, by: int) -> bool:
+    """Return whether a few rows have equal neighbours, of which so many codes are looked at, that of ``by`` first."""
+    first = [row[by] for row in rows]
+    if not any(map(eq, first, first[1:])):
+        return False
     return any(row[:width] == before[:width] for before, row in pairwise(rows))

@@ -139,7 +139,7 @@ class OrderedPartition:
         if here.starts is None:
             begins = self.begins_of(here.codes)
             begins[0] = self._is_first(chunk)
-            few = len(begins) <= len(PLACES) and begins.all()
+            few = len(begins) <= len(PLACES) and np.count_nonzero(begins) == len(begins)
             here.starts = PLACES[: len(begins)] if few else begins.nonzero()[0]
         return here.starts
 
@@ -463,12 +463,15 @@ class OrderedPartition:
         if len(made) != 1:
             return False
         more = len(made[0].leads) - len(old.leads)
-        self._ends[chunk:] += more
-        self._length += more
+        if more:
+            self._ends[chunk:] += more
+            self._length += more
         if old.starts is None:  # how many there were was not counted
             self._groups = None
         elif groups is not None and self._groups is not None:
-            groups[chunk:] += len(self._starts(chunk)) - len(old.starts)
+            more_groups = len(self._starts(chunk)) - len(old.starts)
+            if more_groups:
+                groups[chunk:] += more_groups
         return True
 
     def _first_may_differ(self, chunk: int) -> None:

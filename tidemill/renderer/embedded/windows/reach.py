@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
-from typing import Any, Final
+from operator import ne
+from typing import Any, Final, TypeVar
 
 import attrs
 import numpy as np
@@ -31,7 +32,7 @@ from tidemill.expressions.windows.bound import (
 from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Offset
 from tidemill.expressions.windows.in_order import adds_up_first_values, looks_at_all
 from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, float_values
-from tidemill.renderer.embedded.kernels.updates import NULL
+from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 from tidemill.renderer.embedded.windows.digests import Digest
 from tidemill.renderer.embedded.windows.edits import Edit
 from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
@@ -39,13 +40,17 @@ from tidemill.renderer.embedded.windows.ranges import units
 from tidemill.renderer.embedded.windows.row_offsets import RowOffsets
 from tidemill.renderer.embedded.windows.settling import Settling, decisive
 
-__all__ = ["Affected", "Reach", "affected", "distance", "looked_at"]
+__all__ = ["Affected", "Reach", "affected", "distance", "edited_rows", "looked_at", "more_groups_of"]
+
+_Row = TypeVar("_Row")
 
 _LEAST: Final = -(2**63) + 1
 _GREATEST: Final = 2**63 - 1
 _DAYS_IN_MONTH: Final = 31
 FEW: Final = 8
 """Groups of edits up to which it is found out from where on they make no difference."""
+_FEW_ROWS: Final = 32
+"""Rows up to which peer groups are counted one by one."""
 NEAR: Final = 256
 """Edits fewer rows apart are looked at together."""
 
@@ -343,7 +348,7 @@ class _Finder:
         for run in runs:
             more_rows += run.shift
             if self._reach.counts_groups:
-                more_groups += self._rows.more_groups(run.low, run.high, run.edits)
+                more_groups += more_groups_of(self._rows, run.low, run.high, run.edits)
             if waiting is None:
                 waiting = run
             else:
@@ -411,6 +416,35 @@ class _Finder:
         moved = min(max(code + far, _LEAST), _GREATEST) if isinstance(far, int) else far(code)
         number = ~moved if descending else moved
         return self._rows.place_of_number(number, right=up)
+
+
+def more_groups_of(rows: OrderedPartition, low: int, high: int, edits: Sequence[Edit]) -> int:
+    """Return what `OrderedPartition.more_groups` does: of a few rows, counted in Python, which is sooner done."""
+    if high - low + sum([abs(edit.copies) for edit in edits]) > _FEW_ROWS:
+        return rows.more_groups(low, high, edits)
+    cut = rows.cut(low, high)
+    old = list(zip(*[cut[column].tolist() for column in rows.by], strict=True))
+    new = edited_rows(old, edits, low, lambda row: tuple([row.item(column) for column in rows.by]))
+    return _changes(new) - _changes(old)
+
+
+def edited_rows(rows: list[_Row], edits: Iterable[Edit], origin: int, made: Callable[[Ints], _Row]) -> list[_Row]:
+    """Return a few rows, of which the first one is at an origin, with edits made; ``made`` gives an edit's row."""
+    found: list[_Row] = []
+    done = 0
+    for place, row, copies in edits:
+        at = place - origin
+        found += rows[done:at]
+        if copies > 0:
+            found += [made(row)] * copies
+        done = at - min(copies, 0)
+    return found + rows[done:]
+
+
+def _changes(keys: Sequence[object]) -> int:
+    """Return how many keys differ from the one before; the first one does."""
+    changes: int = sum(map(ne, keys, keys[1:]))
+    return changes + bool(keys)
 
 
 @lru_cache(typed=True)
