@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.types import INT64
-from tidemill.renderer.embedded.trace import hash_places, search
+from tidemill.renderer.embedded.trace import hash_places
 from tidemill.renderer.embedded.trace import spine as spine_module
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.hash_places import places_of, searched
@@ -49,7 +49,6 @@ def test_hashes_far_from_the_others_are_left_to_a_binary_search():
 def tables(monkeypatch):
     """Small batches have tables, and few keys count as many."""
     monkeypatch.setattr(hash_places, "_LARGE", 1)
-    monkeypatch.setattr(search, "FEW", 0)
     monkeypatch.setattr(spine_module, "FEW", 0)
     monkeypatch.setattr(spine_module, "TAIL", 4)
 

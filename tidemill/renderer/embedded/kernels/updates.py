@@ -8,6 +8,7 @@ which is what a step of one row costs.
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -70,7 +71,7 @@ _SPREAD: Final = 0x1E3779B97F4A7C15
 _MOST_COLUMNS: Final = 4096
 _FEW: Final = 8
 """Columns that are told apart sooner in Python than by NumPy, whose calls cost more than their work on so few."""
-_FEW_ADDED_UP: Final = 20
+_FEW_ADDED_UP: Final = 40
 """Updates that are added up sooner in Python."""
 _FEW_LOOKED_AT: Final = 32
 """Numbers of which Python finds the largest sooner."""
@@ -357,8 +358,8 @@ def _few_consolidated(updates: UpdateArray) -> UpdateArray:
     if n == 1:
         return updates if updates[-1, 0] else updates[:, :0]
     sums: dict[tuple[int, ...], int] = {}
-    for *codes, weight in updates.T.tolist():
-        update = tuple(codes)
+    *codes, weights = updates.tolist()
+    for update, weight in zip(zip(*codes, strict=True) if codes else repeat(()), weights, strict=False):
         sums[update] = sums.get(update, 0) + weight
     if len(sums) == n and all(sums.values()):
         return updates

@@ -100,7 +100,7 @@ class GroupRows(Accumulator):
                 self.spine.append(consolidated(rows))
             self._groups.added(rows)
         runs = self.spine.runs(keys)
-        large = self.spine.count(keys, runs) > LARGE_FROM
+        large = self.spine.count(keys, runs, LARGE_FROM) > LARGE_FROM
         if not np.count_nonzero(large):
             return Stored(*self.spine.find(keys, runs=runs), self.codes)
         self._is_large = large

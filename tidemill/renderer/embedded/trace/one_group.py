@@ -21,6 +21,8 @@ GROWTH: Final = 4
 """So many times as many are read of each run where those read do not do."""
 
 Row: TypeAlias = tuple[int, ...]
+_Update: TypeAlias = tuple[Row, int, int]
+"""The codes of a row, the time and the count."""
 _Run: TypeAlias = tuple[UpdateArray, int, int]
 
 
@@ -53,22 +55,24 @@ class OneGroup:
         Of each run ``beyond`` more rows are read at first than are asked for. Where all rows before one with the number
         ``end`` have cancelled, they are passed over. Only rows count whose code in row ``known`` is not NULL.
         """
-        views, hash_of_key, own = self._spine.views(key), hashed(key).item(), {tuple(key[:, 0].tolist())}
+        views, hash_of_key, own = self._spine.views(key), hashed(key).item(), tuple(key[:, 0].tolist())
         runs = _runs(views, hash_of_key)
         if end is not None:
             runs = [self._cut(run, end, last=last) for run in runs]
         take = count + beyond
         while True:
-            updates: list[list[int]] = []
+            updates: list[_Update] = []
             ends: set[Row] = set()
             for array, low, high in runs:
                 read = array[:, max(high - take, low) : high] if last else array[:, low : min(low + take, high)]
-                some = read.T.tolist()
+                some = _updates_of(read)
                 updates += some
                 if take < high - low:
-                    ends.add(tuple(some[0 if last else -1][: self._codes]))
+                    ends.add(some[0 if last else -1][0])
             updates += self._in_tails(views, hash_of_key, (end, ends), last=last)
-            if len(updates) > MOST or {tuple(update[: self._width]) for update in updates} - own:
+            if len(updates) > MOST:
+                return None
+            if self._width > 1 and any(row[: self._width] != own for row, _, _ in updates):
                 return None  # another one has the same hash
             found = self._first_of(updates, ends, until, count, last=last, known=known)
             if found is not None:
@@ -95,15 +99,17 @@ class OneGroup:
         return sum(u[-1] for u in updates if u[: self._codes] == own and u[self._codes] <= until)
 
     def _first_of(
-        self, updates: list[list[int]], ends: set[Row], until: int, count: int, *, last: bool, known: int | None
+        self, updates: list[_Update], ends: set[Row], until: int, count: int, *, last: bool, known: int | None
     ) -> FirstRows | None:
         """Return the first rows among updates; None where these do not do: before ``ends`` alone all are there."""
         counts: dict[Row, int] = {}
         all_visible = True
-        for update in updates:
-            row, visible = tuple(update[: self._codes]), update[self._codes] <= until
-            counts[row] = counts.get(row, 0) + (update[-1] if visible else 0)
-            all_visible &= visible
+        for row, time, diff in updates:
+            if time <= until:
+                counts[row] = counts.get(row, 0) + diff
+            else:
+                counts.setdefault(row, 0)
+                all_visible = False
         rows: list[Row] = []
         cancelled, first = 0, None
         for place, row in enumerate(self._order.in_order(counts, last=last)):
@@ -128,10 +134,10 @@ class OneGroup:
 
     def _in_tails(
         self, views: list[View], hash_of_key: int, between: tuple[int | None, set[Row]], *, last: bool
-    ) -> list[list[int]]:
+    ) -> list[_Update]:
         """Return the updates of a group in tails, less those that have cancelled, and those behind the first end."""
         end, ends = between
-        found: list[list[int]] = []
+        found: list[_Update] = []
         limits = [self._order.number_of(row[self._first_row]) for row in ends]
         for view in views:
             if not view.tail_size:
@@ -144,8 +150,13 @@ class OneGroup:
                 if limits:
                     kept &= (numbers >= max(limits)) if last else (numbers <= min(limits))
             at = kept.nonzero()[0][: MOST + 1]  # more are too many
-            found += view.tail.array.take(at, axis=1).T.tolist()
+            found += _updates_of(view.tail.array.take(at, axis=1))
         return found
+
+
+def _updates_of(array: UpdateArray) -> list[_Update]:
+    *codes, times, diffs = array.tolist()
+    return list(zip(zip(*codes, strict=True), times, diffs, strict=True))
 
 
 def _runs(views: list[View], hash_of_key: int) -> list[_Run]:

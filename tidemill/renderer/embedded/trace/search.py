@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,10 +12,7 @@ from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, expand
 from tidemill.renderer.embedded.trace.batch import Batch
 from tidemill.renderer.embedded.trace.view import View
 
-__all__ = ["FEW", "Run", "find_few", "find_in_tail", "found_in", "runs_in"]
-
-FEW: Final = 8
-"""Keys that are looked for in batches one by one."""
+__all__ = ["Run", "find_few", "find_in_tail", "found_in", "runs_in"]
 
 
 class Run(NamedTuple):

@@ -31,7 +31,7 @@ from tidemill.renderer.embedded.kernels.updates import (
 from tidemill.renderer.embedded.trace.batch import Batch, Reordered, UpdateLayout
 from tidemill.renderer.embedded.trace.elsewhere import Beside, Range, Spilled
 from tidemill.renderer.embedded.trace.merging import Merger
-from tidemill.renderer.embedded.trace.search import FEW, Run, find_few, find_in_tail, found_in, runs_in
+from tidemill.renderer.embedded.trace.search import Run, find_few, find_in_tail, found_in, runs_in
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredOrder
 from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.embedded.trace.unsorted import on_its_own, rows_lost, sorted_together
@@ -57,6 +57,8 @@ Enough for it to be done long before as many lie unsorted as are sorted, and tha
 """
 SCAN: Final = 1 << 12
 """Comparisons worth doing against an unsorted tail; beyond it, the tail is sorted first."""
+FEW: Final = 8
+"""Keys that are looked for in batches one by one."""
 SAMPLE: Final = 1 << 14
 MOST_DIFFER: Final = 50
 """With fewer than one in so many that is equal to another, updates are not worth being added up."""
@@ -320,10 +322,11 @@ class Spine:
         """Return where many keys lie in the batches; an empty list for few."""
         return runs_in(self.view.batches, hashed(keys)) if keys.shape[1] > FEW else []
 
-    def count(self, keys: Codes, runs: Sequence[Run] = ()) -> Ints:
+    def count(self, keys: Codes, runs: Sequence[Run] = (), enough: int | None = None) -> Ints:
         """Return about how many updates each key has: without those in the tail.
 
-        The ``runs`` of the keys, where they are known, save a search.
+        The ``runs`` of the keys, where they are known, save a search. Few keys are not counted on when all of them have
+        more than is ``enough``.
         """
         counts = np.zeros(keys.shape[1], np.int64)
         if keys.shape[1] > FEW:
@@ -333,6 +336,8 @@ class Spine:
             hashes = hashed(keys)
             for batch in self.view.batches:
                 counts += batch.hashes.searchsorted(hashes, "right") - batch.hashes.searchsorted(hashes)
+                if enough is not None and min(counts.tolist(), default=0) > enough:
+                    return counts
         return counts if self.spilled is None else counts + self.spilled.count(keys)
 
     def all_updates(self) -> UpdateArray:
