@@ -10,7 +10,7 @@ from tidemill.expressions.types import INT64
 from tidemill.renderer.embedded.trace import hash_places
 from tidemill.renderer.embedded.trace import spine as spine_module
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
-from tidemill.renderer.embedded.trace.hash_places import places_of, searched
+from tidemill.renderer.embedded.trace.hash_places import is_worth_a_table, places_of, searched
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction
 
@@ -92,3 +92,21 @@ def test_a_large_batch_has_a_table_once_many_are_looked_up():
     assert len(owner) == 64
     assert batch.bytes > before
     assert spine.bytes >= batch.bytes
+
+
+@given(st.integers(*ENDS), st.lists(st.integers(0, 3), min_size=1, max_size=4), st.lists(st.integers(-1, 5)))
+def test_a_table_of_few_places_is_made_by_looking_these_up(least, numbers, sought):
+    least = min(max(least, ENDS[0] + 1), ENDS[1] - 3)  # so that the greatest may be the end
+    hashes = np.array(sorted(least + n for n in numbers), np.int64).repeat(500)
+    places = places_of(hashes)
+    assert places is not None
+    in_order = np.array(sorted(min(least + n, ENDS[1]) for n in sought), np.int64)
+    for found, expected in zip(places.runs_of(in_order), searched(hashes, in_order), strict=True):
+        assert found.tolist() == expected.tolist()
+
+
+def test_few_hashes_of_many_updates_have_a_table_at_once():
+    hashes = np.arange(100).repeat(1 << 14)
+    assert is_worth_a_table(hashes, 10)
+    assert not is_worth_a_table(hashes * 10, 10)
+    assert is_worth_a_table(hashes * 10, 1000)

@@ -45,7 +45,7 @@ class Batch:
 
     def runs_of(self, hashes: Ints) -> tuple[Ints, Ints, Ints]:
         """Return which of some hashes, in order, are here, each one's first place, and how often it is here."""
-        if self._places is None and self._is_even and is_worth_a_table(len(self.hashes), len(hashes)):
+        if self._places is None and self._is_even and is_worth_a_table(self.hashes, len(hashes)):
             self._places = places_of(self.hashes)
             self._is_even = self._places is not None
         return searched(self.hashes, hashes) if self._places is None else self._places.runs_of(hashes)

@@ -20,6 +20,8 @@ _LARGE: Final = 1 << 16
 """Fewer hashes stay in the caches, where a binary search is fast."""
 _LOOK_UPS: Final = 1 << 13
 """A table takes as long as looking up one in so many hashes some fifty times, and that is asked far more often."""
+_FEW_PLACES: Final = 64
+"""A table of no more places than so many for each hash that is looked up is made by looking these up."""
 _UNEVEN: Final = 64
 """With more hashes than that at a place of the table, a binary search of all of them is as good."""
 _INT32: Final = 2**31
@@ -64,9 +66,11 @@ def searched(in_batch: Ints, hashes: Ints) -> tuple[Ints, Ints, Ints]:
     return hits, low, counts
 
 
-def is_worth_a_table(batch: int, sought: int) -> bool:
-    """Return whether looking up so many hashes in a batch of so many is worth a table."""
-    return _LARGE <= batch < min(_INT32, sought * _LOOK_UPS)
+def is_worth_a_table(hashes: Ints, sought: int) -> bool:
+    """Return whether looking up so many in sorted hashes is worth a table."""
+    if not _LARGE <= len(hashes) < _INT32:
+        return False
+    return len(hashes) < sought * _LOOK_UPS or hashes.item(-1) - hashes.item(0) < sought * _FEW_PLACES
 
 
 def places_of(hashes: Ints) -> HashPlaces | None:
@@ -74,7 +78,12 @@ def places_of(hashes: Ints) -> HashPlaces | None:
     n, first, last = len(hashes), hashes.item(0), hashes.item(-1)
     low_bits = np.uint64(((last - first) // n).bit_length())
     least = np.uint64(first % _WORD)
-    table = np.zeros((last - first >> int(low_bits)) + 2, np.int32)
+    places = (last - first >> int(low_bits)) + 2
+    if places * _FEW_PLACES < n:
+        table = np.full(places, n, np.int32)
+        table[:-1] = hashes.searchsorted(first + np.arange(places - 1))
+        return HashPlaces(hashes, least, low_bits, table)
+    table = np.zeros(places, np.int32)
     for part in parts(n):
         np.add.at(table, _above(hashes[part], least, low_bits) + 1, np.int32(1))
     if low_bits and table.max() > _UNEVEN:

@@ -60,8 +60,8 @@ def _valued(calls: Sequence[CallOfFew], few: FewRows) -> list[_Row] | None:
     values = [call.codes(few) for call in calls]
     if any(TOO_LARGE in codes for codes in values):
         return None
-    wanted = [few.rows[place] for place in few.wanted]
-    return [[*row, *codes] for row, codes in zip(wanted, zip(*values, strict=True), strict=True)]
+    rows = few.rows
+    return [[*rows[place], *codes] for place, codes in zip(few.wanted, zip(*values, strict=True), strict=True)]
 
 
 def _add_differing(found: FewChanged, before: Sequence[_Row], after: Sequence[_Row], run: Affected) -> None:
