@@ -135,3 +135,29 @@ def test_a_few_rows_that_change_are_looked_at_one_by_one(small_is_large, in_orde
     (few,) = found
     assert few is not None
     assert 0 < len(few.gone) < 10
+
+
+UNORDERED = tm.Window.partition_by("k")
+WITHOUT_ORDER = {
+    "rank": tm.rank().over(UNORDERED),
+    "dense": tm.dense_rank().over(UNORDERED),
+    "total": tm.sum("x").over(UNORDERED),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_ORDER)
+def test_without_an_order_all_rows_are_peers(small_is_large, name):
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", {"k": "int64", "x": "int64"}).with_columns(y=WITHOUT_ORDER[name]))
+    rows = [(0, x) for x in range(6)]
+    steps = [[((0, 9), 1)], [((0, 2), -1), ((0, 2), 2)], [((0, 0), -1), ((1, 4), 1)]]
+    with flow.start() as run, flow.start(tm.Reference()) as reference:
+        for each in run, reference:
+            each.insert("x", rows)
+            each.advance()
+            for step in steps:
+                for row, count in step:
+                    (each.insert if count > 0 else each.delete)("x", [row] * abs(count))
+                each.advance()
+        assert sorted(map(repr, run.changes("y"))) == sorted(map(repr, reference.changes("y")))
+        assert run.snapshot("y").counts() == reference.snapshot("y").counts()

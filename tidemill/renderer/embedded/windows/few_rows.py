@@ -169,11 +169,16 @@ class _Number:
         return [first + place for place in few.wanted]
 
 
+def _no_order(_row: Sequence[int]) -> object:
+    """Return the same for each row: without ORDER BY all rows are peers."""
+    return 0
+
+
 class _Rank:
     """rank, or where it is dense dense_rank; of rows with all their peers."""
 
     def __init__(self, order: Sequence[int], *, dense: bool) -> None:
-        self._of_order = itemgetter(*order)
+        self._of_order: Callable[[Sequence[int]], object] = itemgetter(*order) if order else _no_order
         self._dense = dense
 
     def codes(self, few: FewRows) -> list[int]:

@@ -420,7 +420,7 @@ class _Finder:
 
 def more_groups_of(rows: OrderedPartition, low: int, high: int, edits: Sequence[Edit]) -> int:
     """Return what `OrderedPartition.more_groups` does: of a few rows, counted in Python, which is sooner done."""
-    if high - low + sum([abs(edit.copies) for edit in edits]) > _FEW_ROWS:
+    if not rows.by or high - low + sum([abs(edit.copies) for edit in edits]) > _FEW_ROWS:
         return rows.more_groups(low, high, edits)
     cut = rows.cut(low, high)
     old = list(zip(*[cut[column].tolist() for column in rows.by], strict=True))
