@@ -13,6 +13,7 @@ from tidemill.renderer.embedded.windows import (
     ordered_partition,
     reach,
     recompute,
+    sums_by_delta,
     sums_by_value,
 )
 
@@ -41,14 +42,19 @@ def few_are_many(small_is_large, monkeypatch):
     monkeypatch.setattr(many_runs, "NEAR", 2)
     monkeypatch.setattr(many_changes, "BLOCK", 8)
     monkeypatch.setattr(many_changes, "SHORT", 3)
+    monkeypatch.setattr(sums_by_delta, "BLOCK", 8)
 
 
 @pytest.fixture
 def at_once(monkeypatch):
     """How often changes were worked out at once."""
     made = []
-    runs = many_runs.runs_of_many
-    monkeypatch.setattr(many_changes, "runs_of_many", lambda *given, **how: made.append(given) or runs(*given, **how))
+    worked_out = many_changes.CallsOfMany.updates
+    monkeypatch.setattr(
+        many_changes.CallsOfMany,
+        "updates",
+        lambda calls, edits, time: made.extend(edits) or worked_out(calls, edits, time),
+    )
     return made
 
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, first_numbers
 
-__all__ = ["Edit", "ManyEdits", "edited", "edited_by_many"]
+__all__ = ["Changed", "Edit", "ManyEdits", "edited", "edited_by_many", "places_from"]
 
 
 class Edit(NamedTuple):
@@ -44,6 +44,23 @@ class ManyEdits(NamedTuple):
     def part(self, low: int, high: int) -> ManyEdits:
         """Return the edits from one up to another."""
         return ManyEdits(self.places[low:high], self.rows[:, low:high], self.copies[low:high])
+
+
+class Changed(NamedTuple):
+    """Rows that go, and rows that come: codes as far as they come out again, and below them the calls' values."""
+
+    gone: Codes
+    come: Codes
+
+
+def places_from(starts: Ints, counts: Ints) -> Ints:
+    """Return so many numbers from each start on.
+
+    >>> places_from(np.array([5, 9]), np.array([2, 1])).tolist()
+    [5, 6, 9]
+    """
+    found: Ints = first_numbers(int(counts.sum())) + (starts - counts.cumsum() + counts).repeat(counts)
+    return found
 
 
 def edited_by_many(codes: Codes, places: Sequence[int], edits: ManyEdits) -> list[Codes]:

@@ -16,9 +16,9 @@ import numpy as np
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, UpdateArray, consolidated, first_numbers
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, UpdateArray, consolidated
 from tidemill.renderer.embedded.windows.digests import Digest, together
-from tidemill.renderer.embedded.windows.edits import ManyEdits, edited_by_many
+from tidemill.renderer.embedded.windows.edits import Changed, ManyEdits, edited_by_many, places_from
 from tidemill.renderer.embedded.windows.many_runs import Runs, can_be_found_at_once, runs_of_many, starts_of_groups
 from tidemill.renderer.embedded.windows.many_unnoticed import Extremes, Unnoticed
 from tidemill.renderer.embedded.windows.ordered import has_equal_neighbours
@@ -27,6 +27,7 @@ from tidemill.renderer.embedded.windows.partitions import Ahead, Partitions
 from tidemill.renderer.embedded.windows.pieces import Pieces
 from tidemill.renderer.embedded.windows.reach import Reach
 from tidemill.renderer.embedded.windows.recompute import call_values
+from tidemill.renderer.embedded.windows.sums_by_delta import SumsByDelta
 
 __all__ = ["CallsOfMany"]
 
@@ -34,13 +35,6 @@ BLOCK: Final = 1 << 15
 """Rows that are looked at at a time, or those of one run."""
 SHORT: Final = 128
 """Stretches of fewer rows are compared all at once, longer ones one by one."""
-
-
-class _Changed(NamedTuple):
-    """Rows as far as they come out again, and below them the calls' values."""
-
-    gone: Codes
-    come: Codes
 
 
 @attrs.frozen
@@ -55,6 +49,8 @@ class CallsOfMany:
     """Which of a row's codes come out again."""
     extremes: Extremes | None
     """What finds rows that no others notice, if all calls are of such extremes."""
+    by_delta: SumsByDelta | None
+    """What works sums out from those before, if all calls are such ones."""
 
     @staticmethod
     def of(
@@ -63,7 +59,8 @@ class CallsOfMany:
         """Return what works the calls out; None where it cannot."""
         if reach is None or not windows.order:
             return None
-        found = CallsOfMany(windows, types, reach, interner, kept, Extremes.of(windows, types))
+        extremes, by_delta = Extremes.of(windows, types), SumsByDelta.of(windows, types, kept)
+        found = CallsOfMany(windows, types, reach, interner, kept, extremes, by_delta)
         return found if can_be_found_at_once(reach, types[windows.order[0].column]) else None
 
     @property
@@ -76,8 +73,12 @@ class CallsOfMany:
     def updates(self, partitions: Sequence[tuple[OrderedPartition, ManyEdits]], time: int) -> UpdateArray:
         """Return the output's updates for edits of partitions, not made yet; `CallError` as `changed_rows`."""
         parts: list[_Part] = []
-        found: list[_Changed] = []
+        found: list[Changed] = []
         for rows, edits in partitions:
+            by_delta = None if self.by_delta is None else self.by_delta.changed(rows, edits)
+            if by_delta is not None:
+                found += by_delta
+                continue
             if self.extremes is None:
                 parts += _parts(rows, edits, self._runs(rows, edits))
                 continue
@@ -103,14 +104,14 @@ class CallsOfMany:
         (by, *_) = self.windows.order
         return runs_of_many(rows, edits, self.reach, by, self.types[by.column], starts=starts)
 
-    def _unnoticed(self, unnoticed: Unnoticed) -> _Changed:
+    def _unnoticed(self, unnoticed: Unnoticed) -> Changed:
         """Return the rows that come and go without another row's values changing."""
         edits = unnoticed.left
         rows = np.concatenate((edits.rows.take(self.kept, axis=0), unnoticed.values()))
         comes = edits.copies > 0
-        return _Changed(rows.compress(~comes, axis=1), rows.compress(comes, axis=1))
+        return Changed(rows.compress(~comes, axis=1), rows.compress(comes, axis=1))
 
-    def _changed(self, block: Sequence[_Part]) -> _Changed:
+    def _changed(self, block: Sequence[_Part]) -> Changed:
         """Return how the rows of some runs change."""
         edits, runs = _joined(block)
         cuts = _Cuts(edits, runs)
@@ -130,7 +131,7 @@ class CallsOfMany:
         ahead = _ahead(np.tile(runs.first, 2), groups, totals, cuts.sizes, cuts.wanted())
         call_values(Partitions(self.windows, self.types, Pieces([both]), self.interner, ahead), values)
         gone, come = cuts.differing(values)
-        return _Changed(self._taken(both, values, gone), self._taken(both, values, come))
+        return Changed(self._taken(both, values, gone), self._taken(both, values, come))
 
     def _taken(self, both: Codes, values: Codes, places: Ints) -> Codes:
         width = len(self.kept)
@@ -214,9 +215,9 @@ class _Cuts:
         """The places of edits among the rows before."""
         copies = edits.copies
         self._fewer, self._more = np.maximum(-copies, 0), np.maximum(copies, 0)
-        self._gone = _stretches(self.at, self._fewer)
+        self._gone = places_from(self.at, self._fewer)
         """The places of rows that are taken out."""
-        self._come = _stretches(self.at + self.middle + copies.cumsum() - copies, self._more)
+        self._come = places_from(self.at + self.middle + copies.cumsum() - copies, self._more)
         """The places of rows that are put in."""
 
     def edited(self, both: Codes) -> None:
@@ -260,7 +261,7 @@ class _Cuts:
         shift = shift.cumsum() - shift + self.middle
         lengths = ends - starts
         if len(lengths) * SHORT > lengths.sum():
-            stays, moved = _stretches(starts, lengths), shift.repeat(lengths)
+            stays, moved = places_from(starts, lengths), shift.repeat(lengths)
             differs = np.zeros(len(stays), np.bool_)
             for of_call in values:
                 differs |= of_call.take(stays) != of_call.take(stays + moved)
@@ -285,12 +286,6 @@ def _differing_in(values: Codes, starts: Sequence[int], ends: Sequence[int], shi
         found.append(differs.nonzero()[0])
     counts = np.array(list(map(len, found)))
     return np.concatenate(found) + np.array(starts).repeat(counts), shift.repeat(counts)
-
-
-def _stretches(starts: Ints, lengths: Ints) -> Ints:
-    """Return so many numbers from each start on."""
-    found: Ints = first_numbers(int(lengths.sum())) + (starts - lengths.cumsum() + lengths).repeat(lengths)
-    return found
 
 
 def _ahead(before: Ints, groups: list[int] | None, totals: Ints, sizes: Ints, wanted: tuple[Ints, Ints]) -> Ahead:

@@ -23,7 +23,7 @@ from tidemill.renderer.embedded.windows.partitions import Ahead
 from tidemill.renderer.embedded.windows.pieces import Pieces
 from tidemill.renderer.embedded.windows.ranges import far, is_counted, plus
 
-__all__ = ["SumsByValue"]
+__all__ = ["Sum", "SumsByValue", "sums_by_value"]
 
 FEW: Final = 8
 """Stretches of rows that are gone through one by one."""
@@ -32,7 +32,7 @@ _Frames: TypeAlias = tuple[Ints | int, Ints | int]
 """Where each row's frame begins and ends."""
 
 
-class _Sum(NamedTuple):
+class Sum(NamedTuple):
     """An aggregate of a column, from the rows beyond one distance on up to those at another, in units of the order.
 
     None where it goes on to the partition's first row, or to its last.
@@ -54,20 +54,15 @@ class _Beyond(NamedTuple):
 class SumsByValue:
     """Calls that are all sums, counts or averages of whole numbers over RANGE frames with a bound or two."""
 
-    def __init__(self, by: OrderColumn, calls: Sequence[_Sum]) -> None:
+    def __init__(self, by: OrderColumn, calls: Sequence[Sum]) -> None:
         self._by = by
         self._calls = calls
 
     @staticmethod
     def of(windows: Windows, types: Sequence[DType]) -> SumsByValue | None:
         """Return what works all calls out; None where one is something else, or codes of the order are no numbers."""
-        if len(windows.order) != 1:
-            return None
-        (by,) = windows.order
-        dtype = types[by.column]
-        found = [_sum(call, types, dtype) for call in windows.calls]
-        calls = [call for call in found if call is not None]
-        return SumsByValue(by, calls) if has_codes_in_order(dtype) and len(calls) == len(found) else None
+        calls = sums_by_value(windows, types)
+        return None if calls is None else SumsByValue(windows.order[0], calls)
 
     def write(self, codes: Pieces, ahead: Ahead, values: Codes) -> bool:
         """Write the codes of each call's value where it is asked for; return whether they are for this to work out.
@@ -105,6 +100,15 @@ class SumsByValue:
         return True
 
 
+def sums_by_value(windows: Windows, types: Sequence[DType]) -> list[Sum] | None:
+    """Return what calls are; None where one is something else, or codes of the order are no numbers."""
+    if len(windows.order) != 1 or not has_codes_in_order(types[windows.order[0].column]):
+        return None
+    found = [_sum(call, types, types[windows.order[0].column]) for call in windows.calls]
+    calls = [call for call in found if call is not None]
+    return calls if len(calls) == len(found) else None
+
+
 def _codes(function: str, bounds: _Frames, before: Ints | None, more: tuple[int, int]) -> Ints:
     """Return the codes of an aggregate of frames, from the sums before each row, and the sum and count of others."""
     first, end = bounds
@@ -129,7 +133,7 @@ def _places(order: Ints, own: range, far_from: int, *, alone: bool) -> Ints:
     return order.searchsorted(plus(order[own.start : own.stop], far_from), "right")
 
 
-def _sum(call: BoundWindowCall, types: Sequence[DType], by: DType) -> _Sum | None:
+def _sum(call: BoundWindowCall, types: Sequence[DType], by: DType) -> Sum | None:
     if not isinstance(call, AggregateCall) or call.function not in ("sum", "count", "avg") or call.distinct:
         return None
     frame, column = call.frame, call.aggregate.column
@@ -141,10 +145,10 @@ def _sum(call: BoundWindowCall, types: Sequence[DType], by: DType) -> _Sum | Non
     if column is not None and types[column].name not in ("int64", "int32"):
         return None
     low = None if frame.start is None else far(frame.start, by, end=False)
-    return _Sum(call.function, column, low, None if frame.end is None else far(frame.end, by, end=True))
+    return Sum(call.function, column, low, None if frame.end is None else far(frame.end, by, end=True))
 
 
-def _beyond(call: _Sum, ahead: Ahead) -> _Beyond:
+def _beyond(call: Sum, ahead: Ahead) -> _Beyond:
     sums = counts = [0] * len(ahead.given)
     column = call.column
     if call.low is not None and call.high is not None:
@@ -164,7 +168,7 @@ def _beyond(call: _Sum, ahead: Ahead) -> _Beyond:
     return _Beyond(sums, counts)
 
 
-def _sums(codes: Pieces, calls: Sequence[_Sum], beyond: Sequence[_Beyond]) -> dict[int, Ints] | None:
+def _sums(codes: Pieces, calls: Sequence[Sum], beyond: Sequence[_Beyond]) -> dict[int, Ints] | None:
     """Return the sums of all numbers before each row, by their column; None where some are NULL, or sums too large."""
     found: dict[int, Ints] = {}
     for call, (more, _) in zip(calls, beyond, strict=True):

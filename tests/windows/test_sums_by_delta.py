@@ -1,0 +1,161 @@
+"""Sums over frames bounded by value where many rows change: those before and what edits add are the reference's sums."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from running import examples
+
+import tidemill as tm
+from tidemill.renderer.embedded.windows.sums_by_delta import SumsByDelta
+
+SCHEMA = {"k": "int64", "t": "int64", "x": "int64", "n": "int32"}
+AGGREGATES = {"n": tm.count("x"), "rows": tm.count(), "total": tm.sum("x"), "mean": tm.avg("x"), "short": tm.sum("n")}
+FRAMES = {"before": (-3, 0), "around": (-2, 5), "after": (0, 4), "peers": (0, 0), "far": (-(2**62), 1)}
+W = tm.Window.partition_by("k").order_by("t")
+DOWN = tm.Window.partition_by("k").order_by(tm.desc("t"))
+LAST = tm.Window.partition_by("k").order_by(tm.asc("t", nulls="last"))
+CALLS = {
+    name: [call.over(w.range_between(*FRAMES[frame])) for call in AGGREGATES.values() for frame in FRAMES]
+    for name, w in (("up", W), ("down", DOWN), ("last", LAST))
+}
+MOST = 2**63 - 1
+LOADED = [(0, i // 2, i, 1) for i in range(24)] + [(1, 3 * i, -i, i % 2) for i in range(24)]
+ROWS = st.sampled_from(LOADED) | st.tuples(
+    st.integers(0, 1),
+    st.integers(-2, 80) | st.sampled_from([-MOST, 2 - MOST, MOST - 3, MOST]),
+    st.integers(-9, 9),
+    st.integers(-1, 1),
+)
+RARE = st.tuples(
+    st.integers(0, 1), st.none() | st.integers(-2, 25), st.none() | st.integers(-9, 9) | st.just(2**61), st.just(0)
+)
+CHANGES = st.lists(st.tuples(ROWS, st.sampled_from([1, 1, 2, -1, -1, -2])), max_size=12)
+
+
+@pytest.fixture
+def by_delta(monkeypatch):
+    """Whether sums were worked out from those before, each time that they could be."""
+    made = []
+    changed = SumsByDelta.changed
+
+    def noted(calls, rows, edits):
+        found = changed(calls, rows, edits)
+        made.append(found is not None)
+        return found
+
+    monkeypatch.setattr(SumsByDelta, "changed", noted)
+    return made
+
+
+def changes(engine, calls, steps):
+    """What changes in each step, each update as often as it comes; a step that is refused is left out."""
+    flow, found = tm.Dataflow(), []
+    flow.output("y", flow.input("x", SCHEMA).with_columns(**{f"y{i}": call for i, call in enumerate(calls)}))
+    with flow.start(engine) as run:
+        for step in [[(row, 1) for row in LOADED], *steps]:
+            for row, count in step:
+                (run.insert if count > 0 else run.delete)("x", [row] * abs(count))
+            try:
+                run.advance()
+            except tm.errors.TidemillError:
+                run.discard()
+                found.append("refused")
+                continue
+            found.append(sorted(run.changes("y"), key=repr))
+    return found
+
+
+@examples(200)
+@given(
+    st.sampled_from(sorted(CALLS)).flatmap(lambda name: st.lists(st.sampled_from(CALLS[name]), min_size=1, max_size=3)),
+    st.lists(CHANGES, min_size=1, max_size=4),
+)
+@example(
+    [CALLS["up"][0]], [[((0, MOST, 1, 1), 1), ((0, MOST - 2, 1, 1), 1)], [((0, MOST, 1, 1), 1), ((0, 80, 1, 1), 1)]]
+)
+@pytest.mark.usefixtures("few_are_many")
+def test_changes_are_those_of_the_reference(calls, steps):
+    assert changes(tm.Embedded(), calls, steps) == changes(tm.Reference(), calls, steps)
+
+
+@examples(100)
+@given(st.sampled_from(sorted(CALLS)), st.data())
+@pytest.mark.usefixtures("few_are_many")
+def test_rows_without_a_value_and_large_sums_are_worked_out_otherwise(name, data):
+    calls = data.draw(st.lists(st.sampled_from(CALLS[name]), min_size=1, max_size=2))
+    step = st.lists(st.tuples(ROWS | RARE, st.sampled_from([1, -1])), max_size=8)
+    steps = data.draw(st.lists(step, min_size=1, max_size=3))
+    assert changes(tm.Embedded(), calls, steps) == changes(tm.Reference(), calls, steps)
+
+
+def test_it_is_by_delta_where_all_calls_allow_it(few_are_many, by_delta):
+    steps = [[((0, 5, 1, 1), 1), ((0, 9, 4, 0), 1), ((0, 3, 6, 1), -1)], [((0, 5, 1, 1), -1), ((0, 3, 6, 1), 1)]]
+    assert "refused" not in changes(tm.Embedded(), CALLS["up"], steps)
+    assert by_delta == [True, True]
+    null = [[((0, None, 1, 1), 1), ((0, 9, 4, 0), 1)], [((0, 5, 1, 1), 1), ((0, 1, 3, 1), 1)]]
+    assert "refused" not in changes(tm.Embedded(), CALLS["up"][:1], null)
+    assert by_delta[2:] == [False, True]  # the second time nobody looks at the row without a value
+    mixed = [CALLS["up"][0], tm.min("x").over(W.range_between(-3, 0))]
+    for calls in (mixed, [tm.sum("x").over(W.range_between(-3, -1))], [tm.sum("x").over(W)]):
+        changes(tm.Embedded(), calls, steps)
+    assert len(by_delta) == 4
+
+
+def test_a_step_that_is_refused_leaves_no_trace(few_are_many, by_delta):
+    """Where something has no value for a sum that was worked out, what was there before the step is there again."""
+    flow = tm.Dataflow()
+    rows = flow.input("x", SCHEMA).with_columns(y=tm.sum("x").over(W.range_between(-3, 0)))
+    flow.output("y", rows)
+    flow.output("z", rows.select(z="1 / (y - 100)"))
+    with flow.start() as run:
+        run.insert("x", [(0, t, 1, 0) for t in range(20)])
+        run.advance()
+        before = sorted(run.snapshot("y"))
+        run.insert("x", [(0, 3, 96, 0), (0, 7, 5, 0)])
+        run.delete("x", [(0, 12, 1, 0)])
+        with pytest.raises(tm.errors.TidemillError, match="zero"):
+            run.advance()
+        assert by_delta[:1] == [True]
+        run.insert("x", [(0, 3, 4, 0)])
+        run.delete("x", [(0, 3, 96, 0)])
+        run.advance()
+        assert all(by_delta)
+        after = {row[1:3]: row[-1] for row in run.snapshot("y")}
+        assert [after[t, 1] for t in (2, 3, 7, 10, 14, 16)] == [3, 8, 9, 9, 3, 4]
+        run.delete("x", [(0, 3, 4, 0), (0, 7, 5, 0)])
+        run.insert("x", [(0, 12, 1, 0)])
+        run.advance()
+        assert sorted(run.snapshot("y")) == before
+
+
+def test_thousands_of_rows_of_one_partition(by_delta):
+    """Not with small limits: several blocks, rows at equal times, beside partitions computed whole."""
+    dice = np.random.default_rng(11)
+
+    def some(count):
+        return pa.table({
+            "k": np.zeros(count, np.int64), "t": dice.integers(0, 60_000, count),
+            "x": dice.integers(-(2**40), 2**40, count), "n": np.ones(count, np.int32),
+        }, pa.schema([("k", "int64"), ("t", "int64"), ("x", "int64"), ("n", "int32")]))  # fmt: skip
+
+    loaded, more = some(60_000), some(600)
+    goes = loaded.take(pa.array(dice.choice(60_000, 600, replace=False)))
+    flow = tm.Dataflow()
+    calls = {"total": tm.sum("x").over(W.range_between(-90, 30)), "mean": tm.avg("n").over(W.range_between(-9, 0))}
+    flow.output("y", flow.input("x", SCHEMA).with_columns(**calls))
+    with flow.start() as run, flow.start() as whole:
+        for changed in (
+            [("insert", loaded)],
+            [("insert", more)],
+            [("delete", goes)],
+            [("insert", goes), ("delete", more)],
+        ):
+            for put, rows in changed:
+                getattr(run, put)("x", rows)
+            run.advance()
+        whole.insert("x", loaded)
+        whole.advance()
+        assert sorted(run.snapshot("y")) == sorted(whole.snapshot("y"))
+    assert by_delta == [True] * 3
