@@ -8,6 +8,7 @@ from tidemill.renderer.embedded.trace import spine
 from tidemill.renderer.embedded.windows import (
     few_changes,
     many_changes,
+    many_cuts,
     many_runs,
     ordered,
     ordered_partition,
@@ -40,8 +41,8 @@ def few_are_many(small_is_large, monkeypatch):
     monkeypatch.setattr(ordered_windows, "FEW", 0)
     monkeypatch.setattr(ordered_windows, "AT_ONCE", 2)
     monkeypatch.setattr(many_runs, "NEAR", 2)
-    monkeypatch.setattr(many_changes, "BLOCK", 8)
-    monkeypatch.setattr(many_changes, "SHORT", 3)
+    monkeypatch.setattr(many_cuts, "BLOCK", 8)
+    monkeypatch.setattr(many_cuts, "SHORT", 3)
     monkeypatch.setattr(sums_by_delta, "BLOCK", 8)
 
 

@@ -194,18 +194,30 @@ class OrderedPartition:
 
     def spans(self, lows: Ints, highs: Ints, out: Codes | None = None) -> Codes:
         """Return the rows from some places up to others, one after another, or write them to where they are to go."""
+        found = [codes[:, low:high] for codes, low, high in self._parts_of(lows, highs)]
+        return np.concatenate(found or [self._chunks[0].codes[:, :0]], axis=1, out=out)
+
+    def column_spans(self, column: int, lows: Ints, highs: Ints, out: Ints) -> None:
+        """Write one row of what `spans` returns to where it is to go."""
+        found = [codes[column, low:high] for codes, low, high in self._parts_of(lows, highs)]
+        np.concatenate(found or [out[:0]], out=out)
+
+    def _parts_of(self, lows: Ints, highs: Ints) -> Iterator[tuple[Codes, int, int]]:
+        """Iterate over the parts of chunks that lie from some places up to others."""
+        some = lows < highs
+        if not some.all():
+            lows, highs = lows.compress(some), highs.compress(some)
         numbers = self._ends.searchsorted(lows, "right")
-        ends = np.append(self._ends, self._length).take(numbers)
         starts = np.concatenate(([0], self._ends)).take(numbers)
-        chunks, found = self._chunks, [self._chunks[0].codes[:, :0]]
-        of_each = zip(numbers.tolist(), (lows - starts).tolist(), (highs - starts).tolist(), strict=True)
-        for (number, low, high), inside in zip(of_each, (highs <= ends).tolist(), strict=True):
-            if low < high:
-                found.append(chunks[number].codes[:, low:high])
-            if not inside:
-                start = self._start(number)
-                found += self.pieces(self._ends.item(number), start + high)
-        return np.concatenate(found, axis=1, out=out)
+        inside = (highs <= self._ends.take(numbers)).tolist()
+        of_each = zip(numbers.tolist(), (lows - starts).tolist(), (highs - starts).tolist(), inside, strict=True)
+        chunks = self._chunks
+        for number, low, high, is_inside in of_each:
+            codes = chunks[number].codes
+            yield codes, low, high
+            if not is_inside:
+                for more in self.pieces(self._ends.item(number), self._start(number) + high):
+                    yield more, 0, more.shape[1]
 
     def places_of_numbers(self, numbers: Ints, *, right: bool = False) -> Ints:
         """Return what `place_of_number` does of many numbers."""

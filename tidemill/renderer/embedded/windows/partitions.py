@@ -15,7 +15,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner, encoder
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, first_numbers, largest
 from tidemill.renderer.embedded.windows.digests import Digest, together
 from tidemill.renderer.embedded.windows.ordering import OrderedRows
-from tidemill.renderer.embedded.windows.pieces import Pieces
+from tidemill.renderer.embedded.windows.pieces import Columns
 
 __all__ = ["Ahead", "Part", "Partitions", "RefusedError", "prefix_counts", "run_lengths"]
 
@@ -67,7 +67,7 @@ class Partitions:
         self,
         windows: Windows,
         types: Sequence[DType],
-        codes: Codes | Pieces,
+        codes: Codes | Columns,
         interner: Interner,
         ordered: OrderedRows | Ahead,
         *,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints
 
-__all__ = ["Pieces"]
+__all__ = ["Columns", "Pieces"]
 
 _MANY: Final = 64
 """More pieces than these are put together at once."""
@@ -19,6 +19,14 @@ _SHORT: Final = 512
 """So are those of so few rows."""
 _FEW: Final = 16
 """Up to so many rows are fetched one by one."""
+
+
+class Columns(Protocol):
+    """Rows of which a column is had by its number."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, column: int) -> Ints: ...
 
 
 class Pieces:
