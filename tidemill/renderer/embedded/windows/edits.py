@@ -52,6 +52,16 @@ class Changed(NamedTuple):
     gone: Codes
     come: Codes
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many rows go, and how many come."""
+        return self.gone.shape[1], self.come.shape[1]
+
+    def write(self, gone: Codes, come: Codes) -> None:
+        """Write them to where they are to go."""
+        gone[:] = self.gone
+        come[:] = self.come
+
 
 def places_from(starts: Ints, counts: Ints) -> Ints:
     """Return so many numbers from each start on.

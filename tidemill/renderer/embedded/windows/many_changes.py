@@ -27,7 +27,7 @@ from tidemill.renderer.embedded.windows.partitions import Ahead, Partitions
 from tidemill.renderer.embedded.windows.pieces import Pieces
 from tidemill.renderer.embedded.windows.reach import Reach
 from tidemill.renderer.embedded.windows.recompute import call_values
-from tidemill.renderer.embedded.windows.sums_by_delta import SumsByDelta
+from tidemill.renderer.embedded.windows.sums_by_delta import ChangedSums, SumsByDelta
 
 __all__ = ["CallsOfMany"]
 
@@ -70,28 +70,32 @@ class CallsOfMany:
 
     def updates(self, partitions: Sequence[tuple[OrderedPartition, ManyEdits]], time: int) -> UpdateArray:
         """Return the output's updates for edits of partitions, not made yet; `CallError` as `changed_rows`."""
-        some: list[Part] = []
-        found: list[Changed] = []
+        to_cut: list[Part] = []
+        found: list[Changed | ChangedSums] = []
         for rows, edits in partitions:
             by_delta = None if self.by_delta is None else self.by_delta.changed(rows, edits)
             if by_delta is not None:
                 found += by_delta
                 continue
             if self.extremes is None:
-                some += parts(rows, edits, self._runs(rows, edits))
+                to_cut += parts(rows, edits, self._runs(rows, edits))
                 continue
             starts = starts_of_groups(rows)
             unnoticed = self.extremes.unnoticed(rows, edits, starts)
             noticed = unnoticed.noticed
             if len(noticed.places):
                 noticed, runs, unnoticed = unnoticed.beside(self._runs(rows, noticed, starts))
-                some += parts(rows, noticed, runs)
+                to_cut += parts(rows, noticed, runs)
             found.append(self._unnoticed(unnoticed))
-        found += [self._changed(block) for block in blocks(some)]
-        gone, come = [some.gone for some in found], [some.come for some in found]
-        count = sum(some.shape[1] for some in gone)
-        updates = np.empty((len(found[0].gone) + 2, count + sum(some.shape[1] for some in come)), np.int64)
-        np.concatenate([*gone, *come], axis=1, out=updates[:-2])
+        found += [self._changed(block) for block in blocks(to_cut)]
+        counts = [some.counts for some in found]
+        count = sum(gone for gone, _ in counts)
+        width = len(self.kept) + len(self.windows.calls)
+        updates = np.empty((width + 2, count + sum(come for _, come in counts)), np.int64)
+        old, new = 0, count
+        for some, (gone, come) in zip(found, counts, strict=True):
+            some.write(updates[:width, old : old + gone], updates[:width, new : new + come])
+            old, new = old + gone, new + come
         updates[-2], updates[-1, :count], updates[-1, count:] = time, -1, 1
         if not has_equal_neighbours(updates[: len(self.kept)], count, self._leading):
             return updates

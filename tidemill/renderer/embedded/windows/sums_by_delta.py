@@ -19,12 +19,12 @@ from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import float_codes
 from tidemill.renderer.embedded.kernels.exact_quotients import quotients
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, first_numbers, largest
-from tidemill.renderer.embedded.windows.edits import Changed, ManyEdits, places_from
+from tidemill.renderer.embedded.windows.edits import ManyEdits, places_from
 from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 from tidemill.renderer.embedded.windows.ranges import plus
 from tidemill.renderer.embedded.windows.sums_by_value import sums_by_value
 
-__all__ = ["SumsByDelta"]
+__all__ = ["ChangedSums", "SumsByDelta"]
 
 BLOCK: Final = 1 << 15
 """Rows that are looked at at a time, so that they stay in fast memory; more where edits are near one another."""
@@ -53,7 +53,7 @@ class SumsByDelta:
         bounded = [_Call(*call[:2], call.low, call.high) for call in calls if None not in (call.low, call.high)]
         return SumsByDelta(windows.order[0], bounded, kept) if 0 < len(bounded) == len(calls) else None
 
-    def changed(self, rows: OrderedPartition, edits: ManyEdits) -> list[Changed] | None:
+    def changed(self, rows: OrderedPartition, edits: ManyEdits) -> list[ChangedSums] | None:
         """Return how rows change, some at a time; None where some have no place in the order, or no number.
 
         And where a sum may be too large.
@@ -88,7 +88,7 @@ class SumsByDelta:
             yield edits.part(start, stop), _Around(*(of[start:stop] for of in around))
             at = then
 
-    def _changed(self, cut: _Cut) -> Changed | None:
+    def _changed(self, cut: _Cut) -> ChangedSums | None:
         """Return how the rows of a cut change; None as `changed`."""
         amounts = cut.amounts([call.column for call in self._calls])
         if amounts is None:
@@ -104,32 +104,60 @@ class SumsByDelta:
             sums = frames[bounds].sums(amounts[call.column], cut.own) if call.function != "count" else counts
             for row, total, count in zip((old, new, come), sums, counts or sums, strict=True):
                 row[number] = float_codes(quotients(total, np.maximum(count, 1))) if call.function == "avg" else total
-        return self._differing(cut, old, new, come)
+        return _differing(cut, self._kept, old, new, come)
 
-    def _differing(self, cut: _Cut, old: Codes, new: Codes, come: Codes) -> Changed:
-        """Return the rows that go, or have other values afterwards, and those that come, or have them, in order."""
-        differs = (old != new).any(axis=0)
-        differs[cut.gone] = True
-        goes = differs.nonzero()[0]
-        differs[cut.gone] = False
-        stays = differs.nonzero()[0]
-        gone = self._taken(cut.codes, cut.own.take(goes), old, goes)
-        source = cut.own.take(stays)
-        changed = self._taken(cut.codes, source, new, stays)
-        if not len(cut.come):
-            return Changed(gone, changed)
-        at = source.searchsorted(cut.edits_at.take(cut.come))
-        return Changed(gone, np.insert(changed, at, self._taken(cut.edits.rows, cut.come, come), axis=1))
 
-    def _taken(self, codes: Codes, places: Ints, values: Codes, of: Ints | None = None) -> Codes:
-        """Return rows at places, as far as they come out again, above values, or some of these."""
-        width = len(self._kept)
-        found: Codes = np.empty((width + len(values), len(places)), np.int64)
-        for source, row in zip(self._kept.tolist(), found, strict=False):
-            codes[source].take(places, out=row, mode="clip")
-        for source, row in zip(values, found[width:], strict=True):
-            row[:] = source if of is None else source.take(of)
-        return found
+class ChangedSums(NamedTuple):
+    """Rows of a cut that go, and rows that come, not put together yet: where they are, and where their values."""
+
+    cut: _Cut
+    kept: Ints
+    """Which of their codes come out again."""
+    old: Codes
+    """The calls' values of the cut's own rows, before and after."""
+    new: Codes
+    of_put_in: Codes
+    """Those of the rows that are put in."""
+    goes: Ints
+    """Which of its own rows go."""
+    comes: Ints
+    """Which of them come; of those put in any number."""
+    put_in: Ints
+    """The places of those put in among those that come."""
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many rows go, and how many come."""
+        return len(self.goes), len(self.comes)
+
+    def write(self, gone: Codes, come: Codes) -> None:
+        """Write them, above their values."""
+        self._write(gone, self.goes, self.old)
+        if len(self.comes) > len(self.put_in):
+            self._write(come, self.comes, self.new)
+        width = len(self.kept)
+        for source, row in zip(self.kept.tolist(), come, strict=False):
+            row[self.put_in] = self.cut.edits.rows[source].take(self.cut.come)
+        come[width:, self.put_in] = self.of_put_in
+
+    def _write(self, out: Codes, own: Ints, values: Codes) -> None:
+        places = self.cut.own.take(own)
+        for source, row in zip(self.kept.tolist(), out, strict=False):
+            self.cut.codes[source].take(places, out=row, mode="clip")
+        for of_call, row in zip(values, out[len(self.kept) :], strict=True):
+            of_call.take(own, out=row, mode="clip")
+
+
+def _differing(cut: _Cut, kept: Ints, old: Codes, new: Codes, of_put_in: Codes) -> ChangedSums:
+    """Return the rows that go, or have other values afterwards, and those that come, or have them, in order."""
+    differs = (old != new).any(axis=0)
+    differs[cut.gone] = True
+    goes = differs.nonzero()[0]
+    differs[cut.gone] = False
+    comes = differs.nonzero()[0]
+    before = cut.own.take(comes).searchsorted(cut.edits_at.take(cut.come))
+    put_in = before + first_numbers(len(before))
+    return ChangedSums(cut, kept, old, new, of_put_in, goes, np.insert(comes, before, 0), put_in)
 
 
 class _Around(NamedTuple):
