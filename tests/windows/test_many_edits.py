@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_windows import TXY, W, calls
 from running import examples
+from table_steps import check_steps, to_and_fro
 
 import tidemill as tm
 from tidemill.expressions.ordering import OrderColumn
@@ -212,23 +213,7 @@ def test_twenty_rows_of_two_hundred(name, monkeypatch, at_once, in_order):
         t = pa.array(dice.integers(0, 80, count), mask=dice.random(count) < 0.02)
         return pa.table({"t": t, "x": dice.integers(0, 4, count), "f": dice.integers(0, 9, count) / 4})
 
-    with flow.start() as run, flow.start(tm.Reference()) as reference:
-        loaded, more = some(200), some(20)
-        goes = loaded.take(pa.array(sorted(dice.choice(200, 20, replace=False).tolist())))
-        for changes in (
-            [("insert", loaded)],
-            [("insert", more)],
-            [("delete", goes)],
-            [("insert", goes), ("delete", more)],
-        ):
-            for each in (run, reference):
-                for put, table in changes:
-                    getattr(each, put)("rows", table)
-                each.advance()
-            key = lambda row: tuple((value is None, value) for value in row)  # noqa: E731
-            assert sorted(run.changes("y"), key=lambda u: (key(u[0]), u[1:])) == sorted(
-                reference.changes("y"), key=lambda u: (key(u[0]), u[1:])
-            )
+    check_steps(flow, to_and_fro(dice, some(200), some(20), 20))
     assert len(at_once) == (0 if name in {"floats", "so far"} else 3)
     assert len(in_order) == (3 if name in {"floats", "so far"} else 0)
 
@@ -298,8 +283,13 @@ def test_extremes_around_each_row(data):
     ends[-1] = len(numbers)
     starts = np.concatenate(([0], ends[:-1]))
 
-    rows: Any = SimpleNamespace(starts=starts, sizes=ends - starts)
-    wanted = np.array([i for i in range(len(numbers)) if data.draw(st.booleans())], np.int64)
+    inside = zip(starts.tolist(), ends.tolist(), strict=True)
+    asked = [data.draw(st.tuples(*[st.integers(*of)] * 2).map(sorted)) for of in inside]
+    if not data.draw(st.booleans()):
+        wanted, asked = np.array([i for i in range(len(numbers)) if data.draw(st.booleans())], np.int64), None
+    else:
+        wanted = np.concatenate([np.arange(*of) for of in asked])
+    rows: Any = SimpleNamespace(starts=starts, sizes=ends - starts, asked=asked)
     found = _greatest_around(numbers, rows, wanted, before, after)
     for place in wanted.tolist():
         number = int(starts.searchsorted(place, "right")) - 1

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from running import examples
+from table_steps import check_steps, to_and_fro
 
 import tidemill as tm
 from tidemill.expressions.types import INT64
@@ -41,30 +42,6 @@ def rows_of(dice, count, groups, values):
     t, x = dice.integers(0, groups, count), dice.integers(0, values, count)
     x, t = pa.array(x, mask=dice.random(count) < 0.1), pa.array(t, mask=dice.random(count) < 0.05)
     return pa.table({"t": t, "x": x, "f": dice.integers(0, values, count) / 4})
-
-
-def check(flow, steps):
-    """Check that changes are those of the reference engine."""
-    with flow.start() as run, flow.start(tm.Reference()) as reference:
-        for changes in steps:
-            for each in (run, reference):
-                for put, table in changes:
-                    getattr(each, put)("rows", table)
-                each.advance()
-            key = lambda row: tuple((value is None, value) for value in row)  # noqa: E731
-            assert sorted(run.changes("y"), key=lambda u: (key(u[0]), u[1:])) == sorted(
-                reference.changes("y"), key=lambda u: (key(u[0]), u[1:])
-            )
-
-
-def to_and_fro(dice, loaded, more, count):
-    goes = loaded.take(pa.array(sorted(dice.choice(len(loaded), count, replace=False).tolist())))
-    return [
-        [("insert", loaded)],
-        [("insert", more)],
-        [("delete", goes)],
-        [("insert", goes), ("delete", more)],
-    ]
 
 
 def least(rows, call):
@@ -145,7 +122,7 @@ def test_extremes_of_groups_are_those_of_the_reference_engine(some, groups, valu
     flow.output("y", flow.input("rows", SCHEMA).with_columns(**calls))
     dice = np.random.default_rng(seed)
     loaded, more = rows_of(dice, 4 * groups, groups, values), rows_of(dice, edits, groups + 2, values)
-    check(flow, to_and_fro(dice, loaded, more, edits))
+    check_steps(flow, to_and_fro(dice, loaded, more, edits))
 
 
 @pytest.mark.parametrize("left_out", EXCLUSIONS)
@@ -158,7 +135,7 @@ def test_rows_that_are_noticed_and_others(left_out, few_are_many, left_alone):
     loaded, more = rows_of(dice, 240, 80, 5), rows_of(dice, 12, 80, 5)
     lower = more.take(pa.array([3])).set_column(1, "x", pa.array([-1]))
     steps = to_and_fro(dice, loaded, more, 12)
-    check(flow, [*steps, [("insert", lower), ("insert", more)], [("delete", lower), ("delete", more)]])
+    check_steps(flow, [*steps, [("insert", lower), ("insert", more)], [("delete", lower), ("delete", more)]])
     assert len(left_alone) == 5
     assert all(0 < count < of for count, of in left_alone[-2:])
     assert sum(count for count, _ in left_alone[:3]) > 6
@@ -169,5 +146,5 @@ def test_rows_between_two_bounds_by_number_are_not_looked_at_so(few_are_many, le
     flow.output("y", flow.input("rows", SCHEMA).with_columns(y=tm.min("x").over(ORDERED.rows_between(-8, 9))))
     dice = np.random.default_rng(5)
     loaded, more = rows_of(dice, 200, 50, 5), rows_of(dice, 12, 50, 5)
-    check(flow, to_and_fro(dice, loaded, more, 12))
+    check_steps(flow, to_and_fro(dice, loaded, more, 12))
     assert left_alone == []

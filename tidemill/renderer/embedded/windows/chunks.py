@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -10,9 +10,9 @@ import numpy as np
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints
 from tidemill.renderer.embedded.trace.stored_order import StoredPage
 from tidemill.renderer.embedded.windows.digests import Digest
-from tidemill.renderer.embedded.windows.edits import ManyEdits
+from tidemill.renderer.embedded.windows.edits import ManyEdits, edited_pieces, places_from
 
-__all__ = ["PLACES", "Chunk", "StoredChunk", "edited_chunks"]
+__all__ = ["PLACES", "Chunk", "StoredChunk", "edited_chunks", "leads_of", "parts_of"]
 
 PLACES: Final = np.arange(1 << 11)
 """Where peer groups begin in a chunk of which each row is one: for all such chunks of usual size."""
@@ -117,19 +117,37 @@ def edited_chunks(
 
     Chunks may have any number of rows then.
     """
-    found, copies, rows = list(chunks), edits.copies.tolist(), edits.rows
+    found, copies = list(chunks), edits.copies.tolist()
     for chunk, low, high in zip(touched, firsts, [*firsts[1:], len(places)], strict=True):
-        codes, done = found[chunk].codes, 0
-        pieces: list[Codes] = []
-        for i in range(low, high):
-            place, more = places[i], copies[i]
-            pieces.append(codes[:, done:place])
-            done = place
-            if more > 0:
-                pieces.append(rows[:, i : i + 1] if more == 1 else rows[:, i : i + 1].repeat(more, axis=1))
-            else:
-                done -= more
-        pieces.append(codes[:, done:])
-        made = np.concatenate(pieces, axis=1)
+        made = np.concatenate(edited_pieces(found[chunk].codes, places, copies, edits.rows, range(low, high)), axis=1)
         found[chunk] = Chunk(made, numbers(made))
     return found
+
+
+def parts_of(ends: Ints, lows: Ints, highs: Ints) -> Iterator[tuple[int, int, int]]:
+    """Iterate over the chunks that lie from some places up to others, and from where to where in each.
+
+    Chunks are given by the places after their last rows.
+
+    >>> list(parts_of(np.array([4, 9, 12]), np.array([1, 5, 7]), np.array([3, 5, 10])))
+    [(0, 1, 3), (1, 3, 5), (2, 0, 1)]
+    """
+    some = lows < highs
+    if not some.all():
+        lows, highs = lows.compress(some), highs.compress(some)
+    starts, chunks = np.concatenate(([0], ends)), ends.searchsorted(lows, "right")
+    counts = ends.searchsorted(highs) - chunks + 1
+    if np.count_nonzero(counts != 1):  # some go on in the next chunk
+        chunks = places_from(chunks, counts)
+        lows = np.maximum(lows.repeat(counts), starts.take(chunks))
+        highs = np.minimum(highs.repeat(counts), ends.take(chunks))
+    starts = starts.take(chunks)
+    return zip(chunks.tolist(), (lows - starts).tolist(), (highs - starts).tolist(), strict=True)
+
+
+def leads_of(chunks: Sequence[Chunk], asked: Ints) -> Iterator[tuple[Ints, int, int]]:
+    """Iterate over the numbers of rows in the chunks that are asked for, and which, one after another, ask for each."""
+    firsts = np.concatenate(([True], asked[1:] != asked[:-1])).nonzero()[0] if len(asked) else asked
+    bounds = [*firsts.tolist(), len(asked)]
+    for number, low, high in zip(asked.take(firsts).tolist(), bounds, bounds[1:], strict=False):
+        yield chunks[number].leads, low, high

@@ -9,7 +9,7 @@ import numpy as np
 
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints, first_numbers
 
-__all__ = ["Changed", "Edit", "ManyEdits", "edited", "edited_by_many", "places_from"]
+__all__ = ["Changed", "Edit", "ManyEdits", "edited", "edited_pieces", "places_from"]
 
 
 class Edit(NamedTuple):
@@ -45,6 +45,10 @@ class ManyEdits(NamedTuple):
         """Return the edits from one up to another."""
         return ManyEdits(self.places[low:high], self.rows[:, low:high], self.copies[low:high])
 
+    def made(self, codes: Codes, places: Ints) -> list[Codes]:
+        """Return rows with the edits made at places among them, as pieces."""
+        return edited_pieces(codes, places.tolist(), self.copies.tolist(), self.rows, range(len(places)))
+
 
 class Changed(NamedTuple):
     """Rows that go, and rows that come: codes as far as they come out again, and below them the calls' values."""
@@ -73,11 +77,12 @@ def places_from(starts: Ints, counts: Ints) -> Ints:
     return found
 
 
-def edited_by_many(codes: Codes, places: Sequence[int], edits: ManyEdits) -> list[Codes]:
-    """Return rows with edits made at some places, as pieces; at last there are those behind the last edit."""
+def edited_pieces(codes: Codes, places: Sequence[int], copies: Sequence[int], rows: Codes, which: range) -> list[Codes]:
+    """Return rows with some of many edits made, at places among them, as pieces; at last those behind the last edit."""
     pieces: list[Codes] = []
-    done, rows = 0, edits.rows
-    for i, (place, more) in enumerate(zip(places, edits.copies.tolist(), strict=True)):
+    done = 0
+    for i in which:
+        place, more = places[i], copies[i]
         pieces.append(codes[:, done:place])
         done = place
         if more > 0:

@@ -32,7 +32,7 @@ from tidemill.renderer.embedded.windows.sums_by_delta import ChangedSums, SumsBy
 __all__ = ["CallsOfMany"]
 
 EXTREMES: Final = frozenset({"min", "max", "bool_and", "bool_or"})
-"""What rows around those that change mostly have as before."""
+"""What many rows around one that changes have as before."""
 
 
 @attrs.frozen
@@ -116,7 +116,7 @@ class CallsOfMany:
     def _changed(self, block: Sequence[Part]) -> Changed:
         """Return how the rows of some runs change."""
         cuts = Cuts(block)
-        codes = None if self._few_differ else cuts.codes()
+        codes = None if self._are_extremes and cuts.are_long else cuts.codes()
         values = np.empty((len(self.windows.calls), cuts.end), np.int64)
         of_each = [len(rows) + more * after for after in (0, 1) for rows, _, _, more in block]
         totals = np.array(of_each).repeat(np.tile([len(some.low) for _, _, some, _ in block], 2))
@@ -133,8 +133,8 @@ class CallsOfMany:
         return Changed(*(np.concatenate((rows.take(self.kept, axis=0), values.take(at, axis=1))) for rows, at in found))
 
     @property
-    def _few_differ(self) -> bool:
-        """Whether most rows looked at are expected to have the values they had: of most columns they are not needed."""
+    def _are_extremes(self) -> bool:
+        """Whether most rows looked at are likely to have the values they had, so that hardly any is needed whole."""
         calls = self.windows.calls
         return all(isinstance(call, AggregateCall) and call.function in EXTREMES for call in calls)
 

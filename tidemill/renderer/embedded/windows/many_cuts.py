@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints
-from tidemill.renderer.embedded.windows.edits import ManyEdits, edited_by_many, places_from
+from tidemill.renderer.embedded.windows.edits import ManyEdits, places_from
 from tidemill.renderer.embedded.windows.many_runs import Runs
 from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 
@@ -83,6 +83,11 @@ class Cuts:
         self._come = places_from(self.at + self.middle + copies.cumsum() - copies, self._more)
         """The places of rows that are put in."""
 
+    @property
+    def are_long(self) -> bool:
+        """Whether most runs have many rows."""
+        return self.middle > SHORT * len(self.runs.low)
+
     def codes(self) -> Codes:
         """Return the rows before the edits and those after, cut out."""
         both: Codes = np.empty((len(self.edits.rows), self.end), np.int64)
@@ -111,7 +116,7 @@ class Cuts:
         """Write the rows after edits behind those before."""
         before, after = both[:, : self.middle], both[:, self.middle :]
         if len(self.at) * SHORT < self.middle or not self.middle:
-            np.concatenate(edited_by_many(before, self.at.tolist(), edits), axis=1, out=after)
+            np.concatenate(edits.made(before, self.at), axis=1, out=after)
             return
         stays = np.ones(self.middle, np.bool_)
         stays[self._gone] = False

@@ -17,7 +17,7 @@ from tidemill.expressions.types import DType
 from tidemill.expressions.windows.frames import Offset
 from tidemill.renderer.embedded.kernels.codec import has_codes_in_order, is_long_decimal
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
-from tidemill.renderer.embedded.windows.edits import ManyEdits, edited_by_many
+from tidemill.renderer.embedded.windows.edits import ManyEdits
 from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 from tidemill.renderer.embedded.windows.partitions import prefix_counts
 from tidemill.renderer.embedded.windows.ranges import plus
@@ -143,7 +143,7 @@ class _Finder:
         sizes = end - first
         starts = sizes.cumsum() - sizes
         at = edits.places + (starts - first).repeat(ends - begins)
-        after = np.concatenate(edited_by_many(before, at.tolist(), edits), axis=1)
+        after = np.concatenate(edits.made(before, at), axis=1)
         sizes_after = sizes + np.add.reduceat(edits.copies, begins)
         return self._groups_of(after, sizes_after) - self._groups_of(before, sizes)
 

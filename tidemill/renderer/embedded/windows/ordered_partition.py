@@ -16,7 +16,7 @@ import numpy as np
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredPage, begins_of
-from tidemill.renderer.embedded.windows.chunks import PLACES, Chunk, StoredChunk, edited_chunks
+from tidemill.renderer.embedded.windows.chunks import PLACES, Chunk, StoredChunk, edited_chunks, leads_of, parts_of
 from tidemill.renderer.embedded.windows.digests import Digest, RunningDigests, together
 from tidemill.renderer.embedded.windows.edits import Edit, ManyEdits, edited
 
@@ -194,54 +194,30 @@ class OrderedPartition:
 
     def spans(self, lows: Ints, highs: Ints, out: Codes | None = None) -> Codes:
         """Return the rows from some places up to others, one after another, or write them to where they are to go."""
-        found = [codes[:, low:high] for codes, low, high in self._parts_of(lows, highs)]
-        return np.concatenate(found or [self._chunks[0].codes[:, :0]], axis=1, out=out)
+        chunks = self._chunks
+        found = [chunks[number].codes[:, low:high] for number, low, high in parts_of(self._ends, lows, highs)]
+        return np.concatenate(found or [chunks[0].codes[:, :0]], axis=1, out=out)
 
     def column_spans(self, column: int, lows: Ints, highs: Ints, out: Ints) -> None:
         """Write one row of what `spans` returns to where it is to go."""
-        found = [codes[column, low:high] for codes, low, high in self._parts_of(lows, highs)]
-        np.concatenate(found or [out[:0]], out=out)
-
-    def _parts_of(self, lows: Ints, highs: Ints) -> Iterator[tuple[Codes, int, int]]:
-        """Iterate over the parts of chunks that lie from some places up to others."""
-        some = lows < highs
-        if not some.all():
-            lows, highs = lows.compress(some), highs.compress(some)
-        numbers = self._ends.searchsorted(lows, "right")
-        starts = np.concatenate(([0], self._ends)).take(numbers)
-        inside = (highs <= self._ends.take(numbers)).tolist()
-        of_each = zip(numbers.tolist(), (lows - starts).tolist(), (highs - starts).tolist(), inside, strict=True)
         chunks = self._chunks
-        for number, low, high, is_inside in of_each:
-            codes = chunks[number].codes
-            yield codes, low, high
-            if not is_inside:
-                for more in self.pieces(self._ends.item(number), self._start(number) + high):
-                    yield more, 0, more.shape[1]
+        found = [chunks[number].codes[column, low:high] for number, low, high in parts_of(self._ends, lows, highs)]
+        np.concatenate(found or [out[:0]], out=out)
 
     def places_of_numbers(self, numbers: Ints, *, right: bool = False) -> Ints:
         """Return what `place_of_number` does of many numbers."""
         side: Literal["left", "right"] = "right" if right else "left"
         chunks = np.maximum(np.array(self._first_leads).searchsorted(numbers, side) - 1, 0)
-        found = self._by_chunk(chunks, lambda chunk, some: chunk.leads.searchsorted(some, side), numbers)
-        return found + np.concatenate(([0], self._ends)).take(chunks)
+        found = [leads.searchsorted(numbers[low:high], side) for leads, low, high in leads_of(self._chunks, chunks)]
+        return np.concatenate([*found, numbers[:0]]) + np.concatenate(([0], self._ends)).take(chunks)
 
     def numbers_at(self, places: Ints) -> Ints:
         """Return the numbers of the first ORDER BY column in the rows at some places."""
         chunks = self._ends.searchsorted(places, "right")
         at = places - np.concatenate(([0], self._ends)).take(chunks)
-        return self._by_chunk(chunks, lambda chunk, some: chunk.leads.take(some), at)
-
-    def _by_chunk(self, chunks: Ints, find: Callable[[Chunk, Ints], Ints], asked: Ints) -> Ints:
-        """Return what is found of numbers in the chunks with these numbers: a call for adjacent ones."""
-        if not len(chunks):
-            return asked
-        firsts = np.concatenate(([0], (chunks[1:] != chunks[:-1]).nonzero()[0] + 1))
-        bounds, here = [*firsts.tolist(), len(asked)], self._chunks
-        return np.concatenate([
-            find(here[chunk], asked[low:high])
-            for chunk, low, high in zip(chunks.take(firsts).tolist(), bounds, bounds[1:], strict=False)
-        ])  # fmt: skip
+        return np.concatenate(
+            [*(leads.take(at[low:high]) for leads, low, high in leads_of(self._chunks, chunks)), at[:0]]
+        )
 
     def column(self, row: int) -> Ints:
         """Return a row of codes in one piece: a copy."""

@@ -1,0 +1,32 @@
+"""Tables that are put in and taken out, step by step, of which the reference engine says what changes."""
+
+import pyarrow as pa
+
+import tidemill as tm
+
+
+def check_steps(flow, steps):
+    """Check that in each step what changes is what changes in the reference engine."""
+    with flow.start() as run, flow.start(tm.Reference()) as reference:
+        for changes in steps:
+            for each in (run, reference):
+                for put, table in changes:
+                    getattr(each, put)("rows", table)
+                each.advance()
+            assert in_order(run.changes("y")) == in_order(reference.changes("y"))
+
+
+def in_order(updates):
+    """Sort updates, whose values may be None."""
+    return sorted(updates, key=lambda update: ([(value is None, value) for value in update[0]], update[1:]))
+
+
+def to_and_fro(dice, loaded, more, count):
+    """Return steps in which more comes, so many of the first go, and all is as it was."""
+    goes = loaded.take(pa.array(sorted(dice.choice(len(loaded), count, replace=False).tolist())))
+    return [
+        [("insert", loaded)],
+        [("insert", more)],
+        [("delete", goes)],
+        [("insert", goes), ("delete", more)],
+    ]
