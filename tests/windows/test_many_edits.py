@@ -20,7 +20,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
-from tidemill.renderer.embedded.windows import many_places, ordered_partition
+from tidemill.renderer.embedded.windows import many_cuts, many_places, ordered_partition
 from tidemill.renderer.embedded.windows.aggregates import _greatest_around
 from tidemill.renderer.embedded.windows.edits import Edit, ManyEdits
 from tidemill.renderer.embedded.windows.many_places import places_of
@@ -216,6 +216,42 @@ def test_twenty_rows_of_two_hundred(name, monkeypatch, at_once, in_order):
     check_steps(flow, to_and_fro(dice, some(200), some(20), 20))
     assert len(at_once) == (0 if name in {"floats", "so far"} else 3)
     assert len(in_order) == (3 if name in {"floats", "so far"} else 0)
+
+
+EXTREMES = {
+    "min": tm.min("x").over(W.rows_between(-4, 5)),
+    "max": tm.max("f").over(W.range_between(-3, 3)),
+    "or": tm.bool_or("b").over(W.groups_between(-2, 2)),
+    "and": tm.bool_and("b").over(W.rows_between(-6, 0)),
+}
+
+
+@examples(40)
+@given(
+    st.lists(st.sampled_from(sorted(EXTREMES)), min_size=1, max_size=2, unique=True),
+    st.integers(1, 8), st.integers(1, 60), st.integers(0, 2**32),
+)  # fmt: skip
+@pytest.mark.usefixtures("few_are_many")
+def test_rows_whose_extremes_differ_are_looked_up(names, edits, times, seed):
+    """In two partitions, with rows at equal times, and copies of rows; no column but the calls' is cut out."""
+    looked_up, column, cut_out = many_cuts.Cuts.looked_up, many_cuts.Cuts.column, []
+    flow = tm.Dataflow("extremes")
+    rows = flow.input("rows", {"k": "int64", "t": "int64", "x": "int64", "f": "float64", "b": "bool"})
+    flow.output("y", rows.with_columns(**{name: EXTREMES[name] for name in names}))
+    dice = np.random.default_rng(seed)
+
+    def some(count):
+        x = pa.array(dice.integers(0, 5, count), mask=dice.random(count) < 0.1)
+        f, b = dice.integers(0, 9, count) / 4, dice.integers(0, 2, count).astype(np.bool_)
+        return pa.table({"k": dice.integers(1, 3, count), "t": dice.integers(0, times, count), "x": x, "f": f, "b": b})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(many_cuts.Cuts, "column", lambda cuts, number: cut_out.append(number) or column(cuts, number))
+        patch.setattr(many_cuts.Cuts, "looked_up", lambda *given: cut_out.append("rows") or looked_up(*given))
+        check_steps(flow, to_and_fro(dice, some(120), some(edits), edits))
+    if edits == 8:
+        assert "rows" in cut_out
+    assert 0 not in cut_out
 
 
 def test_too_few_copies_among_many_are_refused(few_are_many, at_once):

@@ -75,6 +75,7 @@ def changes(engine, calls, steps):
 @example(
     [CALLS["up"][0]], [[((0, MOST, 1, 1), 1), ((0, MOST - 2, 1, 1), 1)], [((0, MOST, 1, 1), 1), ((0, 80, 1, 1), 1)]]
 )
+@example([CALLS["down"][0]], [[((0, MOST, 0, 0), 1)], [((0, 0, 0, 1), 1), ((0, MOST - 3, 0, 0), 1)]])
 @pytest.mark.usefixtures("few_are_many")
 def test_changes_are_those_of_the_reference(calls, steps):
     assert changes(tm.Embedded(), calls, steps) == changes(tm.Reference(), calls, steps)

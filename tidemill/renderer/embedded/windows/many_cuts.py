@@ -169,25 +169,33 @@ class Cuts:
     def looked_up(self, gone: Ints, come: Ints) -> tuple[Codes, Codes]:
         """Return rows that go, and rows that come, of places found in `differing`: not from what was cut out.
 
-        Those that come and were not put in are those that go and are not taken out, in their order.
+        Those that go and are not taken out are those that come and were not put in, in their order.
         """
+        is_edited = np.zeros(self.end, np.bool_)
+        is_edited[self._gone] = is_edited[self._come] = True
+        kept = self._rows_at(gone.compress(~is_edited.take(gone)))
+        found = []
+        for places, copies in ((gone, self._fewer), (come, self._more)):
+            rows, edited = np.empty((len(kept), len(places)), np.int64), is_edited.take(places)
+            rows[:, ~edited], rows[:, edited] = kept, self.edits.rows.repeat(copies, axis=1)
+            found.append(rows)
+        return found[0], found[1]
+
+    def _rows_at(self, places: Ints) -> Codes:
+        """Return rows before the edits, by their places among those cut out."""
         pieces = [self.edits.rows[:, :0]]
         for rows, runs, done, end in self._parts():
-            low, high = gone.searchsorted((done, end))
-            here, begins = gone[low:high], (runs.end - runs.first).cumsum() - (runs.end - runs.first) + done
-            run = begins.searchsorted(here, "right") - 1
-            places = here + (runs.first - begins).take(run)
-            first = np.concatenate(([True], places[1:] != places[:-1] + 1)).nonzero()[0] if len(places) else places
-            lows, lengths = places.take(first), np.diff(np.append(first, len(places)))
-            pieces.append(rows.spans(lows, lows + lengths))
-        old = np.concatenate(pieces, axis=1)
-        marks = np.zeros(self.end, np.bool_)
-        marks[self._gone] = marks[self._come] = True
-        is_new = marks.take(come)
-        new = np.empty((len(old), len(come)), np.int64)
-        new[:, ~is_new] = old.compress(~marks.take(gone), axis=1)
-        new[:, is_new] = self.edits.rows.repeat(self._more, axis=1)
-        return old, new
+            low, high = places.searchsorted((done, end))
+            if low == high:
+                continue
+            sizes = runs.end - runs.first
+            begins = sizes.cumsum() - sizes + done
+            here = places[low:high]
+            at = here + (runs.first - begins).take(begins.searchsorted(here, "right") - 1)
+            first = np.concatenate(([True], at[1:] != at[:-1] + 1)).nonzero()[0]
+            lows = at.take(first)
+            pieces.append(rows.spans(lows, lows + np.diff(first, append=len(at))))
+        return np.concatenate(pieces, axis=1)
 
 
 class CutColumns:

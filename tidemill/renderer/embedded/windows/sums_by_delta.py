@@ -74,9 +74,10 @@ class SumsByDelta:
         numbers, low, high = _numbers(edits.rows, self._by), self._low, self._high
         asked = np.concatenate([plus(numbers, far) for far in (-high - 1, -low - 1, low - high, high - low - 1)])
         order = asked.argsort(kind="stable")
-        places = np.empty_like(asked)
-        of_rows = plus(asked.take(order), -1) if self._by.descending else asked.take(order)  # as the rows number theirs
-        places[order] = rows.places_of_numbers(of_rows, right=True)
+        asked, places = asked.take(order), np.empty_like(asked)
+        # Where the order falls, the rows' own numbers are one less; none is less than the least.
+        found = rows.places_of_numbers(plus(asked, -1) if self._by.descending else asked, right=True)
+        places[order] = np.where(asked == NULL, 0, found) if self._by.descending else found
         around = _Around(*places.reshape(4, -1))
         begins = (plus(numbers[:-1], high - low) < numbers[1:]).nonzero()[0] + 1
         begins = np.concatenate(([0], begins, [len(numbers)]))
