@@ -12,7 +12,10 @@ from tidemill.renderer.embedded.windows.sums_by_delta import SumsByDelta
 
 SCHEMA = {"k": "int64", "t": "int64", "x": "int64", "n": "int32"}
 AGGREGATES = {"n": tm.count("x"), "rows": tm.count(), "total": tm.sum("x"), "mean": tm.avg("x"), "short": tm.sum("n")}
-FRAMES = {"before": (-3, 0), "around": (-2, 5), "after": (0, 4), "peers": (0, 0), "far": (-(2**62), 1)}
+FRAMES = {
+    "before": (-3, 0), "around": (-2, 5), "after": (0, 4), "peers": (0, 0), "far": (-(2**62), 1),
+    "farther": (1 - 2**63, 5), "farthest": (1 - 2**63, 2**63 - 1),
+}  # fmt: skip
 W = tm.Window.partition_by("k").order_by("t")
 DOWN = tm.Window.partition_by("k").order_by(tm.desc("t"))
 LAST = tm.Window.partition_by("k").order_by(tm.asc("t", nulls="last"))
@@ -74,6 +77,10 @@ def changes(engine, calls, steps):
 )
 @example(
     [CALLS["up"][0]], [[((0, MOST, 1, 1), 1), ((0, MOST - 2, 1, 1), 1)], [((0, MOST, 1, 1), 1), ((0, 80, 1, 1), 1)]]
+)
+@example(
+    [CALLS["up"][5]],
+    [[((0, MOST, 1, 1), 1), ((0, -2, 1, 1), 1), ((0, -3, 1, 1), 1)], [((0, MOST, 2, 1), 1), ((0, MOST, 3, 1), 1)]],
 )
 @example([CALLS["down"][0]], [[((0, MOST, 0, 0), 1)], [((0, 0, 0, 1), 1), ((0, MOST - 3, 0, 0), 1)]])
 @pytest.mark.usefixtures("few_are_many")

@@ -72,14 +72,15 @@ class SumsByDelta:
     def _blocks(self, rows: OrderedPartition, edits: ManyEdits) -> Iterator[tuple[ManyEdits, _Around]]:
         """Iterate over edits, so many at a time, that no row's frame has both of these and of others."""
         numbers, low, high = _numbers(edits.rows, self._by), self._low, self._high
-        asked = np.concatenate([plus(numbers, far) for far in (-high - 1, -low - 1, low - high, high - low - 1)])
+        before, behind = plus(numbers, -high - 1), plus(numbers, -low - 1)
+        asked = np.concatenate((before, behind, plus(plus(numbers, -high), low), plus(behind, high)))
         order = asked.argsort(kind="stable")
         asked, places = asked.take(order), np.empty_like(asked)
         # Where the order falls, the rows' own numbers are one less; none is less than the least.
         found = rows.places_of_numbers(plus(asked, -1) if self._by.descending else asked, right=True)
         places[order] = np.where(asked == NULL, 0, found) if self._by.descending else found
         around = _Around(*places.reshape(4, -1))
-        begins = (plus(numbers[:-1], high - low) < numbers[1:]).nonzero()[0] + 1
+        begins = (plus(behind[:-1], high) < numbers[1:]).nonzero()[0] + 1
         begins = np.concatenate(([0], begins, [len(numbers)]))
         looked_at = np.concatenate(([0], (around.end - around.first).cumsum())).take(begins)
         at = 0
