@@ -320,9 +320,9 @@ def test_extremes_around_each_row(data):
     starts = np.concatenate(([0], ends[:-1]))
 
     inside = zip(starts.tolist(), ends.tolist(), strict=True)
-    asked = [data.draw(st.tuples(*[st.integers(*of)] * 2).map(sorted)) for of in inside]
-    if not data.draw(st.booleans()):
-        wanted, asked = np.array([i for i in range(len(numbers)) if data.draw(st.booleans())], np.int64), None
+    asked = data.draw(st.none() | st.just([sorted(data.draw(st.tuples(*[st.integers(*of)] * 2))) for of in inside]))
+    if asked is None:
+        wanted = np.array([i for i in range(len(numbers)) if data.draw(st.booleans())], np.int64)
     else:
         wanted = np.concatenate([np.arange(*of) for of in asked])
     rows: Any = SimpleNamespace(starts=starts, sizes=ends - starts, asked=asked)

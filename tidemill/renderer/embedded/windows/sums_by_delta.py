@@ -50,7 +50,11 @@ class SumsByDelta:
     def of(windows: Windows, types: Sequence[DType], kept: Ints) -> SumsByDelta | None:
         """Return what works all calls out, of rows of which some codes come out again; None where it cannot."""
         calls = sums_by_value(windows, types) or []
-        bounded = [_Call(*call[:2], call.low, call.high) for call in calls if None not in (call.low, call.high)]
+        bounded = [
+            _Call(function, column, low, high)
+            for function, column, low, high in calls
+            if low is not None and high is not None
+        ]
         return SumsByDelta(windows.order[0], bounded, kept) if 0 < len(bounded) == len(calls) else None
 
     def changed(self, rows: OrderedPartition, edits: ManyEdits) -> list[ChangedSums] | None:
@@ -102,9 +106,9 @@ class SumsByDelta:
             bounds = call.low, call.high
             if bounds not in frames:
                 frames[bounds] = _Frames.of(cut, *bounds)
-            counts = frames[bounds].sums(amounts[None], cut.own) if call.function != "sum" else None
-            sums = frames[bounds].sums(amounts[call.column], cut.own) if call.function != "count" else counts
-            for row, total, count in zip((old, new, come), sums, counts or sums, strict=True):
+            sums = frames[bounds].sums(amounts[None if call.function == "count" else call.column], cut.own)
+            counts = frames[bounds].sums(amounts[None], cut.own) if call.function == "avg" else sums
+            for row, total, count in zip((old, new, come), sums, counts, strict=True):
                 row[number] = float_codes(quotients(total, np.maximum(count, 1))) if call.function == "avg" else total
         return _differing(cut, self._kept, old, new, come)
 
@@ -273,7 +277,8 @@ class _Frames(NamedTuple):
 
 def _numbers(codes: Codes, by: OrderColumn) -> Ints:
     """Return the values of the order, or what they are below zero where it falls: no code is NULL turned round."""
-    return -codes[by.column] if by.descending else codes[by.column]
+    found: Ints = -codes[by.column] if by.descending else codes[by.column]
+    return found
 
 
 def _joined(starts: Ints, ends: Ints) -> tuple[Bools, Ints, Ints]:
