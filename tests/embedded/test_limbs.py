@@ -115,6 +115,32 @@ def test_weights_are_safe_where_no_sum_of_them_overflows():
         assert not are_safe(np.full((2, count), -most - 1))
 
 
+@pytest.mark.parametrize("count", [2, 64])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_weights_whose_sum_may_be_just_beyond_64_bits_are_not_safe(count, sign):
+    """Few, as Python looks at them, and many."""
+    assert not are_safe(np.full((1, count), sign * 2**63 // count))
+    assert are_safe(np.full((1, count), sign * (2**63 // count - 1)))
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_limbs_hold_all_that_their_bits_do(size):
+    """The highest one has 64 of them: what is one beyond is refused of a single limb, and of others is said to lack."""
+    numbers_ = LimbWeights((size,))
+    beyond = 2 ** (63 + BITS * (size - 1))
+    for number in (beyond - 1, -beyond):
+        weights, lacking = numbers_.joined(numbers_.parts_of([np.array([number], object)]))
+        assert lacking is None
+        assert sum(limb << BITS * i for i, limb in enumerate(weights[:, 0].tolist())) == number
+    for number in (beyond, -beyond - 1):
+        parts = numbers_.parts_of([np.array([number], object)])
+        if size == 1:
+            with pytest.raises(CountOverflowError):
+                numbers_.joined(parts)
+        else:
+            assert numbers_.joined(parts)[1] is not None
+
+
 @pytest.mark.parametrize("effort", [1, 3, 100])
 def test_what_is_merged_may_be_more_updates_than_before(effort):
     """Where some limb overflows, all that are large are split: there has to be room for that."""
