@@ -72,6 +72,15 @@ def test_a_number_far_beyond_its_limbs_is_several_equal_updates():
     assert sums(updates[2:]) == [3, 7 * 2**96 - 1, -(2**161)]
 
 
+def test_only_numbers_beyond_their_limbs_are_several_updates():
+    """Though the one beside it needs the upper half of its highest limb."""
+    parts = LimbWeights((2,)).parts_of([np.array([2**95, 2**95 - 1], object)])
+    _, which = LimbWeights((2,)).gathered(parts)
+    assert which is not None
+    assert which.tolist().count(0) > 1
+    assert which.tolist().count(1) == 1
+
+
 @pytest.mark.parametrize("number", [[2**63, 0, 0], [0, 2**120, 0], [0, 0, -(2**180)]])
 def test_what_would_take_too_many_updates_is_refused(number):
     parts = NUMBERS.parts_of([np.array([n], object) for n in number])
@@ -90,6 +99,12 @@ def test_limbs_at_places_are_split_into_such_as_add_up_to_the_same(limbs):
         assert sum(
             int(a) << BITS * int(p - at) for p, a in zip(places[which == i], amounts[which == i], strict=True)
         ) == (given_amount)
+
+
+def test_counts_of_what_is_no_number_have_no_limbs():
+    """NaN is there so often that its count would be split, were it one: into a count of infinities."""
+    place, amount = np.array([NOT_FINITE, 2]), np.array([2**33, 2**33])
+    assert [found.tolist() for found in split(place, amount)] == [[NOT_FINITE, 2, 3], [2**33, 0, 2], [0, 1, 1]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(33, 36), LIMB), min_size=1, max_size=9))
