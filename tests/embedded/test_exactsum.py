@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,8 +59,29 @@ def test_nan_and_infinities_are_counted():
         [(nan, 1), (2.0, 1)],
         [(nan, 1), (2.0, 1), (nan, -1)],
         [(-inf, 2)],
+        [(inf, -1), (1.0, 1)],  # less an infinity is the other one
+        [(-inf, -1), (1.0, 1)],
+        [(inf, 1), (-inf, -1)],
+        [(inf, -1), (-inf, -1)],
     ]
-    assert [repr(float(v)) for v in sums_of(groups)] == ["inf", "nan", "nan", "2.0", "-inf"]
+    expected = ["inf", "nan", "nan", "2.0", "-inf", "-inf", "inf", "inf", "nan"]
+    assert [repr(float(v)) for v in sums_of(groups)] == expected
+
+
+@pytest.mark.parametrize("tiny", [2.0**-1074, 2.0**-30, 2.0**24, 2.0**40])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_least_that_is_beyond_the_middle_between_two_floats_rounds_up(tiny, sign):
+    """Wherever it is: in the last digits that are looked at, or in some far below."""
+    middle = [(sign * 2.0**100, 1), (sign * 2.0**47, 1)]
+    assert sums_of([middle])[0] == sign * 2.0**100
+    assert sums_of([[*middle, (sign * tiny, 1)]])[0] == sign * (2.0**100 + 2.0**48)
+    assert sums_of([[*middle, (-sign * tiny, 1)]])[0] == sign * 2.0**100
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_limbs_that_have_no_room_for_what_is_carried_are_split(sign):
+    owner, place, amount = np.array([(0, 33, sign * (2**63 - 1)), (0, 34, sign * (2**63 - 1))]).T
+    assert float_sums(1, owner, place, amount)[0] == sign * (2**63 - 1) * (2**32 + 1) / 2**18
 
 
 def test_many_values_of_one_group():

@@ -125,10 +125,11 @@ def test_limbs_of_floats_added_up_are_those_of_each(rows):
     assert {(o, first + p): n for (p, o), n in np.ndenumerate(sums) if n} == {k: n for k, n in expected.items() if n}
 
 
-def test_so_many_floats_that_their_limbs_could_overflow_are_not_added_up_so():
+@pytest.mark.parametrize("sign", [1, -1])
+def test_so_many_floats_that_their_limbs_could_overflow_are_not_added_up_so(sign):
     codes = float_codes(np.array([1.0, 2.0]))
-    assert limb_sums(1, np.zeros(2, np.int64), codes, np.array([2**30, 1])) is None
-    assert limb_sums(1, np.zeros(2, np.int64), codes, np.array([2**29, 1])) is not None
+    assert limb_sums(1, np.zeros(2, np.int64), codes, np.array([sign * 2**30, sign])) is None
+    assert limb_sums(1, np.zeros(2, np.int64), codes, np.array([sign * 2**29, sign])) is not None
 
 
 SCHEMA = {"k": "string", "i": "int64", "x": "float64", "t": "timestamp", "d": "decimal(20,2)"}
