@@ -63,6 +63,11 @@ def test_they_are_those_of_the_kernel(small_is_large):
 
     @examples(100)
     @example(["total_before"], [[((0, 5, 2**61), 2)], [((0, 6, 2**61), 2)], [((0, 6, 2**61), 1)]])
+    @example(["total_before"], [[((0, 5, -(2**61)), 2)], [((0, 6, -(2**61)), 2)], [((0, 6, -(2**61)), 1)]])
+    @example(["total_up_to"], [[((0, 0, 2**62), 1)], [((0, 0, 2**62 - 781), 1)], [((0, 15, 1), 1)]])  # all before, too
+    @example(["total_from", "n_from", "mean_from"], [[((0, 5, 3), 1)], [((0, 5, None), 1)]])
+    @example(["rows_from_down", "rows_up_to_down", "total_up_to_down"], [[((0, 5, 3), 1)], [((0, 15, 1), -1)]])
+    @example(["rows_far", "total_far"], [[((1, 16, 5), 1)]])  # no row has the next value
     @example(["mean_around", "n_far"], [[((0, None, 3), 1)], [((0, 4, None), 1)], [((0, 4, None), -1)]])
     @given(
         st.lists(st.sampled_from(UP), min_size=1, max_size=3, unique=True)
@@ -104,16 +109,20 @@ def test_sums_of_an_hour_are_worked_out_so(asked):
     assert asked == [True]
 
 
+AROUND = tm.Window.order_by("t").range_between(-3, 0)
+
+
 @pytest.mark.parametrize(
     ("t", "x", "call"),
     [
-        ("float64", "int64", tm.sum("x")),
-        ("int64", "float64", tm.sum("x")),
-        ("int64", "int64", tm.min("x")),
-        ("int64", "int64", tm.count_distinct("x")),
+        ("float64", "int64", tm.sum("x").over(AROUND)),
+        ("int64", "float64", tm.sum("x").over(AROUND)),
+        ("int64", "int64", tm.min("x").over(AROUND)),
+        ("int64", "int64", tm.count_distinct("x").over(AROUND)),
+        ("int64", "int64", tm.sum("x").over(AROUND.exclude("ties"))),
+        ("int64", "int64", tm.sum("x").over(tm.Window.order_by("t").range_between(-3, -1))),
     ],
 )
 def test_others_are_not(asked, t, x, call):
-    window = tm.Window.order_by("t").range_between(-3, 0)
-    change({"t": t, "x": x}, call.over(window), [(i, i) for i in range(300)], (7, 7))
+    change({"t": t, "x": x}, call, [(i, i) for i in range(300)], (7, 7))
     assert asked == []
