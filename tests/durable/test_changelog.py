@@ -196,6 +196,16 @@ def test_processes_of_one_number_do_not_write_to_one_file(tmp_path, monkeypatch)
     assert [*tmp_path.iterdir()] == [path]
 
 
+@pytest.mark.parametrize("new", [False, True])
+def test_what_is_there_stays_only_where_the_file_is_to_be_new(tmp_path, new):
+    path = tmp_path / "file"
+    path.write_bytes(b"there")
+    with whole_file.in_place(path, new=new) as file:
+        file.write(b"written")
+    assert path.read_bytes() == (b"there" if new else b"written")
+    assert [*tmp_path.iterdir()] == [path]
+
+
 def test_a_folder_with_an_empty_file_of_the_owner_is_nobodys(tmp_path):
     """As versions before left it where the machine failed at the wrong moment."""
     state, log = tmp_path / "state", tmp_path / "log"

@@ -4,8 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
-from running import embedded, examples
+from running import embedded, examples, new_flow
 
 import tidemill as tm
 from tidemill.dataflow.lattice import Antichain
@@ -16,7 +15,7 @@ from tidemill.renderer.embedded.trace import spine as spine_module
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction
-from tidemill.testing import check_equivalent
+from tidemill.testing import check_equivalent, updates
 
 LOADED, CHANGED = 100_000, 10_000
 
@@ -188,29 +187,25 @@ def all_large(monkeypatch):
     monkeypatch.setattr(input_output, "_MOST_IN_TAIL", 3)
 
 
-def small_flow():
-    flow = tm.Dataflow()
+def small_flow(coordinates=1):
+    flow = new_flow(coordinates)
     rows = flow.input("x", {"k": "int64", "s": "string"})
     flow.output("same", rows)
     flow.output("kept", rows.with_columns(twice="k * 2"), changes=False)
-    flow.output("folded", rows.select("s"), changes=3)
+    flow.output("folded", rows.select("s"), changes=3 if coordinates == 1 else True)
     flow.output("joined", rows.join(rows.select("k", other="s"), on="k"))
     return flow
 
 
-UPDATES = st.lists(
-    st.tuples(st.tuples(st.integers(0, 2), st.sampled_from(["a", "b", None])), st.integers(0, 5), st.sampled_from([-1, 1, 1])),
-    max_size=25,
-)  # fmt: skip
+@pytest.mark.parametrize("coordinates", [1, 2, 3])
+def test_outputs_are_those_of_the_reference(all_large, coordinates):
+    flow = small_flow(coordinates)
+    schema, values = {"k": "int64", "s": "string"}, {"k": [0, 1, 2], "s": ["a", "b", None]}
 
-
-def test_outputs_are_those_of_the_reference(all_large):
-    flow = small_flow()
-
-    @examples(200)
-    @given(UPDATES)
-    def check(updates):
-        check_equivalent(flow, {"x": updates}, engines=["reference", "embedded"])
+    @examples(200 if coordinates == 1 else 60)
+    @given(updates(schema, coordinates, max_size=24, latest=5 if coordinates == 1 else 2, values=values))
+    def check(found):
+        check_equivalent(flow, {"x": found}, engines=["reference", "embedded"])
 
     check()
 
