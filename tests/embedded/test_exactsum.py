@@ -51,6 +51,13 @@ def test_ties_and_subnormals(whole, exponent, sign):
         assert float(sums_of([group])[0]) == exact(group)
 
 
+@given(st.lists(st.tuples(st.integers(-(2**53), 2**53), st.integers(0, 60)), min_size=1, max_size=6))
+def test_sums_of_the_least_floats_are_rounded_once(parts):
+    """No sum has a bit below the least float, so what is subnormal is exact."""
+    group = [(math.ldexp(float(whole), power - 1074), 1) for whole, power in parts]
+    assert sums_of([group])[0] == exact(group)
+
+
 def test_nan_and_infinities_are_counted():
     inf, nan = math.inf, math.nan
     groups = [

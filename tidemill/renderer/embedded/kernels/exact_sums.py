@@ -25,8 +25,6 @@ _NAN, _PLUS, _MINUS = NOT_FINITE, NOT_FINITE + 1, NOT_FINITE + 2
 _CELLS: Final = 1 << 22
 _ROOM: Final = 2**62
 """Limbs below this have room for what is carried to them."""
-_NORMAL: Final = 2.0**-960
-"""Scaling results of at least this size by powers of two does not round."""
 _MANTISSA: Final = 53
 _MOST_LIMBS: Final = 6
 """Floats that are so far apart that their limbs have more places are added up place by place, as they come."""
@@ -257,15 +255,12 @@ def _rounded(digits: UpdateArray, base: Ints) -> Any:
     window = (((first << np.uint64(BITS)) | second) << shift) | (third >> down)
     below = np.arange(span)[:, None] < top - 2
     rest = ((third << shift) & np.uint64(MASK)) | (np.where(below, digits, 0) != 0).any(axis=0).astype(np.uint64)
-    # 64 significant bits, the last set if anything below is: rounding that to 53 bits rounds the whole correctly.
+    # 64 significant bits, the last set if anything below is: rounding that to 53 bits rounds the whole correctly. What
+    # is subnormal is not rounded again, for no sum has a bit below the least float.
     window |= (rest != 0).astype(np.uint64)
     exponent = (base + top - 1) * BITS - shift.astype(np.int64) - LEAST
-    with np.errstate(over="ignore", under="ignore"):  # infinite, as IEEE has it; the smallest are done over
+    with np.errstate(over="ignore", under="ignore"):  # infinite, as IEEE has it
         value = np.ldexp(window.astype(np.float64), exponent)
-    small = (value < _NORMAL) & (window > 0)
-    for i in small.nonzero()[0].tolist():  # subnormal results would be rounded twice
-        whole = sum(d << BITS * j for j, d in enumerate(digits[:, i].tolist())) << BITS * int(base[i])
-        value[i] = whole / (1 << LEAST)
     return np.where(negative, -value, value)
 
 
