@@ -104,6 +104,25 @@ def test_updates_are_consolidated_row_by_row_as_in_a_matrix(rows):
     assert found.shape[1] == sum(n != 0 for n in counts.values())
 
 
+HASHES = [updates.NULL + 1, -(2**62), 0, 1, 2, 3, 2**62, 2**63 - 1]
+
+
+@given(st.lists(st.tuples(st.sampled_from(HASHES), st.integers(-2, 2)), max_size=40))
+@examples(100)
+def test_hashes_that_differ_only_in_bits_that_places_take_are_put_in_order(rows):
+    """Nothing but the key tells updates apart, and hashes so far apart leave no room for where each of them is."""
+    rows = [(2, 1), (HASHES[0], 1), (1, 1), (HASHES[-1], 1), (3, 1), *rows]
+    block = np.array([(-HASHES.index(key), 7, count) for key, count in rows]).T  # codes in another order than hashes
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorting, "FEW", 0)
+        keys, found = consolidation.consolidated_by(np.array([key for key, _ in rows]), block, [1], 1)
+    counts = Counter()
+    for key, count in rows:
+        counts[key] += count
+    assert keys.tolist() == sorted(key for key, count in counts.items() if count)
+    assert found.T.tolist() == [[-HASHES.index(key), 7, counts[key]] for key in keys.tolist()]
+
+
 FLOATS = st.floats() | st.floats(-100, 100) | st.sampled_from([0.0, -0.0, 5e-324, -5e-324, 1e300, -1e300])
 
 
