@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from random_windows import TXY, W, calls
 from running import examples
@@ -133,7 +133,15 @@ REACHES = st.builds(
 )
 
 
+def one_of_twelve(columns):
+    """A row more among twelve with the numbers 0 to 11."""
+    order = RowOrder(columns, Interner())
+    return order, sorted([(i, 0) for i in range(12)], key=order.key), [(6, 1)], [1]
+
+
 @examples(300)
+@example(one_of_twelve(ORDERS[0]), Reach((0, 0), (0, 0), peers=True, values=((-1, 2),)))
+@example(one_of_twelve(ORDERS[1]), Reach((0, 0), (0, 0), peers=True, values=((-1, 2),)))
 @given(edited_partitions(), REACHES)
 @pytest.mark.usefixtures("few_are_many")
 def test_runs_cover_those_found_one_by_one(drawn, reach):
@@ -151,7 +159,8 @@ def test_runs_cover_those_found_one_by_one(drawn, reach):
             if set(map(str, map(plain, edits.each()[begin:end]))) & set(map(str, map(plain, one.edits))):
                 low, high = min(low, runs.low[number]), max(high, runs.high[number])
                 looked_low, looked_high = min(looked_low, runs.first[number]), max(looked_high, runs.end[number])
-        assert low <= one.edits[0].place <= one.edits[-1].end <= high
+        assert low <= one.low <= one.high <= high
+        assert looked_low <= one.first <= one.end <= looked_high
         assert looked_low <= low <= high <= looked_high
     for number, (begin, end) in enumerate(zip(runs.edits.tolist(), ends, strict=True)):
         others = [edit for i, edit in enumerate(edits.each()) if not begin <= i < end]
