@@ -1,5 +1,7 @@
 """Large changes of outputs lie as they came: no step sorts them but one in a few, and all that is read is the same."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -200,7 +202,8 @@ def small_flow(coordinates=1):
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
 def test_outputs_are_those_of_the_reference(all_large, coordinates):
     flow = small_flow(coordinates)
-    schema, values = {"k": "int64", "s": "string"}, {"k": [0, 1, 2], "s": ["a", "b", None]}
+    schema: dict[str, str] = {"k": "int64", "s": "string"}
+    values: dict[str, list[Any]] = {"k": [0, 1, 2], "s": ["a", "b", None]}
 
     @examples(200 if coordinates == 1 else 60)
     @given(updates(schema, coordinates, max_size=24, latest=5 if coordinates == 1 else 2, values=values))
