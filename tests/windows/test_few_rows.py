@@ -1,11 +1,10 @@
 """Aggregates over frames of a few rows, worked out row by row, are those that whole columns give."""
 
-from collections import Counter
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from running import examples
+from window_steps import changes
 
 import tidemill as tm
 from tidemill.renderer.embedded.windows import aggregates, few_changes, ordered
@@ -79,27 +78,9 @@ ROWS = st.sampled_from(LOADED) | st.tuples(st.just(0), st.none() | st.integers(0
 CHANGES = st.lists(st.tuples(ROWS, st.sampled_from([1, 2, -1])), max_size=4)
 
 
-def changes(names, steps):
-    """What changes in each step, up to one with a sum that is too large."""
-    flow, found = tm.Dataflow(), []
-    rows = flow.input("x", {"k": "int64", "t": "int64", "x": "int64"})
-    flow.output("y", rows.with_columns(**{name: ALL_CALLS[name] for name in names}))
-    with flow.start() as run:
-        run.insert("x", LOADED)
-        run.advance()
-        there = Counter(LOADED)
-        for step in steps:
-            for row, count in step:
-                if there[row] + count >= 0:
-                    (run.insert if count > 0 else run.delete)("x", [row] * abs(count))
-                    there[row] += count
-            try:
-                run.advance()
-            except tm.errors.ExpressionError:
-                run.discard()
-                return [*found, "overflow"]
-            found.append(sorted(map(repr, run.changes("y"))))
-    return found
+def changed(names, steps):
+    """What changes of the calls of these names in each step."""
+    return changes({name: ALL_CALLS[name] for name in names}, LOADED, steps)
 
 
 def test_changes_of_few_rows_are_those_of_columns(small_is_large):
@@ -112,8 +93,8 @@ def test_changes_of_few_rows_are_those_of_columns(small_is_large):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(few_changes, "FEW", -1)
             patch.setattr(aggregates, "FEW", -1)
-            expected = changes(names, steps)
-        assert changes(names, steps) == expected
+            expected = changed(names, steps)
+        assert changed(names, steps) == expected
 
     check()
 
@@ -161,3 +142,12 @@ def test_without_an_order_all_rows_are_peers(small_is_large, name):
                 each.advance()
         assert sorted(map(repr, run.changes("y"))) == sorted(map(repr, reference.changes("y")))
         assert run.snapshot("y").counts() == reference.snapshot("y").counts()
+
+
+@pytest.mark.parametrize("name", ALL_CALLS)
+def test_each_call_by_itself_is_that_of_columns(small_is_large, monkeypatch, name):
+    steps = [[((0, 4, 100), 1)], [(LOADED[9], -1)], [(LOADED[3], 2)], [((0, None, 5), 1)]]
+    found = changed([name], steps)
+    monkeypatch.setattr(few_changes, "FEW", -1)
+    monkeypatch.setattr(aggregates, "FEW", -1)
+    assert changed([name], steps) == found

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from running import examples
+from window_steps import changes
 
 import tidemill as tm
 from tidemill.renderer.embedded.windows.sums_by_value import SumsByValue
@@ -36,26 +37,9 @@ ROWS = st.sampled_from(LOADED) | st.tuples(
 CHANGES = st.lists(st.tuples(ROWS, st.sampled_from([1, 2, -1])), max_size=4)
 
 
-def changes(names, steps):
-    """What changes in each step, up to one with a sum that is too large."""
-    flow, found = tm.Dataflow(), []
-    rows = flow.input("x", {"k": "int64", "t": "int64", "x": "int64"})
-    flow.output("y", rows.with_columns(**{name: CALLS[name] for name in names}))
-    with flow.start() as run:
-        run.insert("x", LOADED)
-        run.advance()
-        there = dict.fromkeys(LOADED, 1)
-        for step in steps:
-            for row, count in step:
-                if there.get(row, 0) + count >= 0:
-                    (run.insert if count > 0 else run.delete)("x", [row] * abs(count))
-                    there[row] = there.get(row, 0) + count
-            try:
-                run.advance()
-            except tm.errors.ExpressionError:
-                return [*found, "overflow"]
-            found.append(list(run.changes("y")))
-    return found
+def changed(names, steps):
+    """What changes of the calls of these names in each step."""
+    return changes({name: CALLS[name] for name in names}, LOADED, steps)
 
 
 def test_they_are_those_of_the_kernel(small_is_large):
@@ -77,8 +61,8 @@ def test_they_are_those_of_the_kernel(small_is_large):
     def check(names, steps):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(SumsByValue, "write", lambda *_: False)
-            expected = changes(names, steps)
-        assert changes(names, steps) == expected
+            expected = changed(names, steps)
+        assert changed(names, steps) == expected
 
     check()
 
