@@ -15,7 +15,9 @@ from running import examples
 
 import tidemill as tm
 from tidemill.renderer.spark import few_groups
-from tidemill.renderer.spark.exact_floats import FIVE, THREE, Limbs
+from tidemill.renderer.spark.exact_floats import FAR, NEAR, Limbs
+from tidemill.renderer.spark.exact_parts import cut
+from tidemill.renderer.spark.exact_squares import FAR_SQUARED, NEAR_SQUARED, Squared, variance_of, with_squares
 from tidemill.testing import all_at_once, check_equivalent
 
 KX = {"k": "int64", "x": "float64"}
@@ -27,9 +29,9 @@ def scaled(mantissa, exponent):
     return math.ldexp(mantissa, exponent)
 
 
-def held_by(limbs):
-    """Floats that have no bits but where the limbs are: from 2**56 times the first unit down to the last."""
-    low, high = limbs.units[-1], limbs.first + 56
+def held_by(limbs, high):
+    """Floats that have no bits but where the limbs are, from 2**high down to the last unit."""
+    low = limbs.units[-1]
     return st.one_of(
         st.floats(-(2.0**high), 2.0**high, exclude_min=True, exclude_max=True).filter(
             lambda x: x == 0 or abs(x) > scaled(1, low + 54)
@@ -41,8 +43,9 @@ def held_by(limbs):
     )
 
 
-def groups_of(limbs):
-    return st.lists(st.lists(st.tuples(held_by(limbs), st.sampled_from([1, 1, 1, -1, 2, 20])), max_size=7), max_size=60)
+def groups_of(limbs, high=None):
+    held = held_by(limbs, limbs.first + limbs.room if high is None else high)
+    return st.lists(st.lists(st.tuples(held, st.sampled_from([1, 1, 1, -1, 2, 20])), max_size=7), max_size=60)
 
 
 def close(low, high):
@@ -67,41 +70,100 @@ def rounded(group):
     return float(sum((Fraction(x) * n for x, n in group), Fraction()))
 
 
-def summed_by(limbs, spark, groups):
-    lines = [(g, x and x + 0.0, n) for g, group in enumerate(groups) for x, n in [*group, (0.0, 1), (None, 1)]]
-    data, amounts = limbs.split(spark.createDataFrame(lines, "g int, c0 double, d bigint"), {0: True})
-    sums = data.groupBy("g").agg(*(F.sum(F.expr(text) * F.col("d")).alias(name) for name, text in amounts[0].items()))
-    sums, rounded_sums = limbs.rounded(sums, [0])
+def summed_by(limbs, spark, groups, *, in_floats):
+    """Return groups' sums; those of rows that are there once, or with counts."""
+    counted = [(g, x, n) for g, group in enumerate(groups) for x, n in [*group, (0.0, 1), (None, 1)]]
+    lines = [(g, x and x + 0.0, n) for g, x, n in counted]
+    data = spark.createDataFrame(lines, "g int, c0 double, d bigint")
+    data, texts = cut(data, {"part": limbs.chain("coalesce(c0, 0D)")})
+    parts = limbs.parts(0, texts["part"]).items()
+    times = "" if in_floats else " * d"
+    sums = [F.expr(part.sum(in_floats=in_floats, times=times)).alias(name) for name, part in parts]
+    sums, rounded_sums = limbs.rounded(data.groupBy("g").agg(*sums), [0])
     return {r.g: r.s for r in sums.selectExpr("g", f"{rounded_sums[0]} AS s").collect()}
 
 
-@pytest.mark.parametrize("limbs", [THREE, FIVE], ids=["three limbs", "five limbs"])
+def one_by_one(group):
+    """Return a group whose rows are there once, as often as they are counted, up to some times."""
+    return [(x, 1) for x, n in group for _ in range(min(n, 20))]
+
+
+WAYS = {"near": (NEAR, False), "near, in floats": (NEAR, True), "far": (FAR, False)}
+
+
+@pytest.mark.parametrize(("limbs", "in_floats"), WAYS.values(), ids=WAYS.keys())
 @examples(6)
 @given(data=st.data())
-def test_sums_are_exact_and_rounded_once(spark, limbs, data):
-    groups = [*close(limbs.units[-1], limbs.first + 55), *data.draw(groups_of(limbs))]
-    found = summed_by(limbs, spark, groups)
+def test_sums_are_exact_and_rounded_once(spark, limbs, in_floats, data):
+    high = limbs.first + limbs.room if limbs is FAR else limbs.units[-1] + 125 - 8  # of decimals
+    groups = [*close(limbs.units[-1], high - 1), *data.draw(groups_of(limbs, high))]
+    groups = [one_by_one(group) for group in groups] if in_floats else groups
+    found = summed_by(limbs, spark, groups, in_floats=in_floats)
     expected = {g: rounded(group) for g, group in enumerate(groups)}
     assert {g: s.hex() for g, s in found.items()} == {g: (s + 0.0).hex() for g, s in expected.items()}
 
 
+def squares_by(squared, spark, groups, *, in_floats):
+    """Return the whole numbers that groups' limbs and squares come to, in units of the last of each, and counts."""
+    lines = [(g, x + 0.0, n) for g, group in enumerate(groups) for x, n in group]
+    data = with_squares(spark.createDataFrame(lines, "g int, c0 double, d bigint"), [("c0", "c0")])
+    chains = [squared.limbs.chain("c0"), *squared.chains("c0_product", "c0_error")]
+    data, texts = cut(data, dict(zip(["part", "product", "error"], chains, strict=True)))
+    parts = squared.limbs.parts(0, texts["part"]) | squared.parts(0, texts["product"], texts["error"])
+    times = "" if in_floats else " * d"
+    sums = [F.expr(part.sum(in_floats=in_floats, times=times)).alias(name) for name, part in parts.items()]
+    lines = data.groupBy("g").agg(*sums, F.sum("d").alias("n")).collect()
+    limbs, squares = squared.limbs.names(0), squared.names(0)
+    return {line.g: ([line[n] for n in limbs], [line[n] for n in squares], line.n) for line in lines}
+
+
+SQUARES = {
+    "near": (NEAR_SQUARED, False),
+    "near, in floats": (NEAR_SQUARED, True),
+    "far": (FAR_SQUARED, False),
+    "few bits": (Squared(Limbs(10, 20, 3, room=20)), True),
+}
+
+
+@pytest.mark.parametrize(("squared", "in_floats"), SQUARES.values(), ids=SQUARES.keys())
 @examples(6)
 @given(data=st.data())
-def test_variances_are_exact_and_rounded_once(spark, data):
+def test_sums_of_squares_are_exact(spark, squared, in_floats, data):
+    high, low = squared.limbs.first + squared.limbs.room, squared.limbs.units[-1]
+    drawn = data.draw(groups_of(squared.limbs))
+    groups = [[(math.nextafter(2.0**high, 0), 3), (scaled(1, low), 1), (scaled(-1, high - 1), 2)], *drawn]
+    groups = [group for group in groups if group]
+    groups = [one_by_one(group) or [(0.0, 1)] for group in groups] if in_floats else groups
+    groups = [[(x, n) for x, n in group if Fraction(x) % Fraction(2) ** low == 0] or [(0.0, 1)] for group in groups]
+    for g, (limbs, squares, count) in squares_by(squared, spark, groups, in_floats=in_floats).items():
+        total = sum(Fraction(x) * n for x, n in groups[g])
+        of_squares = sum(Fraction(x) ** 2 * n for x, n in groups[g])
+        assert squared.limbs.whole(limbs) == total * 2**-low
+        assert squared.limbs.whole(squares) == of_squares * 2 ** -squared.units[-1]
+        if count > 1:
+            variance = (of_squares * count - total**2) / (count * (count - 1))
+            assert variance_of(squared, limbs, squares, count) == float(variance)
+        elif count == 1:
+            assert variance_of(squared, limbs, squares, count) is None
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["rows", "with counts"])
+@examples(6)
+@given(data=st.data())
+def test_variances_are_exact_and_rounded_once(spark, counted, data):
     flow = tm.Dataflow("spreads")
     flow.output("out", flow.input("rows", KX).group_by("k").agg(v=tm.variance("x"), e=tm.stddev("x")))
-    groups = [[(x, abs(n)) for x, n in group if abs(x) < 2.0**31] for group in data.draw(groups_of(Limbs(-25, 13, 4)))]
-    groups += [[(1e9 + 0.01, 1), (1e9 + 0.02, 1)], [(0.1, 3)], [(2.0**31 - 1, 1000), (-(2.0**-64), 1000)], [(5.0, 1)]]
-    lines = [(g, x, 0, n) for g, group in enumerate(groups) for x, n in group]
-    found = tm.render(
-        flow, spark, {"rows": spark.createDataFrame(lines, "k bigint, x double, time bigint, diff bigint")}
-    )
+    groups = [[(x, abs(n)) for x, n in group if abs(x) < 2.0**31] for group in data.draw(groups_of(Limbs(-20, 13, 4)))]
+    groups += [[(1e8 + 0.01, 1), (1e8 + 0.02, 1)], [(0.1, 3)], [(2.0**30 - 1, 1000), (-(2.0**-63), 1000)], [(5.0, 1)]]
+    lines = [(g, x) if not counted else (g, x, 0, n) for g, group in enumerate(groups) for x, n in one_by_one(group)]
+    names = "k bigint, x double" + ", time bigint, diff bigint" * counted
+    found = tm.render(flow, spark, {"rows": spark.createDataFrame(lines, names)})
     expected: dict[int, tuple[float | None, float | None]] = {}
-    for g, group in enumerate(groups):
-        count = sum(n for _, n in group)
+    for g, group in enumerate(map(one_by_one, groups)):
+        count = len(group)
         if count > 1:
-            total = sum(Fraction(x) * n for x, n in group)
-            squares = sum(Fraction(x) ** 2 * n for x, n in group)
+            total = sum(Fraction(x) for x, _ in group)
+            squares = sum(Fraction(x) ** 2 for x, _ in group)
             variance = float((squares * count - total**2) / (count * (count - 1)))
             expected[g] = (variance, math.sqrt(variance))
         elif count:
@@ -115,13 +177,14 @@ def test_variances_are_of_sums_made_by_spark(spark):
     assert "square1_5" in flow.explain(spark=spark)
 
 
-def flow_of_sums():
+def flow_of_sums(*, spreads=True):
     flow = tm.Dataflow("sums")
     rows = flow.input("rows", KX)
     flow.output("by key", rows.group_by("k").agg(**SUMS))
     flow.output("all", rows.agg(**SUMS))
-    flow.output("spreads", rows.group_by("k").agg(**SPREADS))
-    flow.output("spreads of all", rows.agg(**SPREADS))
+    if spreads:
+        flow.output("spreads", rows.group_by("k").agg(**SPREADS))
+        flow.output("spreads of all", rows.agg(**SPREADS))
     flow.output("some", rows.filter("k = 1").agg(s=tm.sum("x"), b=tm.bool_or("x > 1")))
     return flow
 
@@ -146,20 +209,43 @@ def history(values, latest):
     return given + [((k, x), latest + 1, -n) for (k, x), _, n in given[::2]]
 
 
+@pytest.mark.parametrize("few", [0, 1000], ids=["by Spark", "by the driver"])
+def test_more_rows_of_a_group_than_add_up_as_floats_are_added_up_in_whole_numbers(spark, caplog, monkeypatch, few):
+    monkeypatch.setattr(few_groups, "FEW", few)
+    monkeypatch.setattr(Limbs, "most_rows", 3)
+    caplog.set_level(logging.INFO, "tidemill.spark")
+    flow = tm.Dataflow("sums")
+    rows = flow.input("rows", KX)
+    flow.output("out", rows.group_by("k").agg(**SUMS, v=tm.variance("x")))
+    for many, tries in ((3, 0), (4, 1)):
+        caplog.clear()
+        values = [(1, 0.1 * i) for i in range(many)] + [(2, None)] * 9
+        data = spark.createDataFrame(values, "k bigint, x double")
+        found = tm.render(flow, spark, {"rows": data})["out"]
+        with flow.start(tm.Reference()) as run:
+            run.insert("rows", values)
+            run.close_inputs()
+            assert sorted(tuple(r)[:-2] for r in found.collect()) == sorted(run.snapshot("out"))
+        assert len([r for r in caplog.records if LONG in r.getMessage()]) == tries
+
+
 LONG, KERNELS = "floats in more limbs", "floats added up by the kernels"
 CASES = {
-    "three limbs": (ORDINARY, []),
-    "five limbs": ([*ORDINARY, *FAR_APART], [LONG]),
-    "kernels": ([*ORDINARY, *EXTRAORDINARY], [LONG, KERNELS]),
+    "near": (ORDINARY, True, []),
+    "far": ([*ORDINARY, 2.0**-80, -(2.0**37)], True, [LONG]),
+    "far, without squares": ([*ORDINARY, *FAR_APART], False, [LONG]),
+    "kernels": ([*ORDINARY, *EXTRAORDINARY], True, [LONG, KERNELS]),
 }
 
 
-@pytest.mark.parametrize(("values", "tries"), CASES.values(), ids=CASES.keys())
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 @pytest.mark.parametrize("latest", [1, 3])
-def test_updates_are_those_of_the_reference_engine(spark, caplog, values, tries, latest):
+def test_updates_are_those_of_the_reference_engine(spark, caplog, case, latest):
+    values, spreads, tries = case
     caplog.set_level(logging.INFO, "tidemill.spark")
     engines = ["reference", "spark"]
-    check_equivalent(flow_of_sums(), {"rows": history(values, latest)}, engines=engines, batchings=[all_at_once])
+    flow = flow_of_sums(spreads=spreads)
+    check_equivalent(flow, {"rows": history(values, latest)}, engines=engines, batchings=[all_at_once])
     again = [r.getMessage() for r in caplog.records if "tried again" in r.getMessage()]
     assert [text.split(", ")[1].split(":")[0] for text in again] == tries
 
@@ -169,7 +255,7 @@ def test_the_group_without_keys_has_a_row_at_the_least_time(spark, updates):
     check_equivalent(flow_of_sums(), {"rows": updates}, engines=["reference", "spark"], batchings=[all_at_once])
 
 
-@pytest.mark.parametrize("size", [2.0**41, 2.0**69], ids=["of three", "of five"])
+@pytest.mark.parametrize("size", [2.0**41, 2.0**69], ids=["near", "far"])
 def test_limbs_that_overflow_are_added_up_in_more_or_by_the_kernels(spark, size):
     updates = [((1, size), 0, 1 << 30), ((1, size), 0, 1 << 29), ((1, 0.1), 0, 1)]
     check_equivalent(flow_of_sums(), {"rows": updates}, engines=["reference", "spark"], batchings=[all_at_once])

@@ -1,32 +1,26 @@
-"""Exact sums of floats by Catalyst: each float split without error into whole numbers, whose sums are exact.
+"""Exact sums of floats by Catalyst: each float cut without error into parts, whose sums are whole numbers: limbs.
 
-A float is cut into limbs: rounded to a multiple of 2**-14, say, what is left, which is exact, to one of 2**-46, and so
-on. All but the first limb are so small that hundreds of millions of them add up in 64 bits; where limbs do not, that is
-an error in ANSI mode.
-
-`THREE` limbs hold what most tables have: all digits of floats from 2**-26, or 0.000000015, on, with sums up to 2**47.
-Floats that have bits elsewhere, NaN and the infinities raise `OUTSIDE`: the step is then taken again with `FIVE`, and
-then with the kernels' sums, which have no limits.
-
-All is SQL text, since a Column is many calls to Java; and few projections, for each takes Catalyst as long as many
-rows. Within one, or an aggregation, Catalyst computes once what several columns depend on.
+`NEAR` limbs hold what most tables have: all digits of floats from 2**-26, or 0.000000015, on, up to 2**45. Floats that
+have bits elsewhere, NaN and the infinities raise `OUTSIDE`, as do more rows of a group than add up as floats: the step
+is then taken again with `FAR`, and then with the kernels' sums, which have no limits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import attrs
 from pyspark.sql import DataFrame
 
-__all__ = ["FIVE", "OUTSIDE", "THREE", "Limbs"]
+from tidemill.renderer.spark.exact_parts import EXACT_BITS, ROUNDED_BITS, Chain, Part, rounded
+
+__all__ = ["FAR", "NEAR", "OUTSIDE", "Limbs"]
 
 OUTSIDE: Final = "tidemill: a float that limbs do not hold"
 
 _DECIMAL_BITS: Final = 126
 """Numbers of so many bits have 38 decimal digits, the most that Spark's decimals may have."""
-_LIMBS_AS_TEXTS: Final = 3
 _RAISE: Final = f"raise_error('{OUTSIDE}')"
 
 
@@ -37,54 +31,51 @@ class Limbs:
     first: int
     width: int
     count: int
-    room: int = attrs.field(default=56, kw_only=True)
+    room: int = attrs.field(default=ROUNDED_BITS, kw_only=True)
     """How many bits a float's first limb may have: a sum of limbs has 63."""
+    in_floats: bool = attrs.field(default=False, kw_only=True)
+    """Whether parts of rows that are there once are added up as floats."""
 
     @property
     def units(self) -> list[int]:
         """The powers of two, the highest first."""
         return [self.first - self.width * i for i in range(self.count)]
 
+    @property
+    def most_rows(self) -> int:
+        """Of how many rows parts of ``width`` bits add up as floats."""
+        return 1 << (EXACT_BITS - self.width)
+
     def names(self, column: int) -> list[str]:
         """Return the names of the sums of the limbs of an input's column."""
         return [f"limb{column}_{i}" for i in range(self.count)]
 
-    def split(self, data: DataFrame, columns: Mapping[int, bool]) -> tuple[DataFrame, dict[int, dict[str, str]]]:
-        """Return updates, and of these columns of floats the limbs, by the names of their sums; NULL has none.
+    def chain(self, value: str) -> Chain:
+        """Return how a float is cut into limbs."""
+        return Chain(value, self.units[:-1])
 
-        Each column may have NULL or not. Up to three limbs are texts on what there is, in which Catalyst finds what is
-        the same and computes it once: each projection would take it as long as many rows. The texts of more limbs would
-        double with each.
-        """
-        rests = {c: f"coalesce(c{c}, 0D)" if nullable else f"c{c}" for c, nullable in columns.items()}
-        wholes: dict[int, list[str]] = {c: [] for c in columns}
-        for i, unit in enumerate(self.units[:-1]):
-            made = []
-            for c, rest in rests.items():
-                part = f"rint({rest} * {2.0**-unit!r}D)"
-                left = f"({rest} - {part} * {2.0**unit!r}D)"
-                if self.count > _LIMBS_AS_TEXTS:
-                    made += [f"{part} AS part{c}_{i}", f"{left} AS rest{c}_{i}"]
-                    part, left = f"part{c}_{i}", f"rest{c}_{i}"
-                wholes[c].append(f"floor({part})")
-                rests[c] = left
-            data = data.selectExpr("*", *made) if made else data
-        return data, {
-            c: dict(zip(self.names(c), [*wholes[c], self._last(c, rest)], strict=True)) for c, rest in rests.items()
-        }
+    def parts(self, column: int, texts: Sequence[str]) -> dict[str, Part]:
+        """Return what a chain came to, by the names of the sums; an error where limbs do not hold the float."""
+        *others, rest = texts
+        held = f"coalesce(abs(c{column}), 0D) < {2.0 ** (self.first + self.room)!r}D"
+        last = f"IF({held} AND {rounded(rest, self.units[-1])} = {rest}, {rest}, CAST({_RAISE} AS double))"
+        cuts = zip(self.names(column), [*others, last], self.units, strict=True)
+        return {n: Part(text, u, few_bits=self.room <= self.width or u != self.first) for n, text, u in cuts}
 
-    def _last(self, column: int, rest: str) -> str:
-        """Return the last limb, of what the others leave; an error where the limbs do not hold the float."""
-        rest = f"({rest} * {2.0 ** -self.units[-1]!r}D)"
-        held = f"coalesce(abs(c{column}), 0D) < {2.0 ** (self.first + self.room)!r}D AND rint({rest}) = {rest}"
-        return f"IF({held}, floor({rest}), CAST({_RAISE} AS bigint))"
+    def counted(self, count: str) -> str:
+        """Return the count of a group's rows; an error where they are too many to add up as floats."""
+        return f"IF({count} <= {self.most_rows}L, {count}, CAST({_RAISE} AS bigint))" if self.in_floats else count
 
     def total(self, sums: Sequence[int]) -> float:
         """Return the float nearest to a sum of limbs."""
+        return self.whole(sums) / (1 << -self.units[-1])
+
+    def whole(self, sums: Iterable[int]) -> int:
+        """Return the number that limbs come to, in units of the last."""
         whole = 0
         for limb in sums:
             whole = (whole << self.width) + limb
-        return whole / (1 << -self.units[-1])
+        return whole
 
     def rounded(self, data: DataFrame, columns: Iterable[int]) -> tuple[DataFrame, dict[int, str]]:
         """Return lines of sums, with more columns if need be, and for each input's column the float that is its sum."""
@@ -144,5 +135,5 @@ def _nearest(total: str, error: str, below: str) -> str:
     return f"IF({below} AND {error} > 0D AND {after} - {total} = 2D * {error}, {after}, {total})"
 
 
-THREE: Final = Limbs(-14, 32, 3)
-FIVE: Final = Limbs(20, 36, 5)
+NEAR: Final = Limbs(-6, 24, 4, in_floats=True)
+FAR: Final = Limbs(20, 36, 5)

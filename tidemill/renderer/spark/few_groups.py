@@ -10,11 +10,11 @@ kept: Spark computes the rest from there, and finishes all of it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import Aggregates, BoundAggregate
@@ -35,8 +35,10 @@ _ADAPTIVE: Final = ("spark.sql.adaptive.enabled", "spark.sql.adaptive.coalescePa
 """Settings with which Spark puts a few rows into one partition: others are fetched one by one."""
 _LEAST: Final = -(2**63)
 
-Group = Mapping[str, Any]
-"""A group's sums and extremes by their names."""
+Group = Sequence[Any]
+"""A group's keys, sums and extremes."""
+Places = Mapping[str, int]
+"""Where they are, by their names."""
 
 
 def applies(spark: SparkSession, node: Reduce, frame: Frame) -> bool:
@@ -62,68 +64,83 @@ def aggregated(node: Reduce, frame: Frame, limbs: Limbs | None, named: Names) ->
         if is_too_large_to_fetch(error):  # long keys; and the plan that failed would fail again
             return native.completed(node, found)
         raise
-    if groups is None or any(map(_overflows, groups)):
+    if groups is None or _overflows(groups):
         return native.completed(node, attrs.evolve(found, data=shown.localCheckpoint()))
-    finish = [_finish(a, found) for a in node.logic.columns]
-    time = found.frame.time or ()
-    keys = [f"c{k}" for k in node.keys]
-    rows = [(*(g[k] for k in keys), *(value(g) for value in finish), *time, 1) for g in groups]
+    places = _places(groups)
+    values: list[Callable[[Group], Any]] = []
+    if groups:
+        values += (operator.itemgetter(places[f"c{k}"]) for k in node.keys)
+        values += (_finish(a, found, places) for a in node.logic.columns)
+    rest = (*(found.frame.time or ()), 1)
+    rows = [(*(value(g) for value in values), *rest) for g in groups]
     data = updates_of(shown.sparkSession, node, rows, [*named.times, named.diff])
     known: dict[str, bool] = {"cheap": True, "consolidated": True, "inserted": True, "has_users_names": True}
     return Frame(data, len(node.schema), 1, found.frame.time, len(rows), depth=0, **known)
 
 
-def _first(data: DataFrame) -> list[Group] | None:
+def _first(data: DataFrame) -> list[Row] | None:
     """Return all lines of a table; None where there are too many.
 
     A tail is of the table's own plan, whose shuffle is kept, where `limit` would make another one; and it is read in
     one go, where each partition of `toLocalIterator` has to be asked for.
     """
     lines = data.tail(FEW + 1)
-    return [line.asDict() for line in lines] if len(lines) <= FEW else None
+    return lines if len(lines) <= FEW else None
 
 
-def _overflows(group: Group) -> bool:
+def _places(groups: Sequence[Row]) -> Places:
+    """Return where groups have what, which the first of them tells without asking Java."""
+    return {name: i for i, name in enumerate(groups[0].__fields__)} if groups else {}
+
+
+def _overflows(groups: Sequence[Row]) -> bool:
     """Return whether whole numbers add up to what is none of ours: an error, which Spark will say."""
-    return any(name[0] == "s" and name[1:].isdigit() and value == _LEAST for name, value in group.items())
+    sums = [i for name, i in _places(groups).items() if name[0] == "s" and name[1:].isdigit()]
+    return any(group[i] == _LEAST for i in sums for group in groups)
 
 
-def _finish(a: BoundAggregate, found: Sums) -> Callable[[Group], Any]:
+def _finish(a: BoundAggregate, found: Sums, places: Places) -> Callable[[Group], Any]:
     """Return how an aggregate is made of a group's sums; without any values it is NULL, unless it counts."""
     c = a.column
-    count = "rows" if c is None else f"n{c}"
+    if a.function in ("min", "max"):
+        return operator.itemgetter(places[f"{a.function}{c}"])
+    count = places["rows" if c is None else f"n{c}"]
     if a.function == "count":
         return lambda group: group[count] or 0
-    if a.function in ("min", "max"):
-        return operator.itemgetter(f"{a.function}{c}")
     assert c is not None
-    value = _of_floats(a.function, c, found) if c in found.floats else _of_whole_numbers(a.function, c)
+    value = _of_floats(a.function, c, found, places) if c in found.floats else _of_whole_numbers(a.function, c, places)
     return lambda group: value(group, group[count]) if group[count] else None
 
 
-def _of_floats(function: str, column: int, found: Sums) -> Callable[[Group, int], float | None]:
-    limbs = found.limbs
+def _of_floats(function: str, column: int, found: Sums, places: Places) -> Callable[[Group, int], float | None]:
+    limbs, squared = found.limbs, found.squared
     assert limbs is not None
-    of_limbs = operator.itemgetter(*limbs.names(column))
+    of_limbs = _several(limbs.names(column), places)
     if function == "sum":
         return lambda group, _: limbs.total(of_limbs(group))
     if function == "avg":
         return lambda group, count: limbs.total(of_limbs(group)) / count
-    of_squares = operator.itemgetter(*exact_squares.squares_of(column))
+    assert squared is not None
+    of_squares = _several(squared.names(column), places)
 
     def spread(group: Group, count: int) -> float | None:
-        variance = exact_squares.variance_of(of_limbs(group), of_squares(group), count)
+        variance = exact_squares.variance_of(squared, of_limbs(group), of_squares(group), count)
         return variance if function == "variance" or variance is None else root(variance)
 
     return spread
 
 
-def _of_whole_numbers(function: str, column: int) -> Callable[[Group, int], Any]:
-    total = f"s{column}"
+def _several(names: Iterable[str], places: Places) -> Callable[[Group], tuple[Any, ...]]:
+    return operator.itemgetter(*(places[name] for name in names))
+
+
+def _of_whole_numbers(function: str, column: int, places: Places) -> Callable[[Group, int], Any]:
+    total = places[f"s{column}"]
     made: dict[str, Callable[[int, int], Any]] = {
         "sum": lambda total, _: total,
         "avg": lambda total, count: total / count,
         "bool_or": lambda total, _: total > 0,
         "bool_and": lambda total, count: count - total <= 0,
     }
-    return lambda group, count: made[function](group[total], count)
+    value = made[function]
+    return lambda group, count: value(group[total], count)

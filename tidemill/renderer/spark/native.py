@@ -26,7 +26,9 @@ from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.schema import Field
 from tidemill.expressions.types import FLOAT64, DType
 from tidemill.renderer.spark import exact_squares
-from tidemill.renderer.spark.exact_floats import THREE, Limbs
+from tidemill.renderer.spark.exact_floats import Limbs
+from tidemill.renderer.spark.exact_parts import Part, cut
+from tidemill.renderer.spark.exact_squares import SQUARED, Squared
 from tidemill.renderer.spark.frames import (
     DIFF,
     Frame,
@@ -151,7 +153,7 @@ def is_native(node: Reduce, frame: Frame, limbs: Limbs | None) -> bool:
     logic = node.logic
     if frame.coordinates != 1 or not isinstance(logic, Aggregates):
         return False
-    if (limbs is None and adds_floats(node)) or (limbs is not THREE and _spreads(node)):
+    if limbs is None and adds_floats(node):
         return False
     of_rows = frame.inserted and frame.time is not None and not node.scalar
     extremes = {a.column for a in logic.columns if a.function in _EXTREMES}
@@ -208,6 +210,8 @@ class Sums:
     """The columns of floats that are added up by limbs, and whether they may have NULL."""
     spreads: Sequence[int]
     """Those of which variances are wanted."""
+    squared: Squared | None
+    """The limbs with the places of squares, where these are wanted."""
 
 
 def aggregated(node: Reduce, frame: Frame, limbs: Limbs | None) -> Frame:
@@ -229,19 +233,34 @@ def sums_of_groups(node: Reduce, frame: Frame, limbs: Limbs | None) -> Sums:
     """Return what is added up, and extremes, for each group; at each time, where there are several."""
     assert isinstance(node.logic, Aggregates)
     floats, spreads = _floats(node), _spreads(node)
-    if spreads:
-        limbs = exact_squares.SQUARED
-    amounts: dict[int, dict[str, str]] = {}
+    squared = SQUARED[limbs] if spreads and limbs is not None else None
+    limbs = limbs if squared is None else squared.limbs
+    parts: dict[int, dict[str, Part]] = {}
     if floats and limbs is not None:
-        data, amounts = limbs.split(frame.data, floats)
-        if spreads:
-            data = data.selectExpr("*", *(f"{text} AS {name}" for c in spreads for name, text in amounts[c].items()))
-            amounts |= {c: exact_squares.square_amounts(c) for c in spreads}
+        data, parts = _parts(frame.data, floats, limbs, spreads, squared)
         frame = attrs.evolve(frame, data=data)
     if node.scalar and frame.time != (0,):
         frame = attrs.evolve(frame, time=None)  # there is a row at time 0 as well
-    data = _grouped(node, frame, _totals(node, frame, amounts))
-    return Sums(data, frame, limbs, floats if limbs is not None else {}, spreads)
+    data = _grouped(node, frame, _totals(node, frame, parts, limbs))
+    return Sums(data, frame, limbs, floats if limbs is not None else {}, spreads, squared)
+
+
+def _parts(
+    data: DataFrame, floats: Mapping[int, bool], limbs: Limbs, spreads: Sequence[int], squared: Squared | None
+) -> tuple[DataFrame, dict[int, dict[str, Part]]]:
+    """Return rows, and of columns of floats, which have NULL or not, what is added up: NULL has none."""
+    values = {c: f"coalesce(c{c}, 0D)" if nullable else f"c{c}" for c, nullable in floats.items()}
+    chains = {f"part{c}": limbs.chain(value) for c, value in values.items()}
+    if squared is not None:
+        data = exact_squares.with_squares(data, ((f"c{c}", values[c]) for c in spreads))
+        for c in spreads:
+            chains |= zip((f"product{c}", f"error{c}"), squared.chains(f"c{c}_product", f"c{c}_error"), strict=True)
+    data, texts = cut(data, chains)
+    found = {c: limbs.parts(c, texts[f"part{c}"]) for c in floats}
+    if squared is not None:
+        for c in spreads:
+            found[c] |= squared.parts(c, texts[f"product{c}"], texts[f"error{c}"])
+    return data, found
 
 
 def _finished(node: Reduce, found: Sums) -> Frame:
@@ -251,7 +270,8 @@ def _finished(node: Reduce, found: Sums) -> Frame:
     sums: dict[int, str] = {}
     if found.floats and found.limbs is not None:
         grouped, sums = found.limbs.rounded(grouped, found.floats)
-        grouped = exact_squares.with_variances(grouped, found.spreads) if found.spreads else grouped
+        if found.squared is not None:
+            grouped = exact_squares.with_variances(grouped, found.spreads, found.squared)
     values = [_value(a, sums) for a in node.logic.columns]
     if found.frame.time is not None:
         return _rows(node, found.frame, grouped, [*keys, *values])
@@ -310,7 +330,7 @@ def _changes(node: Reduce, wide: DataFrame, keys: list[str], made: list[str]) ->
     return Frame(data, len(node.schema), 1, consolidated=True)
 
 
-def _totals(node: Reduce, frame: Frame, amounts: Mapping[int, Mapping[str, str]]) -> dict[str, str]:
+def _totals(node: Reduce, frame: Frame, parts: Mapping[int, Mapping[str, Part]], limbs: Limbs | None) -> dict[str, str]:
     """Return how things are added up: the group's count, and for columns their count and their sum."""
     logic, fields = node.logic, node.inputs[0].schema.fields
     assert isinstance(logic, Aggregates)
@@ -329,10 +349,13 @@ def _totals(node: Reduce, frame: Frame, amounts: Mapping[int, Mapping[str, str]]
     for a in logic.columns:
         if a.column is None or a.function in _EXTREMES:
             continue
-        totals[f"n{a.column}"] = counted(a.column)
-        if a.column in amounts and a.function in _OF_FLOATS:
-            times_diff = "" if frame.inserted else f" * {diff}"
-            totals |= {name: f"sum(({text}){times_diff})" for name, text in amounts[a.column].items()}
+        count = counted(a.column)
+        totals.setdefault(f"n{a.column}", count)
+        if limbs is not None and a.column in parts and a.function in _OF_FLOATS:
+            in_floats, times_diff = (limbs.in_floats, "") if frame.inserted else (False, f" * {diff}")
+            totals[f"n{a.column}"] = limbs.counted(count) if in_floats else count
+            sums = parts[a.column].items()
+            totals |= {name: part.sum(in_floats=in_floats, times=times_diff) for name, part in sums}
         elif a.input is not None and a.function in _TOTALS and a.function != "count":
             totals[f"s{a.column}"] = f"sum({_times(a.column, a.input, diff)})"
     return totals

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from tidemill.dataflow.nodes import Node, Reduce, Threshold
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.renderer.spark import native
-from tidemill.renderer.spark.exact_floats import FIVE, THREE, Limbs
+from tidemill.renderer.spark.exact_floats import FAR, NEAR, Limbs
 from tidemill.renderer.spark.frames import Frame, consolidated
 from tidemill.renderer.spark.keyed_tasks import Layout
 from tidemill.renderer.spark.scalars import native_sql
@@ -82,8 +82,8 @@ class _Careful:
         return None
 
 
-FAST: Final[Strategy] = _Fast(THREE)
-LONG_FLOATS: Final[Strategy] = _Fast(FIVE)
+FAST: Final[Strategy] = _Fast(NEAR)
+LONG_FLOATS: Final[Strategy] = _Fast(FAR)
 KERNELS_FOR_FLOATS: Final[Strategy] = _Fast(None)
 CAREFUL: Final[Strategy] = _Careful()
 AFTER_FLOATS: Final = {FAST: LONG_FLOATS, LONG_FLOATS: KERNELS_FOR_FLOATS}
