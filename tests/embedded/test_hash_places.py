@@ -9,8 +9,9 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.types import INT64
 from tidemill.renderer.embedded.trace import hash_places
 from tidemill.renderer.embedded.trace import spine as spine_module
-from tidemill.renderer.embedded.trace.batch import UpdateLayout
+from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 from tidemill.renderer.embedded.trace.hash_places import is_worth_a_table, places_of, searched
+from tidemill.renderer.embedded.trace.search import found_in, runs_in
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction
 
@@ -43,6 +44,33 @@ def test_hashes_far_from_the_others_are_left_to_a_binary_search():
     hashes = np.concatenate(([ENDS[0]], np.arange(1000)))
     assert places_of(hashes) is None
     assert places_of(hashes[1:]) is not None
+
+
+def test_a_hash_that_is_there_often_is_no_reason_against_a_place_for_each_number():
+    assert places_of(np.arange(1000).repeat([100, *[1] * 999])) is not None
+
+
+def test_hashes_whose_number_takes_more_than_32_bits_have_no_table(monkeypatch):
+    hashes = np.arange(1 << 16)
+    assert is_worth_a_table(hashes, 1000)
+    monkeypatch.setattr(hash_places, "_INT32", 1 << 16)  # there is no memory for so many as these are
+    assert not is_worth_a_table(hashes, 1000)
+
+
+@pytest.mark.parametrize("sought", [[1, 1], [3, 3], [3, 1, 1], [1, 2], [1, 3], [1, 2, 3], [3, 2, 1], [0, 1, 1, 2, 9]])
+def test_keys_that_repeat_are_found_each_time_however_many_updates_that_are(sought):
+    """As many as the batch has, some of them: those are not all that the batch has."""
+    batch = Batch(np.array([1, 2, 3, 3]), np.array([[1, 2, 3, 3], [10, 20, 30, 31]]))
+    for batch_ in (batch, Batch(batch.hashes[:2], batch.array[:, :2])):
+        (run,) = runs_in([batch_], np.array(sought))
+        owner, found = found_in(run)
+        expected = [
+            (number, *update)
+            for number, key in enumerate(sought)
+            for update in batch_.updates.T.tolist()
+            if update[0] == key
+        ]
+        assert sorted(zip(owner.tolist(), *found.tolist(), strict=True)) == expected
 
 
 @pytest.fixture

@@ -100,6 +100,17 @@ def test_rows_without_a_value_and_large_sums_are_worked_out_otherwise(name, data
     assert changes(tm.Embedded(), calls, steps) == changes(tm.Reference(), calls, steps)
 
 
+@pytest.mark.parametrize("name", sorted(AGGREGATES))
+def test_rows_without_peers_that_add_nothing_go_and_come(few_are_many, by_delta, name):
+    """A row of zero that goes leaves its own sum as it was, and no rows to take the mean of."""
+    steps = [[((1, 0, 0, 0), -1), ((1, 6, -2, 0), -1)], [((1, 0, 0, 0), 1), ((1, 6, -2, 0), 1)]]
+    calls = [AGGREGATES[name].over(W.range_between(0, 0))]
+    found = changes(tm.Embedded(), calls, steps)
+    assert by_delta == [True, True]
+    assert [[diff for _, _, diff in step] for step in found[1:]] == [[-1, -1], [1, 1]]
+    assert found == changes(tm.Reference(), calls, steps)
+
+
 def test_it_is_by_delta_where_all_calls_allow_it(few_are_many, by_delta):
     steps = [[((0, 5, 1, 1), 1), ((0, 9, 4, 0), 1), ((0, 3, 6, 1), -1)], [((0, 5, 1, 1), -1), ((0, 3, 6, 1), 1)]]
     assert "refused" not in changes(tm.Embedded(), CALLS["up"], steps)
