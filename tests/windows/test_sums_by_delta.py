@@ -16,7 +16,7 @@ SCHEMA = {"k": "int64", "t": "int64", "x": "int64", "n": "int32"}
 AGGREGATES = {"n": tm.count("x"), "rows": tm.count(), "total": tm.sum("x"), "mean": tm.avg("x"), "short": tm.sum("n")}
 FRAMES = {
     "before": (-3, 0), "around": (-2, 5), "after": (0, 4), "peers": (0, 0), "far": (-(2**62), 1),
-    "farther": (1 - 2**63, 5), "farthest": (1 - 2**63, 2**63 - 1),
+    "farther": (1 - 2**63, 5), "farthest": (1 - 2**63, 2**63 - 1), "next": (-1, 1),
 }  # fmt: skip
 W = tm.Window.partition_by("k").order_by("t")
 DOWN = tm.Window.partition_by("k").order_by(tm.desc("t"))
@@ -122,6 +122,33 @@ def test_it_is_by_delta_where_all_calls_allow_it(few_are_many, by_delta):
     for calls in (mixed, [tm.sum("x").over(W.range_between(-3, -1))], [tm.sum("x").over(W)]):
         changes(tm.Embedded(), calls, steps)
     assert len(by_delta) == 4
+
+
+@pytest.mark.parametrize(
+    ("more", "edits"),
+    [
+        ([], [((1, 500, 2**62, 0), 2)]),  # copies of one row, around which there are none
+        ([], [((1, 500, 2**62, 0), 1), ((1, 500, 2**62, 1), 1)]),
+        ([((1, 500, 2**61 - (n == 0), n), 1) for n in range(4)], [((1, 500, 1, 0), 1)]),  # many, of which each has room
+    ],
+)
+def test_sums_just_beyond_64_bits_are_refused(few_are_many, by_delta, more, edits):
+    calls = [tm.sum("x").over(W.range_between(0, 0))]
+    beside = ((1, 6, -2, 0), -1)
+    steps = [[*more, ((1, 90, 1, 1), 1)], [*edits, beside]]
+    found = changes(tm.Embedded(), calls, steps)
+    assert found[-1] == "refused"
+    assert by_delta[-1] is False
+    assert found == changes(tm.Reference(), calls, steps)
+
+
+@pytest.mark.parametrize("order", [tm.asc("t", nulls="last"), tm.desc("t", nulls="first")])
+def test_a_row_without_a_value_at_an_end_of_those_looked_at_is_worked_out_otherwise(few_are_many, by_delta, order):
+    calls = [tm.sum("x").over(tm.Window.partition_by("k").order_by(order).range_between(*FRAMES["farthest"]))]
+    steps = [[((1, None, 5, 0), 1)], [((1, 0, 0, 0), -1), ((1, 6, -2, 0), -1)], [((1, 69, 1, 0), 1), ((1, 9, 3, 0), 1)]]
+    found = changes(tm.Embedded(), calls, steps)
+    assert by_delta[-2:] == [False, False]
+    assert found == changes(tm.Reference(), calls, steps)
 
 
 def test_a_step_that_is_refused_leaves_no_trace(few_are_many, by_delta):
