@@ -139,9 +139,18 @@ def one_of_twelve(columns):
     return order, sorted([(i, 0) for i in range(12)], key=order.key), [(6, 1)], [1]
 
 
+def beside_a_group(place, beside):
+    """A row more at one end of a group of peers, and one some rows from the group's other end, where frames enter it."""
+    order = RowOrder(ORDERS[0], Interner())
+    rows = [*((i, 0) for i in range(6)), *((6, i) for i in range(5)), *((i, 0) for i in range(7, 13))]
+    return order, rows, sorted([place, beside]), [1, 1]
+
+
 @examples(300)
 @example(one_of_twelve(ORDERS[0]), Reach((0, 0), (0, 0), peers=True, values=((-1, 2),)))
 @example(one_of_twelve(ORDERS[1]), Reach((0, 0), (0, 0), peers=True, values=((-1, 2),)))
+@example(beside_a_group((6, -1), (9, 1)), Reach((3, 0), peers=True))
+@example(beside_a_group((6, 9), (3, 1)), Reach((0, 3), peers=True))
 @given(edited_partitions(), REACHES)
 @pytest.mark.usefixtures("few_are_many")
 def test_runs_cover_those_found_one_by_one(drawn, reach):
