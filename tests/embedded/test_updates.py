@@ -66,6 +66,13 @@ def test_consolidated(codes, weights, hashing):
 
 
 @pytest.mark.parametrize("weights", [1, 2])
+@pytest.mark.parametrize("n", [2, 40, 500])
+def test_consolidated_without_codes_is_the_sum_of_weights(n, weights):
+    block = np.array([[*range(1, n), 7]] * weights)
+    assert blocks.consolidated(block, weights).tolist() == [[n * (n - 1) // 2 + 7]] * weights
+
+
+@pytest.mark.parametrize("weights", [1, 2])
 @given(st.integers(600, 3000), st.lists(st.tuples(st.integers(0, 599), st.integers(-1, 1)), max_size=90), st.booleans())
 def test_consolidated_of_many_of_which_few_are_equal(weights, n, again, are_zero):
     columns = [(i, i % 7, *[0 if are_zero and i % 5 == 0 else 1] * weights) for i in range(n)]

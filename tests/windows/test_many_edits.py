@@ -236,6 +236,18 @@ def test_twenty_rows_of_two_hundred(name, monkeypatch, at_once, in_order):
     assert len(in_order) == (3 if name in {"floats", "so far"} else 0)
 
 
+@pytest.mark.usefixtures("few_are_many")
+def test_rows_that_come_where_none_are_looked_at(at_once):
+    """No call looks at a row but its own: so there is none before."""
+    flow = tm.Dataflow()
+    rows = flow.input("rows", {"t": "int64", "x": "int64"})
+    flow.output("y", rows.with_columns(y=tm.first_value("x").over(ORDERED.rows_between(0, 0))))
+    loaded, more = [pa.table({"t": [2 * i + n for i in range(12)], "x": range(12)}) for n in (0, 1)]
+    apart = more.take(pa.array([0, 4, 8]))
+    check_steps(flow, [[("insert", loaded)], [("insert", apart)], [("delete", apart)]])
+    assert len(at_once) == 2
+
+
 EXTREMES = {
     "min": tm.min("x").over(W.rows_between(-4, 5)),
     "max": tm.max("f").over(W.range_between(-3, 3)),
