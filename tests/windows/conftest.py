@@ -7,6 +7,7 @@ from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
 from tidemill.renderer.embedded.windows import (
     few_changes,
+    lone_extremes,
     many_changes,
     many_cuts,
     many_runs,
@@ -41,6 +42,9 @@ def few_are_many(small_is_large, monkeypatch):
     monkeypatch.setattr(ordered_windows, "FEW", 0)
     monkeypatch.setattr(ordered_windows, "AT_ONCE", 2)
     monkeypatch.setattr(many_runs, "NEAR", 2)
+    monkeypatch.setattr(lone_extremes, "NEAR", 2)
+    monkeypatch.setattr(lone_extremes, "FEW", 1)
+    monkeypatch.setattr(lone_extremes, "BLOCK", 8)
     monkeypatch.setattr(many_cuts, "BLOCK", 8)
     monkeypatch.setattr(many_cuts, "SHORT", 3)
     monkeypatch.setattr(sums_by_delta, "BLOCK", 8)

@@ -29,8 +29,8 @@ class Chunk:
         """The numbers of the rows' first ORDER BY column, which never fall."""
         self.starts: Ints | None = None
         """Where peer groups begin, once that was asked."""
-        self.digests: dict[Digest, Any] = {}
-        """What its rows come to, as far as that was asked."""
+        self.digests: dict[Digest, Any] | None = None
+        """What its rows come to, as far as that was asked: nobody asks most chunks, so these have no dict."""
 
     @property
     def size(self) -> int:
@@ -57,6 +57,8 @@ class Chunk:
         return self.codes.nbytes + leads + starts
 
     def digest(self, wanted: Digest, made: Callable[[Ints], Any]) -> Any:
+        if self.digests is None:
+            self.digests = {}
         if wanted not in self.digests:
             self.digests[wanted] = made(self.codes[wanted.column])
         return self.digests[wanted]
@@ -72,7 +74,7 @@ class StoredChunk(Chunk):
         self.page: StoredPage | None = page
         self._number = number
         self.starts = None
-        self.digests = {}
+        self.digests = None
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("codes", "leads") or self.page is None:
@@ -117,9 +119,17 @@ def edited_chunks(
 
     Chunks may have any number of rows then.
     """
-    found, copies = list(chunks), edits.copies.tolist()
+    found, copies, rows = list(chunks), edits.copies.tolist(), edits.rows
     for chunk, low, high in zip(touched, firsts, [*firsts[1:], len(places)], strict=True):
-        made = np.concatenate(edited_pieces(found[chunk].codes, places, copies, edits.rows, range(low, high)), axis=1)
+        codes, place = found[chunk].codes, places[low]
+        more = copies[low] if high - low == 1 else 0
+        if more == -1:  # most chunks have one edit of one row
+            pieces = [codes[:, :place], codes[:, place + 1 :]]
+        elif more == 1:
+            pieces = [codes[:, :place], rows[:, low:high], codes[:, place:]]
+        else:
+            pieces = edited_pieces(codes, places, copies, rows, range(low, high))
+        made = np.concatenate(pieces, axis=1)
         found[chunk] = Chunk(made, numbers(made))
     return found
 

@@ -18,6 +18,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, UpdateArray, consolidated
 from tidemill.renderer.embedded.windows.digests import Digest, together
 from tidemill.renderer.embedded.windows.edits import Changed, ManyEdits
+from tidemill.renderer.embedded.windows.lone_extremes import LoneExtremes
 from tidemill.renderer.embedded.windows.many_cuts import CutColumns, Cuts, Part, blocks, parts
 from tidemill.renderer.embedded.windows.many_runs import Runs, can_be_found_at_once, runs_of_many, starts_of_groups
 from tidemill.renderer.embedded.windows.many_unnoticed import Extremes, Unnoticed
@@ -49,6 +50,8 @@ class CallsOfMany:
     """What finds rows that no others notice, if all calls are of such extremes."""
     by_delta: SumsByDelta | None
     """What works sums out from those before, if all calls are such ones."""
+    lone: LoneExtremes | None
+    """What works out extremes around edits that are far from others, if all calls are such ones."""
 
     @staticmethod
     def of(
@@ -58,7 +61,8 @@ class CallsOfMany:
         if reach is None or not windows.order:
             return None
         extremes, by_delta = Extremes.of(windows, types), SumsByDelta.of(windows, types, kept)
-        found = CallsOfMany(windows, types, reach, interner, kept, extremes, by_delta)
+        lone = LoneExtremes.of(windows, types, kept)
+        found = CallsOfMany(windows, types, reach, interner, kept, extremes, by_delta, lone)
         return found if can_be_found_at_once(reach, types[windows.order[0].column]) else None
 
     @property
@@ -72,13 +76,19 @@ class CallsOfMany:
         """Return the output's updates for edits of partitions, not made yet; `CallError` as `changed_rows`."""
         to_cut: list[Part] = []
         found: list[Changed | ChangedSums] = []
+        in_order = True
         for rows, edits in partitions:
             by_delta = None if self.by_delta is None else self.by_delta.changed(rows, edits)
             if by_delta is not None:
                 found += by_delta
                 continue
+            left = edits
+            if self.lone is not None:
+                around, left = self.lone.changed(rows, edits)
+                found += around
+                in_order &= not around
             if self.extremes is None:
-                to_cut += parts(rows, edits, self._runs(rows, edits))
+                to_cut += parts(rows, left, self._runs(rows, left)) if len(left.places) else ()
                 continue
             starts = starts_of_groups(rows)
             unnoticed = self.extremes.unnoticed(rows, edits, starts)
@@ -97,10 +107,18 @@ class CallsOfMany:
             some.write(updates[:width, old : old + gone], updates[:width, new : new + come])
             old, new = old + gone, new + come
         updates[-2], updates[-1, :count], updates[-1, count:] = time, -1, 1
+        if not in_order:
+            return updates if self._all_differ(updates, count) else consolidated(updates)
         if not has_equal_neighbours(updates[: len(self.kept)], count, self._leading):
             return updates
         alike = _with_copies(updates[: len(self.kept)], count)
         return np.concatenate((updates[:, ~alike], consolidated(updates[:, alike])), axis=1)
+
+    def _all_differ(self, updates: UpdateArray, gone: int) -> bool:
+        """Return whether rows that go all differ, and those that come, in the first of the ORDER BY columns."""
+        leading = updates[self._leading]
+        in_order = (np.sort(some) for some in (leading[:gone], leading[gone:]))
+        return not any(np.count_nonzero(some[1:] == some[:-1]) for some in in_order)
 
     def _runs(self, rows: OrderedPartition, edits: ManyEdits, starts: Ints | None = None) -> Runs:
         (by, *_) = self.windows.order

@@ -10,6 +10,7 @@ import numpy as np
 
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints
 from tidemill.renderer.embedded.windows.edits import ManyEdits, places_from
+from tidemill.renderer.embedded.windows.many_places import rows_at
 from tidemill.renderer.embedded.windows.many_runs import Runs
 from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 
@@ -192,9 +193,7 @@ class Cuts:
             begins = sizes.cumsum() - sizes + done
             here = places[low:high]
             at = here + (runs.first - begins).take(begins.searchsorted(here, "right") - 1)
-            first = np.concatenate(([True], at[1:] != at[:-1] + 1)).nonzero()[0]
-            lows = at.take(first)
-            pieces.append(rows.spans(lows, lows + np.diff(first, append=len(at))))
+            pieces.append(rows_at(rows, at))
         return np.concatenate(pieces, axis=1)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
 from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 
-__all__ = ["places_of"]
+__all__ = ["places_of", "rows_at"]
 
 TIED: Final = 256
 """Where more rows than these begin alike, halving them is cheaper than to put a row in its order with all."""
@@ -36,6 +36,13 @@ def places_of(rows: OrderedPartition, new: Codes) -> tuple[Ints, Bools]:
                 at = tied.compress(some)
                 places[at], there[at] = find(rows, new.take(at, axis=1), places.take(at), widths.compress(some))
     return places, there
+
+
+def rows_at(rows: OrderedPartition, places: Ints) -> Codes:
+    """Return the rows at places, which ascend: those one after another are cut out together."""
+    begins = np.concatenate(([True], places[1:] != places[:-1] + 1)).nonzero()[0] if len(places) else places
+    low = places.take(begins)
+    return rows.spans(low, low + np.diff(begins, append=len(places)))
 
 
 def _among_few(rows: OrderedPartition, new: Codes, low: Ints, widths: Ints) -> tuple[Ints, Bools]:

@@ -419,10 +419,11 @@ class OrderedPartition:
         self._chunks = edited_chunks(self._chunks, *where, edits, numbers=self._numbers)
         self._before.forget(0)
         self._behind.forget(0)
-        if all(0 < self._chunks[chunk].size <= 2 * CHUNK for chunk in touched.tolist()):
+        sizes = np.diff(self._ends, prepend=0) + more
+        if 0 < sizes.take(touched).min() and sizes.take(touched).max() <= 2 * CHUNK:
             for chunk in touched.compress(places.take(firsts) == 0).tolist():
                 self._first_leads[chunk] = self._chunks[chunk].first
-            self._count_anew(self._ends + more.cumsum())
+            self._count_anew(sizes.cumsum())
             begin_anew = (has_other_last + 1).tolist()
         else:
             usual = [[c] if 0 < c.size <= 2 * CHUNK else self._split(c.codes, 2 * CHUNK) for c in self._chunks]
