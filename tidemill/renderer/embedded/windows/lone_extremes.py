@@ -111,8 +111,9 @@ class LoneExtremes:
             np.maximum(front[:, :-1], behind[:, 1:], out=less)
             np.maximum(front, behind, out=more)
             np.maximum(more, (edits.rows[column] * sign)[:, None], out=more)
-            less *= sign
-            more *= sign
+        signs = np.array([sign for _, sign in self.calls])[:, None, None]
+        with_it *= signs
+        without *= signs
         comes = np.ones((count, far + 1), np.bool_)
         comes[:, :after] = (with_it[:, :, :after] != without[:, :, :after]).any(axis=0)
         comes[:, after + 1 :] = (with_it[:, :, after + 1 :] != without[:, :, after:]).any(axis=0)

@@ -420,7 +420,8 @@ class OrderedPartition:
         self._before.forget(0)
         self._behind.forget(0)
         sizes = np.diff(self._ends, prepend=0) + more
-        if 0 < sizes.take(touched).min() and sizes.take(touched).max() <= 2 * CHUNK:
+        changed = sizes.take(touched)
+        if changed.min() > 0 and changed.max() <= 2 * CHUNK:
             for chunk in touched.compress(places.take(firsts) == 0).tolist():
                 self._first_leads[chunk] = self._chunks[chunk].first
             self._count_anew(sizes.cumsum())
