@@ -18,7 +18,8 @@ from tidemill.dataflow.progress import Progress
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.interned import InternedSweeper
-from tidemill.renderer.embedded.kernels.codec import decode, decode_rows, few_in_order
+from tidemill.renderer.embedded.kernels.codec import decode, decode_rows
+from tidemill.renderer.embedded.kernels.few_in_order import few_in_order
 from tidemill.renderer.embedded.kernels.pages import Reuse
 from tidemill.renderer.embedded.kernels.threads import SETTING
 from tidemill.renderer.embedded.kernels.times import advance

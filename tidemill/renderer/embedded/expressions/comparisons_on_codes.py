@@ -10,11 +10,11 @@ from typing import Any, Final, TypeAlias
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
 from tidemill.expressions.rewriting import conditions
 from tidemill.renderer.embedded.kernels.codec import Interner, encoder
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Rows
 
 __all__ = ["Passing", "compile_comparisons"]
 
-Passing: TypeAlias = Callable[[UpdateArray], Bools]
+Passing: TypeAlias = Callable[[Rows], Bools]
 """Marks the updates for whose rows a predicate is true."""
 
 
@@ -36,7 +36,7 @@ def compile_comparisons(bound: Bound, interner: Interner) -> Passing | None:
             return None
         tests.append(test)
 
-    def passing(updates: UpdateArray) -> Bools:
+    def passing(updates: Rows) -> Bools:
         return functools.reduce(operator.and_, [_passed(updates, *test) for test in tests])
 
     return passing
@@ -46,7 +46,7 @@ _Test: TypeAlias = tuple[int, Callable[[Any, Any], Any], int]
 """A column, how it compares, and the code of the constant."""
 
 
-def _passed(updates: UpdateArray, index: int, compare: Callable[[Any, Any], Any], constant: int) -> Bools:
+def _passed(updates: Rows, index: int, compare: Callable[[Any, Any], Any], constant: int) -> Bools:
     codes = updates[index]
     passed: Bools = compare(codes, constant)
     if compare in _TRUE_OF_NULL:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import datetime as dt
 import struct
 from collections.abc import Callable
-from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -31,8 +30,8 @@ from tidemill.renderer.embedded.kernels.threads import in_shares, shares, side_b
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, numbered
 
 __all__ = [
-    "FEW", "Interner", "decode", "decode_column", "decode_rows", "decoder", "encode", "encode_column", "encode_row",
-    "encoder", "encoders", "few_in_order", "has_codes_in_order", "interned_numbers", "is_interned", "is_long_decimal",
+    "FEW", "NAN_CODE", "Interner", "decode", "decode_column", "decode_rows", "decoder", "encode", "encode_column",
+    "encode_row", "encoder", "encoders", "has_codes_in_order", "interned_numbers", "is_interned", "is_long_decimal",
     "leading_number_of", "leading_numbers", "order_key", "order_ranks",
 ]  # fmt: skip
 
@@ -40,10 +39,6 @@ LONG_DECIMAL: Final = 18
 """Values of decimals of more digits than this may not fit a code."""
 FEW: Final = 16
 """Up to so many rows, encoding value by value beats the fixed costs of Arrow."""
-_FEW_SORTED: Final = 2048
-"""Up to so many rows NumPy sorts codes sooner than Arrow sorts values, which costs much to begin."""
-_FEW_TEXTS: Final = 64
-"""Up to so many, if texts have to be looked at for it."""
 _FEW_RANKED: Final = 256
 """Up to so many codes Python sorts sooner than Arrow ranks values."""
 _LONG: Final = 1 << 16
@@ -80,10 +75,18 @@ def interned_numbers(codes: Ints, dtype: DType) -> Ints:
     return long_decimals.large_numbers(codes) if is_long_decimal(dtype) else codes[:0]
 
 
-def encode(schema: Schema, batch: Batch, interner: Interner, *, more_rows: int = 0) -> UpdateArray:
-    """Return checked rows as a matrix of codes, a column for each row; below them there may be more rows of zeros."""
+def encode(
+    schema: Schema, batch: Batch, interner: Interner, *, more_rows: int = 0, kept: Bools | None = None
+) -> UpdateArray:
+    """Return checked rows as a matrix of codes, a column for each row; below them there may be more rows of zeros.
+
+    Of a table, only those rows that are ``kept``, if that is said.
+    """
     k = len(schema)
-    updates: UpdateArray = zeros((k + more_rows, len(batch)))  # zeros that nobody writes take no memory
+    if kept is not None and len(batch) <= _LONG:
+        batch, kept = batch.filter(pa.array(kept)), None
+    n = len(batch) if kept is None else int(np.count_nonzero(kept))
+    updates: UpdateArray = zeros((k + more_rows, n))  # zeros that nobody writes take no memory
     if isinstance(batch, list) and len(batch) <= FEW:
         for codes, column, code_of in zip(updates, zip(*batch, strict=True), encoders(schema, interner), strict=False):
             if code_of is int and None not in column:
@@ -98,17 +101,10 @@ def encode(schema: Schema, batch: Batch, interner: Interner, *, more_rows: int =
     long: list[_Column] = []
     for codes, column, field in zip(updates, columns, schema, strict=False):
         if len(batch) > _LONG and field.dtype.element is None and not is_long_decimal(field.dtype):
-            long.append(_Column(codes, column, field.dtype, interner))
+            long.append(_Column(codes, column, field.dtype, interner, kept))
         else:
-            codes[:] = encode_column(column, field.dtype, interner)
-    together = [long] if len(shares(len(batch))) > 1 else [[c] for c in long]  # else one after the other: less memory
-    for some in together:
-        for c, chunks in zip(some, side_by_side(_encoded, some), strict=True):
-            done = 0
-            for chunk in chunks:
-                numbers = interner.numbers(chunk.dictionary.to_pylist())
-                _put_numbers(c.codes[done : done + len(chunk)], chunk, numbers)
-                done += len(chunk)
+            codes[:] = encode_column(column if kept is None else column.filter(pa.array(kept)), field.dtype, interner)
+    _write_long(long, len(batch))
     return updates
 
 
@@ -119,19 +115,38 @@ class _Column(NamedTuple):
     column: pa.Array | pa.ChunkedArray
     dtype: DType
     interner: Interner
+    kept: Bools | None
+    """Which of its values are encoded; None for all."""
+
+
+def _write_long(long: list[_Column], n: int) -> None:
+    """Write long columns of tables of n rows as codes."""
+    together = [long] if len(shares(n)) > 1 else [[c] for c in long]  # else one after the other: less memory
+    for some in together:
+        for c, chunks in zip(some, side_by_side(_encoded, some), strict=True):
+            done = 0
+            for chunk in chunks:
+                numbers = c.interner.numbers(chunk.dictionary.to_pylist())
+                _put_numbers(c.codes[done : done + len(chunk)], chunk, numbers)
+                done += len(chunk)
 
 
 def _encoded(given: _Column) -> list[pa.DictionaryArray]:
     """Write a long column as codes, a part at a time; return what is to be interned, value by value, instead."""
-    column, done = given.column, 0
+    column, kept, first, done = given.column, given.kept, 0, 0
+    if kept is not None and is_interned(given.dtype):
+        column = column.filter(pa.array(kept))
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     if is_interned(given.dtype):
         return [c if isinstance(c, pa.DictionaryArray) else c.dictionary_encode() for c in chunks]
     for chunk in chunks:
         for start in range(0, len(chunk), _LONG):
             part = chunk.slice(start, _LONG)
-            given.codes[done : done + len(part)] = _plain_codes(part, given.dtype, given.interner)
-            done += len(part)
+            codes = _plain_codes(part, given.dtype, given.interner)
+            if kept is not None:
+                codes = codes.compress(kept[first : first + len(part)])
+            given.codes[done : done + len(codes)] = codes
+            first, done = first + len(part), done + len(codes)
     return []
 
 
@@ -211,65 +226,6 @@ def decode_rows(schema: Schema, codes: Codes, interner: Interner) -> list[tuple[
     return list(zip(*columns, strict=True)) if columns else [()] * codes.shape[1]
 
 
-def few_in_order(schema: Schema, updates: UpdateArray, interner: Interner) -> UpdateArray | None:
-    """Return a few updates sorted by their times, if they have any, and rows: NULL first, then NaN, then the values.
-
-    None where they are not few, or have lists or large decimals; or texts by which many have to be sorted.
-    """
-    n, k = updates.shape[1], len(schema)
-    if n < 2:  # noqa: PLR2004 - nothing to sort
-        return updates
-    if n > _FEW_SORTED:
-        return None
-    order = _order_of_codes(schema)
-    if order is None or any(len(long_decimals.large_places(updates[i])) for i in order.long_decimals):
-        return None
-    keys = list(updates[k:-1])
-    for i in range(k):
-        if i in order.interned:
-            if keys and (places := _told_apart(keys)) is not None:  # as by an id: no text need be looked at
-                return updates.take(places, axis=1)
-            if n > _FEW_TEXTS:
-                return None
-            keys.append(order_ranks(updates[i], schema.fields[i].dtype, interner))
-        elif i in order.floats:
-            keys.append(np.where(updates[i] == _NAN_CODE, NULL + 1, updates[i]))
-        else:
-            keys.append(updates[i])
-    return updates.take(np.lexsort(keys[::-1]), axis=1)
-
-
-def _told_apart(keys: list[Ints]) -> Ints | None:
-    """Return the places of updates in the order of these keys, if no two have the same."""
-    places = np.lexsort(keys[::-1])
-    alike: Bools | None = None
-    for key in reversed(keys):
-        ordered = key.take(places)
-        same = ordered[1:] == ordered[:-1]
-        alike = same if alike is None else alike & same
-        if not np.count_nonzero(alike):
-            return places
-    return None
-
-
-class _OrderOfCodes(NamedTuple):
-    """Columns of a schema whose codes do not all sort as their values do."""
-
-    long_decimals: tuple[int, ...]
-    floats: tuple[int, ...]
-    interned: tuple[int, ...]
-
-
-@lru_cache(maxsize=1024)
-def _order_of_codes(schema: Schema) -> _OrderOfCodes | None:
-    """Return of which columns to see to, where rows of codes are sorted; None where that is not done by codes."""
-    types = [f.dtype for f in schema.fields]
-    if any(t.element is not None for t in types):
-        return None
-    found = (is_long_decimal, lambda t: t.name == "float64", is_interned)
-    return _OrderOfCodes(*(tuple(i for i, t in enumerate(types) if is_one(t)) for is_one in found))
-
-
 def order_ranks(codes: Ints, dtype: DType, interner: Interner) -> Ints:
     """Return numbers in the order of the values that the codes stand for; the codes themselves where they are."""
     if is_long_decimal(dtype):
@@ -328,19 +284,19 @@ def leading_number_of(code: int, dtype: DType, interner: Interner) -> int:
 def float_code(value: float) -> int:
     """Return the code of a float: its bits, made to sort as the values do."""
     if value != value:  # noqa: PLR0124 - NaN
-        return _NAN_CODE
+        return NAN_CODE
     bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
     return bits if bits >= 0 else bits ^ _FLIP
 
 
 def _float_value(code: int) -> float:
-    if code == _NAN_CODE:
+    if code == NAN_CODE:
         return NAN
     (value,) = struct.unpack("<d", struct.pack("<q", code if code >= 0 else code ^ _FLIP))
     return float(value)
 
 
-_NAN_CODE: Final = 0x7FF8000000000000
+NAN_CODE: Final = 0x7FF8000000000000
 
 
 def encoder(dtype: DType, interner: Interner) -> Callable[[Any], int]:
@@ -445,7 +401,7 @@ def float_codes(values: Any) -> Ints:
     codes = bits ^ _below_sign(bits)
     nan = np.isnan(values)
     if np.count_nonzero(nan):
-        codes[nan] = _NAN_CODE
+        codes[nan] = NAN_CODE
     return codes
 
 

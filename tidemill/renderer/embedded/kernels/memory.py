@@ -85,6 +85,60 @@ def stack(rows: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     return np.stack(rows, out=empty((len(rows), len(rows[0])), rows[0].dtype))
 
 
+class Room:
+    """What the first rows of a matrix are parts of: the other rows have nothing in them, and are for who needs them.
+
+    Those are the ones that mostly say the same over and over, the time and the count. While the rows are handed on one
+    by one they take no memory; who wants a matrix then need not copy what is there (`whole`).
+    """
+
+    __slots__ = ("__array_interface__", "matrix", "taken")
+
+    def __init__(self, matrix: npt.NDArray[Any], taken: int) -> None:
+        self.matrix = matrix
+        self.taken = taken
+        """How many rows have something in them."""
+        self.__array_interface__ = matrix.__array_interface__
+
+    def rows(self) -> list[npt.NDArray[Any]]:
+        """Return the rows with something in them."""
+        return list(np.asarray(self)[: self.taken])
+
+
+def repeated(number: int, count: int) -> npt.NDArray[np.int64]:
+    """Return a number so many times, which takes no memory.
+
+    >>> repeated(7, 3)
+    array([7, 7, 7])
+    """
+    return np.broadcast_to(np.int64(number), (count,))
+
+
+def whole(rows: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Return rows as a matrix, as `stack` does: where they are those of a `Room`, and its others repeated, its own.
+
+    Nobody may write to it any more: others may have it, too.
+
+    >>> room = Room(zeros((3, 2)), 1)
+    >>> whole([*room.rows(), repeated(7, 2), repeated(1, 2)]) is room.matrix, room.matrix.tolist()
+    (True, [[0, 0], [7, 7], [1, 1]])
+    """
+    base = rows[0].base
+    room = None if base is None else getattr(base, "base", None)
+    if not isinstance(room, Room) or room.matrix.shape != (len(rows), len(rows[0])) or not len(rows[0]):
+        return stack(rows)
+    matrix, taken = room.matrix, room.taken
+    if any(row.strides[0] for row in rows[taken:]) or any(
+        row.base is not base or row.strides != own.strides or row.ctypes.data != own.ctypes.data
+        for row, own in zip(rows[:taken], matrix, strict=False)
+    ):
+        return stack(rows)
+    for row, own in zip(rows[taken:], matrix[taken:], strict=True):
+        if own[0] != row[0]:  # else it is what it was made as, zeros, or written already
+            own.fill(row[0])
+    return matrix
+
+
 def apart(count: int) -> npt.NDArray[Any]:
     """Return so many zeros in pages of their own, if these are more than a few.
 

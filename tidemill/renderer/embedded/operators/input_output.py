@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
-from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.renderer.embedded.kernels.codec import Interner, encode, encode_row, encoders
-from tidemill.renderer.embedded.kernels.memory import stack
+from tidemill.renderer.embedded.kernels.memory import Room, stack
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated, stacked
 from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.operators.arrange import LARGE
+from tidemill.renderer.embedded.operators.early_filter import EarlyFilter
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import Reordered, UpdateLayout
 from tidemill.renderer.embedded.trace.pending import Alike
@@ -40,6 +42,10 @@ class InputOperator(Operator):
         super().__init__(node, region, (len(self.schema),))
         self._interner = interner
         self._encoders = encoders(self.schema, interner)
+        self.early_filter: EarlyFilter | None = None
+        """What large tables go through before they are encoded; counted as if the filter behind had done it."""
+        self._left_out: list[tuple[Time, int]] = []
+        """How many updates it left out, by the times that were not closed yet when somebody looked."""
         self.may_repeat = False
         """Whether nobody minds updates that are not consolidated: of many that is worth something."""
         if node.rows:
@@ -48,18 +54,40 @@ class InputOperator(Operator):
 
     def queue(self, queued: Queued) -> None:
         """Have updates pending until their times close."""
-        if (
-            isinstance(queued.times, tuple) and isinstance(queued.diffs, int)
-            and len(queued.batch) > LARGE and self.may_repeat and self.readers_take_rows
-        ):  # fmt: skip
-            codes = encode(self.schema, queued.batch, self._interner)
-            self.ports[0].defer(Alike(codes, queued.times, queued.diffs))
+        if len(queued.batch) <= LARGE or not isinstance(queued.times, tuple) or not isinstance(queued.diffs, int):
+            self.ports[0].defer(self._updates(queued))
+        elif self.early_filter is not None and isinstance(queued.batch, pa.Table) and self.schedule.tracer is None:
+            passed = self.early_filter.passed(queued.batch, self.schedule.users + 1)
+            if passed.count:
+                self.ports[0].defer(Alike(passed.codes, passed.count, queued.times, queued.diffs))
+            self._leave_out(queued.times, len(queued.batch) - passed.count)
+        elif self.may_repeat and self.readers_take_rows:
+            k, n = len(self.schema), len(queued.batch)
+            matrix = encode(self.schema, queued.batch, self._interner, more_rows=self.schedule.users + 1)
+            self.ports[0].defer(Alike(Room(matrix, k).rows(), n, queued.times, queued.diffs))
         else:
             self.ports[0].defer(self._updates(queued))
 
     def discard(self) -> None:
         """Drop the pending updates."""
         self.ports[0].refill(None)
+        self._count(-sum(count for _, count in self._open_left_out()))
+        self._left_out = []
+
+    def _leave_out(self, time: Time, count: int) -> None:
+        self._left_out = [*self._open_left_out(), (time, count)]
+        self._count(count)
+
+    def _open_left_out(self) -> list[tuple[Time, int]]:
+        lower = self.frontier.lower
+        return [(time, count) for time, count in self._left_out if lower.beyond(time)]
+
+    def _count(self, count: int) -> None:
+        """Count updates that come, and go to the filter."""
+        self.records_in += count
+        self.records_out += count
+        for operator, _ in self.consumers:
+            operator.records_in += count
 
     def _updates(self, queued: Queued) -> UpdateArray:
         k, users, n = len(self.schema), self.schedule.users, len(queued.batch)

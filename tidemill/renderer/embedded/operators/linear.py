@@ -24,6 +24,7 @@ from tidemill.dataflow.nodes import (
 )
 from tidemill.errors import ExpressionError, UserFunctionError
 from tidemill.expressions.bound import BoundColumn
+from tidemill.expressions.rewriting import column_uses
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.expressions.comparisons_on_codes import compile_comparisons
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
@@ -38,7 +39,7 @@ from tidemill.renderer.embedded.kernels.codec import (
     encode_column,
     encoder,
 )
-from tidemill.renderer.embedded.kernels.memory import empty
+from tidemill.renderer.embedded.kernels.memory import empty, stack
 from tidemill.renderer.embedded.kernels.sorting import parts
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, consolidated, marked
 from tidemill.renderer.embedded.made import Made
@@ -292,6 +293,39 @@ class FilterOperator(_ExpressionOperator):
         self._on_codes = compile_comparisons(node.predicate, interner)
         self._predicate = compile_scalar(node.predicate)
         self._few = FewRows(self.schema, [node.predicate], interner)
+        self._read = sorted(set(column_uses(node.predicate)))
+
+    @property
+    def takes_rows(self) -> bool:  # type: ignore[override]
+        return self.readers_take_rows
+
+    def run(self) -> None:
+        rows = self.ports[0].take_rows() if self.ports[0].has_only_rows else None
+        if rows is None:
+            super().run()
+            return
+        assert isinstance(rows, list)
+        passed = self._evaluated_rows(rows)
+        if passed is None:
+            self.ports[0].put(stack(rows), self.region.now)
+            super().run()
+        elif not self.readers_take_rows:
+            self.emit(stack(passed), self.region.now)
+        elif len(passed[-1]):
+            self.emit_rows(passed, self.region.now)
+
+    def _evaluated_rows(self, rows: list[Ints]) -> list[Ints] | None:
+        """Return those updates, given as rows, that pass; None where it is to be found out of a matrix."""
+        if self._read and not any(rows[i].strides[0] for i in self._read) and len(rows[0]):
+            one = self._evaluated(np.stack([row[:1] for row in rows]))  # what is looked at is the same of all
+            return None if one is None else rows if one.shape[1] else [row[:0] for row in rows]
+        if self._on_codes is None:
+            return None
+        mask = self._on_codes(rows)
+        count = int(np.count_nonzero(mask))
+        if count == len(mask):
+            return rows
+        return [row.compress(mask) if row.strides[0] else row[:count] for row in rows]
 
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
         if self._on_codes is not None:

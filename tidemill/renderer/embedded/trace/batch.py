@@ -18,7 +18,7 @@ from tidemill.errors import CountOverflowError
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.consolidation import consolidated_by
 from tidemill.renderer.embedded.kernels.limbs import Limbs, consolidated_limbs
-from tidemill.renderer.embedded.kernels.memory import empty, stack, zeros
+from tidemill.renderer.embedded.kernels.memory import empty, stack, whole, zeros
 from tidemill.renderer.embedded.kernels.pages import settle
 from tidemill.renderer.embedded.kernels.sorting import PART, ascending, gather, parts
 from tidemill.renderer.embedded.kernels.times import advance_times, advanced_rows, alike
@@ -142,7 +142,9 @@ class UpdateLayout:
         else:
             hashes = self._hashes(updates)
         if (hashes[1:] >= hashes[:-1]).all():  # as they often come, by a key that rises
-            if shared and isinstance(updates, np.ndarray) and updates.flags.c_contiguous:
+            if isinstance(updates, list):
+                array = whole(updates)
+            elif shared and updates.flags.c_contiguous:
                 array = updates
             else:
                 array = stack([*updates])

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain, Time
-from tidemill.renderer.embedded.kernels.memory import stack
+from tidemill.renderer.embedded.kernels.memory import repeated, stack
 from tidemill.renderer.embedded.kernels.times import beyond
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows, UpdateArray, marked, stacked
+from tidemill.renderer.embedded.kernels.updates import Ints, Rows, UpdateArray, marked, stacked
 from tidemill.renderer.embedded.trace.time_buckets import Buckets, Layout, added, in_order, taken
 
 __all__ = ["Alike", "PendingState", "PendingUpdates"]
@@ -26,15 +26,21 @@ FEW: Final = 512
 class Alike(NamedTuple):
     """Many updates of one time and one count, which are there but once."""
 
-    codes: Codes
+    codes: list[Ints]
+    """The codes of the rows' values, a column for each."""
+    count: int
     time: Time
     diff: int
 
     @property
     def rows(self) -> list[Ints]:
         """The rows of the matrix of updates: the time and the count of each take no memory."""
-        n = self.codes.shape[1]
-        return [*self.codes, *(np.broadcast_to(np.int64(number), (n,)) for number in (*self.time, self.diff))]
+        return [*self.codes, *(repeated(number, self.count) for number in (*self.time, self.diff))]
+
+    @property
+    def bytes(self) -> int:
+        """How much memory they take."""
+        return sum(row.nbytes for row in self.codes if row.strides[0])
 
 
 class PendingState(NamedTuple):
@@ -129,15 +135,14 @@ class PendingUpdates:
 
     @property
     def size(self) -> int:
-        fresh = [u.codes if isinstance(u, Alike) else u for u in self._fresh]
-        size: int = sum(updates.shape[1] for updates in (*fresh, *self._old()))
-        return size
+        fresh = [u.count if isinstance(u, Alike) else u.shape[1] for u in self._fresh]
+        return sum(fresh) + sum(updates.shape[1] for updates in self._old())
 
     @property
     def bytes(self) -> int:
         """How much memory they take."""
-        fresh = [u.codes if isinstance(u, Alike) else u for u in self._fresh]
-        return sum(updates.nbytes for updates in (*fresh, *self._old()))
+        fresh = [u.bytes if isinstance(u, Alike) else u.nbytes for u in self._fresh]
+        return sum(fresh) + sum(updates.nbytes for updates in self._old())
 
     def arrays(self) -> list[UpdateArray]:
         """Return all pending updates."""

@@ -1,0 +1,160 @@
+"""Large tables are filtered before they are encoded; what comes of it, and what is counted, is as without that."""
+
+import datetime as dt
+import decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from running import examples
+
+import tidemill as tm
+from tidemill.errors import StepError
+from tidemill.renderer.embedded.kernels import codec
+from tidemill.renderer.embedded.operators import arrange, early_filter, input_output
+from tidemill.renderer.embedded.trace import spine
+
+COLUMNS = {
+    "x": "int64", "name": "string", "price": "decimal(10, 2)", "day": "date", "f": "float64", "tags": "list<int64>",
+}  # fmt: skip
+SCHEMA = pa.schema({
+    "x": pa.int64(), "name": pa.string(), "price": pa.decimal128(10, 2), "day": pa.date32(), "f": pa.float64(),
+    "tags": pa.list_(pa.int64()),
+})  # fmt: skip
+ROWS = st.tuples(
+    st.sampled_from([0, 1, 2, None]),
+    st.sampled_from(["green", "a green one", "red", None]),
+    st.sampled_from([decimal.Decimal("1.50"), decimal.Decimal("-0.01"), None]),
+    st.sampled_from([dt.date(2024, 1, 1), dt.date(2024, 1, 2), None]),
+    st.sampled_from([0.0, -0.0, float("nan"), None]),
+    st.sampled_from([[1], [], None]),
+)
+PREDICATES = [
+    "x < 2",
+    "x < 2 AND day > DATE '2024-01-01'",
+    "name LIKE '%green%'",
+    "name = 'red' OR x = 1",
+    "price > 0 AND x <> 1",
+    "name IS NULL",
+    "f = 0",
+    "10 / x > 5",
+    "x < 0",
+]
+READERS = {
+    "sums": lambda rows: rows.group_by("x").agg(n=tm.count(), price=tm.sum("price")),
+    "names": lambda rows: rows.select("name").distinct(),
+    "count": lambda rows: rows.agg(n=tm.count()),
+    "computed": lambda rows: rows.select("day", y=tm.coalesce("x", 0) + 1),
+    "all": lambda rows: rows,
+    "tags": lambda rows: rows.select("tags", "f").consolidate(),
+    "joined": lambda rows: rows.select("x", "day").join(rows.select("x", p="price").distinct(), on="x"),
+}
+
+
+@pytest.fixture
+def any_is_large(monkeypatch):
+    monkeypatch.setattr(input_output, "LARGE", 0)
+    monkeypatch.setattr(arrange, "_SORTED", 3)
+    monkeypatch.setattr(codec, "_LONG", 2)
+    monkeypatch.setattr(early_filter, "PART", 3)
+    monkeypatch.setattr(spine, "TAIL", 3)
+
+
+def table(rows):
+    return pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), SCHEMA, strict=True)],
+                                schema=SCHEMA)  # fmt: skip
+
+
+def flow_of(predicate, reader, coordinates=1):
+    flow = tm.Dataflow(time=["first", "second", "third"][:coordinates])
+    flow.output("out", READERS[reader](flow.input("rows", COLUMNS).filter(predicate)))
+    return flow
+
+
+def put(run, changes, coordinates):
+    """Put changes into a run, take the steps, and return what came out, or the error."""
+    found = []
+    for closed in (1, 2, 3):
+        for rows, at, sign in changes:
+            if at == closed - 1:
+                time = at if coordinates == 1 else (at,) + (0,) * (coordinates - 1)
+                (run.insert if sign > 0 else run.delete)("rows", table(rows), time=time)
+        try:
+            run.advance_to(closed if coordinates == 1 else (closed,) + (0,) * (coordinates - 1))
+        except StepError as error:
+            run.discard()
+            found.append(type(error.__cause__ or error).__name__)
+        found.append(sorted(map(repr, run.changes("out"))))
+    return found
+
+
+CHANGES = st.lists(
+    st.tuples(st.lists(ROWS, min_size=1, max_size=8), st.integers(0, 2), st.sampled_from([1, -1])), max_size=4
+)
+
+
+@pytest.mark.parametrize("coordinates", [1, 2, 3])
+def test_what_comes_out_is_what_the_reference_gives(any_is_large, coordinates):
+    @examples(120)
+    @given(CHANGES, st.sampled_from(PREDICATES), st.sampled_from(sorted(READERS)))
+    def check(changes, predicate, reader):
+        flow = flow_of(predicate, reader, coordinates)
+        with flow.start() as run, flow.start(tm.Reference()) as reference:
+            assert put(run, changes, coordinates) == put(reference, changes, coordinates)
+
+    check()
+
+
+def test_what_is_counted_is_what_came(any_is_large, monkeypatch):
+    rows = [(i, "green" if i % 3 else "red", None, None, None, None) for i in range(20)]
+
+    def counted(early):
+        if not early:
+            monkeypatch.setattr(input_output, "LARGE", 100)
+        with flow_of("name LIKE '%green%'", "sums").start() as run:
+            run.insert("rows", table(rows))
+            run.discard()
+            run.insert("rows", table(rows), time=0)
+            run.advance_to(1)
+            run.insert("rows", table(rows), time=1)
+            run.insert("rows", table(rows[:5]), time=2)
+            run.advance_to(2)
+            run.discard()
+            run.advance_to(3)
+            return [(m.kind, m.records_in, m.records_out) for m in run.metrics()]
+
+    assert counted(early=True) == counted(early=False)
+
+
+def test_values_that_only_the_filter_reads_are_not_interned(any_is_large):
+    rows = [(1, f"green {i}", None, None, None, None) for i in range(50)]
+    with flow_of("name LIKE '%green%'", "sums").start() as run:
+        run.insert("rows", table(rows))
+        assert run.metrics().memory.interned == 2  # one text, and a list of nothing that stands under NULL
+        run.advance()
+        assert [row for row, _, _ in run.changes("out")] == [(1, 50, None)]
+
+
+def test_a_filter_of_one_of_two_readers_drops_nothing_early(any_is_large):
+    flow = tm.Dataflow()
+    rows = flow.input("rows", COLUMNS)
+    flow.output("some", rows.filter("x = 1").agg(n=tm.count()))
+    flow.output("all", rows.agg(n=tm.count()))
+    with flow.start() as run:
+        run.insert("rows", table([(i % 2, None, None, None, None, None) for i in range(10)]))
+        run.advance()
+        assert [list(run.snapshot(name)) for name in ("some", "all")] == [[(5,)], [(10,)]]
+
+
+def test_two_tables_of_one_time_and_rows_between_them(any_is_large):
+    flow = flow_of("name LIKE '%green%'", "sums")
+    rows = [(i % 2, "green" if i % 3 else "red", decimal.Decimal("1.50"), None, None, None) for i in range(10)]
+    with flow.start() as run:
+        run.insert("rows", table(rows))
+        run.insert("rows", [(0, "green", None, None, None, None), (0, "red", None, None, None, None)])
+        run.insert("rows", table(rows))
+        run.delete("rows", table(rows))
+        run.delete("rows", rows)
+        run.advance()
+        assert [row for row, _, _ in run.changes("out")] == [(0, 1, None)]
