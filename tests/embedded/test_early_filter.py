@@ -74,7 +74,7 @@ def flow_of(predicate, reader, coordinates=1):
 
 def put(run, changes, coordinates):
     """Put changes into a run, take the steps, and return what came out, or the error."""
-    found = []
+    found: list[object] = []
     for closed in (1, 2, 3):
         for rows, at, sign in changes:
             if at == closed - 1:

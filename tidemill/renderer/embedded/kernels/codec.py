@@ -84,6 +84,7 @@ def encode(
     """
     k = len(schema)
     if kept is not None and len(batch) <= _LONG:
+        assert not isinstance(batch, list)
         batch, kept = batch.filter(pa.array(kept)), None
     n = len(batch) if kept is None else int(np.count_nonzero(kept))
     updates: UpdateArray = zeros((k + more_rows, n))  # zeros that nobody writes take no memory

@@ -33,7 +33,7 @@ class Passed(NamedTuple):
     """Rows that pass a filter, as codes, a column for each."""
 
     codes: list[Ints]
-    count: int
+    many: int
 
 
 class EarlyFilter:

@@ -58,9 +58,9 @@ class InputOperator(Operator):
             self.ports[0].defer(self._updates(queued))
         elif self.early_filter is not None and isinstance(queued.batch, pa.Table) and self.schedule.tracer is None:
             passed = self.early_filter.passed(queued.batch, self.schedule.users + 1)
-            if passed.count:
-                self.ports[0].defer(Alike(passed.codes, passed.count, queued.times, queued.diffs))
-            self._leave_out(queued.times, len(queued.batch) - passed.count)
+            if passed.many:
+                self.ports[0].defer(Alike(passed.codes, passed.many, queued.times, queued.diffs))
+            self._leave_out(queued.times, len(queued.batch) - passed.many)
         elif self.may_repeat and self.readers_take_rows:
             k, n = len(self.schema), len(queued.batch)
             matrix = encode(self.schema, queued.batch, self._interner, more_rows=self.schedule.users + 1)

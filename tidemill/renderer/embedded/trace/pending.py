@@ -28,14 +28,14 @@ class Alike(NamedTuple):
 
     codes: list[Ints]
     """The codes of the rows' values, a column for each."""
-    count: int
+    many: int
     time: Time
     diff: int
 
     @property
     def rows(self) -> list[Ints]:
         """The rows of the matrix of updates: the time and the count of each take no memory."""
-        return [*self.codes, *(repeated(number, self.count) for number in (*self.time, self.diff))]
+        return [*self.codes, *(repeated(number, self.many) for number in (*self.time, self.diff))]
 
     @property
     def bytes(self) -> int:
@@ -135,8 +135,9 @@ class PendingUpdates:
 
     @property
     def size(self) -> int:
-        fresh = [u.count if isinstance(u, Alike) else u.shape[1] for u in self._fresh]
-        return sum(fresh) + sum(updates.shape[1] for updates in self._old())
+        fresh = [u.many if isinstance(u, Alike) else u.shape[1] for u in self._fresh]
+        size: int = sum(fresh) + sum(updates.shape[1] for updates in self._old())
+        return size
 
     @property
     def bytes(self) -> int:
