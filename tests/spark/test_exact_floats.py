@@ -17,7 +17,8 @@ import tidemill as tm
 from tidemill.renderer.spark import few_groups
 from tidemill.renderer.spark.exact_floats import FAR, NEAR, Limbs
 from tidemill.renderer.spark.exact_parts import cut
-from tidemill.renderer.spark.exact_squares import FAR_SQUARED, NEAR_SQUARED, Squared, variance_of, with_squares
+from tidemill.renderer.spark.exact_squares import FAR_SQUARED, NEAR_SQUARED, Squared, squares, variance_of
+from tidemill.renderer.spark.native import selected
 from tidemill.testing import all_at_once, check_equivalent
 
 KX = {"k": "int64", "x": "float64"}
@@ -75,11 +76,11 @@ def summed_by(limbs, spark, groups, *, in_floats):
     counted = [(g, x, n) for g, group in enumerate(groups) for x, n in [*group, (0.0, 1), (None, 1)]]
     lines = [(g, x and x + 0.0, n) for g, x, n in counted]
     data = spark.createDataFrame(lines, "g int, c0 double, d bigint")
-    data, texts = cut(data, {"part": limbs.chain("coalesce(c0, 0D)")})
+    selects, texts = cut({"part": limbs.chain("coalesce(c0, 0D)")})
     parts = limbs.parts(0, texts["part"]).items()
     times = "" if in_floats else " * d"
     sums = [F.expr(part.sum(in_floats=in_floats, times=times)).alias(name) for name, part in parts]
-    sums, rounded_sums = limbs.rounded(data.groupBy("g").agg(*sums), [0])
+    sums, rounded_sums = limbs.rounded(selected(data, selects).groupBy("g").agg(*sums), [0])
     return {r.g: r.s for r in sums.selectExpr("g", f"{rounded_sums[0]} AS s").collect()}
 
 
@@ -106,15 +107,16 @@ def test_sums_are_exact_and_rounded_once(spark, limbs, in_floats, data):
 def squares_by(squared, spark, groups, *, in_floats):
     """Return the whole numbers that groups' limbs and squares come to, in units of the last of each, and counts."""
     lines = [(g, x + 0.0, n) for g, group in enumerate(groups) for x, n in group]
-    data = with_squares(spark.createDataFrame(lines, "g int, c0 double, d bigint"), [("c0", "c0")])
+    data = spark.createDataFrame(lines, "g int, c0 double, d bigint")
     chains = [squared.limbs.chain("c0"), *squared.chains("c0_product", "c0_error")]
-    data, texts = cut(data, dict(zip(["part", "product", "error"], chains, strict=True)))
+    selects, texts = cut(dict(zip(["part", "product", "error"], chains, strict=True)))
+    data = selected(data, [*squares({"c0": "c0"}), *selects])
     parts = squared.limbs.parts(0, texts["part"]) | squared.parts(0, texts["product"], texts["error"])
     times = "" if in_floats else " * d"
     sums = [F.expr(part.sum(in_floats=in_floats, times=times)).alias(name) for name, part in parts.items()]
     lines = data.groupBy("g").agg(*sums, F.sum("d").alias("n")).collect()
-    limbs, squares = squared.limbs.names(0), squared.names(0)
-    return {line.g: ([line[n] for n in limbs], [line[n] for n in squares], line.n) for line in lines}
+    names = squared.limbs.names(0), squared.names(0)
+    return {line.g: (*([line[n] for n in some] for some in names), line.n) for line in lines}
 
 
 SQUARES = {
@@ -135,16 +137,16 @@ def test_sums_of_squares_are_exact(spark, squared, in_floats, data):
     groups = [group for group in groups if group]
     groups = [one_by_one(group) or [(0.0, 1)] for group in groups] if in_floats else groups
     groups = [[(x, n) for x, n in group if Fraction(x) % Fraction(2) ** low == 0] or [(0.0, 1)] for group in groups]
-    for g, (limbs, squares, count) in squares_by(squared, spark, groups, in_floats=in_floats).items():
+    for g, (limbs, places, count) in squares_by(squared, spark, groups, in_floats=in_floats).items():
         total = sum(Fraction(x) * n for x, n in groups[g])
         of_squares = sum(Fraction(x) ** 2 * n for x, n in groups[g])
         assert squared.limbs.whole(limbs) == total * 2**-low
-        assert squared.limbs.whole(squares) == of_squares * 2 ** -squared.units[-1]
+        assert squared.limbs.whole(places) == of_squares * 2 ** -squared.units[-1]
         if count > 1:
             variance = (of_squares * count - total**2) / (count * (count - 1))
-            assert variance_of(squared, limbs, squares, count) == float(variance)
+            assert variance_of(squared, limbs, places, count) == float(variance)
         elif count == 1:
-            assert variance_of(squared, limbs, squares, count) is None
+            assert variance_of(squared, limbs, places, count) is None
 
 
 @pytest.mark.parametrize("counted", [False, True], ids=["rows", "with counts"])
@@ -398,6 +400,14 @@ def test_rows_without_counts_are_added_up_like_those_with_counts(spark):
     ]
     assert found[0] == found[1]
     assert found[0]["by key"] == [(1, 0.5, 0.5 / 3, 3, 3, 0, 1), (2, -0.3, -0.3, 1, 2, 0, 1)]
+
+
+def test_names_may_have_braces(spark):
+    flow = tm.Dataflow("{a}")
+    rows = flow.input("{rows}", {"k": "int64", "a {b}": "float64"})
+    flow.output("o", rows.group_by("k").agg(s=tm.sum("a {b}")))
+    data = spark.createDataFrame([(1, 0.1), (1, 0.2)], "k bigint, `a {b}` double")
+    assert [tuple(r)[:2] for r in tm.render(flow, spark, {"{rows}": data})["o"].collect()] == [(1, 0.1 + 0.2)]
 
 
 def test_sums_of_floats_are_planned_by_spark(spark):

@@ -22,7 +22,7 @@ from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import FLOAT64, INT64, STRING, DType
 from tidemill.renderer.runs import failures
-from tidemill.renderer.spark.frames import DIFF, Frame, columns, names, times
+from tidemill.renderer.spark.frames import DIFF, Frame, Select, columns, names, times
 from tidemill.renderer.spark.scalars import native_sql
 from tidemill.renderer.spark.types import spark_type, sql_type, struct
 
@@ -82,9 +82,14 @@ class Given:
     """Whether Spark says of a row's columns that they may be NULL."""
 
     @property
+    def select(self) -> Select:
+        """The select of the updates, of which nothing is checked yet."""
+        return Select(self.data, [f"{text} AS {name}" for name, text in self.texts.items()])
+
+    @property
     def updates(self) -> DataFrame:
         """The updates, of which nothing is checked yet."""
-        return self.data.selectExpr(*(f"{text} AS {name}" for name, text in self.texts.items()))
+        return self.select.data
 
 
 def given(node: Input, data: Any, named: Names) -> Given:
@@ -202,7 +207,7 @@ def guarded_inputs(
                 error = native_sql(BoundLiteral(f"{INVALID}: {node.where}, {what}", STRING))
                 texts[name] = f"IF({bad}, raise_error({error}), {texts[name]})"
         row = [texts[name] for name in kept] + [texts[name] for name in (*times(coordinates), DIFF)]
-        guarded = attrs.evolve(one, texts=dict(zip(names(len(kept), coordinates), row, strict=True))).updates
+        guarded = attrs.evolve(one, texts=dict(zip(names(len(kept), coordinates), row, strict=True))).select
         found[node] = Frame(guarded, len(kept), coordinates, (0,) * coordinates, cheap=True)
     return found
 

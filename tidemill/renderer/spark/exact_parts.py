@@ -4,9 +4,9 @@ A float is rounded to a multiple of 2**-6, say; what is left of it is a float as
 2**-30, and so on. So few bits has a part that sums of many are exact: of millions of rows already as floats, which take
 Spark least, and of whole numbers of 64 bits for as many as there are.
 
-All is SQL text, since a Column is many calls to Java; and few projections, for each takes Catalyst as long as many
-rows. Within one, or an aggregation, Catalyst computes once what several columns depend on, but it has to find that out:
-the text doubles with each part that is cut off.
+All is SQL text, since a Column is many calls to Java; and few selects, for each takes Catalyst as long as many rows.
+Within one Catalyst computes once what several columns depend on, but it has to find that out: the text doubles with
+each part that is cut off.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import attrs
-from pyspark.sql import DataFrame
 
 __all__ = ["EXACT_BITS", "ROUNDED_BITS", "Chain", "Part", "cut", "rounded"]
 
@@ -23,8 +22,8 @@ EXACT_BITS: Final = 53
 """Whole numbers of so many bits are floats."""
 ROUNDED_BITS: Final = 51
 """Up to so many bits may a number have above the unit to which it is rounded."""
-_IN_ONE_TEXT: Final = 2
-"""How many parts are cut off in one projection."""
+_IN_ONE_TEXT: Final = 3
+"""How many parts are cut off in one select."""
 
 
 def rounded(text: str, unit: int) -> str:
@@ -61,11 +60,12 @@ class Chain:
     units: Sequence[int]
 
 
-def cut(data: DataFrame, chains: Mapping[str, Chain]) -> tuple[DataFrame, dict[str, list[str]]]:
-    """Return rows with more columns, if need be, and by the names of chains the texts of their parts."""
+def cut(chains: Mapping[str, Chain]) -> tuple[list[list[str]], dict[str, list[str]]]:
+    """Return selects of further columns, each from the one before, and chains' parts as texts on the last."""
     parts: dict[str, list[str]] = {name: [] for name in chains}
     rests = {name: chain.text for name, chain in chains.items()}
     left = {name: list(chain.units) for name, chain in chains.items()}
+    selects = []
     while any(left.values()):
         last = all(len(units) <= _IN_ONE_TEXT for units in left.values())
         made = []
@@ -79,8 +79,9 @@ def cut(data: DataFrame, chains: Mapping[str, Chain]) -> tuple[DataFrame, dict[s
                 texts, rest = given, f"{given[-1]}_rest"
             parts[name] += texts
             rests[name] = rest
-        data = data.selectExpr("*", *made) if made else data
-    return data, {name: [*parts[name], rests[name]] for name in chains}
+        if made:
+            selects.append(made)
+    return selects, {name: [*parts[name], rests[name]] for name in chains}
 
 
 def _cut_off(text: str, units: Sequence[int]) -> tuple[list[str], str]:

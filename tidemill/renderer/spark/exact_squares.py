@@ -7,7 +7,7 @@ make the variance, rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import attrs
@@ -19,7 +19,7 @@ from tidemill.renderer.embedded.reduce.aggregates import variance
 from tidemill.renderer.spark.exact_floats import FAR, NEAR, Limbs
 from tidemill.renderer.spark.exact_parts import Chain, Part
 
-__all__ = ["FAR_SQUARED", "NEAR_SQUARED", "SQUARED", "Squared", "variance_of", "with_variances"]
+__all__ = ["FAR_SQUARED", "NEAR_SQUARED", "SQUARED", "Squared", "squares", "variance_of", "with_variances"]
 
 _HALVES: Final = f"{2.0**27 + 1!r}D"
 """A float times this, less what that is more than the float, is its upper 26 bits."""
@@ -53,18 +53,16 @@ class Squared:
         return {n: Part(text, u) for n, text, u in zip(self.names(column), texts, self.units, strict=True)}
 
 
-def with_squares(data: DataFrame, values: Iterable[tuple[str, str]]) -> DataFrame:
-    """Return rows with each value's square, by the value's name and text: ``name_product`` and ``name_error``."""
-    values = list(values)
+def squares(values: Mapping[str, str]) -> list[list[str]]:
+    """Return selects of the squares of values, given by name and text, as ``name_product`` and ``name_error``."""
     upper = "{0} * {1} - ({0} * {1} - {0}) AS {2}_upper"
-    data = data.selectExpr("*", *(upper.format(text, _HALVES, name) for name, text in values))
     made = []
-    for name, text in values:
+    for name, text in values.items():
         high = f"{name}_upper"
         low = f"({text} - {high})"
         error = f"(({high} * {high} - {text} * {text}) + 2D * {high} * {low}) + {low} * {low}"
         made += [f"{text} * {text} AS {name}_product", f"{error} AS {name}_error"]
-    return data.selectExpr("*", *made)
+    return [[upper.format(text, _HALVES, name) for name, text in values.items()], made]
 
 
 def with_variances(sums: DataFrame, columns: Iterable[int], squared: Squared) -> DataFrame:

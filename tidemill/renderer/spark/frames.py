@@ -20,8 +20,8 @@ from tidemill.dataflow.lattice import Time
 from tidemill.renderer.spark.session import is_connected
 
 __all__ = [
-    "DIFF", "Frame", "checkpointed", "columns", "computed", "consolidated", "is_planning", "is_small", "materialised",
-    "names", "planning", "times", "united",
+    "DIFF", "Frame", "Select", "checkpointed", "columns", "computed", "consolidated", "is_planning", "is_small",
+    "materialised", "names", "planning", "times", "united",
 ]  # fmt: skip
 
 DIFF = "d"
@@ -34,11 +34,27 @@ _Instead = Callable[[DataFrame], tuple[DataFrame, Mapping[str, int]]]
 _instead: ContextVar[_Instead | None] = ContextVar("tidemill_instead", default=None)
 
 
+@attrs.define(eq=False)
+class Select:
+    """A select of a DataFrame, made when it is asked for: what reads it may be one statement with it."""
+
+    source: DataFrame
+    texts: Sequence[str]
+    _made: DataFrame | None = attrs.field(default=None, init=False)
+
+    @property
+    def data(self) -> DataFrame:
+        """What is selected."""
+        if self._made is None:
+            self._made = self.source.selectExpr(*self.texts)
+        return self._made
+
+
 @attrs.frozen(eq=False)
 class Frame:
     """Updates, and what is known of them."""
 
-    data: DataFrame
+    selected: DataFrame | Select = attrs.field(alias="data")
     width: int
     """How many columns a row has."""
     coordinates: int
@@ -55,6 +71,11 @@ class Frame:
     """Whether every diff is known to be 1."""
     has_users_names: bool = False
     """Whether columns have the names that they have for users, and are not to be read by other operators."""
+
+    @property
+    def data(self) -> DataFrame:
+        """The updates' DataFrame."""
+        return self.selected.data if isinstance(self.selected, Select) else self.selected
 
     def of(self, data: DataFrame, **known: Any) -> Frame:
         """Return other updates of the same width and time, of which nothing else is known but what is said."""

@@ -32,6 +32,7 @@ from tidemill.renderer.spark.exact_squares import SQUARED, Squared
 from tidemill.renderer.spark.frames import (
     DIFF,
     Frame,
+    Select,
     checkpointed,
     columns,
     consolidated,
@@ -46,7 +47,7 @@ from tidemill.renderer.spark.types import sql_type
 
 __all__ = [
     "Sums", "adds_floats", "aggregated", "completed", "distinct", "distinct_in_round", "has_all_groups", "is_native",
-    "summed", "sums_of_groups",
+    "selected", "summed", "sums_of_groups",
 ]  # fmt: skip
 
 _SPREADS: Final = frozenset(("variance", "stddev"))
@@ -235,32 +236,33 @@ def sums_of_groups(node: Reduce, frame: Frame, limbs: Limbs | None) -> Sums:
     floats, spreads = _floats(node), _spreads(node)
     squared = SQUARED[limbs] if spreads and limbs is not None else None
     limbs = limbs if squared is None else squared.limbs
+    selects: list[list[str]] = []
     parts: dict[int, dict[str, Part]] = {}
     if floats and limbs is not None:
-        data, parts = _parts(frame.data, floats, limbs, spreads, squared)
-        frame = attrs.evolve(frame, data=data)
+        selects, parts = _parts(floats, limbs, spreads, squared)
     if node.scalar and frame.time != (0,):
         frame = attrs.evolve(frame, time=None)  # there is a row at time 0 as well
-    data = _grouped(node, frame, _totals(node, frame, parts, limbs))
+    data = _grouped(node, frame, selects, _totals(node, frame, parts, limbs))
     return Sums(data, frame, limbs, floats if limbs is not None else {}, spreads, squared)
 
 
 def _parts(
-    data: DataFrame, floats: Mapping[int, bool], limbs: Limbs, spreads: Sequence[int], squared: Squared | None
-) -> tuple[DataFrame, dict[int, dict[str, Part]]]:
-    """Return rows, and of columns of floats, which have NULL or not, what is added up: NULL has none."""
+    floats: Mapping[int, bool], limbs: Limbs, spreads: Sequence[int], squared: Squared | None
+) -> tuple[list[list[str]], dict[int, dict[str, Part]]]:
+    """Return selects of further columns, and what of columns of floats is added up then; NULL, if any, has no part."""
     values = {c: f"coalesce(c{c}, 0D)" if nullable else f"c{c}" for c, nullable in floats.items()}
     chains = {f"part{c}": limbs.chain(value) for c, value in values.items()}
+    selects = []
     if squared is not None:
-        data = exact_squares.with_squares(data, ((f"c{c}", values[c]) for c in spreads))
+        selects = exact_squares.squares({f"c{c}": values[c] for c in spreads})
         for c in spreads:
             chains |= zip((f"product{c}", f"error{c}"), squared.chains(f"c{c}_product", f"c{c}_error"), strict=True)
-    data, texts = cut(data, chains)
+    cuts, texts = cut(chains)
     found = {c: limbs.parts(c, texts[f"part{c}"]) for c in floats}
     if squared is not None:
         for c in spreads:
             found[c] |= squared.parts(c, texts[f"product{c}"], texts[f"error{c}"])
-    return data, found
+    return [*selects, *cuts], found
 
 
 def _finished(node: Reduce, found: Sums) -> Frame:
@@ -285,15 +287,16 @@ def _keys(node: Reduce) -> list[str]:
     return [f"c{k}" for k in node.keys]
 
 
-def _grouped(node: Reduce, frame: Frame, totals: dict[str, str]) -> DataFrame:
-    """Return what is added up, and extremes, for each group; at each time, where there are several."""
+def _grouped(node: Reduce, frame: Frame, selects: list[list[str]], totals: dict[str, str]) -> DataFrame:
+    """Return what is added up of selects, and extremes, for each group; at each time, where there are several."""
     assert isinstance(node.logic, Aggregates)
     keys = _keys(node)
     of_rows = [(a.function, a.column) for a in node.logic.columns if a.function in _OF_ROWS and a.column is not None]
     if of_rows and not frame.inserted:
+        frame = attrs.evolve(frame, data=selected(frame.selected, selects)) if selects else frame
         return _extremes(frame, keys, of_rows[0][1], totals)
     made = totals | {f"{function}{column}": f"{_OF_ROWS[function]}(c{column})" for function, column in of_rows}
-    return _summed(frame, keys, [f"{text} AS {name}" for name, text in made.items()])
+    return _summed(frame, keys, [f"{text} AS {name}" for name, text in made.items()], selects)
 
 
 def _rows(node: Reduce, frame: Frame, grouped: DataFrame, row: list[str]) -> Frame:
@@ -418,13 +421,33 @@ def _extremes(frame: Frame, keys: list[str], column: int, totals: dict[str, str]
     return by_value.groupBy(*keys).agg(F.min(some).alias(f"min{column}"), F.max(some).alias(f"max{column}"), *again)
 
 
-def _summed(frame: Frame, keys: list[str], sums: list[str]) -> DataFrame:
-    """Return sums for each group; and each time, where there are several.
+def _summed(frame: Frame, keys: list[str], sums: list[str], selects: Sequence[Sequence[str]] = ()) -> DataFrame:
+    """Return sums for each group, of what is selected; and for each time, where there are several.
 
     Without either, a select of aggregates says the same in fewer calls to Java.
     """
     by = [*keys, *([] if frame.time is not None else ["t0"])]
+    if selects:
+        return selected(frame.selected, selects, [*by, *sums], by)
     return frame.data.groupBy(*by).agg(*map(F.expr, sums)) if by else frame.data.selectExpr(*sums)
+
+
+def selected(
+    data: DataFrame | Select, more: Sequence[Sequence[str]], last: Sequence[str] = ("*",), by: Sequence[str] = ()
+) -> DataFrame:
+    """Return what is selected, in groups if need be, from rows with more columns, of which some are made of others.
+
+    It is one statement, which Spark analyses as a whole: select by select takes it longer.
+    """
+    source = "{data}"
+    if isinstance(data, Select):
+        texts = ", ".join(data.texts).replace("{", "{{").replace("}", "}}")  # which names of users may have
+        source, data = f"(SELECT {texts} FROM {source})", data.source  # noqa: S608 - escaped expressions
+    for select in more:
+        source = f"(SELECT *, {', '.join(select)} FROM {source})"  # noqa: S608 - expressions of our own
+    groups = f" GROUP BY {', '.join(by)}" if by else ""
+    statement = f"SELECT {', '.join(last)} FROM {source}{groups}"  # noqa: S608 - likewise
+    return data.sparkSession.sql(statement, data=data)
 
 
 def _with_the_empty_group(summed: DataFrame) -> DataFrame:
