@@ -92,17 +92,26 @@ class Room:
     by one they take no memory; who wants a matrix then need not copy what is there (`whole`).
     """
 
-    __slots__ = ("__array_interface__", "matrix", "taken")
+    __slots__ = ("__array_interface__", "_others", "matrix", "taken")
 
     def __init__(self, matrix: npt.NDArray[Any], taken: int) -> None:
         self.matrix = matrix
         self.taken = taken
         """How many rows have something in them."""
+        self._others: list[int] | None = None
         self.__array_interface__ = matrix.__array_interface__
 
     def rows(self) -> list[npt.NDArray[Any]]:
         """Return the rows with something in them."""
         return list(np.asarray(self)[: self.taken])
+
+    def has_with(self, others: list[int]) -> bool:
+        """Return whether the other rows repeat these numbers: they do from the first time on that some are given."""
+        if self._others is None:
+            self._others = others
+            for row, number in zip(self.matrix[self.taken :], others, strict=True):
+                row.fill(number)
+        return self._others == others
 
 
 def repeated(number: int, count: int) -> npt.NDArray[np.int64]:
@@ -122,6 +131,11 @@ def whole(rows: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     >>> room = Room(zeros((3, 2)), 1)
     >>> whole([*room.rows(), repeated(7, 2), repeated(1, 2)]) is room.matrix, room.matrix.tolist()
     (True, [[0, 0], [7, 7], [1, 1]])
+
+    Those who come later, with something else in the others, get a matrix of their own.
+
+    >>> whole([*room.rows(), repeated(7, 2), repeated(-1, 2)]).tolist(), room.matrix.tolist()
+    ([[0, 0], [7, 7], [-1, -1]], [[0, 0], [7, 7], [1, 1]])
     """
     base = rows[0].base
     room = None if base is None else getattr(base, "base", None)
@@ -133,10 +147,7 @@ def whole(rows: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
         for row, own in zip(rows[:taken], matrix, strict=False)
     ):
         return stack(rows)
-    for row, own in zip(rows[taken:], matrix[taken:], strict=True):
-        if own[0] != row[0]:  # else it is what it was made as, zeros, or written already
-            own.fill(row[0])
-    return matrix
+    return matrix if room.has_with([row.item(0) for row in rows[taken:]]) else stack(rows)
 
 
 def apart(count: int) -> npt.NDArray[Any]:
