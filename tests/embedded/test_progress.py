@@ -111,17 +111,18 @@ def test_a_run_that_is_dropped_takes_its_thread_with_it():
 
 
 def test_who_looks(monkeypatch):
-    def threads():
-        return [t for t in threading.enumerate() if t.name == "tidemill-progress"]
+    before = set(threading.enumerate())  # watchers of runs that other tests dropped may end meanwhile
 
-    before = len(threads())
+    def new_watchers():
+        return [t for t in threading.enumerate() if t.name == "tidemill-progress" and t not in before]
+
     with slowly(0).start():
-        assert len(threads()) == before  # tests have no terminal
+        assert new_watchers() == []  # tests have no terminal
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     with slowly(0).start(progress=False):
-        assert len(threads()) == before
+        assert new_watchers() == []
     with slowly(0).start():
-        assert len(threads()) == before + 1
+        assert len(new_watchers()) == 1
     with monkeypatch.context() as patch:
         patch.setattr("importlib.util.find_spec", lambda _: None)
         assert progress.display_here() is None
