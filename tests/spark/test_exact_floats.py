@@ -281,6 +281,22 @@ def test_a_sum_too_long_for_a_decimal_is_rounded_by_the_driver_or_added_up_in_mo
     assert len([r.getMessage() for r in caplog.records if LONG in r.getMessage()]) == 1 - few
 
 
+@pytest.mark.parametrize("few", [0, 1000], ids=["by Spark", "by the driver"])
+def test_averages_of_nothing_but_zeros_have_no_sign(spark, monkeypatch, few):
+    monkeypatch.setattr(few_groups, "FEW", few)
+    flow = tm.Dataflow("zeros")
+    rows = flow.input("rows", {"k": "int64", "x": "float64", "i": "int64"}).negate()
+    flow.output("means", rows.group_by("k").agg(x=tm.avg("x"), i=tm.avg("i"), s=tm.sum("x")))
+    given = [(1, 0.0, 0), (2, -0.0, 0), (3, 1.5, 1), (3, -1.5, -1)]
+    data = spark.createDataFrame(given, "k bigint, x double, i bigint")
+    found = tm.render(flow, spark, {"rows": data})["means"].collect()
+    with flow.start(tm.Reference()) as run:
+        run.insert("rows", given)
+        run.close_inputs()
+        assert sorted(map(repr, map(tuple, found))) == sorted(repr((*row, 0, 1)) for row in run.snapshot("means"))
+    assert {repr(tuple(row)[1:4]) for row in found} == {"(0.0, 0.0, 0.0)"}
+
+
 def flow_of_mixtures():
     """Aggregates of floats beside others, with all kinds of keys, for users' names of times and diffs."""
     flow = tm.Dataflow("mixtures")

@@ -42,6 +42,11 @@ class Limbs:
         return [self.first - self.width * i for i in range(self.count)]
 
     @property
+    def in_one(self) -> int:
+        """How many of the last unit are one."""
+        return 1 << (self.width * (self.count - 1) - self.first)
+
+    @property
     def most_rows(self) -> int:
         """Of how many rows parts of ``width`` bits add up as floats."""
         return 1 << (EXACT_BITS - self.width)
@@ -68,7 +73,7 @@ class Limbs:
 
     def total(self, sums: Sequence[int]) -> float:
         """Return the float nearest to a sum of limbs."""
-        return self.whole(sums) / (1 << -self.units[-1])
+        return self.whole(sums) / self.in_one
 
     def whole(self, sums: Iterable[int]) -> int:
         """Return the number that limbs come to, in units of the last."""

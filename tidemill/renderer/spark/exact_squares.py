@@ -39,6 +39,12 @@ class Squared:
         limbs = self.limbs
         return [2 * limbs.first + limbs.width * (1 - i) for i in range(2 * limbs.count)]
 
+    @property
+    def in_one(self) -> int:
+        """How many of the last unit are one."""
+        limbs = self.limbs
+        return 1 << (2 * (limbs.width * (limbs.count - 1) - limbs.first))
+
     def names(self, column: int) -> list[str]:
         """Return the names of the sums of a column's squares, by their places."""
         return [f"square{column}_{i}" for i in range(2 * self.limbs.count)]
@@ -96,7 +102,7 @@ def variance_of(squared: Squared, limbs: Iterable[int], squares: Iterable[int], 
     if count < 2:  # noqa: PLR2004
         return None
     whole = squared.limbs.whole
-    return variance(whole(limbs), whole(squares), count, 1 << -squared.units[-1])
+    return variance(whole(limbs), whole(squares), count, squared.in_one)
 
 
 NEAR_SQUARED: Final = Squared(Limbs(-1, 31, 3, room=31, in_floats=True))

@@ -9,12 +9,11 @@ kept: Spark computes the rest from there, and finishes all of it.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import Aggregates, BoundAggregate
@@ -35,10 +34,8 @@ _ADAPTIVE: Final = ("spark.sql.adaptive.enabled", "spark.sql.adaptive.coalescePa
 """Settings with which Spark puts a few rows into one partition: others are fetched one by one."""
 _LEAST: Final = -(2**63)
 
-Group = Sequence[Any]
-"""A group's keys, sums and extremes."""
-Places = Mapping[str, int]
-"""Where they are, by their names."""
+Found = Mapping[str, Sequence[Any]]
+"""The groups' keys, sums and extremes: columns, by their names."""
 
 
 def applies(spark: SparkSession, node: Reduce, frame: Frame) -> bool:
@@ -66,81 +63,75 @@ def aggregated(node: Reduce, frame: Frame, limbs: Limbs | None, named: Names) ->
         raise
     if groups is None or _overflows(groups):
         return native.completed(node, attrs.evolve(found, data=shown.localCheckpoint()))
-    places = _places(groups)
-    values: list[Callable[[Group], Any]] = []
-    if groups:
-        values += (operator.itemgetter(places[f"c{k}"]) for k in node.keys)
-        values += (_finish(a, found, places) for a in node.logic.columns)
     rest = (*(found.frame.time or ()), 1)
-    rows = [(*(value(g) for value in values), *rest) for g in groups]
+    columns = [groups[f"c{k}"] for k in node.keys]
+    columns += [_finished(a, found, groups) for a in node.logic.columns]
+    rows = [(*row, *rest) for row in zip(*columns, strict=True)]
     data = updates_of(shown.sparkSession, node, rows, [*named.times, named.diff])
     known: dict[str, bool] = {"cheap": True, "consolidated": True, "inserted": True, "has_users_names": True}
     return Frame(data, len(node.schema), 1, found.frame.time, len(rows), depth=0, **known)
 
 
-def _first(data: DataFrame) -> list[Row] | None:
-    """Return all lines of a table; None where there are too many.
+def _first(data: DataFrame) -> Found | None:
+    """Return all lines of a table, by its columns; None where there are too many.
 
     A tail is of the table's own plan, whose shuffle is kept, where `limit` would make another one; and it is read in
     one go, where each partition of `toLocalIterator` has to be asked for.
     """
     lines = data.tail(FEW + 1)
-    return lines if len(lines) <= FEW else None
+    if not lines:
+        return dict.fromkeys(data.columns, ())
+    names = lines[0].__fields__  # without asking Java
+    return dict(zip(names, zip(*lines, strict=True), strict=True)) if len(lines) <= FEW else None
 
 
-def _places(groups: Sequence[Row]) -> Places:
-    """Return where groups have what, which the first of them tells without asking Java."""
-    return {name: i for i, name in enumerate(groups[0].__fields__)} if groups else {}
-
-
-def _overflows(groups: Sequence[Row]) -> bool:
+def _overflows(groups: Found) -> bool:
     """Return whether whole numbers add up to what is none of ours: an error, which Spark will say."""
-    sums = [i for name, i in _places(groups).items() if name[0] == "s" and name[1:].isdigit()]
-    return any(group[i] == _LEAST for i in sums for group in groups)
+    return any(_LEAST in sums for name, sums in groups.items() if name[0] == "s" and name[1:].isdigit())
 
 
-def _finish(a: BoundAggregate, found: Sums, places: Places) -> Callable[[Group], Any]:
-    """Return how an aggregate is made of a group's sums; without any values it is NULL, unless it counts."""
+def _finished(a: BoundAggregate, found: Sums, groups: Found) -> Sequence[Any]:
+    """Return an aggregate of each group, made of its sums; without any values it is NULL, unless it counts."""
     c = a.column
     if a.function in ("min", "max"):
-        return operator.itemgetter(places[f"{a.function}{c}"])
-    count = places["rows" if c is None else f"n{c}"]
+        return groups[f"{a.function}{c}"]
+    counts = groups["rows" if c is None else f"n{c}"]
     if a.function == "count":
-        return lambda group: group[count] or 0
+        return [count or 0 for count in counts]
     assert c is not None
-    value = _of_floats(a.function, c, found, places) if c in found.floats else _of_whole_numbers(a.function, c, places)
-    return lambda group: value(group, group[count]) if group[count] else None
+    names, value = _of_floats(a.function, c, found) if c in found.floats else _of_whole_numbers(a.function, c)
+    sums = zip(*(groups[name] for name in names), strict=True)
+    return [value(of, count) if count else None for of, count in zip(sums, counts, strict=True)]
 
 
-def _of_floats(function: str, column: int, found: Sums, places: Places) -> Callable[[Group, int], float | None]:
+Value = Callable[[tuple[int, ...], int], Any]
+"""What a group's sums and its count make."""
+
+
+def _of_floats(function: str, column: int, found: Sums) -> tuple[list[str], Value]:
+    """Return the names of the sums that an aggregate is made of, and how."""
     limbs, squared = found.limbs, found.squared
     assert limbs is not None
-    of_limbs = _several(limbs.names(column), places)
+    names = limbs.names(column)
     if function == "sum":
-        return lambda group, _: limbs.total(of_limbs(group))
+        return names, lambda sums, _: limbs.total(sums)
     if function == "avg":
-        return lambda group, count: limbs.total(of_limbs(group)) / count
+        return names, lambda sums, count: limbs.total(sums) / count + 0.0  # 0.0 for -0.0
     assert squared is not None
-    of_squares = _several(squared.names(column), places)
 
-    def spread(group: Group, count: int) -> float | None:
-        variance = exact_squares.variance_of(squared, of_limbs(group), of_squares(group), count)
+    def spread(sums: tuple[int, ...], count: int) -> float | None:
+        variance = exact_squares.variance_of(squared, sums[: limbs.count], sums[limbs.count :], count)
         return variance if function == "variance" or variance is None else root(variance)
 
-    return spread
+    return [*names, *squared.names(column)], spread
 
 
-def _several(names: Iterable[str], places: Places) -> Callable[[Group], tuple[Any, ...]]:
-    return operator.itemgetter(*(places[name] for name in names))
-
-
-def _of_whole_numbers(function: str, column: int, places: Places) -> Callable[[Group, int], Any]:
-    total = places[f"s{column}"]
-    made: dict[str, Callable[[int, int], Any]] = {
-        "sum": lambda total, _: total,
-        "avg": lambda total, count: total / count,
-        "bool_or": lambda total, _: total > 0,
-        "bool_and": lambda total, count: count - total <= 0,
+def _of_whole_numbers(function: str, column: int) -> tuple[list[str], Value]:
+    """Return the same for an aggregate of whole numbers or truth values."""
+    made: dict[str, Value] = {
+        "sum": lambda sums, _: sums[0],
+        "avg": lambda sums, count: sums[0] / count + 0.0,
+        "bool_or": lambda sums, _: sums[0] > 0,
+        "bool_and": lambda sums, count: count - sums[0] <= 0,
     }
-    value = made[function]
-    return lambda group, count: value(group[total], count)
+    return [f"s{column}"], made[function]
