@@ -162,7 +162,7 @@ done = []
 def depth_of(n):
     if n == 0:
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-        time.sleep(0.2)
+        time.sleep(1)
         return sorted([3, 1, 2], key=lambda x: depth_of(-1) if x == 0 else x)[0] - 1
     return 1 + depth_of(n - 1)
 
