@@ -61,6 +61,6 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 def test_the_search_finds_from_the_file_system(site):
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000", "--dump-dom"]
     url = f"{(site / 'index.html').as_uri()}?q=antichain"
-    shown = subprocess.run([BROWSER, *options, url], capture_output=True, text=True, check=True, timeout=120).stdout
+    shown = subprocess.run([BROWSER, *options, url], capture_output=True, text=True, check=True, timeout=600).stdout
     assert re.search(r"\d+ matching documents", shown)
     assert "reference/run.html" in shown

@@ -170,9 +170,12 @@ def test_ctrl_c_as_a_step_ends_leaves_no_memory_behind(monkeypatch):
 
 
 def _is_mapped(address):
-    with Path("/proc/self/maps").open(encoding="ascii") as lines:
-        ranges = [[int(number, 16) for number in line.split()[0].split("-")] for line in lines]
-    return any(start <= address < end for start, end in ranges)
+    with Path("/proc/self/maps").open(encoding="ascii") as lines:  # one by one: a list could be put at the address
+        for line in lines:
+            start, end = (int(number, 16) for number in line.split()[0].split("-"))
+            if start <= address < end:
+                return True
+    return False
 
 
 def test_what_is_copied_to_zeros_little_by_little_goes_back_to_the_system():

@@ -70,7 +70,7 @@ def test_a_thread_waits_for_the_step_of_another(engine):
 
     def slow(row):
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(600)
         return row
 
     flow = tm.Dataflow("slow")
@@ -78,7 +78,7 @@ def test_a_thread_waits_for_the_step_of_another(engine):
     with start(flow, engine) as run, ThreadPoolExecutor(2) as pool:
         run.insert("x", [(1,)])
         step = pool.submit(run.advance)
-        assert begun.wait(20)
+        assert begun.wait(600)
         reading = pool.submit(run.snapshot, "out")
         assert not reading.done()
         go_on.set()

@@ -28,7 +28,7 @@ def signalling(folder):
                     file.write(f"{os.getpid()}\n")
             except FileExistsError:
                 return (row.k, row.v)
-            until = time.monotonic() + 60
+            until = time.monotonic() + 600
             while not (folder / "killed").exists() and time.monotonic() < until:
                 time.sleep(0.05)
         return (row.k, row.v)

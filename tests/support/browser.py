@@ -41,7 +41,7 @@ class Opened:
 
     def __init__(self, browser, html, tmp_path, size=(1400, 860)):
         self.page = browser.new_page(viewport={"width": size[0], "height": size[1]})
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(60_000)
         self.complaints = []
         self.asked_for = []
         self.page.on("console", lambda m: self.complaints.append(m.text) if m.type in {"error", "warning"} else None)
