@@ -20,6 +20,7 @@ import pyarrow as pa
 
 import tidemill as tm
 from benchmarks.machine import machine
+from benchmarks.measure import peak_memory
 from benchmarks.table import figure, text_table
 from tidemill.dataflow.passes.pipeline import PASSES
 
@@ -63,14 +64,14 @@ def measured(depth: int, rows: int, match: int, consolidated: bool) -> dict[str,
     keys = np.arange(rows)
     some = keys[: rows * match // 100]
     with _stack(depth).start(passes=True if consolidated else WITHOUT, progress=False) as run:
-        base = _peak()
+        base = peak_memory()
         run.insert("t", pa.table({"x": keys, "y": keys}))
         for i in range(depth):
             run.insert(f"d{i}", pa.table({"x": some, f"z{i}": some}))
         start = process_time()
         run.advance()
         load, steps = process_time() - start, []
-        peak, figures = _peak() - base, run.metrics()
+        peak, figures = peak_memory() - base, run.metrics()
         for i in range(STEPS):
             run.insert("t", [(i, rows + i)])
             start = process_time()
@@ -106,10 +107,6 @@ def _in_a_process(said: argparse.Namespace, depth: int, match: int, consolidated
 
 def _cell(found: dict[str, Any]) -> Any:
     return lambda name: figure(found[name]) if name in found else f"> {found['gave_up'][10:]}" * (name == "peak_mb")
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

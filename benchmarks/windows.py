@@ -8,7 +8,6 @@ key, taken before and after, to scale them by.
 
 import argparse
 import json
-import resource
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 import tidemill as tm
 from benchmarks.machine import machine
+from benchmarks.measure import peak_memory
 from benchmarks.table import figure, text_table
 from tidemill.algorithms import (
     BlockShape,
@@ -100,7 +100,7 @@ def measured(build: Any, rows: int, epochs: int, shape: BlockShape, partitions: 
     ]
     table = pa.table(dict(zip(SCHEMA, columns, strict=True)))
     moved, places = dice.permutation(rows)[:epochs], dice.choice(2**40, epochs, replace=False)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory()
     with flow.start() as run:
         start = process_time()
         run.insert("rows", table)
@@ -124,7 +124,7 @@ def measured(build: Any, rows: int, epochs: int, shape: BlockShape, partitions: 
         "records_per_epoch": round(given),
         "state_rows": state,
         "state_bytes_a_row": round(held / rows),
-        "more_memory_mb": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024,
+        "more_memory_mb": round(peak_memory() - before),
         "operators": operators,
     }  # fmt: skip
 
