@@ -111,6 +111,47 @@ def test_a_step_that_was_not_taken_does_not_count_with_the_next():
         assert records == "10"
 
 
+class Pretended:
+    """What is watched, of which a test says how far it is."""
+
+    name = "pretended"
+
+    def __init__(self):
+        self.steps, self.began, self.is_over, self.records = 0, None, True, 0
+        flow = tm.Dataflow()
+        self.node = flow.input("x", {"k": "int64"}).count("n").node
+
+    def progress(self):
+        return [progress.OperatorProgress(self.node, self.records, self.records / 1000)]
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_a_step_does_not_count_with_the_next_where_no_look_falls_between(is_taken):
+    watched, display = Pretended(), Shown()
+    watcher = Watcher(watched, display, after=0)
+    watcher.thread.join()  # it is over, as far as the thread sees: the test looks itself
+    watched.is_over = False
+
+    def counted():
+        assert watcher._look()
+        return [line[1] for line in display.tables[-1][1]]
+
+    watched.began, watched.records = 1.0, 20
+    assert counted() == ["20"]
+    watched.began, watched.steps, watched.records = 2.0, int(is_taken), 25
+    assert counted() == []
+    watched.records = 32
+    assert counted() == ["7"]
+    watched.began = None
+    assert watcher._look()
+    watched.began, watched.steps, watched.records = 3.0, 2, 35  # one between was too short to be seen
+    assert counted() == []
+    watched.began = None
+    assert watcher._look()
+    watched.began, watched.records = 4.0, 40
+    assert counted() == ["5"]
+
+
 def test_a_run_that_is_dropped_takes_its_thread_with_it():
     run = slowly(0).start()
     watcher = Watcher(run._stepper, Shown(), every=0.01)

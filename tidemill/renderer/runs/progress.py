@@ -107,8 +107,10 @@ class Watcher:
         self._every = every
         self._before: Mapping[Node, OperatorProgress] = {}
         """What operators had done before the step."""
-        self._counted = -1
-        """The step after which that was; -1 where there was one since."""
+        self._counted = 0
+        """How many steps there had been when that was; -1 where there was one since."""
+        self._began: float | None = None
+        """When the step began that was looked at last."""
         self._shows = False
         self._stopped = False
         self.thread = threading.Thread(target=self._run, name="tidemill-progress", daemon=True)
@@ -137,7 +139,10 @@ class Watcher:
                 self._before = {p.node: p for p in watched.progress()}
                 self._counted = watched.steps
             return watched is not None and not watched.is_over and not self._stopped
-        self._counted = -1  # whether it is taken or not
+        if began != self._began:
+            if self._counted != watched.steps:  # other steps were, and no look between: better too little than theirs
+                self._before = {p.node: p for p in watched.progress()}
+            self._began, self._counted = began, -1  # whether it is taken or not
         elapsed = time.perf_counter() - began
         if elapsed >= self._after:
             self._shows = True
