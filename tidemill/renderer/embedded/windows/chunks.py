@@ -139,8 +139,8 @@ def parts_of(ends: Ints, lows: Ints, highs: Ints) -> Iterator[tuple[int, int, in
 
     Chunks are given by the places after their last rows.
 
-    >>> list(parts_of(np.array([4, 9, 12]), np.array([1, 5, 7]), np.array([3, 5, 10])))
-    [(0, 1, 3), (1, 3, 5), (2, 0, 1)]
+    >>> list(parts_of(np.array([4, 9, 12]), np.array([1, 4, 7]), np.array([3, 5, 10])))
+    [(0, 1, 3), (1, 0, 1), (1, 3, 5), (2, 0, 1)]
     """
     some = lows < highs
     if not some.all():
