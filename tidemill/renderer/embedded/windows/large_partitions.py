@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray
-from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
+from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition, State
 
 __all__ = ["Key", "LargePartitions", "updates_of"]
 
@@ -20,7 +20,7 @@ class _Before(NamedTuple):
 
     partition: OrderedPartition | None
     """The rows that were in no spine; None for none."""
-    state: Any
+    state: State | None
     rows: int
     copies: int
 
@@ -80,11 +80,14 @@ class LargePartitions:
         """Remember what a partition is like: it is going to be changed. That of copies is made anew when needed."""
         if key not in self._before:
             rows = self._rows.get(key)
-            self._before[key] = _Before(rows, None if rows is None else rows.state, *self._lengths(key))
+            self._before[key] = _Before(rows, None if rows is None else rows.state(), *self._lengths(key))
 
     def commit(self) -> None:
         """Have the changes of the step stay."""
         counts = self._counts
+        for before in self._before.values():
+            if before.state is not None:
+                before.state.moves.clear()
         if counts is not None:
             for key, before in self._before.items():
                 rows, copies = self._lengths(key)
@@ -99,7 +102,8 @@ class LargePartitions:
                 self._rows.pop(key, None)
             else:
                 self._rows[key] = partition
-                partition.state = state
+                assert state is not None
+                partition.go_back(state)
         self._before, self._counts = {}, None
 
     def drop_copies(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -19,13 +19,22 @@ from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredPage, 
 from tidemill.renderer.embedded.windows.chunks import PLACES, Chunk, StoredChunk, edited_chunks, leads_of, parts_of
 from tidemill.renderer.embedded.windows.digests import Digest, RunningDigests, together
 from tidemill.renderer.embedded.windows.edits import Edit, ManyEdits, edited
+from tidemill.renderer.embedded.windows.moves import Move, undo
 
-__all__ = ["OrderedPartition"]
+__all__ = ["OrderedPartition", "State"]
 
 CHUNK: Final = 1024
 """Rows in a chunk after it was made; it is split beyond twice as many."""
 _FEW: Final = 8
 """Chunks that need not be put together, however small."""
+
+
+class State(NamedTuple):
+    """What a partition was like, to go back to."""
+
+    chunks: list[Chunk]
+    moves: list[Move]
+    """What moved in these since."""
 
 
 class OrderedPartition:
@@ -45,6 +54,8 @@ class OrderedPartition:
 
         Others may be none any more, and are let go of, as `in_memory` finds.
         """
+        self._moves: list[Move] | None = None
+        """What moved in chunks since the state was asked for that may be gone back to."""
         self._fill(pieces)
 
     @staticmethod
@@ -52,20 +63,25 @@ class OrderedPartition:
         """Return a partition whose rows lie in pages, outside of memory."""
         found = OrderedPartition((), *by)
         found._stored = [StoredChunk(page, found._numbers) for page in pages]
-        found.state = [*found._stored]
+        found._hold([*found._stored])
         found.code_at(0, 0)  # it was read to see whose rows these are, and counts as held from now on
         return found
 
     def _fill(self, pieces: Iterable[Codes]) -> None:
-        self.state = [self._chunk(codes) for codes in pieces]
+        self._hold([self._chunk(codes) for codes in pieces])
 
-    @property
-    def state(self) -> list[Chunk]:
-        """The chunks, to go back to: the directory is made anew then, which is dearer than to copy it, but rare."""
-        return self._chunks.copy()
+    def state(self) -> State:
+        """Return what the rows are now, to go back to from here on, and to no state before."""
+        self._moves = []
+        return State(self._chunks.copy(), self._moves)
 
-    @state.setter
-    def state(self, chunks: list[Chunk]) -> None:
+    def go_back(self, state: State) -> None:
+        """Be as in the last state again: the directory is made anew, which is dearer than to copy it, but rare."""
+        undo(state.moves)
+        self._moves = None
+        self._hold(state.chunks)
+
+    def _hold(self, chunks: list[Chunk]) -> None:
         self._chunks = chunks
         for chunk in chunks:  # some may have been found beside rows that are not there any more
             chunk.starts = None
@@ -374,7 +390,7 @@ class OrderedPartition:
     def apply(self, edits: Sequence[Edit]) -> None:
         """Put in and take out rows, given by ascending places before all of them.
 
-        Chunks are replaced, never written to, so what was cut out of them stays as it was.
+        Chunks are replaced, not written to, so what was cut out of them stays as it was.
         """
         by_chunk: dict[int, list[Edit]] = {}
         for edit in edits:
@@ -404,7 +420,10 @@ class OrderedPartition:
             self._fill(codes[:, at : at + CHUNK].copy() for at in range(0, len(self), CHUNK))
 
     def apply_many(self, edits: ManyEdits) -> None:
-        """Do what `apply` does, where most edits are of different chunks: the directory is changed once for all."""
+        """Do what `apply` does, where most edits are of different chunks: the directory is changed once for all.
+
+        Chunks may be written to: what was cut out of them is of no use any more.
+        """
         numbers = np.minimum(self._ends.searchsorted(edits.places, "right"), len(self._chunks) - 1)
         if (edits.ends > self._ends.take(numbers)).any():  # from one chunk into the next
             self.apply(edits.each())
@@ -416,7 +435,7 @@ class OrderedPartition:
         more[touched] = np.add.reduceat(edits.copies, firsts)
         has_other_last = touched.compress(edits.ends.take(lasts) == self._ends.take(touched))
         where = touched.tolist(), firsts.tolist(), places.tolist()
-        self._chunks = edited_chunks(self._chunks, *where, edits, numbers=self._numbers)
+        self._chunks = edited_chunks(self._chunks, *where, edits, numbers=self._numbers, moves=self._moves)
         self._before.forget(0)
         self._behind.forget(0)
         sizes = np.diff(self._ends, prepend=0) + more

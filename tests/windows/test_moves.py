@@ -1,0 +1,145 @@
+"""Edits of chunks where they lie: the rows are those of a copy that was edited, and undone they are as before."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemill.expressions.types import INT64
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.updates import Codes
+from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
+from tidemill.renderer.embedded.windows.edits import ManyEdits, edited_pieces
+from tidemill.renderer.embedded.windows.moves import SPARE, Move, edited_in_place, has_room, undo, with_room
+from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
+
+ORDER = RowOrder([SortColumn(0, INT64)], Interner())
+
+
+@st.composite
+def edits_of(draw: st.DrawFn, size: int) -> tuple[list[int], list[int]]:
+    """Draw places and copies: rows taken out do not overlap, and some are put in before them, or at the end."""
+    places, copies, done = [], [], 0
+    while done <= size and len(places) < 6 and draw(st.booleans()):
+        place = draw(st.integers(done, size))
+        count = draw(st.integers(1, 3))
+        if draw(st.booleans()) and place + count <= size:
+            places.append(place)
+            copies.append(-count)
+            done = place + count
+        else:
+            places.append(place)
+            copies.append(count)
+            done = place
+    return places, copies
+
+
+@given(st.data(), st.integers(0, 12), st.integers(1, 3))
+def test_a_room_has_the_rows_of_an_edited_copy_and_goes_back(data: st.DataObject, size: int, steps: int) -> None:
+    script = _script(data, size, steps)
+    room = with_room([script[0].before])
+    begin, end, moves = SPARE, SPARE + size, list[Move]()
+    for places, copies, rows, before, after in script:
+        assert room[:, begin:end].tolist() == before.tolist()
+        which = range(len(places))
+        begin, end = edited_in_place(
+            room, begin, end, places=places, copies=copies, rows=rows, which=which, moves=moves
+        )
+        assert room[:, begin:end].tolist() == after.tolist()
+    assert len(moves) == sum(len(step.places) for step in script)
+    undo(moves)
+    assert room[:, SPARE : SPARE + size].tolist() == script[0].before.tolist()
+
+
+class _Step(NamedTuple):
+    places: list[int]
+    copies: list[int]
+    rows: Codes
+    before: Codes
+    after: Codes
+
+
+def _script(data: st.DataObject, size: int, steps: int) -> list[_Step]:
+    """Return edits one after another, with what the rows are before and after each of them.
+
+    Those that an edit takes out are equal, as in a partition: values are few.
+    """
+    made: list[_Step] = []
+    now = np.array(data.draw(st.lists(st.integers(0, 2), min_size=size, max_size=size)), np.int64)[None].repeat(2, 0)
+    for number in range(steps):
+        places, copies = data.draw(edits_of(now.shape[1]))
+        rows = np.full((2, len(places)), 10 + number)
+        rows[1] += np.arange(len(places))
+        for i, (place, count) in enumerate(zip(places, copies, strict=True)):
+            if count < 0:
+                copies[i] = -int(
+                    (now[:, place : place - count] == now[:, place : place + 1]).all(axis=0).cumprod().sum()
+                )
+                rows[:, i] = now[:, place]
+        after = np.concatenate(edited_pieces(now, places, copies, rows, range(len(places))), axis=1)
+        made.append(_Step(places, copies, rows, now, after))
+        now = after
+    return made
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "more", "has"),
+    [(2, 6, 2, True), (1, 6, 2, False), (2, 7, 2, False), (2, 6, 0, True), (2, 5, 1, False)],
+)
+def test_room_is_at_both_ends_and_half_of_it_in_use(*, begin: int, end: int, more: int, has: bool) -> None:
+    assert has_room(np.empty((1, 8), np.int64), begin, end, more) is has
+
+
+@given(st.data())
+def test_a_partition_goes_back_to_what_it_was_before_many_edits(data: st.DataObject) -> None:
+    """Chunks are edited where they lie from their second edits on: those of steps that stay, and of one that fails."""
+    keys = np.arange(40) * 10
+    partition = OrderedPartition([np.stack((keys[at : at + 8], keys[at : at + 8])) for at in range(0, 40, 8)], ORDER, 1)
+    expected = sorted(keys.tolist())
+    for stays in data.draw(st.lists(st.booleans(), min_size=1, max_size=5)):
+        state, before = partition.state(), expected
+        for _ in range(data.draw(st.integers(1, 3))):
+            gone = sorted(data.draw(st.sets(st.sampled_from(expected), max_size=6))) if expected else []
+            come = sorted(data.draw(st.sets(st.integers(-5, 405), max_size=6)) - set(expected))
+            changes = sorted([(key, -1) for key in gone] + [(key, 1) for key in come])
+            if not changes or len(gone) == len(expected):
+                continue
+            codes = np.array([key for key, _ in changes], np.int64)
+            places = partition.places_of_numbers(codes)
+            partition.apply_many(ManyEdits(places, np.stack((codes, codes)), np.array([more for _, more in changes])))
+            expected = sorted({*expected, *come} - {*gone})
+            assert _keys(partition) == expected
+            assert partition.groups == len(expected)
+        if stays:
+            state.moves.clear()
+        else:
+            partition.go_back(state)
+            expected = before
+        assert _keys(partition) == expected
+        assert partition.groups == len(expected) == len(partition)
+        assert partition.places_of_numbers(np.array(expected)).tolist() == list(range(len(expected)))
+
+
+def _keys(partition: OrderedPartition) -> list[int]:
+    """Return the rows' first column, which is the second one, too."""
+    first, second = partition.column(0).tolist(), partition.column(1).tolist()
+    assert first == second == partition.leads.tolist()
+    return first
+
+
+def test_a_chunk_with_room_is_edited_where_it_lies() -> None:
+    keys = np.arange(0, 100, 10)
+    partition = OrderedPartition([np.stack((keys, keys))], ORDER, 1)
+    rooms = []
+    for key in (5, 95, 55):
+        codes = np.array([key])
+        places = partition.places_of_numbers(codes)
+        partition.apply_many(ManyEdits(places, np.stack((codes, codes)), np.array([1])))
+        (chunk,) = partition.parts()
+        rooms.append(chunk.base)
+    assert rooms[0] is rooms[1] is rooms[2] is not None
+    assert _keys(partition) == [0, 5, 10, 20, 30, 40, 50, 55, 60, 70, 80, 90, 95]
