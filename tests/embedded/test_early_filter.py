@@ -106,6 +106,18 @@ def test_what_comes_out_is_what_the_reference_gives(any_is_large, coordinates):
     check()
 
 
+@pytest.mark.parametrize("count", [2, arrange.LARGE, arrange.LARGE + 1, 3 * arrange.LARGE])
+def test_equal_rows_of_a_large_table_come_out_as_one_update(count):
+    with flow_of("x < 2", "all").start() as run:
+        run.insert("rows", table([(0, "green", None, None, None, None)] * count))
+        run.insert("rows", table([(3, "green", None, None, None, None)] * count))
+        run.advance()
+        assert [diff for _, _, diff in run.changes("out")] == [count]
+        run.delete("rows", table([(0, "green", None, None, None, None)] * count))
+        run.advance()
+        assert [diff for _, _, diff in run.changes("out")] == [-count]
+
+
 def test_what_is_counted_is_what_came(any_is_large, monkeypatch):
     rows = [(i, "green" if i % 3 else "red", None, None, None, None) for i in range(20)]
 

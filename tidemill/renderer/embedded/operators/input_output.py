@@ -101,8 +101,11 @@ class InputOperator(Operator):
         return updates
 
     def take_step_rows(self) -> list[Ints] | None:
-        """Return the updates of the current step, which came as rows, if all that read them still want them so."""
-        if not self.readers_take_rows:
+        """Return the updates of the current step, which came as rows, if all that read them still want them so.
+
+        That is as they came: whoever wants equal ones added up gets updates.
+        """
+        if not (self.may_repeat and self.readers_take_rows):
             return None
         rows = self.ports[0].take_rows()
         assert isinstance(rows, list)

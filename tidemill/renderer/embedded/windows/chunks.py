@@ -123,7 +123,7 @@ def edited_chunks(
     edits: ManyEdits,
     *,
     numbers: Callable[[Codes], Ints],
-    moves: list[Move] | None,
+    moves: list[Move],
 ) -> list[Chunk]:
     """Return chunks with edits made at places in those touched, of each from a first edit on, and rows' numbers anew.
 
@@ -131,14 +131,12 @@ def edited_chunks(
     is not as it was, unless the moves are undone.
     """
     found, copies, rows = list(chunks), edits.copies.tolist(), edits.rows
+    most = max(0, *copies)
     for number, low, high in zip(touched, firsts, [*firsts[1:], len(places)], strict=True):
-        chunk, which = found[number], range(low, high)
+        chunk, which, count = found[number], range(low, high), high - low
         room, begin, end = chunk.room, chunk.begin, chunk.begin + chunk.size
-        more = sum([some for some in copies[low:high] if some > 0])
-        if room is not None and high - low <= _MANY and has_room(room, begin, end, more):
-            begin, end = edited_in_place(
-                room, begin, end, places=places, copies=copies, rows=rows, which=which, moves=moves
-            )
+        if room is not None and count <= _MANY and has_room(room, begin, end, count * most):
+            begin, end = edited_in_place(room, begin, end, places, copies, rows, which, moves)
         else:
             room = with_room(edited_pieces(chunk.codes, places, copies, rows, which))
             begin, end = SPARE, room.shape[1] - SPARE

@@ -7,7 +7,7 @@ that it can be moved back where the step fails.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -18,18 +18,11 @@ __all__ = ["SPARE", "Move", "edited_in_place", "has_room", "undo", "with_room"]
 SPARE: Final = 32
 """Rows that there is room for at each end of a chunk that was copied."""
 
+Move: TypeAlias = tuple[Codes, int, int, int, int, int, Codes, int]
+"""A room, from where to where in it rows lay and by how much they moved; and from where to where some were taken out.
 
-class Move(NamedTuple):
-    """Rows of a room that moved by some places, and those that were lost by that."""
-
-    room: Codes
-    low: int
-    high: int
-    by: int
-    lost: slice
-    """Where rows were that were taken out; of none, where some were put in."""
-    row: Codes
-    """What each of these was."""
+Then rows, and the number of that which these were. A plain tuple: one is made for every edit.
+"""
 
 
 def with_room(pieces: Sequence[Codes]) -> Codes:
@@ -50,49 +43,41 @@ def has_room(room: Codes, begin: int, end: int, more: int) -> bool:
     return more <= begin and end + more <= size <= 2 * (end - begin)
 
 
-def edited_in_place(
+def edited_in_place(  # noqa: PLR0917 - called for each of many chunks
     room: Codes,
     begin: int,
     end: int,
-    *,
     places: Sequence[int],
     copies: Sequence[int],
     rows: Codes,
-    which: Sequence[int],
-    moves: list[Move] | None,
+    which: range,
+    moves: list[Move],
 ) -> tuple[int, int]:
     """Return where the rows of a room begin and end after some of many edits, at places among them, were made there.
 
-    The room has to have enough of it; see `has_room`. Moves are noted, if there is a list for them.
+    There has to be room enough; see `has_room`. What moves is noted.
     """
-    nothing = slice(0, 0)
-    for i in reversed(which):  # the rows before an edit are those that there were
-        place, more, row = begin + places[i], copies[i], rows[:, i : i + 1]
-        rest = place if more > 0 else place - more  # where the rows begin that stay behind the edit
+    for i in reversed(which):  # so that the rows before an edit are those that there were
+        place, more = begin + places[i], copies[i]
+        rest = place if more > 0 else place - more
         is_front = place - begin < end - rest
         low, high, by = (begin, place, -more) if is_front else (rest, end, more)
-        if more < 0:
-            move = Move(room, low, high, by, slice(place, rest), row)
-        else:
-            move = Move(room, low, high, by, nothing, row[:, :0])
-        if moves is not None:
-            # No call is between these two: that is where an interrupt would find one of them done.
-            room[:, low + by : high + by] = room[:, low:high]
-            moves += (move,)
-        else:
-            room[:, low + by : high + by] = room[:, low:high]
+        move = (room, low, high, by, place, rest, rows, i)
+        # No call is between these two: that is where an interrupt would find one of them done, and not the other.
+        room[:, low + by : high + by] = room[:, low:high]
+        moves += (move,)
+        if more > 0:
+            first = place + by if is_front else place
+            room[:, first : first + more] = rows[:, i : i + 1]
         if is_front:
             begin += by
         else:
             end += by
-        if more > 0:
-            first = place - more if is_front else place
-            room[:, first : first + more] = row
     return begin, end
 
 
 def undo(moves: Sequence[Move]) -> None:
     """Move back what moved, in rooms that are as they were after the last of these moves."""
-    for room, low, high, by, lost, row in reversed(moves):
+    for room, low, high, by, place, rest, rows, i in reversed(moves):
         room[:, low:high] = room[:, low + by : high + by]
-        room[:, lost] = row
+        room[:, place:rest] = rows[:, i : i + 1]

@@ -435,7 +435,8 @@ class OrderedPartition:
         more[touched] = np.add.reduceat(edits.copies, firsts)
         has_other_last = touched.compress(edits.ends.take(lasts) == self._ends.take(touched))
         where = touched.tolist(), firsts.tolist(), places.tolist()
-        self._chunks = edited_chunks(self._chunks, *where, edits, numbers=self._numbers, moves=self._moves)
+        moves = [] if self._moves is None else self._moves
+        self._chunks = edited_chunks(self._chunks, *where, edits, numbers=self._numbers, moves=moves)
         self._before.forget(0)
         self._behind.forget(0)
         sizes = np.diff(self._ends, prepend=0) + more
