@@ -93,3 +93,24 @@ def test_frames_that_are_not_around_each_row_are_looked_at_otherwise(few_are_man
     for calls in over:
         check_steps(flow_of(calls), to_and_fro(dice, loaded, more, 8))
     assert alone == []
+
+
+@pytest.mark.parametrize("from_end", range(12))
+def test_edits_as_far_from_the_ends_as_frames_reach(from_end, few_are_many, alone):
+    """Of those that just are, and that just are not: a row goes or comes at that place, far from all other edits."""
+    w = ORDERS[0].rows_between(-2, 3)
+    flow = flow_of([tm.min("x").over(w), tm.max("f").over(w)])
+    times = np.arange(300) * 10
+    loaded = pa.table({"p": times * 0, "t": times, "x": times * 7 % 31, "f": times * 3 % 17 / 4})
+    edited = loaded.take([from_end, *range(60, 241, 30), 299 - from_end])
+    with flow.start() as run, flow.start(tm.Reference()) as reference:
+        for each in (run, reference):
+            each.insert("rows", loaded)
+            each.advance()
+            each.changes("y")
+        for change in ("delete", "insert"):
+            for each in (run, reference):
+                getattr(each, change)("rows", edited)
+                each.advance()
+            assert sorted(run.changes("y")) == sorted(reference.changes("y"))
+    assert all(count > 0 for count, _ in alone)
