@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredPage, begins_of
 from tidemill.renderer.embedded.windows.chunks import PLACES, Chunk, StoredChunk, edited_chunks, leads_of, parts_of
@@ -283,27 +283,6 @@ class OrderedPartition:
         chunk, at = self._at(place)
         return self._chunks[chunk].codes.item(column, at)
 
-    def known_place(self, column: int, place: int, count: int, *, back: bool = False) -> int:
-        """Return the place up to which from another on so many rows have a value; going back, the place of the last.
-
-        Where there are fewer, the partition's end, or its begin.
-        """
-        if not count:
-            return place
-        chunk, at = self._at(place)
-        chunks = range(chunk, -1, -1) if back else range(chunk, len(self._chunks))
-        for number in chunks if chunk < len(self._chunks) else chunks[1:]:
-            here = self._chunks[number]
-            low, high = (0, None) if number != chunk else (0, at) if back else (at, None)
-            if number != chunk and here.digest(Digest("known", column), _known) < count:
-                count -= here.digest(Digest("known", column), _known)
-                continue
-            known = (here.codes[column, low:high] != NULL).nonzero()[0]
-            if len(known) >= count:
-                return self._start(number) + low + (int(known[-count]) if back else int(known[count - 1]) + 1)
-            count -= len(known)
-        return 0 if back else len(self)
-
     def groups_before(self, place: int) -> int:
         """Return how many peer groups begin before a place."""
         if place >= len(self):
@@ -513,10 +492,6 @@ class OrderedPartition:
         if n <= most:
             return [self._chunk(codes)]
         return [self._chunk(codes[:, start : start + CHUNK].copy()) for start in range(0, n, CHUNK)]
-
-
-def _known(codes: Ints) -> int:
-    return int(np.count_nonzero(codes != NULL))
 
 
 def _first_not(holds: Callable[[int], bool], low: int, high: int) -> int:

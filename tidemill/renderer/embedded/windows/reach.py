@@ -35,6 +35,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, floa
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 from tidemill.renderer.embedded.windows.digests import Digest
 from tidemill.renderer.embedded.windows.edits import Edit
+from tidemill.renderer.embedded.windows.known_rows import known_place
 from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 from tidemill.renderer.embedded.windows.ranges import units
 from tidemill.renderer.embedded.windows.row_offsets import RowOffsets
@@ -299,8 +300,8 @@ class _Finder:
         for column, before, after in self._reach.known:  # rows without a value are counted by no other
             some = [edit for edit in edits if edit.row.item(column) != NULL]
             if some:
-                low = min(low, self._rows.known_place(column, some[0].place, after, back=True))
-                high = max(high, self._rows.known_place(column, some[-1].end, before))
+                low = min(low, known_place(self._rows, column, some[0].place, after, back=True))
+                high = max(high, known_place(self._rows, column, some[-1].end, before))
         for offsets in self._reach.offsets:
             first, end = offsets.rows_looking_over(self._rows, edits[0].place, edits[-1].end, self._edited)
             low, high = min(low, first), max(high, end)
@@ -374,8 +375,8 @@ class _Finder:
                 first = min(first, self._place_by_value(ends[0], start, up=False))
                 end = max(end, self._place_by_value(ends[1], stop, up=True))
         for column, before, after in reach.known:
-            first = min(first, rows.known_place(column, run.low, before, back=True))
-            end = max(end, rows.known_place(column, run.high, after))
+            first = min(first, known_place(rows, column, run.low, before, back=True))
+            end = max(end, known_place(rows, column, run.high, after))
         for offsets in reach.offsets:
             seen_first, seen_end = offsets.looked_at(rows, range(run.low, run.high), run.edits, self._edited)
             first, end = min(first, seen_first), max(end, seen_end)
