@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 
 import tidemill as tm
-from tidemill.renderer.embedded.kernels import sorting
+from tidemill.renderer.embedded.kernels import gathers, sorting
 from tidemill.renderer.embedded.kernels.memory import LARGE, apart, cleared, empty, zeros
 from tidemill.renderer.embedded.kernels.pages import Reuse
 from tidemill.renderer.embedded.kernels.sorting import gather
 from tidemill.renderer.embedded.reduce import integer_sums
-from tidemill.renderer.embedded.trace import batch
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere NumPy asks for ordinary pages itself")
@@ -201,11 +200,35 @@ def test_rows_are_let_go_of_one_after_another_as_they_are_put_in_order(monkeypat
             held.append(len(reuse._places))
             gather(*given)
 
-        monkeypatch.setattr(batch, "gather", gathered)
+        monkeypatch.setattr(gathers, "gather", gathered)
         found = layout.batch_and_order(rows)[0]
     assert found.array.shape == (6, COUNT)
     assert held == sorted(held, reverse=True)
     assert held[0] - held[-1] == 5
+
+
+def test_rows_are_not_held_beside_the_words_that_they_are_packed_into(monkeypatch):
+    rng, layout = np.random.default_rng(3), UpdateLayout((0, 1), (None,) * 4, 1, 1)
+    monkeypatch.setattr(gathers, "LEAST", 1)
+    packed, unpack, held = gathers._packed, gathers._unpack, []
+    with Reuse() as reuse:
+        rows = [empty(COUNT) for _ in range(6)]
+        for row in rows:
+            row[:] = rng.integers(0, 1_000, COUNT)
+        del row
+
+        def noted(work):
+            def noting(*given):
+                held.append(len(reuse._places))
+                return work(*given)
+
+            return noting
+
+        monkeypatch.setattr(gathers, "_packed", noted(packed))
+        monkeypatch.setattr(gathers, "_unpack", noted(unpack))
+        found = layout.batch_and_order(rows)[0]
+    assert found.array.shape == (6, COUNT)
+    assert held[0] - held[1] == 5, "six rows less, and the words"
 
 
 def test_a_step_may_end_with_memory_that_is_locked():

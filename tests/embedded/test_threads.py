@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from running import examples
 
 import tidemill as tm
-from tidemill.renderer.embedded.kernels import codec, sorting, threads
+from tidemill.renderer.embedded.kernels import codec, gathers, sorting, threads
 from tidemill.renderer.embedded.kernels.sorting import ascending, gather, sort_by
 from tidemill.renderer.embedded.kernels.threads import SETTING, in_shares, shares, side_by_side
-from tidemill.renderer.embedded.trace import batch, spine
+from tidemill.renderer.embedded.trace import spine
 from tidemill.testing import check_equivalent
 
 COUNTS = [1, 2, 3]
@@ -175,7 +175,7 @@ def test_an_interrupted_step_leaves_the_run_as_it_was(small_shares):
     with flow.start(tm.Embedded(threads=2)) as run:
         run.insert("rows", rows)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(batch, "gather", _interrupted)
+            patch.setattr(gathers, "gather", _interrupted)
             patch.setattr(sorting, "gather", _interrupted)
             with pytest.raises(KeyboardInterrupt):
                 run.advance()

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from tidemill.renderer.embedded.kernels import sorting
+from tidemill.renderer.embedded.kernels.gathers import Gathers
 from tidemill.renderer.embedded.kernels.memory import empty
 from tidemill.renderer.embedded.kernels.times import alike
 from tidemill.renderer.embedded.kernels.updates import (
@@ -66,11 +67,13 @@ def consolidated_by(
     (order, *looked_up), sums = _added_up(updates[top:], in_order, new)
     ordered = looked_up[0] if looked_up else _gathered(keys, order)
     result: UpdateArray = empty((len(updates), len(order))) if room is None else room(len(order))
+    gathers = Gathers(order)
     for row, found in zip(updates[:top], result, strict=False):
         if many and alike([row]):
             found.fill(row[0])
         else:
-            sorting.gather(row, order, found)
+            gathers.add(row, found)
+    gathers.finish()
     result[top:] = sums
     return ordered, result
 

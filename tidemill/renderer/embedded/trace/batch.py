@@ -17,10 +17,11 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import CountOverflowError
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.consolidation import consolidated_by
+from tidemill.renderer.embedded.kernels.gathers import Gathers
 from tidemill.renderer.embedded.kernels.limbs import Limbs, consolidated_limbs
 from tidemill.renderer.embedded.kernels.memory import empty, stack, whole, zeros
 from tidemill.renderer.embedded.kernels.pages import settle
-from tidemill.renderer.embedded.kernels.sorting import PART, ascending, gather, parts
+from tidemill.renderer.embedded.kernels.sorting import PART, ascending, parts
 from tidemill.renderer.embedded.kernels.times import advance_times, advanced_rows, alike
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, Rows, UpdateArray, added_up, hashed
 from tidemill.renderer.embedded.trace.hash_places import HashPlaces, is_worth_a_table, places_of, searched
@@ -179,6 +180,7 @@ class UpdateLayout:
         else:
             hashed_in_order = array[self.own_hash]
             hashed_in_order[:] = hashes
+        gathers = Gathers(order)
         for at in reversed(range(len(rows))):
             row, ordered = rows.pop(), array[at]
             settle()  # the one before is gone
@@ -187,7 +189,9 @@ class UpdateLayout:
             if summed is not None and at >= len(array) - self.weights:
                 ordered[:] = summed[at - len(array)]
             elif not _fill(ordered, row):
-                gather(row, order, ordered)
+                gathers.add(row, ordered)
+        del row
+        gathers.finish()
         return Batch(hashed_in_order, array)
 
     def compacted(
