@@ -15,7 +15,7 @@ from tidemill.renderer.embedded.windows.moves import SPARE, Move, edited_in_plac
 
 __all__ = ["PLACES", "Chunk", "StoredChunk", "edited_chunks", "leads_of", "parts_of"]
 
-PLACES: Final = np.arange(1 << 11)
+PLACES: Final = np.arange(1 << 12)
 """Where peer groups begin in a chunk of which each row is one: for all such chunks of usual size."""
 _MANY: Final = 8
 """Beyond so many edits of one chunk, it is copied once rather than moved about for each."""

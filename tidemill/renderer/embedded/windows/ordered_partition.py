@@ -23,7 +23,7 @@ from tidemill.renderer.embedded.windows.moves import Move, undo
 
 __all__ = ["OrderedPartition", "State"]
 
-CHUNK: Final = 1024
+CHUNK: Final = 2048
 """Rows in a chunk after it was made; it is split beyond twice as many."""
 _FEW: Final = 8
 """Chunks that need not be put together, however small."""

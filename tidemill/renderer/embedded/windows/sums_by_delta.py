@@ -2,13 +2,14 @@
 
 A bound by value stays where it is, whatever rows come and go. So an edit adds what it puts in, or takes out, to the
 sums of the rows whose frames have its value in the order, and changes nothing else: a running sum over all edits has
-what they add to every row, exactly, for whole numbers are. Only the rows before the edits are looked at.
+what they add to every row, exactly, for whole numbers are. Only the rows before the edits are looked at, and only of
+those to which edits add something are the sums worked out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -30,13 +31,46 @@ BLOCK: Final = 1 << 15
 """Rows that are looked at at a time, so that they stay in fast memory; more where edits are near one another."""
 
 
+_Bounds: TypeAlias = tuple[int, int]
+"""From beyond one distance on, up to another."""
+
+
+class _Sum(NamedTuple):
+    """A column that is added up over frames, or None for the number of rows in them."""
+
+    column: int | None
+    bounds: _Bounds
+
+
 class _Call(NamedTuple):
     """What `Sum` says, with two bounds."""
 
     function: str
     column: int | None
-    low: int
-    high: int
+    bounds: _Bounds
+
+    @property
+    def sums(self) -> list[_Sum]:
+        """What its values are, or what they are quotients of."""
+        total, count = _Sum(self.column, self.bounds), _Sum(None, self.bounds)
+        return {"sum": [total], "count": [count]}.get(self.function, [total, count])
+
+    def codes(self, sums: dict[_Sum, _Sums]) -> list[Ints]:
+        """Return the codes of its values: of rows before, after, and of those that come."""
+        if self.function != "avg":
+            return [*sums[self.sums[0]]]
+        totals, counts = (sums[some] for some in self.sums)
+        return [
+            float_codes(quotients(total, np.maximum(count, 1))) for total, count in zip(totals, counts, strict=True)
+        ]
+
+
+class _Sums(NamedTuple):
+    """Sums over the frames of rows that may change, before and after, and over those of rows that come."""
+
+    old: Ints
+    new: Ints
+    of_new: Ints
 
 
 class SumsByDelta:
@@ -44,14 +78,16 @@ class SumsByDelta:
 
     def __init__(self, by: OrderColumn, calls: Sequence[_Call], kept: Ints) -> None:
         self._by, self._calls, self._kept = by, calls, kept
-        self._low, self._high = min(call.low for call in calls), max(call.high for call in calls)
+        lows, highs = zip(*(call.bounds for call in calls), strict=True)
+        self._low, self._high = min(lows), max(highs)
+        self._sums = list(dict.fromkeys(some for call in calls for some in call.sums))
 
     @staticmethod
     def of(windows: Windows, types: Sequence[DType], kept: Ints) -> SumsByDelta | None:
         """Return what works all calls out, of rows of which some codes come out again; None where it cannot."""
         calls = sums_by_value(windows, types) or []
         bounded = [
-            _Call(function, column, low, high)
+            _Call(function, column, (low, high))
             for function, column, low, high in calls
             if low is not None and high is not None
         ]
@@ -65,33 +101,35 @@ class SumsByDelta:
         if (edits.rows[self._by.column] == NULL).any():
             return None
         found = []
-        for some, around in self._blocks(rows, edits):
-            cut = _Cut.of(rows, some, around, self._by)
+        for some, first, end in self._blocks(rows, edits):
+            cut = _Cut.of(rows, some, first, end, self._by)
             changed = None if cut is None else self._changed(cut)
             if changed is None:
                 return None
             found.append(changed)
         return found
 
-    def _blocks(self, rows: OrderedPartition, edits: ManyEdits) -> Iterator[tuple[ManyEdits, _Around]]:
-        """Iterate over edits, so many at a time, that no row's frame has both of these and of others."""
+    def _blocks(self, rows: OrderedPartition, edits: ManyEdits) -> Iterator[tuple[ManyEdits, Ints, Ints]]:
+        """Iterate over edits, so many at a time, that no row's frame has both of these and of others.
+
+        With each from where to where the rows go that are in frames which have it.
+        """
         numbers, low, high = _numbers(edits.rows, self._by), self._low, self._high
-        before, behind = plus(numbers, -high - 1), plus(numbers, -low - 1)
-        asked = np.concatenate((before, behind, plus(plus(numbers, -high), low), plus(behind, high)))
+        front, back = plus(plus(numbers, -high), low), plus(plus(numbers, -low - 1), high)
+        asked = np.concatenate((front, back))
         order = asked.argsort(kind="stable")
         asked, places = asked.take(order), np.empty_like(asked)
         # Where the order falls, the rows' own numbers are one less; none is less than the least.
         found = rows.places_of_numbers(plus(asked, -1) if self._by.descending else asked, right=True)
         places[order] = np.where(asked == NULL, 0, found) if self._by.descending else found
-        around = _Around(*places.reshape(4, -1))
-        begins = (plus(behind[:-1], high) < numbers[1:]).nonzero()[0] + 1
-        begins = np.concatenate(([0], begins, [len(numbers)]))
-        looked_at = np.concatenate(([0], (around.end - around.first).cumsum())).take(begins)
+        first, end = places.reshape(2, -1)
+        begins = np.concatenate(([0], (back[:-1] < numbers[1:]).nonzero()[0] + 1, [len(numbers)]))
+        looked_at = np.concatenate(([0], (end - first).cumsum())).take(begins)
         at = 0
         while at < len(begins) - 1:
             then = max(int(looked_at.searchsorted(looked_at[at] + BLOCK, "right")) - 1, at + 1)
             start, stop = begins.item(at), begins.item(then)
-            yield edits.part(start, stop), _Around(*(of[start:stop] for of in around))
+            yield edits.part(start, stop), first[start:stop], end[start:stop]
             at = then
 
     def _changed(self, cut: _Cut) -> ChangedSums | None:
@@ -99,80 +137,66 @@ class SumsByDelta:
         amounts = cut.amounts([call.column for call in self._calls])
         if amounts is None:
             return None
-        frames: dict[tuple[int, int], _Frames] = {}
-        old, new = np.empty((2, len(self._calls), len(cut.own)), np.int64)
-        come = np.empty((len(self._calls), len(cut.come)), np.int64)
-        for number, call in enumerate(self._calls):
-            bounds = call.low, call.high
-            if bounds not in frames:
-                frames[bounds] = _Frames.of(cut, *bounds)
-            sums = frames[bounds].sums(amounts[None if call.function == "count" else call.column], cut.own)
-            counts = frames[bounds].sums(amounts[None], cut.own) if call.function == "avg" else sums
-            for row, total, count in zip((old, new, come), sums, counts, strict=True):
-                row[number] = float_codes(quotients(total, np.maximum(count, 1))) if call.function == "avg" else total
-        return _differing(cut, self._kept, old, new, come)
+        frames = {bounds: _Frames.of(cut, bounds) for bounds in {some.bounds for some in self._sums}}
+        more = [frames[some.bounds].more(amounts[some.column].added) for some in self._sums]
+        own = cut.differing(more)
+        around = {bounds: of_rows.around(own) for bounds, of_rows in frames.items()}
+        sums: dict[_Sum, _Sums] = {}
+        for some, of_rows in zip(self._sums, more, strict=True):
+            amount, (start, end) = amounts[some.column], around[some.bounds]
+            old = amount.before.take(end) - amount.before.take(start)
+            sums[some] = _Sums(old, old + of_rows.take(own), frames[some.bounds].of_new(amount))
+        values = zip(*(call.codes(sums) for call in self._calls), strict=True)
+        changed = ChangedSums(cut, self._kept, own, own.searchsorted(cut.gone), *map(np.stack, values))
+        return changed.without_equal() if any(call.function == "avg" for call in self._calls) else changed
 
 
 class ChangedSums(NamedTuple):
-    """Rows of a cut that go, and rows that come, not put together yet: where they are, and where their values."""
+    """Rows of a cut that go, and rows that come, not put together yet: where they are, and their values."""
 
     cut: _Cut
     kept: Ints
     """Which of their codes come out again."""
+    own: Ints
+    """The places of the cut's own rows that go; all but those taken out come again."""
+    gone: Ints
+    """Which of these are taken out."""
     old: Codes
-    """The calls' values of the cut's own rows, before and after."""
+    """The calls' values of these rows, before and after."""
     new: Codes
     of_put_in: Codes
     """Those of the rows that are put in."""
-    goes: Ints
-    """Which of its own rows go."""
-    comes: Ints
-    """Which of them come; of those put in any number."""
-    put_in: Ints
-    """The places of those put in among those that come."""
+
+    def without_equal(self) -> ChangedSums:
+        """Return what there is without rows that stay, and have the values that they had, as averages may be."""
+        differs = (self.old != self.new).any(axis=0)
+        differs[self.gone] = True
+        if differs.all():
+            return self
+        own, old, new = (some.compress(differs, axis=-1) for some in (self.own, self.old, self.new))
+        return self._replace(own=own, gone=own.searchsorted(self.cut.gone), old=old, new=new)
 
     @property
     def counts(self) -> tuple[int, int]:
         """How many rows go, and how many come."""
-        return len(self.goes), len(self.comes)
+        return len(self.own), len(self.own) - len(self.gone) + len(self.cut.come)
 
     def write(self, gone: Codes, come: Codes) -> None:
         """Write them, above their values."""
-        self._write(gone, self.goes, self.old)
-        if len(self.comes) > len(self.put_in):
-            self._write(come, self.comes, self.new)
-        width = len(self.kept)
+        width, cut = len(self.kept), self.cut
+        for source, row in zip(self.kept.tolist(), gone, strict=False):
+            cut.codes[source].take(self.own, out=row, mode="clip")
+        gone[width:] = self.old
+        stays = np.delete(first_numbers(len(self.own)), self.gone)
+        before = self.own.take(stays).searchsorted(cut.edits_at.take(cut.come))
+        put_in = before + first_numbers(len(before))
+        if len(stays):
+            stays = np.insert(stays, before, 0)  # and there any number, of what is written over
+            for given, row in zip((*gone[:width], *self.new), come, strict=True):
+                given.take(stays, out=row, mode="clip")
         for source, row in zip(self.kept.tolist(), come, strict=False):
-            row[self.put_in] = self.cut.edits.rows[source].take(self.cut.come)
-        come[width:, self.put_in] = self.of_put_in
-
-    def _write(self, out: Codes, own: Ints, values: Codes) -> None:
-        places = self.cut.own.take(own)
-        for source, row in zip(self.kept.tolist(), out, strict=False):
-            self.cut.codes[source].take(places, out=row, mode="clip")
-        for of_call, row in zip(values, out[len(self.kept) :], strict=True):
-            of_call.take(own, out=row, mode="clip")
-
-
-def _differing(cut: _Cut, kept: Ints, old: Codes, new: Codes, of_put_in: Codes) -> ChangedSums:
-    """Return the rows that go, or have other values afterwards, and those that come, or have them, in order."""
-    differs = (old != new).any(axis=0)
-    differs[cut.gone] = True
-    goes = differs.nonzero()[0]
-    differs[cut.gone] = False
-    comes = differs.nonzero()[0]
-    before = cut.own.take(comes).searchsorted(cut.edits_at.take(cut.come))
-    put_in = before + first_numbers(len(before))
-    return ChangedSums(cut, kept, old, new, of_put_in, goes, np.insert(comes, before, 0), put_in)
-
-
-class _Around(NamedTuple):
-    """Where the rows begin and end whose frames have edited ones, for each edit, and those that these frames have."""
-
-    low: Ints
-    high: Ints
-    first: Ints
-    end: Ints
+            row[put_in] = cut.edits.rows[source].take(cut.come)
+        come[width:, put_in] = self.of_put_in
 
 
 class _Amounts(NamedTuple):
@@ -188,10 +212,8 @@ class _Cut(NamedTuple):
     codes: Codes
     numbers: Ints
     """The numbers of their places in the order, which never fall."""
-    own: Ints
-    """The places of those whose frames have edited rows."""
     gone: Ints
-    """Which of these are taken out."""
+    """The places of those that are taken out."""
     edits: ManyEdits
     edits_at: Ints
     """The places of the edits."""
@@ -201,19 +223,17 @@ class _Cut(NamedTuple):
     """For each row that is put in, its edit."""
 
     @staticmethod
-    def of(rows: OrderedPartition, edits: ManyEdits, around: _Around, by: OrderColumn) -> _Cut | None:
-        """Return the rows around edits; None where some have no place in the order."""
-        begins, first, end = _joined(around.first, around.end)
+    def of(rows: OrderedPartition, edits: ManyEdits, first: Ints, end: Ints, by: OrderColumn) -> _Cut | None:
+        """Return the rows from some places up to others, for each edit; None where some have no place in the order."""
+        begins, first, end = _joined(first, end)
         codes = rows.spans(first, end)
         if codes.shape[1] and NULL in (codes.item(by.column, 0), codes.item(by.column, -1)):
             return None
         lengths = end - first
-        shift = (lengths.cumsum() - lengths - first).take(begins.cumsum() - 1)
-        _, low, high = _joined(around.low + shift, around.high + shift)
-        own, at = places_from(low, high - low), edits.places + shift
-        gone = own.searchsorted(places_from(at, np.maximum(-edits.copies, 0)))
+        at = edits.places + (lengths.cumsum() - lengths - first).take(begins.cumsum() - 1)
+        gone = places_from(at, np.maximum(-edits.copies, 0))
         come = first_numbers(len(at)).repeat(np.maximum(edits.copies, 0))
-        return _Cut(codes, _numbers(codes, by), own, gone, edits, at, _numbers(edits.rows, by), come)
+        return _Cut(codes, _numbers(codes, by), gone, edits, at, _numbers(edits.rows, by), come)
 
     def amounts(self, columns: Sequence[int | None]) -> dict[int | None, _Amounts] | None:
         """Return what is added up, of columns, and of rows; None where there are no numbers, or sums too large."""
@@ -231,12 +251,21 @@ class _Cut(NamedTuple):
             found[column] = _Amounts(before, edited * copies)
         return found
 
+    def differing(self, more: Sequence[Ints]) -> Ints:
+        """Return the places of rows that are taken out, or to some of whose sums something is added."""
+        differs = more[0] != 0
+        for of_rows in more[1:]:
+            differs |= of_rows != 0
+        differs[self.gone] = True
+        places: Ints = differs.nonzero()[0]
+        return places
+
 
 class _Frames(NamedTuple):
-    """Frames with two bounds, of a cut's own rows and of those that come: places among its rows, and edits."""
+    """Frames with two bounds, of a cut's rows and of those that come: places among its rows, and edits."""
 
-    start: Ints
-    end: Ints
+    numbers: Ints
+    bounds: _Bounds
     enters: Ints
     """For each edit the first place at which frames have it."""
     leaves: Ints
@@ -248,31 +277,37 @@ class _Frames(NamedTuple):
     end_of_edits: Ints
 
     @staticmethod
-    def of(cut: _Cut, low: int, high: int) -> _Frames:
-        """Return frames from the rows beyond one distance on up to those at another."""
+    def of(cut: _Cut, bounds: _Bounds) -> _Frames:
         numbers, edited = cut.numbers, cut.edited
-        alone = not np.count_nonzero(numbers[1:] == numbers[:-1])
-        own = numbers.take(cut.own)
-        start, end = (
-            cut.own + (1 + far) if alone and far in (-1, 0) else numbers.searchsorted(plus(own, far), "right")
-            for far in (low, high)
-        )
-        enters, leaves = (numbers.searchsorted(plus(edited, -far - 1), "right") for far in (high, low))
+        enters, leaves = (numbers.searchsorted(plus(edited, -far - 1), "right") for far in reversed(bounds))
         new = edited.take(cut.come)
-        of_new = (some.searchsorted(plus(new, far), "right") for some in (numbers, edited) for far in (low, high))
-        return _Frames(start, end, enters, leaves, *of_new)
+        of_new = (some.searchsorted(plus(new, far), "right") for some in (numbers, edited) for far in bounds)
+        return _Frames(numbers, bounds, enters, leaves, *of_new)
 
-    def sums(self, amounts: _Amounts, own: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return the sums of a cut's own rows, before and after, and those of the ones that come."""
-        before, added = amounts
-        old = before.take(self.end) - before.take(self.start)
-        more = np.zeros(len(before), np.int64)
+    def more(self, added: Ints) -> Ints:
+        """Return by how much more the sum of each row is after the edits, which add so much each."""
+        more = np.zeros(len(self.numbers) + 1, np.int64)
         np.add.at(more, self.enters, added)
         np.subtract.at(more, self.leaves, added)
-        edits_before = np.concatenate(([0], added.cumsum()))
-        come = before.take(self.end_of_new) - before.take(self.start_of_new)
-        come += edits_before.take(self.end_of_edits) - edits_before.take(self.first_edit)
-        return old, old + more.cumsum().take(own), come
+        by_row: Ints = more.cumsum()[:-1]
+        return by_row
+
+    def around(self, own: Ints) -> tuple[Ints, Ints]:
+        """Return from where to where the frames of some rows go."""
+        numbers = self.numbers
+        alone = not np.count_nonzero(numbers[1:] == numbers[:-1])
+        of_own = numbers.take(own)
+        start, end = (
+            own + (1 + far) if alone and far in (-1, 0) else numbers.searchsorted(plus(of_own, far), "right")
+            for far in self.bounds
+        )
+        return start, end
+
+    def of_new(self, amount: _Amounts) -> Ints:
+        """Return the sums of the rows that come."""
+        before, edits_before = amount.before, np.concatenate(([0], amount.added.cumsum()))
+        of_rows: Ints = before.take(self.end_of_new) - before.take(self.start_of_new)
+        return of_rows + edits_before.take(self.end_of_edits) - edits_before.take(self.first_edit)
 
 
 def _numbers(codes: Codes, by: OrderColumn) -> Ints:
