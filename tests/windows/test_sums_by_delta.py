@@ -111,6 +111,24 @@ def test_rows_without_peers_that_add_nothing_go_and_come(few_are_many, by_delta,
     assert found == changes(tm.Reference(), calls, steps)
 
 
+def test_a_mean_that_stays_as_it_was_in_front_of_a_row_that_goes(few_are_many, by_delta):
+    calls = [tm.avg("x").over(W.range_between(0, 0))]
+    steps = [[((1, 0, 0, 1), 1), ((1, 6, -2, 0), -1)]]
+    found = changes(tm.Embedded(), calls, steps)
+    assert by_delta == [True]
+    assert [(row[:2], diff) for row, _, diff in found[-1]] == [((1, 0), 1), ((1, 6), -1)]
+    assert found == changes(tm.Reference(), calls, steps)
+
+
+@pytest.mark.parametrize("name", ["n", "mean", "total"])
+def test_a_number_that_is_null_is_neither_counted_nor_added(few_are_many, by_delta, name):
+    calls = [AGGREGATES[name].over(W.range_between(-3, 0))]
+    steps = [[((1, 5, None, 0), 1), ((1, 9, -3, 1), -1)], [((1, 4, 7, 0), 1), ((1, 9, -3, 1), 1)]]
+    found = changes(tm.Embedded(), calls, steps)
+    assert by_delta == [False, False]
+    assert found == changes(tm.Reference(), calls, steps)
+
+
 def test_it_is_by_delta_where_all_calls_allow_it(few_are_many, by_delta):
     steps = [[((0, 5, 1, 1), 1), ((0, 9, 4, 0), 1), ((0, 3, 6, 1), -1)], [((0, 5, 1, 1), -1), ((0, 3, 6, 1), 1)]]
     assert "refused" not in changes(tm.Embedded(), CALLS["up"], steps)
