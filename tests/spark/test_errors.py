@@ -49,6 +49,11 @@ def message(build, updates, **options):
     )
 
 
+def running_sum(rows):
+    return rows.with_columns(s=tm.sum("v").over(tm.Window.order_by("k"), strategy="prefix_sum"))
+
+
+NINES = f"cast('{'9' * 38}' as decimal(38,0))"
 FAILING = {
     "division by zero": (lambda a: a.select(x="k / v"), [((1, 0), 0, 1)]),
     "in a filter": (lambda a: a.filter("k / v > 1"), [((1, 0), 0, 1), ((2, 1), 0, 1)]),
@@ -56,6 +61,8 @@ FAILING = {
     "-2**63": (lambda a: a.select(x="-k - 1"), [((2**63 - 1, 1), 0, 1)]),
     "by kernel": (lambda a: a.select(x="date_from_unix_date(cast(v as int))"), [((1, 2**31 - 1), 0, 1)]),
     "sum overflows": (lambda a: a.group_by("k").agg(s=tm.sum("v")), [((1, 2**63 - 1), 0, 1), ((1, 1), 0, 1)]),
+    "running sum overflows": (running_sum, [((1, 2**63 - 1), 0, 1), ((2, 1), 0, 1)]),
+    "running sum of decimals": (lambda a: running_sum(a.select("k", v=NINES)), [((1, 1), 0, 1), ((2, 1), 0, 1)]),
     "negative count": (lambda a: a.group_by("k").agg(s=tm.min("v")), [((1, 7), 0, -1)]),
     "negative count in top_k": (lambda a: a.group_by("k").top_k(1, order_by="v"), [((1, 7), 0, -1)]),
     "map_rows raises": (lambda a: a.map_rows(lambda r: (r.k, 1 // r.v), KV), [((1, 0), 0, 1)]),

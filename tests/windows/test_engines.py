@@ -1,5 +1,7 @@
 """Window calls as columns: all engines agree on them at every time, in loops too, whatever is taken back."""
 
+from decimal import Decimal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,6 +103,35 @@ def test_a_value_that_no_row_may_have_names_the_row(engine, call, says):
     with flow.start(started(engine)) as run, pytest.raises(tm.errors.ExpressionError, match=says):
         run.insert("x", [(0, 2, 5), (1, 1, 2**63 - 1), (1, 2, 2**63 - 1)])
         run.advance()
+
+
+NINES = Decimal(10**38 - 1)
+OVERFLOWS = {
+    "a sum": (lambda over: over(tm.sum("x")), "int64", 2**63 - 1, "sum"),
+    "a sum in an expression": (lambda over: over(tm.sum("x")) + 1, "int64", 2**63 - 1, "sum"),
+    "a sum of decimals": (lambda over: over(tm.sum("x")), "decimal(38,0)", NINES, "sum"),
+    "a mean of decimals": (lambda over: over(tm.avg("x")), "decimal(38,0)", NINES, "avg"),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("frame", [W, W.rows_between(-1, 0), W.rows_between(-20, 1)], ids=lambda w: str(w.frame))
+@pytest.mark.parametrize("case", OVERFLOWS)
+def test_an_overflow_names_the_call_and_the_users_row_alone(engine, strategy, case, frame):
+    """Under prefix_sum it showed the columns that the sum was worked out from, and decimals a function of ours."""
+    made, kind, value, function = OVERFLOWS[case]
+    flow = tm.Dataflow()
+    x = flow.input("x", {"k": "int64", "t": "int64", "x": kind})
+    total = made(lambda call: call.over(frame, strategy=strategy))
+    flow.output("y", x.with_columns(total=total, n=tm.count().over(W.rows_between(-2, 2), strategy=strategy)))
+    with flow.start(started(engine)) as run, pytest.raises(tm.errors.ExpressionError) as caught:
+        run.insert("x", [(1, t, value) for t in range(3)])
+        run.advance()
+    row = caught.value.row
+    assert row in [(1, t, value) for t in range(3)]
+    assert str(caught.value).endswith(f", row {row}: overflow in `{function} AS total`")
+    assert f"'windowed' ({__file__}:" in str(caught.value)
+    assert (caught.value.column, caught.value.site.file) == ("total", __file__)
 
 
 BY_ROW, BY_PEERS = tm.lag("x"), tm.sum("x")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Arrange, Enter, Feedback, Input, Leave, Node, Output, Variable
 from tidemill.dataflow.scopes import Scope
+from tidemill.dataflow.told import Told
 from tidemill.errors import GraphError
 from tidemill.site import Site
 
@@ -44,6 +45,7 @@ class Graph:
         self._arranged: dict[tuple[Node, tuple[int, ...]], Arrange] = {}
         self._made_for: Node | None = None
         """Whose name and line nodes get that are added now, where that is not the user's line being run."""
+        self._told: Told | None = None
 
     # -- making ---------------------------------------------------------------------------------------------------
 
@@ -73,7 +75,8 @@ class Graph:
             name, site = name or kind.__name__.lower(), Site.here()
         else:
             name, site = name or self._made_for.name, self._made_for.site
-        return self.put(kind(id=len(self.nodes), name=name, scope=scope, site=site, inputs=inputs, **fields))
+        made = kind(id=len(self.nodes), name=name, scope=scope, site=site, inputs=inputs, told=self._told, **fields)
+        return self.put(made)
 
     @contextmanager
     def on_behalf_of(self, node: Node) -> Iterator[None]:
@@ -83,6 +86,15 @@ class Graph:
             yield
         finally:
             self._made_for = before
+
+    @contextmanager
+    def telling(self, told: Told) -> Iterator[None]:
+        """Have errors of nodes that are added meanwhile tell this."""
+        before, self._told = self._told, told
+        try:
+            yield
+        finally:
+            self._told = before
 
     def put(self, node: N) -> N:
         """Add a node that was made elsewhere, checked; its id has to be the next one. For passes, which copy graphs."""

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol
 import attrs
 
 from tidemill.dataflow.scopes import Scope
+from tidemill.dataflow.told import Told
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.instants import shown_distance
 from tidemill.expressions.schema import Schema
@@ -85,6 +86,8 @@ class Node:
     schema: Schema
     site: Site
     inputs: tuple[Node, ...] = ()
+    told: Told | None = None
+    """What errors tell, where it works with columns that users do not know."""
 
     arity: ClassVar[int | None] = 1
     """How many inputs it reads; None for any number but none."""

@@ -14,6 +14,7 @@ from tidemill.algorithms.prefix_sums.combiners import Combiner
 from tidemill.algorithms.prefix_sums.routing import BlockShape
 from tidemill.collections.collection import Collection
 from tidemill.collections.table_functions import apply_table
+from tidemill.dataflow.told import Told, WorkedOut
 from tidemill.errors import SchemaError, did_you_mean
 from tidemill.expressions.binding import bind, bind_predicate
 from tidemill.expressions.expr import col, lit
@@ -60,12 +61,26 @@ class OrderSums:
         """The columns of what prefix sums at rows are given as."""
         return state_columns({name: combiner.at_rows for name, combiner in self.combiners.items()})
 
-    def finished(self, rows: Collection, keep: Sequence[str], *, at_rows: bool = False) -> Collection:
-        """Return these columns of rows beside what the states in them, which may be those at rows, come to."""
+    def finished(
+        self,
+        rows: Collection,
+        keep: Sequence[str],
+        *,
+        at_rows: bool = False,
+        row: Sequence[str] | None = None,
+        known: Mapping[str, WorkedOut] | None = None,
+    ) -> Collection:
+        """Return these columns of rows beside what the states in them, which may be those at rows, come to.
+
+        Errors tell the columns of ``row``, or those that are kept, and sums as they are ``known``, or by their names.
+        """
         states = self.at_rows if at_rows else self.states
-        for name, combiner, columns in zip(self.combiners, states.combiners, states.names, strict=True):
-            rows = combiner.finished(rows, columns, name)
-        return rows.select(*keep, *self.combiners)
+        known = known or {name: WorkedOut(c.name, name) for name, c in self.sums.items()}
+        values = tuple((c, known[n]) for n, columns in zip(self.combiners, states.names, strict=True) for c in columns)
+        with rows.builder.graph.telling(Told(tuple(keep if row is None else row), values)):
+            for name, combiner, columns in zip(self.combiners, states.combiners, states.names, strict=True):
+                rows = combiner.finished(rows, columns, name)
+            return rows.select(*keep, *self.combiners)
 
     def only(self, *names: str) -> OrderSums:
         """Return the same order with some of its sums."""

@@ -40,6 +40,7 @@ class Copy:
                 name=like.name,
                 scope=source.scope,
                 site=like.site,
+                told=like.told,
                 inputs=(source, *others),
                 **fields,
             )

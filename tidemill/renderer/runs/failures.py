@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from tidemill.dataflow.composites import CLOCKED
 from tidemill.dataflow.lattice import Time, shown
-from tidemill.dataflow.nodes import Feedback, Input, Node, Reduce
+from tidemill.dataflow.nodes import Feedback, Input, Map, Node, Reduce
+from tidemill.dataflow.told import column_for
 from tidemill.errors import (
     CountOverflowError,
     ExpressionError,
@@ -22,7 +23,7 @@ from tidemill.renderer.runs.determinism import functions_before
 
 __all__ = [
     "count_overflow", "ends_before_it_begins", "expression_failed", "iteration_limit", "negative_count",
-    "no_window_value", "not_monotone", "not_unique", "of_node", "one_row", "overflow", "too_many",
+    "no_window_value", "not_monotone", "not_unique", "not_worked_out", "of_node", "one_row", "overflow", "too_many",
     "watermark_went_back",
 ]  # fmt: skip
 
@@ -39,8 +40,23 @@ def expression_failed(
     node: Node, row: Row, error: ExpressionError, *, column: str | None = None, time: Any = None
 ) -> ExpressionError:
     """Return the error of an expression, told with the node that evaluates it, the row, the column and user time."""
+    if isinstance(node, Map) and column is not None:
+        read = node.columns[node.schema.index(column)].columns()
+        if (told := not_worked_out(node, row, read, error.reason, time)) is not None:
+            return told
     made = ExpressionError(f"{node.where}, row {row}: {error.reason}", error.sql, error.row_index)
     return of_node(node, made, row=row, column=column, time=time)
+
+
+def not_worked_out(node: Node, row: Row, read: Iterable[int], reason: str, time: Any = None) -> ExpressionError | None:
+    """Return the error of what a node works out of columns that users do not know; None where it does no such thing."""
+    names = node.inputs[0].schema.names
+    value = None if node.told is None else node.told.value(names[i] for i in read)
+    if node.told is None or value is None:
+        return None
+    known = node.told.known(names, row)
+    where = f"{node.where}, row {known}" if known else node.where
+    return of_node(node, ExpressionError(f"{where}: {reason}", str(value)), row=known, column=value.name, time=time)
 
 
 def ends_before_it_begins(node: Node, row: Row, begin: int, end: int, time: Any) -> ExpressionError:
@@ -54,6 +70,7 @@ def ends_before_it_begins(node: Node, row: Row, begin: int, end: int, time: Any)
 
 def overflow(node: Node, key: Row, name: str, function: str) -> ExpressionError:
     """Return the error of an aggregate whose value at a time does not fit the type of its column."""
+    name = column_for(name)
     made = ExpressionError(f"{node.where}, key {key}: overflow", f"{function} AS {name}")
     return of_node(node, made, row=key, column=name)
 
@@ -62,6 +79,7 @@ def no_window_value(node: Node, windows: Windows, row: Row, error: CallError) ->
     """Return the error of a window call that has no value for a row, given with all that calls read."""
     own = tuple(row[i] for i in windows.row)
     function, name = windows.named(error.call)
+    name = column_for(name)
     made = ExpressionError(f"{node.where}, row {own}: {error.reason}", f"{function} AS {name}")
     return of_node(node, made, row=own, column=name)
 

@@ -17,6 +17,7 @@ from tidemill.dataflow.lattice import Time, as_time, less_equal, shown
 from tidemill.dataflow.nodes import FlatMap, Inspect, Node, Reduce, Retime, Threshold
 from tidemill.errors import RowError, TimeError, UserFunctionError
 from tidemill.expressions.aggregates import OneRow, UserReduce
+from tidemill.expressions.table_functions import TableCall
 from tidemill.expressions.windows.bound import CallError, RowCheck
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.failures import of_node
@@ -46,8 +47,22 @@ def mapped_rows(node: FlatMap, row: Row) -> list[Row]:
     """Return the checked rows that ``map_rows`` or ``flat_map`` makes of a row."""
     given = row_type(node.inputs[0].schema.names)(*row)
     subject = Subject(f"row {row}", row)
+    if isinstance(node.function, TableCall):
+        return _checked(node, subject, _made_by_table(node, subject, node.function, row))
     result = _call(node, subject, node.function, given)
     return _checked(node, subject, [result] if node.single else _listed(node, subject, result))
+
+
+def _made_by_table(node: FlatMap, subject: Subject, call: TableCall, row: Row) -> list[Row]:
+    try:
+        return call(row)
+    except OverflowError as error:
+        told = failures.not_worked_out(node, row, call.arguments, "overflow")
+        if told is None:
+            raise _raised(node, subject, error) from error
+        raise told from None
+    except Exception as error:
+        raise _raised(node, subject, error) from error
 
 
 def reduced_rows(node: Reduce, key: Row, rows: list[tuple[Row, int]]) -> list[tuple[Row, int]]:
@@ -121,8 +136,12 @@ def _call(node: Node, subject: Subject, function: Callable[..., Any], *args: Any
     try:
         return function(*args)
     except Exception as error:
-        msg = f"{node.where}: {_name(node)} raised {type(error).__name__}: {error}, for {subject}"
-        raise subject.in_error(node, UserFunctionError(msg)) from error
+        raise _raised(node, subject, error) from error
+
+
+def _raised(node: Node, subject: Subject, error: Exception) -> UserFunctionError:
+    msg = f"{node.where}: {_name(node)} raised {type(error).__name__}: {error}, for {subject}"
+    return subject.in_error(node, UserFunctionError(msg))
 
 
 def _listed(node: Node, subject: Subject, result: Any) -> list[Any]:

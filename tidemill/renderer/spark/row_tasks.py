@@ -109,6 +109,23 @@ def _filter(node: Filter, users: int) -> Callable[[pa.RecordBatch], pa.RecordBat
 @_WORK(FlatMap)
 def _flat_map(node: FlatMap, users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     width, schema = len(node.inputs[0].schema), node.schema
+
+    def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if node.single and (columns := mapped_at_once(node, batch.columns[:width], batch.num_rows)) is not None:
+            return _batch(columns, batch.columns[width:], batch)
+        found = []
+        for at, row in enumerate(_rows(batch, width)):
+            try:
+                found.append(functions.mapped_rows(node, row))
+            except (ExpressionError, UserFunctionError) as error:
+                error.about(time=_user_time(batch, at, width, users))
+                raise
+        owner = pa.array(np.arange(len(found)).repeat([len(rows) for rows in found]))
+        made = [row for rows in found for row in rows]
+        values = zip(*made, strict=True) if made else [()] * len(schema)
+        arrays = [pa.array(c, f.dtype.arrow) for c, f in zip(values, schema, strict=True)]
+        return _batch(arrays, [c.take(owner) for c in batch.columns[width:]], batch)
+
     if isinstance(node.function, TableCall):
         call = node.function
 
@@ -119,23 +136,6 @@ def _flat_map(node: FlatMap, users: int) -> Callable[[pa.RecordBatch], pa.Record
             return _batch(made[1], [c.take(made[0]) for c in batch.columns[width:]], batch)
 
         return apply_table
-
-    def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
-        if node.single and (columns := mapped_at_once(node, batch.columns[:width], batch.num_rows)) is not None:
-            return _batch(columns, batch.columns[width:], batch)
-        found = []
-        for at, row in enumerate(_rows(batch, width)):
-            try:
-                found.append(functions.mapped_rows(node, row))
-            except UserFunctionError as error:
-                error.about(time=_user_time(batch, at, width, users))
-                raise
-        owner = pa.array(np.arange(len(found)).repeat([len(rows) for rows in found]))
-        made = [row for rows in found for row in rows]
-        values = zip(*made, strict=True) if made else [()] * len(schema)
-        arrays = [pa.array(c, f.dtype.arrow) for c, f in zip(values, schema, strict=True)]
-        return _batch(arrays, [c.take(owner) for c in batch.columns[width:]], batch)
-
     return apply
 
 

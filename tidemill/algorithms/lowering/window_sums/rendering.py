@@ -24,6 +24,7 @@ from tidemill.algorithms.prefix_sums.prefix_sum import sums_before_rows
 from tidemill.collections.collection import Collection
 from tidemill.collections.join_methods import JoinKind
 from tidemill.dataflow.passes.row_keys import row_key
+from tidemill.dataflow.told import WorkedOut, column_for
 from tidemill.expressions.schema import Field
 from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import AggregateCall, OffsetCall, RankingCall, RowCheck, ValueCall, value_fields
@@ -104,6 +105,10 @@ class _Rendering:
         fields = value_fields(bound.windows)
         self.fields = {f"call {f.name}": attrs.evolve(f, name=f"call {f.name}") for f in fields}
         self._calls: dict[str, Call] = dict(zip(self.fields, bound.windows.calls, strict=True))
+        self._known = {
+            name: WorkedOut(call.function, column_for(own))
+            for name, own, call in zip(self.fields, bound.windows.names, bound.windows.calls, strict=True)
+        }
         self._summaries: dict[str, Summary] = {}
         self._ask()
 
@@ -169,7 +174,9 @@ class _Rendering:
     def _with_sums(self, rows: Collection, order: OrderSums, framed: _Framed) -> Collection:
         """Return rows, with the states of sums beside them, with the values of the calls in their place."""
         states = order.at_rows if framed.up_to_row else order.states
-        rows = order.finished(rows, [n for n in rows.schema.names if n not in states.flat], at_rows=framed.up_to_row)
+        keep = [n for n in rows.schema.names if n not in states.flat]
+        row = [self._orders.names[i] for i in self._orders.windows.row]
+        rows = order.finished(rows, keep, at_rows=framed.up_to_row, row=row, known=self._known)
         for name in framed.calls:
             field = self.fields[name]
             rows = self._summaries[name].finished(rows, name, Field(name, field.dtype, field.nullable))

@@ -1,0 +1,47 @@
+"""What errors tell of operators that work with columns which users do not know, such as the state of a sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attrs
+
+__all__ = ["Told", "WorkedOut", "column_for"]
+
+
+def column_for(name: str) -> str:
+    """Return the user's column that a value is for: inside of an expression it is named like that, with # behind.
+
+    >>> column_for("total#"), column_for("total")
+    ('total', 'total')
+    """
+    return name.rstrip("#") or name
+
+
+@attrs.frozen
+class WorkedOut:
+    """A value that is worked out of columns, as users know it: the function that it is of and the column it is for."""
+
+    function: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.function} AS {self.name}"
+
+
+@attrs.frozen
+class Told:
+    """The columns of a row that users know, and what is worked out of the others."""
+
+    row: tuple[str, ...]
+    values: tuple[tuple[str, WorkedOut], ...]
+    """Values by the column of a state that they are worked out of; what is made of that on the way ends in its name."""
+
+    def known(self, names: Sequence[str], row: Sequence[Any]) -> tuple[Any, ...]:
+        """Return what users know of a row with columns of these names."""
+        return tuple(v for n, v in zip(names, row, strict=True) if n in self.row)
+
+    def value(self, columns: Iterable[str]) -> WorkedOut | None:
+        """Return the value that is worked out of these columns, if any is."""
+        return next((value for c in columns for state, value in self.values if c.endswith(state)), None)
