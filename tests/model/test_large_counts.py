@@ -101,3 +101,83 @@ def test_rows_of_one_key_with_large_counts_are_not_added_up(engine, on, where):
         run.advance()
         assert dict(run.snapshot("many").counts()) == {(1, j): 2**62 for j in range(3)}
         assert list(run.snapshot("out")) == []
+
+
+KV = {"k": "int64", "v": "int64"}
+LOOKED_THROUGH = {
+    "min and max": lambda c: c.agg(low=tm.min("v"), high=tm.max("v")),
+    "of a condition": lambda c: c.agg(high=tm.max("v").filter("v < 9"), n=tm.count()),
+    "of floats": lambda c: c.agg(low=tm.min("cast(v as double)"), mean=tm.avg("v")),
+    "first and last": lambda c: c.agg(one=tm.first("v", order_by="v desc"), end=tm.last("v", order_by="v desc")),
+    "different": lambda c: c.agg(n=tm.count_distinct("v"), high=tm.max("v")),
+    "the first three": lambda c: c.top_k(3, order_by="v"),
+    "the first many": lambda c: c.top_k(2**40, order_by="v desc"),
+}
+
+
+@pytest.mark.parametrize("case", LOOKED_THROUGH)
+@pytest.mark.parametrize("groups", [1, 600])
+def test_groups_of_rows_that_are_there_more_than_2_31_times_in_one_step(case, groups):
+    """They were refused where the rows of one step had such a count, and taken where several steps came to it."""
+    flow = tm.Dataflow("large")
+    flow.output("out", LOOKED_THROUGH[case](flow.input("x", KV).group_by("k")))
+    many = [((k, v), 0, 2**31) for k in range(groups) for v in (5, 7) for _ in range(3)]
+    more = [((k, 9), 0, 1) for k in range(groups)]
+    fewer = [((k, 5), 1, -(2**31)) for k in range(groups) for _ in range(3)]
+    found = []
+    for engine in (tm.Reference(), tm.Embedded()):
+        with flow.start(engine) as run:
+            run.update("x", many + more + fewer)
+            run.advance_to(2)
+            first = sorted(run.changes("out"), key=repr)
+            run.update("x", [((0, 7), 2, -(2**31))] * 3)
+            run.advance_to(3)
+            found.append((first, sorted(run.changes("out"), key=repr)))
+    assert found[0] == found[1]
+    assert found[0][0] != []
+
+
+@pytest.mark.parametrize("pick", ["v", "v desc"])
+@pytest.mark.parametrize("rows", [3, 3000])
+def test_the_first_of_more_copies_than_2_40(pick, rows):
+    """Of a large group at most 2**40 were given."""
+    flow = tm.Dataflow("large")
+    flow.output("out", flow.input("x", KV).group_by("k").top_k(2**42 + 1, order_by=pick))
+    found = []
+    for engine in (tm.Reference(), tm.Embedded()):
+        with flow.start(engine) as run:
+            run.update("x", [((1, v), 0, 2**31) for v in range(rows)])
+            run.advance()
+            found.append(dict(run.snapshot("out").counts()))
+    assert found[0] == found[1]
+    assert sum(found[1].values()) == min(rows * 2**31, 2**42 + 1)
+
+
+@pytest.mark.parametrize("build", [lambda c: c.agg(m=tm.max("v")), lambda c: c.top_k(3, order_by="v")])
+def test_groups_refuse_a_row_that_is_there_more_than_2_63_times_after_several_steps(engine, build):
+    flow = tm.Dataflow("large")
+    x = flow.input("x", KV)
+    flow.output("out", build(x.join(x.select("k", w="v"), on="k").select("k", "v").group_by("k")))
+    with start(flow, engine) as run:
+        run.update("x", [((1, 5), 0, 2**31)])
+        run.advance()
+        before = list(run.snapshot("out"))
+        run.update("x", [((1, 5), 1, 2**30)])
+        with pytest.raises(CountOverflowError):
+            run.advance()
+        run.discard()
+        run.advance()
+        assert list(run.snapshot("out")) == before
+
+
+@pytest.mark.parametrize("most", [2**63 - 1, 2**62 + 5, 2**62])
+@pytest.mark.parametrize("rows", [3, 3000])
+def test_the_first_of_rows_whose_counts_come_to_more_than_64_bits(engine, most, rows):
+    flow = tm.Dataflow("large")
+    x = flow.input("x", KV)
+    flow.output("out", x.join(x, on=["k", "v"]).group_by("k").top_k(most, order_by="v"))
+    with start(flow, engine) as run:
+        run.update("x", [((k, v), 0, 2**31) for k in range(2) for v in range(rows)])
+        run.advance()
+        counts = {v: n for v, n in enumerate((2**62, most - 2**62)) if n}
+        assert dict(run.snapshot("out").counts()) == {(k, v): n for k in range(2) for v, n in counts.items()}

@@ -9,7 +9,7 @@ which is what a step of one row costs.
 from __future__ import annotations
 
 from itertools import repeat
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,7 @@ __all__ = [
     "row_hashes",
     "same",
     "stacked",
+    "summable",
 ]
 
 UpdateArray: TypeAlias = npt.NDArray[np.int64]
@@ -381,6 +382,11 @@ def added_up(weights: UpdateArray, starts: Ints) -> UpdateArray:
         if (np.abs(roughly - sums) > _MOST / 2).any() or (sums == -_MOST).any():
             raise failures.count_overflow()
     return sums
+
+
+def summable(counts: Ints) -> Any:
+    """Return counts, as Python's numbers where sums of them may be beyond 64 bits."""
+    return counts.astype(object) if largest(counts) * len(counts) >= _MOST else counts
 
 
 def _few_in_each(weights: UpdateArray, starts: Ints) -> UpdateArray | None:

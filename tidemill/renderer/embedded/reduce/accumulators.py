@@ -108,9 +108,6 @@ class Shape(NamedTuple):
 class Accumulator:
     """A spine of what is accumulated for each key."""
 
-    limits_counts = True
-    """Whether counts beyond 2**31 are refused; else sums of their products with values are exact."""
-
     def __init__(
         self,
         shape: Shape,
@@ -137,8 +134,6 @@ class Accumulator:
         found, stored = self.spine.find(keys)
         if not len(owner):
             return Stored(found, stored, self.codes)
-        if self.limits_counts:
-            self.check_counts(new)
         added_up = self._at_one_time(keys, owner, new) if len(owner) > MANY else None
         if added_up is not None:
             owner, kept = added_up
@@ -186,11 +181,6 @@ class Accumulator:
         del count, owner, new
         return None
 
-    def check_counts(self, new: Rows) -> None:
-        """Refuse counts whose products with others, and sums of these, could be beyond 64 bits."""
-        if largest(new[-1]) > COUNT_LIMIT:
-            raise failures.too_many(self.node)
-
     def _summed(self, keys: Codes, owner: Ints, kept: UpdateArray) -> tuple[Ints, UpdateArray]:
         """Return updates of the same key and value at the same time added up, and the numbers of their keys."""
         times = kept[self.codes : -self.weights]
@@ -211,8 +201,6 @@ class Accumulator:
 
 class LimbSums(Accumulator):
     """Exact sums of a function of each value of a column, as limbs by place, which add up like integers."""
-
-    limits_counts = False
 
     def __init__(self, column: int, input_width: int, shape: Shape) -> None:
         super().__init__(shape, [None], 1, limbs=LimbRows(shape.width))

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.errors import StepError
 from tidemill.renderer.embedded.kernels.updates import (
     Bools,
@@ -17,6 +18,7 @@ from tidemill.renderer.embedded.kernels.updates import (
     compressed,
     consolidated,
     first_numbers,
+    largest,
     may_be_some,
 )
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
@@ -90,15 +92,17 @@ class GroupRows(Accumulator):
         """Return the updates of the groups that are not large."""
         self._is_large = None
         if self._groups is None:
-            return super().gather(keys, owner, new)
+            stored = super().gather(keys, owner, new)
+            self._check_counts(owner, new)
+            return stored
         owner, rows = self._taking_part(owner, new)
         if len(owner):
-            self.check_counts(new)
             if isinstance(rows, list):
                 self.spine.append_rows(rows)
             else:
                 self.spine.append(consolidated(rows))
             self._groups.added(rows)
+            self._check_counts(owner, new)
         runs = self.spine.runs(keys)
         large = self.spine.count(keys, runs, LARGE_FROM) > LARGE_FROM
         if not np.count_nonzero(large):
@@ -111,6 +115,12 @@ class GroupRows(Accumulator):
             return Stored(small, np.empty((self.spine.layout.rows, 0), np.int64), self.codes)
         found, updates = self.spine.find(keys.take(small, axis=1))
         return Stored(small.take(found), updates, self.codes)
+
+    def _check_counts(self, owner: Ints, new: Rows) -> None:
+        """Refuse a row whose count is beyond 64 bits with these updates, which are stored."""
+        if len(owner) and largest(new[-1]) > COUNT_LIMIT:
+            _, rows = self._taking_part(owner, new)
+            self.spine.check_counts(np.stack(rows) if isinstance(rows, list) else rows)
 
     def accumulated(self, group: Groups, interesting: InterestingTimes, seen: Stored) -> UpdateArray:
         """Return the rows of groups not indexed, at each interesting time: its number, the row's columns, the count.

@@ -51,8 +51,6 @@ class IntegerSums(Accumulator):
     limbs hold sums of 95 bits (159 of long decimals), and where one of them could overflow they are added up in parts.
     """
 
-    limits_counts = False
-
     def __init__(
         self,
         aggregates: Aggregates,

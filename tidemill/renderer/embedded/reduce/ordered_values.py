@@ -69,6 +69,7 @@ class OrderedValues(GroupRows):
         self, aggregate: BoundAggregate, codes: Ints, counts: Ints, bounds: Ints, group: Groups, at: Ints
     ) -> Ints:
         """Return the numbers of the lists, each value as often as its count; ``at`` are the interesting times."""
+        counts = np.minimum(counts, MOST_VALUES + 1)  # so that sums of them stay far below 64 bits
         ends = np.concatenate((np.zeros(1, np.int64), counts.cumsum())).take(bounds)
         lengths = np.diff(ends)
         if lengths.max(initial=0) > MOST_VALUES:

@@ -7,7 +7,7 @@ import numpy as np
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.ordering import TopK
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows, UpdateArray, ones
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows, UpdateArray, ones, summable
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape, Since
@@ -75,13 +75,14 @@ class TopKLogic:
         """Return of rows in order, the first of each interesting time, with as many copies as there is room for."""
         if not len(at):
             return at, rows
-        running = rows[-1].cumsum()
+        counts = summable(np.minimum(rows[-1], self._count))
+        running = counts.cumsum()
         starts = np.concatenate(([True], at[1:] != at[:-1]))
-        before_group = (running - rows[-1])[starts][starts.cumsum() - 1]
-        before = running - rows[-1] - before_group
-        kept = before < self._count
+        before_group = (running - counts)[starts][starts.cumsum() - 1]
+        before = running - counts - before_group
+        kept = (before < self._count).astype(np.bool_, copy=False)
         rows = rows.compress(kept, axis=1)
-        rows[-1] = np.minimum(rows[-1], self._count - before[kept])
+        rows[-1] = np.minimum(counts[kept], self._count - before[kept])
         return at[kept], rows
 
 

@@ -9,7 +9,7 @@ is anything.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from tidemill.renderer.embedded.kernels.updates import (
     expand,
     hashed,
     stacked,
+    summable,
 )
 from tidemill.renderer.embedded.trace.one_group import MOST, OneGroup
 from tidemill.renderer.embedded.trace.row_order import RowOrder
@@ -44,6 +45,7 @@ SCAN: Final = 16
 FEW: Final = 8
 """Up to so many places are bisected in Python, one by one."""
 _MOST: Final = 1 << 40
+"""More rows than there are: so many are read at once at most."""
 _NEVER: Final = np.iinfo(np.int64).max
 
 _Key = tuple[int, ...]
@@ -101,7 +103,6 @@ class OrderedGroups:
         As many as make ``count`` copies, where there are, in order of the keys and then as asked for. Only rows count
         that are not NULL in row ``known`` of their codes, of which others must not be many.
         """
-        count = min(count, _MOST)
         if keys.shape[1] == 1:
             alone = self._first_of_one(keys, until.item(), count, last=last, known=known)
             if alone is not None:
@@ -114,7 +115,7 @@ class OrderedGroups:
             kept = own <= limits if last else own >= limits
             owner, rows = owner.compress(kept), rows.compress(kept, axis=1)
         owners, found = [np.empty(0, np.int64)], [np.empty((self._codes + 1, 0), np.int64)]
-        take = count + SLACK
+        take = min(count, _MOST) + SLACK
         while True:
             more, ends, runs = _taken(runs, take, last=last)
             is_end = np.concatenate((np.zeros(len(owner), np.bool_), ends))
@@ -179,7 +180,7 @@ class OrderedGroups:
         rows = read.rows[: self._codes].take(order.take(starts), axis=1)
         if visible.all():  # else rows may be there later that are not there now
             self._remember(read, owner, rows, counts.nonzero()[0], last=last)
-        there = np.maximum(counts, 0)
+        there = summable(np.minimum(np.maximum(counts, 0), count))
         if known is not None:
             there[rows[known] == NULL] = 0
         ends = there.cumsum()
@@ -399,9 +400,9 @@ def _only(run: _Run, keys: Bools) -> _Run:
     return _Run(run.array, *(a.compress(some) for a in (run.owner, run.low, run.high)))
 
 
-def _within(owner: Ints, ends: Ints, counts: Ints, n: int) -> tuple[Ints, Ints]:
+def _within(owner: Ints, ends: Any, counts: Any, n: int) -> tuple[Any, Any]:
     """Return the sum of each owner's counts, which lie side by side, and for each count the sum of those before it."""
-    sums = np.zeros(n, np.int64)
+    sums = np.zeros(n, counts.dtype)
     np.add.at(sums, owner, counts)
     first = np.ones(len(owner), np.bool_)
     first[1:] = owner[1:] != owner[:-1]
