@@ -4,50 +4,22 @@ import pytest
 
 from tidemill.renderer.durable import spill_files
 from tidemill.renderer.embedded.reduce import ordered_windows
-from tidemill.renderer.embedded.trace import spine
-from tidemill.renderer.embedded.windows import (
-    few_changes,
-    lone_extremes,
-    many_changes,
-    many_cuts,
-    many_runs,
-    ordered,
-    ordered_partition,
-    reach,
-    recompute,
-    sums_by_delta,
-    sums_by_value,
-)
+from tidemill.renderer.embedded.windows import few_changes, many_changes, ordered, recompute, sums_by_value
+from tidemill.testing.renderings import FEW_ARE_MANY, SMALL_IS_LARGE, thresholds
 
 
 @pytest.fixture
-def small_is_large(monkeypatch):
-    """Partitions of three rows are kept in order, two rows a chunk; all of them may change at once, hardly together.
-
-    On the disk, too, a page has two rows.
-    """
-    monkeypatch.setattr(spine, "TAIL", 1)  # its rows are not counted when a partition's size is looked up
-    monkeypatch.setattr(ordered_windows, "LARGE", 3)
-    monkeypatch.setattr(ordered_windows, "SMALL", 2)
-    monkeypatch.setattr(ordered_windows, "MANY", 1)
-    monkeypatch.setattr(ordered_partition, "CHUNK", 2)
-    monkeypatch.setattr(spill_files, "PAGE", 2)
-    monkeypatch.setattr(ordered, "PIECE", 3)
-    monkeypatch.setattr(reach, "NEAR", 2)
+def small_is_large():
+    """Partitions of three rows are kept in order, and so on; on the disk, too, a page has two rows."""
+    with thresholds(SMALL_IS_LARGE, {spill_files: {"PAGE": 2}}):
+        yield
 
 
 @pytest.fixture
-def few_are_many(small_is_large, monkeypatch):
+def few_are_many(small_is_large):
     """Any two changed rows of a partition are many, and some rows as much as is looked at at a time."""
-    monkeypatch.setattr(ordered_windows, "FEW", 0)
-    monkeypatch.setattr(ordered_windows, "AT_ONCE", 2)
-    monkeypatch.setattr(many_runs, "NEAR", 2)
-    monkeypatch.setattr(lone_extremes, "NEAR", 2)
-    monkeypatch.setattr(lone_extremes, "FEW", 1)
-    monkeypatch.setattr(lone_extremes, "BLOCK", 8)
-    monkeypatch.setattr(many_cuts, "BLOCK", 8)
-    monkeypatch.setattr(many_cuts, "SHORT", 3)
-    monkeypatch.setattr(sums_by_delta, "BLOCK", 8)
+    with thresholds(FEW_ARE_MANY):
+        yield
 
 
 @pytest.fixture

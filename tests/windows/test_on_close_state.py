@@ -1,7 +1,6 @@
 """What waits for a watermark is state: saved, restored, spilled, rolled back; and no more than open frames need."""
 
 import pytest
-from closing import ROW, V, W, told, updates
 from hypothesis import given
 from hypothesis import strategies as st
 from running import examples
@@ -10,6 +9,7 @@ import tidemill as tm
 from tidemill.errors import ExpressionError
 from tidemill.renderer.embedded.reduce import sliding_windows
 from tidemill.testing import check_equivalent
+from tidemill.testing.closing_windows import ROW, V, W, told, updates
 
 CALLS = {
     "number": tm.row_number().over(W),

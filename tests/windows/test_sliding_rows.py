@@ -1,7 +1,6 @@
 """Frames of so many rows before each row, closed once and given row by row where few rows come: as whole columns do."""
 
 import pytest
-from closing import ROW, V, W, told, updates
 from hypothesis import given
 from hypothesis import strategies as st
 from running import examples
@@ -9,6 +8,7 @@ from running import examples
 import tidemill as tm
 from tidemill.renderer.embedded.reduce import sliding_windows
 from tidemill.renderer.embedded.windows.sliding_rows import Slid, SlidingRows
+from tidemill.testing.closing_windows import ROW, V, W, told, updates
 
 FRAMES = st.tuples(st.integers(-4, 0), st.integers(-4, 0)).map(sorted)
 FUNCTIONS = [tm.count, tm.sum, tm.avg, tm.min, tm.max]
