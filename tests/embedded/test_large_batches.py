@@ -15,7 +15,7 @@ from running import examples
 import tidemill as tm
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
-from tidemill.renderer.embedded.kernels import codec, consolidation, sorting, tables, updates
+from tidemill.renderer.embedded.kernels import codec, consolidation, gathers, sorting, tables, updates
 from tidemill.renderer.embedded.kernels.codec import Interner, encode, float_codes
 from tidemill.renderer.embedded.kernels.exact_sums import limb_sums, limbs_of_floats
 from tidemill.renderer.embedded.operators import join
@@ -31,6 +31,8 @@ def any_is_large(monkeypatch):
     """Few rows go through all that many would."""
     monkeypatch.setattr(sorting, "FEW", 1)
     monkeypatch.setattr(sorting, "PART", 3)
+    monkeypatch.setattr(gathers, "LEAST", 2)
+    monkeypatch.setattr(gathers, "PART", 3)
     monkeypatch.setattr(accumulators, "MANY", 0)
     monkeypatch.setattr(codec, "_LONG", 2)
     monkeypatch.setattr(codec, "_MANY", 0)

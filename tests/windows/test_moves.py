@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Codes
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.windows.edits import ManyEdits, edited_pieces
+from tidemill.renderer.embedded.windows.large_partitions import LargePartitions
 from tidemill.renderer.embedded.windows.moves import SPARE, Move, edited_in_place, has_room, undo, with_room
 from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 
@@ -122,6 +124,38 @@ def test_a_partition_goes_back_to_what_it_was_before_many_edits(data: st.DataObj
         assert partition.places_of_numbers(np.array(expected)).tolist() == list(range(len(expected)))
 
 
+@pytest.mark.parametrize("place", [1, 99])
+@pytest.mark.parametrize("edits", [1, 4])
+def test_copies_for_which_there_is_no_room_are_put_in_all_the_same(place: int, edits: int) -> None:
+    """Each edit has more copies than there are rows of room at an end, where the shorter side moves."""
+    keys = np.arange(0, 1000, 10)
+    partition = OrderedPartition([np.stack((keys, keys))], ORDER, 1)
+    expected = keys.tolist()
+    for first in (1, 5):
+        codes = np.array([10 * (place - 1) + first + n for n in range(edits)])
+        copies = np.full(edits, SPARE + 1)
+        partition.apply_many(ManyEdits(partition.places_of_numbers(codes), np.stack((codes, codes)), copies))
+        expected = sorted(expected + codes.repeat(SPARE + 1).tolist())
+        assert _keys(partition) == expected
+
+
+def test_what_moved_is_let_go_of_once_the_step_is_over() -> None:
+    keys, key = np.arange(0, 1000, 10), (7,)
+    large = LargePartitions()
+    large.put(key, OrderedPartition([np.stack((keys, keys))], ORDER, 1))
+    large.commit()
+    held = []
+    for number in (5, 95):
+        codes = np.array([[number], [number]])
+        large.touch(key)
+        large[key].apply_many(ManyEdits(large[key].places_of_numbers(codes[0]), codes, np.array([1])))
+        held.append(weakref.ref(codes))
+        del codes
+    assert held[1]() is not None, "it could be undone"
+    large.commit()
+    assert [what() for what in held] == [None, None]
+
+
 def _keys(partition: OrderedPartition) -> list[int]:
     """Return the rows' first column, which is the second one, too."""
     first: list[int] = partition.column(0).tolist()
@@ -141,4 +175,5 @@ def test_a_chunk_with_room_is_edited_where_it_lies() -> None:
         (chunk,) = partition.parts()
         rooms.append(chunk.base)
     assert rooms[0] is rooms[1] is rooms[2] is not None
+    assert partition.bytes == rooms[0].nbytes, "the room that is left is memory, too"
     assert _keys(partition) == sorted([*keys.tolist(), 5, 95, 55])
