@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tidemill.dataflow.lattice import Antichain, less_equal
 from tidemill.errors import CountOverflowError
-from tidemill.renderer.embedded.kernels import consolidation, sorting, times
+from tidemill.renderer.embedded.kernels import consolidation, gathers, sorting, times
 from tidemill.renderer.embedded.kernels import updates as blocks
 
 
@@ -92,11 +92,12 @@ def second(request, monkeypatch):
 
 @pytest.fixture(params=["few", "many", "many, in parts"])
 def count(request, monkeypatch):
-    """With "many", updates are looked at as if they were; in parts of three, or in one."""
+    """With "many", updates are looked at as if they were; in parts of three, columns packed into words, or in one."""
     if request.param != "few":
         monkeypatch.setattr(sorting, "FEW", 0)
     if request.param == "many, in parts":
         monkeypatch.setattr(sorting, "PART", 3)
+        monkeypatch.setattr(gathers, "LEAST", 2)
 
 
 @pytest.mark.parametrize("keys", ["one code", "one hash for all", "far apart", "differing late", "with NULL"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -139,7 +140,8 @@ def test_copies_for_which_there_is_no_room_are_put_in_all_the_same(place: int, e
         assert _keys(partition) == expected
 
 
-def test_what_moved_is_let_go_of_once_the_step_is_over() -> None:
+@pytest.mark.parametrize("end", [LargePartitions.commit, LargePartitions.rollback])
+def test_what_moved_is_let_go_of_once_the_step_is_over(end: Callable[[LargePartitions], None]) -> None:
     keys, key = np.arange(0, 1000, 10), (7,)
     large = LargePartitions()
     large.put(key, OrderedPartition([np.stack((keys, keys))], ORDER, 1))
@@ -152,7 +154,7 @@ def test_what_moved_is_let_go_of_once_the_step_is_over() -> None:
         held.append(weakref.ref(codes))
         del codes
     assert held[1]() is not None, "it could be undone"
-    large.commit()
+    end(large)
     assert [what() for what in held] == [None, None]
 
 
