@@ -59,6 +59,28 @@ def test_in_a_loop(coordinates):
     check()
 
 
+NAN = float("nan")
+LISTS: dict[str, list[tuple[object, ...]]] = {
+    "list<int64>": [(None,), (0,), (), (0, None), (None,), (0,)],
+    "list<float64>": [(1.0,), (NAN,), (0.0,), (5.0,), (NAN,), (None,), (NAN, 1.0), (-0.0, None)],
+    "list<string>": [("b", "a"), (None,), ("b",), ("b", None)],
+}
+
+
+@pytest.mark.parametrize("window", [tm.Window(), tm.Window.order_by("i"), tm.Window.order_by("i").rows_between(-2, 0)])
+@pytest.mark.parametrize("dtype", LISTS)
+def test_lists_with_nulls_and_nan_are_compared_as_values_are(dtype, window):
+    """NULL is the least in a list, and NaN the greatest and equal to itself."""
+    calls = {
+        "least": tm.min("x").over(window, strategy="prefix_sum"),
+        "greatest": tm.max("x").over(window, strategy="prefix_sum"),
+        "different": tm.count("x").over(window, distinct=True, strategy="prefix_sum"),
+    }
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", {"i": "int64", "x": dtype}).with_columns(**calls))
+    check_equivalent(flow, {"x": [((i, x), i // 2, 1) for i, x in enumerate(LISTS[dtype])]})
+
+
 def test_ties_are_broken_alike_where_a_call_reads_the_hash_that_breaks_them():
     flow = tm.Dataflow()
     columns = {

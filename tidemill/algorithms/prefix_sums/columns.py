@@ -169,9 +169,15 @@ def _ranked(columns: Sequence[pa.Array]) -> list[npt.NDArray[Any]]:
 
 
 def sort_key(place: Any) -> tuple[Any, ...]:
-    """Return what sorts as a place does, NULL least, NaN greatest."""
+    """Return what sorts as a place or a value does, NULL least, NaN greatest, in lists, too.
+
+    >>> sorted([(0,), (None,), (), (0, None)], key=sort_key)
+    [(), (None,), (0,), (0, None)]
+    """
     if place is None:
         return (0,)
+    if isinstance(place, tuple):
+        return 1, tuple(map(sort_key, place))
     return (2,) if place != place else (1, place)  # noqa: PLR0124 - NaN
 
 
