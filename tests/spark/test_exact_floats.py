@@ -17,7 +17,7 @@ import tidemill as tm
 from tidemill.renderer.spark import few_groups
 from tidemill.renderer.spark.exact_floats import FAR, NEAR, Limbs
 from tidemill.renderer.spark.exact_parts import cut
-from tidemill.renderer.spark.exact_squares import FAR_SQUARED, NEAR_SQUARED, Squared, squares, variance_of
+from tidemill.renderer.spark.exact_squares import FAR_SQUARED, NEAR_SQUARED, Squared
 from tidemill.renderer.spark.native import selected
 from tidemill.testing import all_at_once, check_equivalent
 
@@ -105,13 +105,12 @@ def test_sums_are_exact_and_rounded_once(spark, limbs, in_floats, data):
 
 
 def squares_by(squared, spark, groups, *, in_floats):
-    """Return the whole numbers that groups' limbs and squares come to, in units of the last of each, and counts."""
+    """Return the sums that groups' limbs and squares come to, and counts."""
     lines = [(g, x + 0.0, n) for g, group in enumerate(groups) for x, n in group]
     data = spark.createDataFrame(lines, "g int, c0 double, d bigint")
-    chains = [squared.limbs.chain("c0"), *squared.chains("c0_product", "c0_error")]
-    selects, texts = cut(dict(zip(["part", "product", "error"], chains, strict=True)))
-    data = selected(data, [*squares({"c0": "c0"}), *selects])
-    parts = squared.limbs.parts(0, texts["part"]) | squared.parts(0, texts["product"], texts["error"])
+    selects, texts = cut({"part": squared.limbs.chain("c0"), **squared.chains(0)})
+    data = selected(data, [*squared.selects({0: "c0"}), *selects])
+    parts = squared.limbs.parts(0, texts["part"]) | squared.parts(0, "c0", texts)
     times = "" if in_floats else " * d"
     sums = [F.expr(part.sum(in_floats=in_floats, times=times)).alias(name) for name, part in parts.items()]
     lines = data.groupBy("g").agg(*sums, F.sum("d").alias("n")).collect()
@@ -144,9 +143,9 @@ def test_sums_of_squares_are_exact(spark, squared, in_floats, data):
         assert squared.limbs.whole(places) == of_squares * 2 ** -squared.units[-1]
         if count > 1:
             variance = (of_squares * count - total**2) / (count * (count - 1))
-            assert variance_of(squared, limbs, places, count) == float(variance)
+            assert squared.variance(limbs, places, count) == float(variance)
         elif count == 1:
-            assert variance_of(squared, limbs, places, count) is None
+            assert squared.variance(limbs, places, count) is None
 
 
 @pytest.mark.parametrize("counted", [False, True], ids=["rows", "with counts"])

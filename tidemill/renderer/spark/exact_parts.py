@@ -12,17 +12,17 @@ each part that is cut off.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 
-__all__ = ["EXACT_BITS", "ROUNDED_BITS", "Chain", "Part", "cut", "rounded"]
+__all__ = ["EXACT_BITS", "ROUNDED_BITS", "Chain", "Part", "Summand", "cut", "rounded"]
 
 EXACT_BITS: Final = 53
 """Whole numbers of so many bits are floats."""
 ROUNDED_BITS: Final = 51
 """Up to so many bits may a number have above the unit to which it is rounded."""
-_IN_ONE_TEXT: Final = 3
+_IN_ONE_TEXT: Final = 2
 """How many parts are cut off in one select."""
 
 
@@ -33,6 +33,13 @@ def rounded(text: str, unit: int) -> str:
     """
     beside = f"{1.5 * 2.0 ** (EXACT_BITS - 1 + unit)!r}D"
     return f"(({text} + {beside}) - {beside})"
+
+
+class Summand(Protocol):
+    """What is added up of each row."""
+
+    def sum(self, *, in_floats: bool, times: str = "") -> str:
+        """Return what a group's rows come to."""
 
 
 @attrs.frozen

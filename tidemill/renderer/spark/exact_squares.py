@@ -7,8 +7,8 @@ make the variance, rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 import attrs
 import pyarrow as pa
@@ -16,15 +16,38 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812 - what everybody calls it
 
 from tidemill.renderer.embedded.reduce.aggregates import variance
-from tidemill.renderer.spark.exact_floats import FAR, NEAR, Limbs
-from tidemill.renderer.spark.exact_parts import Chain, Part
+from tidemill.renderer.spark.exact_floats import Limbs
+from tidemill.renderer.spark.exact_parts import Chain, Part, Summand
 
-__all__ = ["FAR_SQUARED", "NEAR_SQUARED", "SQUARED", "Squared", "squares", "variance_of", "with_variances"]
+__all__ = ["FAR_SQUARED", "NEAR_SQUARED", "Squared", "Squares", "error", "product", "upper", "with_variances"]
 
 _HALVES: Final = f"{2.0**27 + 1!r}D"
 """A float times this, less what that is more than the float, is its upper 26 bits."""
 
 Batches = Iterator[pa.RecordBatch]
+
+
+class Squares(Protocol):
+    """How floats' squares are added up, and what that makes of a group's variance."""
+
+    @property
+    def limbs(self) -> Limbs:
+        """The limbs of the floats of which squares are added up."""
+
+    def names(self, column: int) -> list[str]:
+        """Return the names of the sums that a variance takes beside those of the limbs."""
+
+    def selects(self, values: Mapping[int, str]) -> list[list[str]]:
+        """Return selects of further columns, of the columns' values as texts."""
+
+    def chains(self, column: int) -> dict[str, Chain]:
+        """Return what is cut, of these columns."""
+
+    def parts(self, column: int, value: str, cuts: Mapping[str, list[str]]) -> Mapping[str, Summand]:
+        """Return what the chains came to, by the names of the sums."""
+
+    def variance(self, limbs: Iterable[int], squares: Sequence[Any], count: int) -> float | None:
+        """Return the variance of a group from the sums of its limbs and its squares; None for fewer than two values."""
 
 
 @attrs.frozen
@@ -39,45 +62,59 @@ class Squared:
         limbs = self.limbs
         return [2 * limbs.first + limbs.width * (1 - i) for i in range(2 * limbs.count)]
 
-    @property
-    def in_one(self) -> int:
-        """How many of the last unit are one."""
-        limbs = self.limbs
-        return 1 << (2 * (limbs.width * (limbs.count - 1) - limbs.first))
-
     def names(self, column: int) -> list[str]:
         """Return the names of the sums of a column's squares, by their places."""
         return [f"square{column}_{i}" for i in range(2 * self.limbs.count)]
 
-    def chains(self, product: str, error: str) -> list[Chain]:
-        """Return how a square's two floats are cut; the error is too small for the first place."""
-        return [Chain(product, self.units[:-1]), Chain(error, self.units[1:-1])]
+    def selects(self, values: Mapping[int, str]) -> list[list[str]]:
+        """Return selects of squares as two floats each."""
+        made = []
+        for c, value in values.items():
+            made += [product(c, value), f"{error(c, value, f'({value} * {value})')} AS c{c}_error"]
+        return [[upper(c, value) for c, value in values.items()], made]
 
-    def parts(self, column: int, products: list[str], errors: list[str]) -> dict[str, Part]:
-        """Return what the chains came to, by the names of the sums."""
-        texts = [products[0], *(f"({p} + {e})" for p, e in zip(products[1:], errors, strict=True))]
+    def chains(self, column: int) -> dict[str, Chain]:
+        """Return how a square's two floats are cut; the error is too small for the first place."""
+        cut_error = Chain(f"c{column}_error", self.units[1:-1])
+        return {f"product{column}": Chain(f"c{column}_product", self.units[:-1]), f"error{column}": cut_error}
+
+    def parts(self, column: int, value: str, cuts: Mapping[str, list[str]]) -> dict[str, Part]:  # noqa: ARG002 - see Squares
+        """Return the places of the squares."""
+        first, *products = cuts[f"product{column}"]
+        texts = [first, *(f"({p} + {e})" for p, e in zip(products, cuts[f"error{column}"], strict=True))]
         return {n: Part(text, u) for n, text, u in zip(self.names(column), texts, self.units, strict=True)}
 
-
-def squares(values: Mapping[str, str]) -> list[list[str]]:
-    """Return selects of the squares of values, given by name and text, as ``name_product`` and ``name_error``."""
-    upper = "{0} * {1} - ({0} * {1} - {0}) AS {2}_upper"
-    made = []
-    for name, text in values.items():
-        high = f"{name}_upper"
-        low = f"({text} - {high})"
-        error = f"(({high} * {high} - {text} * {text}) + 2D * {high} * {low}) + {low} * {low}"
-        made += [f"{text} * {text} AS {name}_product", f"{error} AS {name}_error"]
-    return [[upper.format(text, _HALVES, name) for name, text in values.items()], made]
+    def variance(self, limbs: Iterable[int], squares: Sequence[int], count: int) -> float | None:
+        """Return the variance of a group, rounded once."""
+        if count < 2:  # noqa: PLR2004
+            return None
+        whole = self.limbs.whole
+        return variance(whole(limbs), whole(squares), count, self.limbs.in_one**2)
 
 
-def with_variances(sums: DataFrame, columns: Iterable[int], squared: Squared) -> DataFrame:
+def upper(column: int, value: str) -> str:
+    """Return the upper 26 bits of a value, as a column."""
+    return f"{value} * {_HALVES} - ({value} * {_HALVES} - {value}) AS c{column}_upper"
+
+
+def product(column: int, value: str) -> str:
+    """Return a value's square as it is rounded, as a column."""
+    return f"{value} * {value} AS c{column}_product"
+
+
+def error(column: int, value: str, rounded: str) -> str:
+    """Return what a value's square is more than it is rounded to, from the upper bits."""
+    high, low = f"c{column}_upper", f"({value} - c{column}_upper)"
+    return f"((({high} * {high} - {rounded}) + 2D * {high} * {low}) + {low} * {low})"
+
+
+def with_variances(sums: DataFrame, columns: Iterable[int], squared: Squares) -> DataFrame:
     """Return lines of sums with the variance of each column beside them, NULL for fewer than two values."""
     made = [T.StructField(f"v{c}", T.DoubleType()) for c in columns]
     return sums.mapInArrow(_task(tuple(columns), squared), T.StructType([*sums.schema.fields, *made]))
 
 
-def _task(columns: tuple[int, ...], squared: Squared) -> Callable[[Batches], Batches]:
+def _task(columns: tuple[int, ...], squared: Squares) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         for batch in batches:
             made = batch
@@ -88,24 +125,14 @@ def _task(columns: tuple[int, ...], squared: Squared) -> Callable[[Batches], Bat
     return run
 
 
-def _variances(batch: pa.RecordBatch, column: int, squared: Squared) -> list[float | None]:
+def _variances(batch: pa.RecordBatch, column: int, squared: Squares) -> list[float | None]:
     limbs, squares, (counts,) = (
         [batch.column(name).to_pylist() for name in found]
         for found in (squared.limbs.names(column), squared.names(column), [f"n{column}"])
     )
     groups = zip(zip(*limbs, strict=True), zip(*squares, strict=True), counts, strict=True)
-    return [variance_of(squared, *group) for group in groups]
-
-
-def variance_of(squared: Squared, limbs: Iterable[int], squares: Iterable[int], count: int) -> float | None:
-    """Return the variance of a group from the sums of its limbs and its squares; None for fewer than two values."""
-    if count < 2:  # noqa: PLR2004
-        return None
-    whole = squared.limbs.whole
-    return variance(whole(limbs), whole(squares), count, squared.in_one)
+    return [squared.variance(*group) for group in groups]
 
 
 NEAR_SQUARED: Final = Squared(Limbs(-1, 31, 3, room=31, in_floats=True))
 FAR_SQUARED: Final = Squared(Limbs(8, 30, 4, room=30))
-SQUARED: Final = {NEAR: NEAR_SQUARED, FAR: FAR_SQUARED}
-"""The limbs of floats of which squares are added up, instead of those of floats that are not."""

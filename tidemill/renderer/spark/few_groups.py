@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import Aggregates, BoundAggregate
 from tidemill.renderer.embedded.reduce.aggregates import root
-from tidemill.renderer.spark import exact_squares, native
+from tidemill.renderer.spark import native
+from tidemill.renderer.spark.bounded_squares import FloatSums
 from tidemill.renderer.spark.dataframes import Names, updates_of
-from tidemill.renderer.spark.exact_floats import Limbs
 from tidemill.renderer.spark.failures import is_too_large_to_fetch
 from tidemill.renderer.spark.frames import Frame
 from tidemill.renderer.spark.native import Sums
@@ -50,10 +50,10 @@ def applies(spark: SparkSession, node: Reduce, frame: Frame) -> bool:
     return not is_connected(spark) and all(str(spark.conf.get(name)).lower() == "true" for name in _ADAPTIVE)
 
 
-def aggregated(node: Reduce, frame: Frame, limbs: Limbs | None, named: Names) -> Frame:
+def aggregated(node: Reduce, frame: Frame, floats: FloatSums | None, named: Names) -> Frame:
     """Return one row for each group, as `native.aggregated` does; for users and worked out, where groups are few."""
     assert isinstance(node.logic, Aggregates)
-    found = native.sums_of_groups(node, frame, limbs)
+    found = native.sums_of_groups(node, frame, floats)
     shown = found.data if native.has_all_groups(node, found.frame) else found.data.filter("n != 0")
     try:
         groups = _first(shown)
@@ -104,26 +104,26 @@ def _finished(a: BoundAggregate, found: Sums, groups: Found) -> Sequence[Any]:
     return [value(of, count) if count else None for of, count in zip(sums, counts, strict=True)]
 
 
-Value = Callable[[tuple[int, ...], int], Any]
+Value = Callable[[tuple[Any, ...], int], Any]
 """What a group's sums and its count make."""
 
 
 def _of_floats(function: str, column: int, found: Sums) -> tuple[list[str], Value]:
     """Return the names of the sums that an aggregate is made of, and how."""
-    limbs, squared = found.limbs, found.squared
+    limbs, squares = found.limbs, found.squares
     assert limbs is not None
     names = limbs.names(column)
     if function == "sum":
         return names, lambda sums, _: limbs.total(sums)
     if function == "avg":
         return names, lambda sums, count: limbs.total(sums) / count + 0.0  # 0.0 for -0.0
-    assert squared is not None
+    assert squares is not None
 
-    def spread(sums: tuple[int, ...], count: int) -> float | None:
-        variance = exact_squares.variance_of(squared, sums[: limbs.count], sums[limbs.count :], count)
+    def spread(sums: tuple[Any, ...], count: int) -> float | None:
+        variance = squares.variance(sums[: limbs.count], sums[limbs.count :], count)
         return variance if function == "variance" or variance is None else root(variance)
 
-    return [*names, *squared.names(column)], spread
+    return [*names, *squares.names(column)], spread
 
 
 def _of_whole_numbers(function: str, column: int) -> tuple[list[str], Value]:

@@ -25,10 +25,10 @@ from tidemill.expressions.aggregates import Aggregates, BoundAggregate
 from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.schema import Field
 from tidemill.expressions.types import FLOAT64, DType
-from tidemill.renderer.spark import exact_squares
+from tidemill.renderer.spark.bounded_squares import FloatSums
 from tidemill.renderer.spark.exact_floats import Limbs
-from tidemill.renderer.spark.exact_parts import Part, cut
-from tidemill.renderer.spark.exact_squares import SQUARED, Squared
+from tidemill.renderer.spark.exact_parts import Summand, cut
+from tidemill.renderer.spark.exact_squares import Squares, with_variances
 from tidemill.renderer.spark.frames import (
     DIFF,
     Frame,
@@ -149,12 +149,12 @@ def _code(value: str, dtype: DType) -> str:
     return f"CAST(CAST({value} AS int) AS bigint)" if dtype.name == "bool" else f"CAST({value} AS bigint)"
 
 
-def is_native(node: Reduce, frame: Frame, limbs: Limbs | None) -> bool:
-    """Return whether Catalyst aggregates exactly as the kernels do, at these times; floats by their limbs, if any."""
+def is_native(node: Reduce, frame: Frame, float_sums: FloatSums | None) -> bool:
+    """Return whether Catalyst aggregates exactly as the kernels do, at these times; floats if it is said how."""
     logic = node.logic
     if frame.coordinates != 1 or not isinstance(logic, Aggregates):
         return False
-    if limbs is None and adds_floats(node):
+    if float_sums is None and adds_floats(node):
         return False
     of_rows = frame.inserted and frame.time is not None and not node.scalar
     extremes = {a.column for a in logic.columns if a.function in _EXTREMES}
@@ -211,13 +211,13 @@ class Sums:
     """The columns of floats that are added up by limbs, and whether they may have NULL."""
     spreads: Sequence[int]
     """Those of which variances are wanted."""
-    squared: Squared | None
-    """The limbs with the places of squares, where these are wanted."""
+    squares: Squares | None
+    """How squares are added up, where these are wanted."""
 
 
-def aggregated(node: Reduce, frame: Frame, limbs: Limbs | None) -> Frame:
+def aggregated(node: Reduce, frame: Frame, float_sums: FloatSums | None) -> Frame:
     """Return one row for each group and time at which it changes, as `is_native` allows."""
-    return completed(node, sums_of_groups(node, frame, limbs))
+    return completed(node, sums_of_groups(node, frame, float_sums))
 
 
 def completed(node: Reduce, sums: Sums) -> Frame:
@@ -230,38 +230,40 @@ def completed(node: Reduce, sums: Sums) -> Frame:
     return _finished(node, sums)
 
 
-def sums_of_groups(node: Reduce, frame: Frame, limbs: Limbs | None) -> Sums:
+def sums_of_groups(node: Reduce, frame: Frame, float_sums: FloatSums | None) -> Sums:
     """Return what is added up, and extremes, for each group; at each time, where there are several."""
     assert isinstance(node.logic, Aggregates)
     floats, spreads = _floats(node), _spreads(node)
-    squared = SQUARED[limbs] if spreads and limbs is not None else None
-    limbs = limbs if squared is None else squared.limbs
-    selects: list[list[str]] = []
-    parts: dict[int, dict[str, Part]] = {}
-    if floats and limbs is not None:
-        selects, parts = _parts(floats, limbs, spreads, squared)
     if node.scalar and frame.time != (0,):
         frame = attrs.evolve(frame, time=None)  # there is a row at time 0 as well
+    if not floats or float_sums is None:
+        return Sums(_grouped(node, frame, [], _totals(node, frame, {}, None)), frame, None, {}, spreads, None)
+    squares, limbs = None, float_sums.limbs
+    if spreads:
+        of_rows = frame.inserted and frame.time is not None
+        squares = float_sums.squares_of_rows if of_rows else float_sums.squares
+        limbs = squares.limbs
+    selects, parts = _parts(floats, limbs, spreads, squares)
     data = _grouped(node, frame, selects, _totals(node, frame, parts, limbs))
-    return Sums(data, frame, limbs, floats if limbs is not None else {}, spreads, squared)
+    return Sums(data, frame, limbs, floats, spreads, squares)
 
 
 def _parts(
-    floats: Mapping[int, bool], limbs: Limbs, spreads: Sequence[int], squared: Squared | None
-) -> tuple[list[list[str]], dict[int, dict[str, Part]]]:
+    floats: Mapping[int, bool], limbs: Limbs, spreads: Sequence[int], squares: Squares | None
+) -> tuple[list[list[str]], dict[int, dict[str, Summand]]]:
     """Return selects of further columns, and what of columns of floats is added up then; NULL, if any, has no part."""
     values = {c: f"coalesce(c{c}, 0D)" if nullable else f"c{c}" for c, nullable in floats.items()}
     chains = {f"part{c}": limbs.chain(value) for c, value in values.items()}
     selects = []
-    if squared is not None:
-        selects = exact_squares.squares({f"c{c}": values[c] for c in spreads})
+    if squares is not None:
+        selects = squares.selects({c: values[c] for c in spreads})
         for c in spreads:
-            chains |= zip((f"product{c}", f"error{c}"), squared.chains(f"c{c}_product", f"c{c}_error"), strict=True)
+            chains |= squares.chains(c)
     cuts, texts = cut(chains)
-    found = {c: limbs.parts(c, texts[f"part{c}"]) for c in floats}
-    if squared is not None:
+    found: dict[int, dict[str, Summand]] = {c: {**limbs.parts(c, texts[f"part{c}"])} for c in floats}
+    if squares is not None:
         for c in spreads:
-            found[c] |= squared.parts(c, texts[f"product{c}"], texts[f"error{c}"])
+            found[c] |= squares.parts(c, values[c], texts)
     return [*selects, *cuts], found
 
 
@@ -272,8 +274,8 @@ def _finished(node: Reduce, found: Sums) -> Frame:
     sums: dict[int, str] = {}
     if found.floats and found.limbs is not None:
         grouped, sums = found.limbs.rounded(grouped, found.floats)
-        if found.squared is not None:
-            grouped = exact_squares.with_variances(grouped, found.spreads, found.squared)
+        if found.squares is not None:
+            grouped = with_variances(grouped, found.spreads, found.squares)
     values = [_value(a, sums) for a in node.logic.columns]
     if found.frame.time is not None:
         return _rows(node, found.frame, grouped, [*keys, *values])
@@ -333,7 +335,9 @@ def _changes(node: Reduce, wide: DataFrame, keys: list[str], made: list[str]) ->
     return Frame(data, len(node.schema), 1, consolidated=True)
 
 
-def _totals(node: Reduce, frame: Frame, parts: Mapping[int, Mapping[str, Part]], limbs: Limbs | None) -> dict[str, str]:
+def _totals(
+    node: Reduce, frame: Frame, parts: Mapping[int, Mapping[str, Summand]], limbs: Limbs | None
+) -> dict[str, str]:
     """Return how things are added up: the group's count, and for columns their count and their sum."""
     logic, fields = node.logic, node.inputs[0].schema.fields
     assert isinstance(logic, Aggregates)

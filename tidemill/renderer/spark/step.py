@@ -350,8 +350,8 @@ class Step:
             raise EngineError(RENDERED)
         if frame is not None and not (now or self.keeps_state) and self._strategy.is_native(node, frame):
             if self.names is not None and self._is_finished_here(node, frame):
-                return few_groups.aggregated(node, frame, self._strategy.limbs, self.names)
-            return native.aggregated(node, frame, self._strategy.limbs)
+                return few_groups.aggregated(node, frame, self._strategy.floats, self.names)
+            return native.aggregated(node, frame, self._strategy.floats)
         return self._keyed(node, frame, now)
 
     def _is_finished_here(self, node: Reduce, frame: Frame) -> bool:

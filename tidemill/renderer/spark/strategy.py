@@ -2,8 +2,9 @@
 
 Catalyst computes what no row that counts depends on: an expression of a row that another update takes away, a sum whose
 parts overflow though the whole does not. So its errors are not the last word. The careful strategy leaves everything
-that may fail to the embedded engine's kernels, and gives these consolidated updates only. Between the two, where floats
-are too far apart for Catalyst to add them up in a few limbs, it does so in more, and then the kernels do that alone.
+that may fail to the embedded engine's kernels, and gives these consolidated updates only. Between the two, where bounds
+of squares do not tell a variance, Catalyst adds these up exactly; where floats are too far apart for it to add them up
+in a few limbs, it does so in more, and then the kernels do that alone.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from pyspark.sql import DataFrame
 from tidemill.dataflow.nodes import Node, Reduce, Threshold
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.renderer.spark import native
-from tidemill.renderer.spark.exact_floats import FAR, NEAR, Limbs
+from tidemill.renderer.spark.bounded_squares import EXACT, FIRST, LONG, FloatSums
 from tidemill.renderer.spark.frames import Frame, consolidated
 from tidemill.renderer.spark.keyed_tasks import Layout
 from tidemill.renderer.spark.scalars import native_sql
 
-__all__ = ["AFTER_FLOATS", "CAREFUL", "FAST", "KERNELS_FOR_FLOATS", "LONG_FLOATS", "Strategy"]
+__all__ = ["AFTER_FLOATS", "CAREFUL", "EXACT_SQUARES", "FAST", "KERNELS_FOR_FLOATS", "LONG_FLOATS", "Strategy"]
 
 
 class Strategy(Protocol):
     """What Catalyst computes and what the embedded engine's kernels do, and from which updates."""
 
     @property
-    def limbs(self) -> Limbs | None:
-        """The limbs by which Catalyst adds up floats; None where the kernels do."""
+    def floats(self) -> FloatSums | None:
+        """How Catalyst adds up floats; None where the kernels do."""
 
     def sql(self, bound: Bound) -> str | None:
         """Return an expression as Spark SQL; None where the kernels have to compute it."""
@@ -46,8 +47,8 @@ class Strategy(Protocol):
 class _Fast:
     """In Catalyst wherever it means the same, from updates as they come."""
 
-    def __init__(self, limbs: Limbs | None) -> None:
-        self.limbs = limbs
+    def __init__(self, floats: FloatSums | None) -> None:
+        self.floats = floats
 
     def sql(self, bound: Bound) -> str | None:
         return native_sql(bound)
@@ -57,7 +58,7 @@ class _Fast:
 
     def is_native(self, node: Threshold | Reduce, frame: Frame) -> bool:
         if isinstance(node, Reduce):
-            return native.is_native(node, frame, self.limbs)
+            return native.is_native(node, frame, self.floats)
         return node.function is None
 
     def summed(self, node: Node, frame: Frame, layout: Layout) -> DataFrame | None:
@@ -67,7 +68,7 @@ class _Fast:
 class _Careful:
     """In the kernels wherever something may fail, from consolidated updates; what fails then is an error."""
 
-    limbs = None
+    floats = None
 
     def sql(self, bound: Bound) -> str | None:
         return native_sql(bound) if isinstance(bound, BoundColumn) else None
@@ -82,9 +83,10 @@ class _Careful:
         return None
 
 
-FAST: Final[Strategy] = _Fast(NEAR)
-LONG_FLOATS: Final[Strategy] = _Fast(FAR)
+FAST: Final[Strategy] = _Fast(FIRST)
+EXACT_SQUARES: Final[Strategy] = _Fast(EXACT)
+LONG_FLOATS: Final[Strategy] = _Fast(LONG)
 KERNELS_FOR_FLOATS: Final[Strategy] = _Fast(None)
 CAREFUL: Final[Strategy] = _Careful()
-AFTER_FLOATS: Final = {FAST: LONG_FLOATS, LONG_FLOATS: KERNELS_FOR_FLOATS}
+AFTER_FLOATS: Final = {FAST: LONG_FLOATS, EXACT_SQUARES: LONG_FLOATS, LONG_FLOATS: KERNELS_FOR_FLOATS}
 """What to try next where floats could not be added up."""
