@@ -54,6 +54,26 @@ def test_only_the_sum_itself_may_overflow(engine):
         over(engine, "int64", [most, 1], (0, 2), total=combine.sum("x"))
 
 
+@pytest.mark.parametrize("places", [3, 300])
+@pytest.mark.parametrize("values", [lambda t: -1, lambda t: -1 - t, lambda t: (-1) ** t * (2**61 + t)])
+def test_sums_and_means_of_more_than_2_31_rows(places, values):
+    """Lower halves of numbers were added up to more than 64 bits, at one place or over several of them."""
+    flow = tm.Dataflow("sums")
+    x = flow.input("x", {"t": "int64", "v": "int64"})
+    flow.output("sums", prefix_sum(x, index="t", total=combine.sum("v % 1000 - 2"), mean=combine.avg("v")))
+    rows = [((t, values(t)), 0, 2**31) for t in range(places) for _ in range(3)]
+    with flow.start() as run:
+        run.update("x", rows)
+        run.advance()
+        found = {row[0]: row[1:] for row in run.snapshot("sums")}
+    total = whole = 0
+    for t in range(places):
+        small = (abs(values(t)) % 1000) * (1 if values(t) > 0 else -1) - 2  # % has the sign of the dividend
+        if t:
+            assert found[t] == (total, whole / (t * 3 * 2**31))
+        total, whole = total + small * 3 * 2**31, whole + values(t) * 3 * 2**31
+
+
 def test_decimals_are_exact(engine, falls_back):
     cents = [Decimal("0.10"), Decimal("-3.33"), Decimal("99999999.99")]
     found = over(engine, "decimal(10,2)", cents, (0, 2), (0, 3), (5, 6), total=combine.sum("x"))

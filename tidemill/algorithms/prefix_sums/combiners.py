@@ -18,9 +18,10 @@ import pyarrow as pa
 import tidemill.expressions.aggregate_functions as agg
 from tidemill.algorithms.prefix_sums.columns import ordinals, sort_key
 from tidemill.algorithms.prefix_sums.each_value import python_values
+from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.functions.choice import when
-from tidemill.expressions.functions.numbers import pmod, shiftright
+from tidemill.expressions.functions.numbers import pmod, shiftleft, shiftright
 from tidemill.expressions.table_functions import Column, Ints, ListColumn
 from tidemill.expressions.types import INT64, DType
 
@@ -35,6 +36,8 @@ States: TypeAlias = Sequence[pa.Array]
 
 _HALF: Final = 32
 _MASK: Final = (1 << _HALF) - 1
+_QUARTER: Final = 16
+_QUARTER_MASK: Final = (1 << _QUARTER) - 1
 
 
 class Combiner(abc.ABC):
@@ -242,7 +245,8 @@ class _Sum(Combiner):
     def scan(self, states: States, offsets: Ints, before: States) -> Sequence[Column]:
         lengths, starts = np.diff(offsets), offsets[:-1]
         given = [_valid(before[0]).astype(np.int64), *map(_whole, before)]
-        sums = [t[:-1] + (g - t.take(starts)).repeat(lengths) for t, g in zip(_totals(states), given, strict=True)]
+        totals = _totals(states, given)
+        sums = [t[:-1] + (g - t.take(starts)).repeat(lengths) for t, g in zip(totals, given, strict=True)]
         return self._columns(sums[0] == 0, sums[1:])
 
     def _columns(self, zero: Any, sums: Sequence[Ints]) -> Sequence[pa.Array]:
@@ -250,9 +254,21 @@ class _Sum(Combiner):
         return [pa.array(s, mask=mask) for s in sums]
 
 
-def _totals(states: States) -> list[Ints]:
-    """Return how many states there are before each place, and the sums of their columns; one place more than states."""
-    return [np.concatenate((np.zeros(1, np.int64), c.cumsum())) for c in (_valid(states[0]), *map(_whole, states))]
+def _totals(states: States, added: Sequence[Ints] = ()) -> list[Any]:
+    """Return how many states there are before each place, and the sums of their columns; one place more than states.
+
+    They are Python's numbers where they, or what they are ``added`` to, may be beyond 64 bits.
+    """
+    columns: list[Any] = [_valid(states[0]).astype(np.int64), *map(_whole, states)]
+    for i, column in enumerate(columns):
+        most = _largest(column) * len(column) + (_largest(added[i]) if added else 0)
+        if 2 * most > INT64_LIMIT:  # sums are differences of totals
+            columns[i] = column.astype(object)
+    return [np.concatenate((np.zeros(1, c.dtype), c.cumsum())) for c in columns]
+
+
+def _largest(numbers: Ints) -> int:
+    return max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
 
 
 def _whole(column: pa.Array) -> Ints:
@@ -287,6 +303,14 @@ class WholeSum(_Sum):
 
     types: tuple[DType, ...] = (INT64, INT64)
 
+    def of_one_place(self, columns: Sequence[str]) -> Sequence[Any] | None:
+        """Return what adds lower halves up in halves themselves, for more than 2**31 of them are beyond 64 bits."""
+        high, low = map(col, columns)
+        below = agg.sum(low & _QUARTER_MASK)
+        above = agg.sum(shiftright(low, _QUARTER)) + shiftright(below, _QUARTER)
+        carried = agg.sum(high) + shiftright(above, _QUARTER)
+        return [carried, shiftleft(above & _QUARTER_MASK, _QUARTER) + (below & _QUARTER_MASK)]
+
     def state(self, value: Any) -> State:
         return self.zero if value is None else (value >> _HALF, value & _MASK)
 
@@ -307,7 +331,11 @@ class WholeSum(_Sum):
 
     def combined(self, left: State, right: State) -> State:
         low = left[1] + right[1]
-        return left[0] + right[0] + (low >> _HALF), low & _MASK
+        high = left[0] + right[0] + (low >> _HALF)
+        if abs(high) > INT64_LIMIT:
+            msg = "a sum on the way is beyond 2**95"
+            raise OverflowError(msg)
+        return high, low & _MASK
 
     def _columns(self, zero: Any, sums: Sequence[Ints]) -> Sequence[pa.Array]:
         high, low = sums

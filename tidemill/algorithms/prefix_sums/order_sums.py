@@ -163,7 +163,11 @@ def _at_one_place(
         aggregates |= dict(zip(names, at_once, strict=True))
     if not aggregates:
         return rows.select(*place).distinct()
-    grouped = rows.group_by(*place).agg(**aggregates)
+    values = tuple(
+        (c, WorkedOut(sums[n].name, n)) for n, columns in zip(sums, states.names, strict=True) for c in columns
+    )
+    with rows.builder.graph.telling(Told(tuple(place), values)):
+        grouped = rows.group_by(*place).agg(**aggregates)
     if not listed:
         return grouped
     some = StateColumns(tuple(states.combiners[i] for i in listed), tuple(states.names[i] for i in listed))

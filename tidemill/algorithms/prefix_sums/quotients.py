@@ -88,6 +88,10 @@ class Quotient(Combiner):
         scans = (one.scan_rows(own, offsets, earlier, inclusive=inclusive) for (one, own), (_, earlier) in pairs)
         return [column for columns in scans for column in columns]
 
+    def of_one_place(self, columns: Sequence[str]) -> Sequence[Any] | None:
+        parts = [one.of_one_place(own) for one, own in self._split(columns)]
+        return None if any(part is None for part in parts) else [a for part in parts if part is not None for a in part]
+
     @property
     def by_column(self) -> bool:
         return all(s.by_column for s in self.sums)

@@ -70,7 +70,8 @@ def ends_before_it_begins(node: Node, row: Row, begin: int, end: int, time: Any)
 
 def overflow(node: Node, key: Row, name: str, function: str) -> ExpressionError:
     """Return the error of an aggregate whose value at a time does not fit the type of its column."""
-    name = column_for(name)
+    value = None if node.told is None else node.told.value((name,))
+    function, name = (function, column_for(name)) if value is None else (value.function, value.name)
     made = ExpressionError(f"{node.where}, key {key}: overflow", f"{function} AS {name}")
     return of_node(node, made, row=key, column=name)
 
