@@ -28,6 +28,7 @@ MORE_TITLES: Final = TITLES | {
     "W9": "sum, RANGE 1 h",
     "W10": "row_number\n<= 10",
     "W12": "ranks, ntile",
+    "W13": "avg on close,\nten rows",
     "R1": "by category\nand day",
     "R2": "by 200,000\nusers",
     "R3": "three dearest",
