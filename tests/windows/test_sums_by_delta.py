@@ -43,14 +43,14 @@ CHANGES = st.lists(st.tuples(ROWS, st.sampled_from([1, 1, 2, -1, -1, -2])), max_
 def by_delta(monkeypatch):
     """Whether sums were worked out from those before, each time that they could be."""
     made = []
-    changed = SumsByDelta.changed
+    edits = SumsByDelta.edits
 
-    def noted(calls, rows, edits):
-        found = changed(calls, rows, edits)
+    def noted(calls, *given):
+        found = edits(calls, *given)
         made.append(found is not None)
         return found
 
-    monkeypatch.setattr(SumsByDelta, "changed", noted)
+    monkeypatch.setattr(SumsByDelta, "edits", noted)
     return made
 
 

@@ -20,6 +20,7 @@ from tidemill.expressions.windows.bound import MOST_COPIES, CallError, Windows, 
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
 from tidemill.renderer.embedded.kernels.memory import apart, empty, stack
 from tidemill.renderer.embedded.kernels.updates import (
+    Bools,
     Codes,
     Ints,
     Rows,
@@ -38,7 +39,7 @@ from tidemill.renderer.embedded.windows.edits import Edit, ManyEdits
 from tidemill.renderer.embedded.windows.few_rows import calls_of_few
 from tidemill.renderer.embedded.windows.large_partitions import Key, LargePartitions, updates_of
 from tidemill.renderer.embedded.windows.many_changes import CallsOfMany
-from tidemill.renderer.embedded.windows.many_places import places_of
+from tidemill.renderer.embedded.windows.many_places import edits_of
 from tidemill.renderer.embedded.windows.ordered import changed_rows, rows_with_values
 from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 from tidemill.renderer.embedded.windows.ordering import order_of_rows
@@ -245,11 +246,15 @@ class OrderedWindowsOperator(Operator):
         codes, counts = new[: self._codes], new[-1]
         if len(counts) < AT_ONCE or len(counts) * SPREAD < len(rows) or rows.in_memory < len(rows):
             return self._edits(rows, new)
-        places, there = places_of(rows, codes)
-        unsure = (counts < 0) & ~there | (counts > 0) & there | (np.abs(counts) > 1)
-        if unsure.any():
-            self._edits(rows, new.compress(unsure, axis=1))  # which looks how often each is there
-        return ManyEdits(places, codes, counts)
+
+        def check(some: slice, there: Bools) -> None:
+            counts = new[-1, some]
+            unsure = (counts < 0) & ~there | (counts > 0) & there | (np.abs(counts) > 1)
+            if unsure.any():
+                self._edits(rows, new[:, some].compress(unsure, axis=1))  # which looks how often each is there
+
+        find = edits_of if self._calls_of_many is None else self._calls_of_many.edits
+        return find(rows, codes, counts, check)
 
     def _of_any_edits(
         self, edits: list[tuple[OrderedPartition, list[Edit] | ManyEdits]], time: int

@@ -17,9 +17,10 @@ from tidemill.expressions.windows.bound import AggregateCall, Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, UpdateArray, consolidated
 from tidemill.renderer.embedded.windows.digests import Digest, together
-from tidemill.renderer.embedded.windows.edits import Changed, ManyEdits
+from tidemill.renderer.embedded.windows.edits import Changed, Changes, ManyEdits
 from tidemill.renderer.embedded.windows.lone_extremes import LoneExtremes
 from tidemill.renderer.embedded.windows.many_cuts import CutColumns, Cuts, Part, blocks, parts
+from tidemill.renderer.embedded.windows.many_places import Check, edits_of
 from tidemill.renderer.embedded.windows.many_runs import Runs, can_be_found_at_once, runs_of_many, starts_of_groups
 from tidemill.renderer.embedded.windows.many_unnoticed import Extremes, Unnoticed
 from tidemill.renderer.embedded.windows.ordered import has_equal_neighbours
@@ -28,7 +29,7 @@ from tidemill.renderer.embedded.windows.partitions import Ahead, Partitions
 from tidemill.renderer.embedded.windows.pieces import Pieces
 from tidemill.renderer.embedded.windows.reach import Reach
 from tidemill.renderer.embedded.windows.recompute import call_values
-from tidemill.renderer.embedded.windows.sums_by_delta import ChangedSums, SumsByDelta
+from tidemill.renderer.embedded.windows.sums_by_delta import SumsByDelta
 
 __all__ = ["CallsOfMany"]
 
@@ -72,15 +73,19 @@ class CallsOfMany:
         (by, *_) = self.windows.order
         return kept.index(by.column) if by.column in kept else 0
 
+    def edits(self, rows: OrderedPartition, new: Codes, copies: Ints, check: Check) -> ManyEdits:
+        """Return what `edits_of` does; where the calls allow it, how the output changes is found on the way."""
+        found = None if self.by_delta is None else self.by_delta.edits(rows, new, copies, check)
+        return edits_of(rows, new, copies, check) if found is None else found
+
     def updates(self, partitions: Sequence[tuple[OrderedPartition, ManyEdits]], time: int) -> UpdateArray:
         """Return the output's updates for edits of partitions, not made yet; `CallError` as `changed_rows`."""
         to_cut: list[Part] = []
-        found: list[Changed | ChangedSums] = []
+        found: list[Changes] = []
         in_order = True
         for rows, edits in partitions:
-            by_delta = None if self.by_delta is None else self.by_delta.changed(rows, edits)
-            if by_delta is not None:
-                found += by_delta
+            if edits.changes is not None:
+                found += edits.changes
                 continue
             left = edits
             if self.lone is not None:

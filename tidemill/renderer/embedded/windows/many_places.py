@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
+from tidemill.renderer.embedded.windows.edits import ManyEdits
 from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 
-__all__ = ["places_of", "rows_at"]
+__all__ = ["Check", "edits_of", "places_of", "places_where_tied", "rows_at"]
+
+Check: TypeAlias = Callable[[slice, Bools], None]
+"""What is told which of some of the rows that were looked for are there; it raises `CallError` where one is lacking."""
 
 TIED: Final = 256
 """Where more rows than these begin alike, halving them is cheaper than to put a row in its order with all."""
+
+
+def edits_of(rows: OrderedPartition, new: Codes, copies: Ints, check: Check) -> ManyEdits:
+    """Return edits, given by rows in their order, at their places."""
+    places, there = places_of(rows, new)
+    check(slice(len(copies)), there)
+    return ManyEdits(places, new, copies)
 
 
 def places_of(rows: OrderedPartition, new: Codes) -> tuple[Ints, Bools]:
@@ -20,21 +32,31 @@ def places_of(rows: OrderedPartition, new: Codes) -> tuple[Ints, Bools]:
 
     The rows are given in their order.
     """
-    numbers = rows.order.number(new[rows.by[0]])
-    places = rows.places_of_numbers(numbers)
-    inside = (places < len(rows)).nonzero()[0]
-    low = places.take(inside)
-    here, sought = rows.spans(low, low + 1), new.take(inside, axis=1)
+    first = rows.places_of_numbers(rows.order.number(new[rows.by[0]]))
+    inside = (first < len(rows)).nonzero()[0]
+    low = first.take(inside)
+    return places_where_tied(rows, new, first, inside, rows.spans(low, low + 1))
+
+
+def places_where_tied(rows: OrderedPartition, new: Codes, first: Ints, inside: Ints, here: Codes) -> tuple[Ints, Bools]:
+    """Return what `places_of` does, given the first places of rows that have the new rows' numbers, or greater ones.
+
+    And what rows are there, for those of the new rows that are ``inside``: no others are in the partition.
+    """
+    places, sought = first, new.take(inside, axis=1)
     there = np.zeros(len(places), np.bool_)
     there[inside] = same = (here == sought).all(axis=0)
-    begins_alike = rows.order.number(here[rows.by[0]]) == numbers.take(inside)
+    by = rows.by[0]
+    begins_alike = rows.order.number(here[by]) == rows.order.number(sought[by])
     tied = inside.compress(begins_alike & ~same)
     if len(tied):
-        widths = rows.places_of_numbers(numbers.take(tied), right=True) - places.take(tied)
+        places = first.copy()
+        last = rows.places_of_numbers(rows.order.number(new[by].take(tied)), right=True)
+        widths = last - first.take(tied)
         for some, find in ((widths <= TIED, _among_few), (widths > TIED, _one_by_one)):
             if some.any():
                 at = tied.compress(some)
-                places[at], there[at] = find(rows, new.take(at, axis=1), places.take(at), widths.compress(some))
+                places[at], there[at] = find(rows, new.take(at, axis=1), first.take(at), widths.compress(some))
     return places, there
 
 

@@ -122,7 +122,7 @@ class Unnoticed(NamedTuple):
 
     def values(self) -> Codes:
         """Return the calls' values of the rows that are not noticed, before they go or after they come."""
-        (places, own, copies), groups = self.left, self.groups.compress(self.here)
+        (places, own, copies, _), groups = self.left, self.groups.compress(self.here)
         found = np.empty((len(self.extremes.calls), len(places)), np.int64)
         most = len(self.starts) - 1
         for call, numbers, codes in zip(self.extremes.calls, self.numbers, found, strict=True):

@@ -21,13 +21,14 @@ from tidemill.renderer.embedded.kernels.codec import float_codes
 from tidemill.renderer.embedded.kernels.exact_quotients import quotients
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, first_numbers, largest
 from tidemill.renderer.embedded.windows.edits import ManyEdits, places_from
+from tidemill.renderer.embedded.windows.many_places import Check, places_where_tied
 from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 from tidemill.renderer.embedded.windows.ranges import plus
 from tidemill.renderer.embedded.windows.sums_by_value import sums_by_value
 
 __all__ = ["ChangedSums", "SumsByDelta"]
 
-BLOCK: Final = 1 << 15
+BLOCK: Final = 1 << 16
 """Rows that are looked at at a time, so that they stay in fast memory; more where edits are near one another."""
 
 
@@ -93,47 +94,60 @@ class SumsByDelta:
         ]
         return SumsByDelta(windows.order[0], bounded, kept) if 0 < len(bounded) == len(calls) else None
 
-    def changed(self, rows: OrderedPartition, edits: ManyEdits) -> list[ChangedSums] | None:
-        """Return how rows change, some at a time; None where some have no place in the order, or no number.
+    def edits(self, rows: OrderedPartition, new: Codes, copies: Ints, check: Check) -> ManyEdits | None:
+        """Return what `edits_of` does, with how the output changes: all is looked up at once, and cut out once.
 
-        And where a sum may be too large.
+        None where some rows have no place in the order, or no number, and where a sum may be too large.
         """
-        if (edits.rows[self._by.column] == NULL).any():
+        if (new[self._by.column] == NULL).any():
             return None
-        found = []
-        for some, first, end in self._blocks(rows, edits):
-            cut = _Cut.of(rows, some, first, end, self._by)
-            changed = None if cut is None else self._changed(cut)
+        front, first, back = self._looked_up(rows, _numbers(new, self._by))
+        places, changes = np.empty_like(first), list[ChangedSums]()
+        for some in self._blocks(_numbers(new, self._by), back - front):
+            stretch = _Stretch.of(rows, front[some], back[some], self._by)
+            if stretch is None:
+                return None
+            places[some], there = stretch.places(rows, new[:, some], first[some])
+            check(some, there)
+            made = ManyEdits(places[some], new[:, some], copies[some])
+            changed = self._changed(_Cut.of(stretch, made, self._by))
             if changed is None:
                 return None
-            found.append(changed)
-        return found
+            changes.append(changed)
+        return ManyEdits(places, new, copies, changes)
 
-    def _blocks(self, rows: OrderedPartition, edits: ManyEdits) -> Iterator[tuple[ManyEdits, Ints, Ints]]:
-        """Iterate over edits, so many at a time, that no row's frame has both of these and of others.
+    def _looked_up(self, rows: OrderedPartition, numbers: Ints) -> Codes:
+        """Return for rows with these numbers where the rows begin, and end, in whose frames they may be.
 
-        With each from where to where the rows go that are in frames which have it.
+        Between these two, the first place at which there is no lower number.
         """
-        numbers, low, high = _numbers(edits.rows, self._by), self._low, self._high
-        front, back = plus(plus(numbers, -high), low), plus(plus(numbers, -low - 1), high)
-        asked = np.concatenate((front, back))
+        low, high = self._low, self._high
+        asked = np.concatenate(
+            (plus(plus(numbers, -high), low), plus(numbers, -1), plus(plus(numbers, -low - 1), high))
+        )
         order = asked.argsort(kind="stable")
         asked, places = asked.take(order), np.empty_like(asked)
         # Where the order falls, the rows' own numbers are one less; none is less than the least.
         found = rows.places_of_numbers(plus(asked, -1) if self._by.descending else asked, right=True)
         places[order] = np.where(asked == NULL, 0, found) if self._by.descending else found
-        first, end = places.reshape(2, -1)
+        return places.reshape(3, -1)
+
+    def _blocks(self, numbers: Ints, widths: Ints) -> Iterator[slice]:
+        """Iterate over rows, so many at a time, that no row's frame has both of these and of others.
+
+        Given how many rows are to be looked at for each.
+        """
+        back = plus(plus(numbers, -self._low - 1), self._high)
         begins = np.concatenate(([0], (back[:-1] < numbers[1:]).nonzero()[0] + 1, [len(numbers)]))
-        looked_at = np.concatenate(([0], (end - first).cumsum())).take(begins)
+        looked_at = np.concatenate(([0], widths.cumsum())).take(begins)
         at = 0
         while at < len(begins) - 1:
             then = max(int(looked_at.searchsorted(looked_at[at] + BLOCK, "right")) - 1, at + 1)
-            start, stop = begins.item(at), begins.item(then)
-            yield edits.part(start, stop), first[start:stop], end[start:stop]
+            yield slice(begins.item(at), begins.item(then))
             at = then
 
     def _changed(self, cut: _Cut) -> ChangedSums | None:
-        """Return how the rows of a cut change; None as `changed`."""
+        """Return how the rows of a cut change; None as `edits`."""
         amounts = cut.amounts([call.column for call in self._calls])
         if amounts is None:
             return None
@@ -144,10 +158,11 @@ class SumsByDelta:
         sums: dict[_Sum, _Sums] = {}
         for some, of_rows in zip(self._sums, more, strict=True):
             amount, (start, end) = amounts[some.column], around[some.bounds]
-            old = amount.before.take(end) - amount.before.take(start)
+            old = amount.before.take(end)
+            old -= amount.before.take(start)
             sums[some] = _Sums(old, old + of_rows.take(own), frames[some.bounds].of_new(amount))
         values = zip(*(call.codes(sums) for call in self._calls), strict=True)
-        changed = ChangedSums(cut, self._kept, own, own.searchsorted(cut.gone), *map(np.stack, values))
+        changed = ChangedSums(cut, self._kept, own, own.searchsorted(cut.gone), *values)
         return changed.without_equal() if any(call.function == "avg" for call in self._calls) else changed
 
 
@@ -161,20 +176,23 @@ class ChangedSums(NamedTuple):
     """The places of the cut's own rows that go; all but those taken out come again."""
     gone: Ints
     """Which of these are taken out."""
-    old: Codes
+    old: Sequence[Ints]
     """The calls' values of these rows, before and after."""
-    new: Codes
-    of_put_in: Codes
+    new: Sequence[Ints]
+    of_put_in: Sequence[Ints]
     """Those of the rows that are put in."""
 
     def without_equal(self) -> ChangedSums:
         """Return what there is without rows that stay, and have the values that they had, as averages may be."""
-        differs = (self.old != self.new).any(axis=0)
+        differs = np.zeros(len(self.own), np.bool_)
         differs[self.gone] = True
+        for old, new in zip(self.old, self.new, strict=True):
+            differs |= old != new
         if differs.all():
             return self
-        own, old, new = (some.compress(differs, axis=-1) for some in (self.own, self.old, self.new))
-        return self._replace(own=own, gone=own.searchsorted(self.cut.gone), old=old, new=new)
+        own = self.own.compress(differs)
+        stay = [[values.compress(differs) for values in some] for some in (self.old, self.new)]
+        return self._replace(own=own, gone=own.searchsorted(self.cut.gone), old=stay[0], new=stay[1])
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -186,17 +204,23 @@ class ChangedSums(NamedTuple):
         width, cut = len(self.kept), self.cut
         for source, row in zip(self.kept.tolist(), gone, strict=False):
             cut.codes[source].take(self.own, out=row, mode="clip")
-        gone[width:] = self.old
-        stays = np.delete(first_numbers(len(self.own)), self.gone)
-        before = self.own.take(stays).searchsorted(cut.edits_at.take(cut.come))
+        for values, row in zip(self.old, gone[width:], strict=True):
+            row[:] = values
+        stays, own = first_numbers(len(self.own)), self.own
+        if len(self.gone):
+            stays = np.delete(stays, self.gone)
+            own = own.take(stays)
+        before = own.searchsorted(cut.edits_at.take(cut.come))
         put_in = before + first_numbers(len(before))
-        if len(stays):
+        if len(put_in):
             stays = np.insert(stays, before, 0)  # and there any number, of what is written over
+        if len(self.own):
             for given, row in zip((*gone[:width], *self.new), come, strict=True):
                 given.take(stays, out=row, mode="clip")
         for source, row in zip(self.kept.tolist(), come, strict=False):
             row[put_in] = cut.edits.rows[source].take(cut.come)
-        come[width:, put_in] = self.of_put_in
+        for values, row in zip(self.of_put_in, come[width:], strict=True):
+            row[put_in] = values
 
 
 class _Amounts(NamedTuple):
@@ -206,12 +230,37 @@ class _Amounts(NamedTuple):
     added: Ints
 
 
-class _Cut(NamedTuple):
-    """Rows around edits, one after another, as they are before these. Places are those among them."""
+class _Stretch(NamedTuple):
+    """Rows around edits, one after another, as they are before these."""
 
     codes: Codes
     numbers: Ints
     """The numbers of their places in the order, which never fall."""
+    more: Ints
+    """By how much the places of each edit are greater among them than in the partition."""
+
+    @staticmethod
+    def of(rows: OrderedPartition, front: Ints, back: Ints, by: OrderColumn) -> _Stretch | None:
+        """Return the rows from some places up to others, for each edit; None where some have no place in the order."""
+        begins, first, end = _joined(front, back)
+        codes = rows.spans(first, end)
+        if codes.shape[1] and NULL in (codes.item(by.column, 0), codes.item(by.column, -1)):
+            return None
+        lengths = end - first
+        return _Stretch(codes, _numbers(codes, by), (lengths.cumsum() - lengths - first).take(begins.cumsum() - 1))
+
+    def places(self, rows: OrderedPartition, new: Codes, first: Ints) -> tuple[Ints, Bools]:
+        """Return what `places_where_tied` does, of the edits' rows."""
+        at = first + self.more
+        inside = (at < len(self.numbers)).nonzero()[0]
+        return places_where_tied(rows, new, first, inside, self.codes.take(at.take(inside), axis=1))
+
+
+class _Cut(NamedTuple):
+    """A stretch of rows with their edits. Places are those in it."""
+
+    codes: Codes
+    numbers: Ints
     gone: Ints
     """The places of those that are taken out."""
     edits: ManyEdits
@@ -223,17 +272,11 @@ class _Cut(NamedTuple):
     """For each row that is put in, its edit."""
 
     @staticmethod
-    def of(rows: OrderedPartition, edits: ManyEdits, first: Ints, end: Ints, by: OrderColumn) -> _Cut | None:
-        """Return the rows from some places up to others, for each edit; None where some have no place in the order."""
-        begins, first, end = _joined(first, end)
-        codes = rows.spans(first, end)
-        if codes.shape[1] and NULL in (codes.item(by.column, 0), codes.item(by.column, -1)):
-            return None
-        lengths = end - first
-        at = edits.places + (lengths.cumsum() - lengths - first).take(begins.cumsum() - 1)
+    def of(stretch: _Stretch, edits: ManyEdits, by: OrderColumn) -> _Cut:
+        at = edits.places + stretch.more
         gone = places_from(at, np.maximum(-edits.copies, 0))
         come = first_numbers(len(at)).repeat(np.maximum(edits.copies, 0))
-        return _Cut(codes, _numbers(codes, by), gone, edits, at, _numbers(edits.rows, by), come)
+        return _Cut(stretch.codes, stretch.numbers, gone, edits, at, _numbers(edits.rows, by), come)
 
     def amounts(self, columns: Sequence[int | None]) -> dict[int | None, _Amounts] | None:
         """Return what is added up, of columns, and of rows; None where there are no numbers, or sums too large."""
@@ -286,10 +329,11 @@ class _Frames(NamedTuple):
 
     def more(self, added: Ints) -> Ints:
         """Return by how much more the sum of each row is after the edits, which add so much each."""
-        more = np.zeros(len(self.numbers) + 1, np.int64)
-        np.add.at(more, self.enters, added)
-        np.subtract.at(more, self.leaves, added)
-        by_row: Ints = more.cumsum()[:-1]
+        at = np.concatenate((self.enters, self.leaves))
+        order = at.argsort(kind="stable")  # of two that ascend
+        sums = np.concatenate((added, -added)).take(order).cumsum()
+        bounds = np.concatenate(([0], at.take(order), [len(self.numbers)]))
+        by_row: Ints = np.concatenate(([0], sums)).repeat(bounds[1:] - bounds[:-1])
         return by_row
 
     def around(self, own: Ints) -> tuple[Ints, Ints]:
