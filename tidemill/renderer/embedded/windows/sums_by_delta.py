@@ -8,7 +8,7 @@ those to which edits add something are the sums worked out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -148,7 +148,8 @@ class SumsByDelta:
 
     def _changed(self, cut: _Cut) -> ChangedSums | None:
         """Return how the rows of a cut change; None as `edits`."""
-        amounts = cut.amounts([call.column for call in self._calls])
+        # A count, too, is of numbers that are there.
+        amounts = cut.amounts({*(call.column for call in self._calls), *(some.column for some in self._sums)})
         if amounts is None:
             return None
         frames = {bounds: _Frames.of(cut, bounds) for bounds in {some.bounds for some in self._sums}}
@@ -278,13 +279,13 @@ class _Cut(NamedTuple):
         come = first_numbers(len(at)).repeat(np.maximum(edits.copies, 0))
         return _Cut(stretch.codes, stretch.numbers, gone, edits, at, _numbers(edits.rows, by), come)
 
-    def amounts(self, columns: Sequence[int | None]) -> dict[int | None, _Amounts] | None:
+    def amounts(self, columns: Collection[int | None]) -> dict[int | None, _Amounts] | None:
         """Return what is added up, of columns, and of rows; None where there are no numbers, or sums too large."""
-        copies = self.edits.copies
-        found: dict[int | None, _Amounts] = {None: _Amounts(first_numbers(len(self.numbers) + 1), copies)}
+        copies, found = self.edits.copies, dict[int | None, _Amounts]()
         most = len(self.numbers) + int(np.abs(copies).sum())
         for column in columns:
-            if column is None or column in found:
+            if column is None:
+                found[None] = _Amounts(first_numbers(len(self.numbers) + 1), copies)
                 continue
             given, edited = self.codes[column], self.edits.rows[column]
             if max(largest(given), largest(edited)) * most > INT64_LIMIT:  # NULL is the largest
