@@ -83,3 +83,21 @@ def test_range_bounds_between_the_values_of_a_type(dtype, order, strategy):
     flow = tm.Dataflow()
     flow.output("y", flow.input("x", {"t": dtype}).with_columns(**calls))
     check_equivalent(flow, {"x": [((t,), 0, 1) for t in values]}, batchings=[all_at_once])
+
+
+MOST = 2**63 - 1
+FARTHER: list[tuple[int, int]] = [
+    (-(2**63), 0), (-(2**64), 5), (0, 2**63), (-(2**70), 2**70), (2**63, 2**64), (-(2**64), -(2**63)), (MOST, 2**64),
+]  # fmt: skip
+"""Offsets of which some are farther than any int64, but not than two of them are apart."""
+
+
+@pytest.mark.parametrize("strategy", ["recompute", "prefix_sum"])
+@pytest.mark.parametrize("order", [tm.asc, tm.desc])
+def test_range_bounds_farther_away_than_any_number(order, strategy):
+    window = tm.Window.order_by(order("t"))
+    calls = {f"n{i}": tm.list("t").over(window.range_between(*b), strategy=strategy) for i, b in enumerate(FARTHER)}
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", {"t": "int64"}).with_columns(**calls))
+    values = [None, -MOST, 2 - MOST, -5, 5, MOST - 2, MOST]
+    check_equivalent(flow, {"x": [((t,), 0, 1) for t in values]}, batchings=[all_at_once])

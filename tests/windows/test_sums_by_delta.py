@@ -196,6 +196,18 @@ def test_a_step_that_is_refused_leaves_no_trace(few_are_many, by_delta):
         assert sorted(run.snapshot("y")) == before
 
 
+@pytest.mark.parametrize("order", [tm.asc("t"), tm.desc("t")])
+def test_frames_farther_than_any_number(few_are_many, by_delta, order):
+    """Two numbers may be farther apart than the greatest is from zero, and then an offset between them is no int64."""
+    over = tm.Window.partition_by("k").order_by(order)
+    calls = [tm.sum("x").over(over.range_between(*far)) for far in ((-(2**63), 0), (0, 2**63), (-(2**64), 2**64))]
+    ends = [((0, t, n, 0), 1) for n, t in enumerate((-MOST, 2 - MOST, MOST - 2, MOST))]
+    steps = [ends, [((0, 5, 7, 1), 1), ((0, 2 - MOST, 1, 0), -1)], [((0, MOST - 2, 2, 0), -1), ((0, -MOST, 9, 1), 1)]]
+    found = changes(tm.Embedded(), calls, steps)
+    assert by_delta == [True] * 3
+    assert found == changes(tm.Reference(), calls, steps)
+
+
 def test_thousands_of_rows_of_one_partition(by_delta):
     """Not with small limits: several blocks, rows at equal times, beside partitions computed whole."""
     dice = np.random.default_rng(11)

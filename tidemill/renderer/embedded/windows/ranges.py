@@ -78,11 +78,15 @@ def units(offset: Offset, dtype: DType) -> Fraction:
 
 
 def plus(numbers: Ints, amount: int) -> Ints:
-    """Return sums; the greatest or the least int64 where they would be beyond it."""
-    amount = min(max(amount, NULL), _GREATEST)
-    if amount > 0:
-        return np.minimum(numbers, _GREATEST - amount) + amount
-    return np.maximum(numbers, NULL - amount) + amount
+    """Return sums; the greatest or the least int64 where they would be beyond it.
+
+    >>> plus(np.array([-5, 5]), -(2**63) - 3).tolist() == [-(2**63), 2 - 2**63]
+    True
+    """
+    most = min(max(amount, NULL), _GREATEST)
+    found = np.minimum(numbers, _GREATEST - most) + most if most > 0 else np.maximum(numbers, NULL - most) + most
+    # Some are between two numbers whose difference is none of an int64. Twice as far is beyond all.
+    return found if most == amount else plus(found, min(max(amount - most, NULL), _GREATEST))
 
 
 def _moved(codes: Ints, offset: Offset, dtype: DType, interner: Interner, *, up: bool) -> Ints:
