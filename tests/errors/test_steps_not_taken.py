@@ -266,7 +266,8 @@ def test_a_negative_count_where_it_has_no_meaning(engine, operator):
         run.update("a", [((7, 1), 0, 1), ((7, 2), 0, -1), ((8, 1), 0, 1)])
         with pytest.raises(NegativeCountError) as caught:
             run.advance()
-        for text in ("Reduce", "test_steps_not_taken.py:", "(7,)", "2", "-1"):
+        kind = "Reduce" if operator == "reduce" else "Aggregate"
+        for text in (f"{kind} '{kind.lower()}'", "test_steps_not_taken.py:", "(7,)", "2", "-1"):
             assert text in str(caught.value)
         run.insert("a", [(7, 2)])
         run.advance()

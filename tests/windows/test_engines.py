@@ -145,8 +145,7 @@ def test_a_negative_count_that_neighbours_make_up_for_names_the_users_row(engine
     flow = tm.Dataflow()
     window = tm.Window.partition_by(*keys).order_by("t")
     flow.output("y", flow.input("x", TXY).with_columns(n=call.over(window, strategy=strategy)))
-    row = ("1, " * (not keys or engine == "reference")) + "2, 9"
-    says = rf"'windowed'.*, key \({'1,' * bool(keys)}\): row \({row}\) has the count -1, and a negative count"
+    says = rf"'windowed'.*, key \({'1,' * bool(keys)}\): row \(1, 2, 9\) has the count -1, and a negative count"
     with flow.start(started(engine)) as run, pytest.raises(tm.errors.NegativeCountError, match=says) as caught:
         run.update("x", [((1, 2, 5), 0, 3), ((1, 2, 9), 0, -1), ((1, 3, 9), 0, 1)])
         run.advance()

@@ -44,7 +44,7 @@ class Graph:
         self._entered: dict[tuple[Node, Scope], Enter] = {}
         self._arranged: dict[tuple[Node, tuple[int, ...]], Arrange] = {}
         self._made_for: Node | None = None
-        """Whose name and line nodes get that are added now, where that is not the user's line being run."""
+        """What nodes that are added now are a part of, if anything: they have its name and the user's line."""
         self._told: Told | None = None
 
     # -- making ---------------------------------------------------------------------------------------------------
@@ -71,16 +71,17 @@ class Graph:
     def add(self, kind: type[N], *, scope: Scope, inputs: tuple[Node, ...] = (), name: str = "", **fields: Any) -> N:
         """Return a new node of this kind, checked; without a name it takes the name of its kind."""
         self._check_open(scope)
-        if self._made_for is None:
-            name, site = name or kind.__name__.lower(), Site.here()
+        whole = self._made_for
+        if whole is None:
+            name, site, part_of = name or kind.__name__.lower(), Site.here(), None
         else:
-            name, site = name or self._made_for.name, self._made_for.site
-        made = kind(id=len(self.nodes), name=name, scope=scope, site=site, inputs=inputs, told=self._told, **fields)
-        return self.put(made)
+            name, site, part_of = name or whole.name, whole.site, whole.part_of or whole.called
+        place: dict[str, Any] = {"id": len(self.nodes), "scope": scope, "inputs": inputs}
+        return self.put(kind(name=name, site=site, told=self._told, part_of=part_of, **place, **fields))
 
     @contextmanager
     def on_behalf_of(self, node: Node) -> Iterator[None]:
-        """Give nodes that are added meanwhile the name and the user's line of a node: they are made for it."""
+        """Have nodes that are added meanwhile be parts of a node: they have its name and the user's line."""
         before, self._made_for = self._made_for, node
         try:
             yield

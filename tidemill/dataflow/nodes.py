@@ -88,6 +88,8 @@ class Node:
     inputs: tuple[Node, ...] = ()
     told: Told | None = None
     """What errors tell, where it works with columns that users do not know."""
+    part_of: str | None = None
+    """What users call the operator whose place it takes, or a part of it: errors are that operator's."""
 
     arity: ClassVar[int | None] = 1
     """How many inputs it reads; None for any number but none."""
@@ -107,9 +109,14 @@ class Node:
         return f"{self.title} ({self.site.location})"
 
     @property
+    def called(self) -> str:
+        """What users call its kind."""
+        return self.kind
+
+    @property
     def title(self) -> str:
-        """Its kind and its name, as errors give them."""
-        return f"{self.kind} {self.name!r}"
+        """The kind and the name of the operator that users know, as errors give them."""
+        return f"{self.part_of or self.called} {self.name!r}"
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.id} {self.name!r} at {self.site}>"
@@ -166,12 +173,17 @@ class FlatMap(Node):
     single: bool = False
 
     @property
-    def title(self) -> str:
+    def called(self) -> str:
         """What users call it, who write map_rows and flat_map."""
         if isinstance(self.function, TableCall):
-            return f"{self.kind} {self.name!r}"
-        called = "map_rows" if self.single else "flat_map"
-        return called if self.name == self.kind.lower() else f"{called} {self.name!r}"
+            return self.kind
+        return "map_rows" if self.single else "flat_map"
+
+    @property
+    def title(self) -> str:
+        """What users call it, and its name where they gave it one."""
+        named = self.part_of or isinstance(self.function, TableCall) or self.name != self.kind.lower()
+        return f"{self.part_of or self.called} {self.name!r}" if named else self.called
 
     def describe(self) -> str:
         if isinstance(self.function, TableCall):

@@ -173,4 +173,4 @@ def _described(node: Node) -> str:
         return node.name
     what = node.describe()
     is_plain = isinstance(node, (Join, Reduce, Map, Composite)) or node.name == node.kind.lower()
-    return f"{node.kind if is_plain else node.title}{f' [{what}]' if what else ''}"
+    return f"{node.kind if is_plain else f'{node.called} {node.name!r}'}{f' [{what}]' if what else ''}"

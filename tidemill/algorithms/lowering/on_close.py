@@ -7,6 +7,7 @@ from tidemill.collections.collection import Collection
 from tidemill.collections.on_close import closed_rows, closed_sessions, valued_schema
 from tidemill.collections.sessions import Sessions
 from tidemill.dataflow.composites import ClosedSessions, SlidingWindows
+from tidemill.dataflow.told import Told
 from tidemill.expressions.expr import col
 
 __all__ = ["over_sessions", "sliding_windows"]
@@ -27,4 +28,5 @@ def over_sessions(node: ClosedSessions, source: Collection, mark: Collection) ->
     """Return the rows of all sessions, held back until their ends are a gap behind the watermark."""
     names = source.schema.names
     session = Sessions(tuple(map(col, names[: node.keys])), names[node.column], node.gap, "session", "session end")
-    return closed_sessions(source, mark.node, session).drop("session end")
+    with source.builder.graph.telling(Told(names[node.keys :], ())):
+        return closed_sessions(source, mark.node, session).drop("session end")

@@ -41,7 +41,9 @@ def _map(copy: Copy, node: Map, source: Node) -> Node:
         if composed is None:
             break
         origin = source if any(can_fail(c) for c in source.columns) else fused
-        fused = attrs.evolve(fused, columns=composed, name=origin.name, site=origin.site, told=origin.told)
+        fused = attrs.evolve(
+            fused, columns=composed, name=origin.name, site=origin.site, told=origin.told, part_of=origin.part_of
+        )
         (source,) = source.inputs
     picked = fused.picked
     if picked is not None:

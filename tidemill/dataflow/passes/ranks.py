@@ -238,17 +238,17 @@ def _first_peers(copy: Copy, node: Windowed, count: int, ranking: str) -> Node |
     fields = [Field(unused_name(f"place {i}#", source.schema.names), p.dtype, p.nullable) for i, p in enumerate(places)]
     wide = Schema((*source.schema, *fields))
     rows: Node = copy.add(Map, node, source, schema=wide, columns=(*of_rows, *places))
-    own = tuple(column(wide, i) for i in range(len(of_rows), len(wide)))
-    peers: Node = rows
     if ranking == "dense_rank":
-        peers = copy.add(Map, node, rows, schema=Schema(tuple(fields)), columns=own)
+        own = tuple(column(wide, i) for i in range(len(of_rows), len(wide)))
+        peers: Node = copy.add(Map, node, rows, schema=Schema(tuple(fields)), columns=own)
         peers = copy.add(Threshold, node, peers, schema=peers.schema)
         own = tuple(column(peers.schema, i) for i in range(len(fields)))
-    keys, by = own[: len(node.keys)], own[len(node.keys) :]
-    sorted_by = tuple(attrs.evolve(key, expression=e) for key, e in zip(order, by, strict=True))
-    peers = copy.add(TopK, node, peers, schema=peers.schema, keys=keys, order=sorted_by, count=count)
-    if ranking == "rank":
-        peers = copy.add(Map, node, peers, schema=Schema(tuple(fields)), columns=own)
+        keys, by = own[: len(node.keys)], own[len(node.keys) :]
+        sorted_by = tuple(attrs.evolve(key, expression=e) for key, e in zip(order, by, strict=True))
+        peers = copy.add(TopK, node, peers, schema=peers.schema, keys=keys, order=sorted_by, count=count)
+    else:  # of the rows as they are, which errors name
+        peers = copy.add(TopK, node, source, schema=source.schema, keys=node.keys, order=tuple(order), count=count)
+        peers = copy.add(Map, node, peers, schema=Schema(tuple(fields)), columns=tuple(places))
     pairs = tuple((f.name, f.name) for f in fields)
     kept = copy.add(SemiJoin, node, rows, peers, schema=wide, on=pairs, nulls_equal=True)
     back = tuple(column(wide, i) for i in range(len(of_rows)))

@@ -33,7 +33,7 @@ class Copy:
         return self.graph.put(attrs.evolve(node, id=len(self.graph.nodes), inputs=sources, **changes))
 
     def add(self, kind: type[N], like: Node, source: Node, *others: Node, **fields: Any) -> N:
-        """Add a node of another kind after ``source`` and others, with the name and the user's line of ``like``."""
+        """Add a node of another kind after ``source`` and others, for errors a part of ``like``."""
         return self.graph.put(
             kind(
                 id=len(self.graph.nodes),
@@ -41,6 +41,7 @@ class Copy:
                 scope=source.scope,
                 site=like.site,
                 told=like.told,
+                part_of=like.part_of or like.called,
                 inputs=(source, *others),
                 **fields,
             )

@@ -232,7 +232,8 @@ class CallError(Exception):
 class RowCheck:
     """What rows go through before sums over their order: each row with its count, as it is, or an error.
 
-    Who sees partitions whole sees there that a row's count is negative, or that a call has no value for the row.
+    Who sees partitions whole sees there that a row's count is negative or too much, or that a call has no value for the
+    row.
     """
 
     windows: Windows
@@ -259,12 +260,14 @@ class RowCheck:
         """Return the partition that a row is in."""
         return tuple(row[: self.keys])
 
-    def rest(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        """Return what the row has beside its key, of what calls are for."""
-        return tuple(row[i] for i in self.windows.row if i >= self.keys)
+    def own(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        """Return what of a row is the row that calls are for."""
+        return tuple(row[i] for i in self.windows.row)
 
     def __call__(self, row: Sequence[Any], count: int) -> int:
-        """Return the row's count; `CallError` where a call has no value for the row."""
+        """Return the row's count; `CallError` where it is too much, or a call has no value for the row."""
+        if count > MOST_COPIES:
+            raise CallError(0, tuple(row), too_many_copies(count))
         for call, column in self.at_least_one.items() if count else ():
             number = row[column]
             if number is not None and number < 1:

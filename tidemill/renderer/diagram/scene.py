@@ -13,7 +13,6 @@ from tidemill.dataflow.nodes import (
     Arrange,
     Enter,
     Feedback,
-    FlatMap,
     Input,
     Leave,
     Node,
@@ -164,7 +163,7 @@ def _operator(node: Node, figures: Figures | None) -> Operator:
 
 
 def _kind(node: Node) -> str:
-    return node.title.split(" ")[0] if isinstance(node, FlatMap) else node.kind
+    return node.called
 
 
 def _name(node: Node, does: str) -> str:

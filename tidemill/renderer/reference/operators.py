@@ -176,7 +176,7 @@ def _first(node: nodes.Reduce, logic: TopK, key: Row, rows: Contents) -> Content
 
 @_LOGICS(Windows)
 def _windows(node: nodes.Reduce, logic: Windows, key: Row, rows: Contents) -> Contents:
-    check_counts(node, key, rows)
+    check_counts(node, key, _projected(rows, logic.row))
     try:
         found = with_values(logic, with_hash(logic, node.inputs[0].schema, rows))
     except CallError as error:

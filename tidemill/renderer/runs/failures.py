@@ -44,6 +44,8 @@ def expression_failed(
         read = node.columns[node.schema.index(column)].columns()
         if (told := not_worked_out(node, row, read, error.reason, time)) is not None:
             return told
+    if node.part_of is not None:  # its columns are not those of the operator that users know
+        column = None
     made = ExpressionError(f"{node.where}, row {row}: {error.reason}", error.sql, error.row_index)
     return of_node(node, made, row=row, column=column, time=time)
 
@@ -89,6 +91,9 @@ def negative_count(node: Node, key: Row, row: Row, count: int) -> NegativeCountE
     """Return the error of a group that holds a row less than no times, where that has no meaning."""
     if isinstance(node, Reduce) and isinstance(node.logic, TopK):  # rows made wide to be sorted
         row = tuple(row[i] for i in node.logic.row)
+    names = node.inputs[0].schema.names
+    if node.told is not None and len(row) == len(names):
+        row = node.told.known(names, row)
     msg = (
         f"{node.where}, key {key}: row {row} has the count {count}, and a negative count has no meaning here: "
         "insert the row before it is deleted, or look for what takes it away twice"

@@ -96,7 +96,7 @@ def thresholded(node: Threshold, row: Row, count: int) -> int:
 def _checked_row(node: Threshold, check: RowCheck, row: Row, count: int) -> int:
     """Return the count of a row of windows; the errors are those of windows over whole partitions."""
     if count < 0:
-        raise failures.negative_count(node, check.key(row), check.rest(row), count)
+        raise failures.negative_count(node, check.key(row), check.own(row), count)
     try:
         return check(row, count)
     except CallError as error:

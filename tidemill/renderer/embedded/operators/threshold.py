@@ -6,7 +6,7 @@ import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Input, Node, Threshold
-from tidemill.expressions.windows.bound import RowCheck
+from tidemill.expressions.windows.bound import MOST_COPIES, RowCheck
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
 from tidemill.renderer.embedded.kernels.memory import empty
 from tidemill.renderer.embedded.kernels.sorting import PART, gather, nonzero
@@ -108,7 +108,7 @@ class ThresholdOperator(KeyedOperator):
         self, node: Threshold, check: RowCheck, keys: Codes, interesting: InterestingTimes, counts: Ints
     ) -> Ints:
         """Return the counts of rows of windows, of which one that is refused is looked for at once."""
-        refused: Bools = counts < 0
+        refused: Bools = (counts < 0) | (counts > MOST_COPIES)
         for column in check.at_least_one.values():  # whole numbers, whose codes are themselves
             numbers = keys[column].take(interesting.keys)
             refused |= (counts != 0) & (numbers < 1) & (numbers != NULL)

@@ -392,7 +392,7 @@ class OrderedWindowsOperator(Operator):
     def _negative(self, row: Ints, count: int) -> Exception:
         fields, width = self._schema.fields, self._windows.partitioned_by(self._width)
         (key,) = decode_rows(Schema(fields[:width]), row[:width, None], self._interner)
-        own = list(self._windows.own(width))
+        own = list(self._windows.row)
         (shown,) = decode_rows(Schema(tuple(fields[i] for i in own)), row[own, None], self._interner)
         return failures.negative_count(self.node, key, shown, count)
 

@@ -293,7 +293,7 @@ class SlidingWindowsOperator(AfterWatermark):
 
     def _negative(self, new: UpdateArray) -> Exception:
         place = int((new[-1] < 0).argmax())
-        fields, own = self._schema.fields, [int(i) for i in self._kept[self._keys :]]
+        fields, own = self._schema.fields, list(self._windows.row)
         (key,) = decode_rows(Schema(fields[: self._keys]), new[: self._keys, [place]], self._interner)
         (row,) = decode_rows(Schema(tuple(fields[i] for i in own)), new[own][:, [place]], self._interner)
         return failures.negative_count(self.node, key, row, int(new[-1, place]))

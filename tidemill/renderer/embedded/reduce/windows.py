@@ -35,9 +35,8 @@ class WindowsLogic:
         width = len(node.keys)
         shape = Shape(width, node.scope.coordinates, around.schedule, around.since, node)
         self._kept = windows.kept(width)
-        named = windows.own(width)
         columns = range(width, len(schema))
-        self._rows = GroupRows(columns, None, len(schema), shape, named=named)
+        self._rows = GroupRows(columns, None, len(schema), shape, named=windows.row)
 
     def spines(self) -> dict[str, Spine]:
         return {"rows": self._rows.spine}
