@@ -52,6 +52,7 @@ FEW: Final[dict[str, st.SearchStrategy[Any]]] = {
     "decimal(6,2)": st.decimals(-9, 9, places=1),
     "decimal(30,2)": st.decimals(-9, 9, places=2) | st.just(decimal.Decimal("9" * 28)),
     "list<int64>": st.lists(st.none() | st.integers(0, 2), max_size=2).map(tuple),
+    "list<float64>": st.lists(st.none() | st.sampled_from([0.0, -0.0, 2.5, math.nan]), max_size=2).map(tuple),
 }
 """Few values of each type, so that there are ties, and some from its ends."""
 
@@ -64,7 +65,7 @@ def _days(most: int) -> st.SearchStrategy[dt.timedelta]:
 
 _months = st.integers(-2, 2).map(lambda n: interval(months=n))
 DISTANCES: Final[dict[str, st.SearchStrategy[Any]]] = {
-    **dict.fromkeys(("int64", "int32"), st.integers(-4, 4) | st.sampled_from([-LIMIT, LIMIT])),
+    **dict.fromkeys(("int64", "int32"), st.integers(-4, 4) | st.sampled_from([-LIMIT, LIMIT, -(2**63), 2**64])),
     "float64": st.sampled_from([-1.5, 0.1, 1.0, -0.1, 1e300]) | st.integers(-2, 2),
     **dict.fromkeys(("decimal(6,2)", "decimal(30,2)"), st.decimals(-4, 4, places=3) | st.integers(-3, 3)),
     "date": st.integers(-9, 9) | _days(9) | _months | st.just(interval(years=9000)),

@@ -131,7 +131,11 @@ def not_monotone(node: Node, monotone: str, before: Row | None, after: Row | Non
 
 def too_many(node: Node) -> StepError:
     """Return the error of a row whose count has grown so large that sums and products of it could overflow."""
-    return of_node(node, StepError(f"{node.where}: a row's count is beyond 2**31: larger counts are not supported"))
+    msg = (
+        f"{node.where}: a row's count is beyond 2**31, more copies of it than this operator takes: "
+        "have fewer before it, as by distinct()"
+    )
+    return of_node(node, StepError(msg))
 
 
 def count_overflow(node: Node | None = None) -> CountOverflowError:
