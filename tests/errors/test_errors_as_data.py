@@ -45,6 +45,18 @@ STEPS = {
     "an expression": (
         lambda a: a.select("k", q="10 DIV v"), [((1, 0), 5, 1)], ExpressionError, "Map 'map'", "q", (1, 0), 5,
     ),
+    "an expression that is summed": (  # where the two maps are one
+        lambda a: a.select("k", q="10 DIV v").group_by("k").agg(total=tm.sum("q")), [((1, 0), 5, 1)],
+        ExpressionError, "Map 'map'", "q", (1, 0), 5,
+    ),
+    "an expression called otherwise afterwards": (
+        lambda a: a.rename(v="w").select("k", q="10 DIV w").select(w="k", r="q").select("w", s="r"), [((1, 0), 5, 1)],
+        ExpressionError, "Map 'map'", "q", (1, 0), 5,
+    ),
+    "one of two expressions under the other's name": (
+        lambda a: a.select("k", q="10 DIV v", r="k").select("k", r="q", q="r"), [((1, 0), 5, 1)],
+        ExpressionError, "Map 'map'", "q", (1, 0), 5,
+    ),
     "a filter": (
         lambda a: a.filter("10 DIV v > 1"), [((1, 0), 5, 1)], ExpressionError, "Filter 'filter'", None, (1, 0), 5,
     ),
@@ -78,12 +90,13 @@ STEPS = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("passes", [False, True])
 @pytest.mark.parametrize("case", STEPS)
-def test_errors_of_steps(engine, case):
+def test_errors_of_steps(engine, case, passes):
     build, updates, kind, operator, column, row, time = STEPS[case]
     flow = new_flow()
     flow.output("out", build(flow.input("a", KV)))
-    with start(flow, engine, passes=False) as run:
+    with start(flow, engine, passes=passes) as run:
         run.update("a", updates)
         with pytest.raises(TidemillError) as caught:
             run.advance_to(9)

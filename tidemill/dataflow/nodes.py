@@ -143,6 +143,8 @@ class Map(Node):
     """Each row becomes the values of the expressions, at the same time with the same count."""
 
     columns: tuple[Bound, ...]
+    fails_as: tuple[tuple[str, str | None], ...] = ()
+    """Of columns made of those of the Map that errors name, which of these may fail; None where several may."""
 
     @property
     def picked(self) -> tuple[int, ...] | None:

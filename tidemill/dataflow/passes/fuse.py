@@ -40,10 +40,12 @@ def _map(copy: Copy, node: Map, source: Node) -> Node:
         composed = _composed(fused.columns, source)
         if composed is None:
             break
-        origin = source if any(can_fail(c) for c in source.columns) else fused
+        fails = any(can_fail(c) for c in source.columns)
+        origin, fails_as = (source, _failing(fused, source)) if fails else (fused, fused.fails_as)
         fused = attrs.evolve(
-            fused, columns=composed, name=origin.name, site=origin.site, told=origin.told, part_of=origin.part_of
-        )
+            fused, columns=composed, fails_as=fails_as,
+            name=origin.name, site=origin.site, told=origin.told, part_of=origin.part_of,
+        )  # fmt: skip
         (source,) = source.inputs
     picked = fused.picked
     if picked is not None:
@@ -53,6 +55,17 @@ def _map(copy: Copy, node: Map, source: Node) -> Node:
             output = tuple(source.output[i] for i in picked)
             return copy.put(source, inputs=source.inputs, schema=fused.schema, output=output)
     return copy.put(fused, inputs=(source,))
+
+
+def _failing(outer: Map, inner: Map) -> tuple[tuple[str, str | None], ...]:
+    """Return for columns of the outer Map that read some of the inner one which may fail, which one it is."""
+    known_as = {name: name for name in inner.schema.names} | dict(inner.fails_as)
+    found: list[tuple[str, str | None]] = []
+    for name, expression in zip(outer.schema.names, outer.columns, strict=True):
+        failing = {known_as[inner.schema.names[i]] for i in column_uses(expression) if can_fail(inner.columns[i])}
+        if failing:
+            found.append((name, failing.pop() if len(failing) == 1 else None))
+    return tuple(found)
 
 
 def _composed(outer: tuple[Bound, ...], inner: Map) -> tuple[Bound, ...] | None:

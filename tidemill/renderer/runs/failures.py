@@ -44,6 +44,7 @@ def expression_failed(
         read = node.columns[node.schema.index(column)].columns()
         if (told := not_worked_out(node, row, read, error.reason, time)) is not None:
             return told
+        column = dict(node.fails_as).get(column, column)
     if node.part_of is not None:  # its columns are not those of the operator that users know
         column = None
     made = ExpressionError(f"{node.where}, row {row}: {error.reason}", error.sql, error.row_index)
