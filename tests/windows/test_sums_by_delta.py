@@ -208,6 +208,17 @@ def test_frames_farther_than_any_number(few_are_many, by_delta, order):
     assert found == changes(tm.Reference(), calls, steps)
 
 
+def test_rows_that_tie_with_the_last_ones_looked_at_go_where_they_belong(few_are_many, by_delta):
+    """Of peers, of which all but the values that are added up are alike, those are taken out that were there before."""
+    calls = [tm.sum("x").over(W.range_between(0, 0))]
+    comes = [((1, 3 * i, 100 + i, 0), 1) for i in range(24)]
+    goes = [((1, 3 * i, -i, i % 2), -1) for i in range(24)]
+    for steps in ([comes, goes], [comes, [*goes[::2], *goes[1::4]]]):
+        found = changes(tm.Embedded(), calls, steps)
+        assert found == changes(tm.Reference(), calls, steps)
+    assert by_delta == [True] * 4
+
+
 def test_thousands_of_rows_of_one_partition(by_delta):
     """Not with small limits: several blocks, rows at equal times, beside partitions computed whole."""
     dice = np.random.default_rng(11)
