@@ -1,7 +1,9 @@
 """Passes over windows, where what users write comes close to what the passes add."""
 
 import pytest
-from running import new_flow
+from hypothesis import example, given
+from hypothesis import strategies as st
+from running import examples, new_flow
 
 import tidemill as tm
 from tidemill.dataflow.composites import TopK, Windowed
@@ -30,6 +32,41 @@ def test_ranks_are_limited_beside_columns_called_as_those_of_the_pass(ranking):
     window = tm.Window.partition_by("k").order_by(tm.col("place 0#"))
     flow = agree(lambda x: x.with_columns(n=ranking.over(window)).filter("n <= 2"), schema)
     assert "first 2 by" in flow.explain(passes=["limit_ranks"])
+
+
+ORDERS = {
+    "two columns": ("t", "x"),
+    "up and down": (tm.desc("t"), tm.asc("x", nulls="last")),
+    "expressions": (tm.asc("t % 2", nulls="last"), tm.desc("x + 1", nulls="first")),
+}
+SMALL = st.none() | st.integers(0, 2)
+TIED = st.lists(
+    st.tuples(st.tuples(st.none() | st.integers(0, 1), SMALL, SMALL), st.integers(0, 2), st.sampled_from([1, 1, 2])),
+    max_size=12,
+)
+
+
+FIRST = st.tuples(
+    st.sampled_from([tm.row_number(), tm.rank(), tm.dense_rank()]),
+    st.sampled_from([(), ("k",), ("k % 2", "x")]),
+    st.sampled_from(sorted(ORDERS)),
+    st.integers(1, 3),
+)
+
+
+@examples(100)
+@given(FIRST, TIED, st.sets(st.integers(0, 11)))
+@example((tm.rank(), ("k",), "two columns", 1), [((0, 1, x), 0, 1) for x in (2, 1, 0, 2)], {2})
+@example((tm.rank(), ("k % 2", "x"), "two columns", 1), [((0, x, x), 0, 1) for x in (2, 1, 0, 2)], {2})
+def test_the_first_ranks_of_rows_that_tie_in_some_columns_of_the_order(first, rows, gone):
+    ranking, keys, order, most = first
+    window = tm.Window.partition_by(*keys).order_by(*ORDERS[order])
+    flow = new_flow()
+    flow.output("y", flow.input("x", PEOPLE).with_columns(n=ranking.over(window)).filter(f"n <= {most}"))
+    assert f"first {most} by" in flow.explain(passes=["limit_ranks"])
+    for passes in (True, False):
+        updates = [*rows, *((row, time + 1, -count) for i, (row, time, count) in enumerate(rows) if i in gone)]
+        check_equivalent(flow, {"x": updates}, passes=passes)
 
 
 def test_partitions_are_grouped_for_calls_called_as_the_keys_of_the_pass():

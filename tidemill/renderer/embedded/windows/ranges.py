@@ -23,6 +23,8 @@ from tidemill.renderer.embedded.windows.sorting import positions_in_own
 __all__ = ["far", "is_counted", "plus", "range_bound", "units"]
 
 _GREATEST: Final = 2**63 - 1
+_FARTHEST: Final = 2 * NULL
+"""From whichever number, what is so far away is beyond all."""
 _CENTURIES: Final = 200_000
 """Months beyond all dates, from whichever of them."""
 
@@ -82,11 +84,14 @@ def plus(numbers: Ints, amount: int) -> Ints:
 
     >>> plus(np.array([-5, 5]), -(2**63) - 3).tolist() == [-(2**63), 2 - 2**63]
     True
+    >>> plus(np.array([-(2**63)]), 2**65).tolist() == [2**63 - 1]
+    True
     """
+    amount = min(max(amount, _FARTHEST), -_FARTHEST)
     most = min(max(amount, NULL), _GREATEST)
     found = np.minimum(numbers, _GREATEST - most) + most if most > 0 else np.maximum(numbers, NULL - most) + most
-    # Some are between two numbers whose difference is none of an int64. Twice as far is beyond all.
-    return found if most == amount else plus(found, min(max(amount - most, NULL), _GREATEST))
+    # Two numbers may be farther apart than an int64 says.
+    return found if most == amount else plus(found, amount - most)
 
 
 def _moved(codes: Ints, offset: Offset, dtype: DType, interner: Interner, *, up: bool) -> Ints:
