@@ -8,9 +8,8 @@ from tidemill.algorithms import graphs
 from tidemill.boundary.files import read_csv, read_parquet
 from tidemill.boundary.results import Rows, Updates
 from tidemill.boundary.sorting_out import RefusedRow
-from tidemill.collections.collection import Collection
+from tidemill.collections.collection import Collection, Grouped
 from tidemill.collections.delta_joins import join_all
-from tidemill.collections.grouped import Grouped
 from tidemill.collections.recursion import LetRec
 from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import TidemillError

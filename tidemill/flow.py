@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import tidemill.algorithms.lowering  # noqa: F401 - lowerings put themselves into the table of the pass
 from tidemill.boundary.paths import file_path
-from tidemill.collections.builder import Builder
+from tidemill.collections.building import Building
 from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.explain import explain
 from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Dataflow", "load", "local_spark", "render"]
 
 
-class Dataflow(Builder):
+class Dataflow(Building):
     """A dataflow: inputs, collections computed from them, outputs. Build it, then start it any number of times.
 
     ``time`` names the coordinates of user time: one (epochs) unless told otherwise.

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from running import KV, examples, new_flow
 
 import tidemill as tm
+from tidemill.collections.collection import Collection
 from tidemill.dataflow.composites import Composite, OuterJoin
 from tidemill.dataflow.fingerprint import describe
 from tidemill.dataflow.nodes import Arrange, Reduce
@@ -292,7 +293,7 @@ def test_a_composite_without_a_lowering_is_named():
     flow = new_flow()
     a = flow.input("a", KV)
     node = flow.graph.add(Unheard, scope=flow.graph.root, inputs=(a.node,), schema=a.schema)
-    flow.output("out", a.builder.collection(node))
+    flow.output("out", Collection(a.builder, node))
     with pytest.raises(GraphError, match=r"Unheard 'unheard' \(.*test_composites.py:\d+\) has no lowering"):
         flow.start()
 

@@ -14,6 +14,7 @@ import pytest
 from running import start
 
 import tidemill as tm
+from tidemill.collections.recursion import letrec
 from tidemill.errors import (
     EngineError,
     GraphError,
@@ -41,7 +42,7 @@ def c(flow):
 
 
 def undefined(c):
-    with c.builder.letrec() as block:
+    with letrec(c.builder) as block:
         block.declare("p", {"k": "int64"})
 
 
@@ -120,7 +121,7 @@ def test_an_undefined_binding_is_reported_at_the_users_line(c):
     with pytest.raises(GraphError) as caught:
         undefined(c)
     assert caught.value.site.file == __file__
-    assert caught.value.site.source == "with c.builder.letrec() as block:"
+    assert caught.value.site.source == "with letrec(c.builder) as block:"
     assert "contextlib" not in str(caught.value)
 
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 import tidemill as tm
+from tidemill.collections.building import constant
 from tidemill.errors import GraphError, TimeError
 
 ROW = {"k": "string", "ts": "int64", "v": "int64"}
@@ -61,10 +62,8 @@ def test_inside_a_loop():
 def test_without_a_watermark():
     refused("input 'x' has no watermark: open it with", lambda: rows(watermark=None).sort_buffer("ts"))
     both = rows()
-    constant = both.builder.constant(ROW, [("a", 1, 2)])
-    refused(
-        "the constant has no watermark", lambda: both.concat(both.builder.collection(constant.node)).sort_buffer("ts")
-    )
+    rows_given = constant(both.builder, ROW, [("a", 1, 2)])
+    refused("the constant has no watermark", lambda: both.concat(rows_given).sort_buffer("ts"))
 
 
 def test_behind_what_leaves_no_watermark():

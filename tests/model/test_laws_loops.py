@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from running import KV, assert_same, at, examples, grid, new_flow, start, traces
 
 import tidemill as tm
+from tidemill.collections.recursion import letrec
 from tidemill.testing import updates
 
 DIMENSIONS = pytest.mark.parametrize("coordinates", [1, 2])
@@ -64,7 +65,7 @@ def test_a_limited_letrec_updates_its_bindings_in_sequence(engine, coordinates, 
         return p.concat(last_p.negate()).concat(q)
 
     def build(a, b):
-        with a.builder.letrec(return_at=rounds) as block:
+        with letrec(a.builder, return_at=rounds) as block:
             p, q = block.declare("p", KV), block.declare("q", KV)
             block.define("p", first(a, b, p, q))
             block.define("q", second(p, block.previous("p"), q))
@@ -100,7 +101,7 @@ def test_the_result_of_a_loop_is_a_fixed_point(engine, coordinates, data):
 @given(data=st.data())
 def test_letrec_with_one_binding_is_iterate_from_empty(engine, coordinates, data):
     def build(a, b):
-        with a.builder.letrec() as block:
+        with letrec(a.builder) as block:
             p = block.declare("p", KV)
             block.define("p", step(p, b).concat(a).distinct())
         empty = a.filter("k <> k")
@@ -171,7 +172,7 @@ def test_mutual_recursion(engine, coordinates, data):
     found = edges(data, coordinates, "b")
 
     def build(b):
-        with b.builder.letrec(error_at=1000) as rec:
+        with letrec(b.builder, error_at=1000) as rec:
             odd, even = rec.declare("odd", KV), rec.declare("even", KV)
             rec.define("odd", b.concat(b.join(even, on={"v": "k"}).select("k", v="v_right")).distinct())
             rec.define("even", b.join(odd, on={"v": "k"}).select("k", v="v_right").distinct())
@@ -225,7 +226,7 @@ def test_no_limit_may_be_said_beside_return_at(engine):
     """``error_at=None`` means that there is none, so it excludes nothing."""
 
     def build(a):
-        with a.builder.letrec(error_at=None, return_at=3) as block:
+        with letrec(a.builder, error_at=None, return_at=3) as block:
             block.declare("n", KV)
             block.define("n", a.concat(block["n"]).distinct())
         return [a.iterate(lambda c: c.select("k", v="v + 1"), error_at=None, return_at=3), block["n"]]

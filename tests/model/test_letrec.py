@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from running import KV, at, examples, grid, new_flow, start, traces
 
 import tidemill as tm
+from tidemill.collections.recursion import letrec
 from tidemill.dataflow.passes.pipeline import PASSES
 from tidemill.errors import UnknownColumnError, UserFunctionError
 from tidemill.testing import all_at_once, check_equivalent, time_by_time, updates
@@ -37,7 +38,7 @@ def copies(edges, *, mirrored):
     Mirrored, all bindings see of each other what was there after the last iteration: they read mirrors, which are
     defined at the end of the block.
     """
-    with edges.builder.letrec("copies", error_at=50) as rec:
+    with letrec(edges.builder, "copies", error_at=50) as rec:
         a, b, c, seen = (rec.declare(name, KV) for name in ("A", "B", "C", "seen"))
         mirror = {name: rec.declare(f"last {name}", KV) for name in ("A", "B", "C")}
         read = mirror if mirrored else {"A": a, "B": b, "C": c}
@@ -69,7 +70,7 @@ def test_with_mirrors_it_holds_what_came_in_the_iteration_before(engine, rounds)
 
     def build(edges):
         one = edges.select(n="k")
-        with edges.builder.letrec("copies", return_at=rounds) as rec:
+        with letrec(edges.builder, "copies", return_at=rounds) as rec:
             a, _, _, last_a, last_b = (rec.declare(name, N) for name in ("A", "B", "C", "last A", "last B"))
             rec.define("A", one.concat(a.select(n="n + 1")).distinct())
             rec.define("B", last_a)
@@ -89,7 +90,7 @@ def test_with_mirrors_it_holds_what_came_in_the_iteration_before(engine, rounds)
 @given(data=st.data())
 def test_previous_is_a_mirror(engine, coordinates, data):
     def build(edges):
-        with edges.builder.letrec("mirrors", return_at=4) as rec:
+        with letrec(edges.builder, "mirrors", return_at=4) as rec:
             path, by_mirror, by_previous, mirror = (
                 rec.declare(name, KV) for name in ("path", "by mirror", "by previous", "mirror")
             )
@@ -108,7 +109,7 @@ def test_previous_is_a_mirror(engine, coordinates, data):
 
 
 def odd_and_even(edges, *, linear):
-    with edges.builder.letrec("paths", error_at=50) as rec:
+    with letrec(edges.builder, "paths", error_at=50) as rec:
         odd, even = rec.declare("odd", KV), rec.declare("even", KV)
         rec.define("odd", edges.concat(hop(edges, even)).distinct())
         twice = [] if linear else [hop(odd, odd)]
@@ -141,7 +142,7 @@ def test_the_rule_that_is_not_linear_takes_fewer_iterations():
         seen: set[int] = set()
 
         def build(edges, linear=linear, seen=seen):
-            with edges.builder.letrec("paths") as rec:
+            with letrec(edges.builder, "paths") as rec:
                 odd, even = rec.declare("odd", KV), rec.declare("even", KV)
                 twice = [] if linear else [hop(odd, odd), hop(even, even)]
                 rec.define("odd", edges.concat(hop(edges, even)).distinct())
@@ -290,7 +291,7 @@ def test_strongly_connected_components_of_known_size(engine):
 def in_sequence(edges):
     """A block, and one that begins with what the first came to."""
     odd, even = odd_and_even(edges, linear=False)
-    with edges.builder.letrec("after", error_at=50) as rec:
+    with letrec(edges.builder, "after", error_at=50) as rec:
         both = rec.declare("both", KV)
         rec.define("both", odd.concat(even, hop(both, both)).distinct())
     return rec["both"]
@@ -298,10 +299,10 @@ def in_sequence(edges):
 
 def nested(edges):
     """In each iteration of the outer block the inner one runs to its end, on edges that the outer takes away."""
-    with edges.builder.letrec("outer", error_at=50) as outer:
+    with letrec(edges.builder, "outer", error_at=50) as outer:
         left = outer.declare("left", KV)
         gone = outer.declare("gone", KV)
-        with edges.builder.letrec("inner", error_at=50) as inner:
+        with letrec(edges.builder, "inner", error_at=50) as inner:
             path, back = inner.declare("path", KV), inner.declare("back", KV)
             inner.define("path", left.concat(hop(path, left)).distinct())
             inner.define("back", path.select(k="v", v="k").concat(back).distinct())
@@ -314,7 +315,7 @@ def nested(edges):
 
 def with_groups(edges):
     """Aggregates, an outer join, a top-k and a negation among the bindings, limited, for it need not settle."""
-    with edges.builder.letrec("groups", return_at=4) as rec:
+    with letrec(edges.builder, "groups", return_at=4) as rec:
         best, open_pairs = rec.declare("best", KV), rec.declare("open", KV)
         onward = edges.concat(hop(open_pairs, edges))
         rec.define("best", onward.group_by("k").top_k(1, order_by=["v desc"]))

@@ -1,6 +1,7 @@
 """Small dataflows, each with something for a pass to do: from two inputs of (k, v) to a collection."""
 
 import tidemill as tm
+from tidemill.collections.recursion import letrec
 
 
 def hop(a, b):
@@ -25,7 +26,7 @@ def tripled(row):
 
 def with_steady_binding(a, b):
     """A binding of a block that does not change in it, looked up by those that do."""
-    with a.builder.letrec(error_at=9) as block:
+    with letrec(a.builder, error_at=9) as block:
         paths = block.declare("paths", a.schema)
         edges = block.declare("edges", b.schema)
         block.define("edges", b)

@@ -51,16 +51,6 @@ MAY_IMPORT_PYSPARK = {
     "flow",  # says what to install where it is missing
 }
 
-# Modules that import each other, and why they still do. This list only gets shorter.
-KNOWN_CIRCLES = {
-    frozenset(f"collections.{name}" for name in (
-        "aggregate_expressions", "aggregation", "base", "builder", "collection", "dynamic_filters", "grouped",
-        "join_methods", "joins", "loops", "on_close", "recursion", "sessions", "set_operations", "temporal",
-        "time_methods", "watermarks",
-    )): "methods of collections give grouped collections and loops, which give collections",
-}  # fmt: skip
-KNOWN_CIRCLES_OF_PACKAGES: set[frozenset[str]] = set()
-
 
 def test_every_package_has_its_layer():
     assert {package(module) for module in modules()} == set(MAY_IMPORT)
@@ -89,15 +79,11 @@ def test_only_the_spark_renderer_imports_pyspark():
 
 def test_packages_import_each_other_in_no_circle():
     found = {(package(i.module), package(i.imported)) for i in own_imports()}
-    assert circles({(a, b) for a, b in found if a != b}) == KNOWN_CIRCLES_OF_PACKAGES
+    assert circles({(a, b) for a, b in found if a != b}) == set()
 
 
 def test_modules_import_each_other_in_no_circle():
-    found = circles({(i.module, i.imported) for i in own_imports()})
-    new = [sorted(circle) for circle in found if not any(circle <= known for known in KNOWN_CIRCLES)]
-    assert new == []
-    cut = [sorted(known) for known in KNOWN_CIRCLES if not any(circle <= known for circle in found)]
-    assert cut == [], "no circle any more: take it off the list"
+    assert circles({(i.module, i.imported) for i in own_imports()}) == set()
 
 
 @pytest.fixture(scope="module")

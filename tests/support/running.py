@@ -9,6 +9,7 @@ import profiles  # noqa: F401 - also where pytest is not
 from hypothesis import settings
 
 import tidemill as tm
+from tidemill.collections.recursion import letrec
 from tidemill.testing.equivalence import engine_named
 
 KV = {"k": "int64", "v": "int64"}
@@ -94,7 +95,7 @@ def two_hops(a, b):
 
 def parity(a, b):
     """Mutual recursion: walks of odd length, less those of even length."""
-    with a.builder.letrec(error_at=30) as block:  # edges of which there are fewer than none may never settle
+    with letrec(a.builder, error_at=30) as block:  # edges of which there are fewer than none may never settle
         odd, even = block.declare("odd", KV), block.declare("even", KV)
         block.define("odd", a.concat(two_hops(even, b)).distinct())
         block.define("even", two_hops(odd, b).distinct())

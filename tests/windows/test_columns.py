@@ -136,8 +136,7 @@ def test_calls_of_one_partitioning_and_order_are_one_operator():
         c=tm.avg("x").over(W.rows_between(-4, 0)),
         d=tm.rank().over(W.order_by(tm.desc("t"))),
     )
-    c.builder.output("y", made)
-    windowed = [n for n in c.builder.graph.nodes if isinstance(n, Windowed)]
+    windowed = [n for n in made.builder.graph.nodes if isinstance(n, Windowed)]
     assert [n.describe() for n in windowed] == [
         "lag(x, 1) AS b, avg(x) ROWS BETWEEN 4 PRECEDING AND CURRENT ROW AS c by t of each k, in order or recompute (auto)",
         "rank() AS d by t DESC of each k, in order or recompute (auto)",

@@ -7,16 +7,13 @@ each looked up by all of its columns that are in a class of what has been found 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from tidemill.collections.collection import Collection
+from tidemill.collections.collection import Collection, own
 from tidemill.dataflow.composites import DeltaJoin, Lookup
 from tidemill.dataflow.nodes import Map, Node
 from tidemill.errors import GraphError, SchemaError, did_you_mean
 from tidemill.expressions.schema import Field, Schema
-
-if TYPE_CHECKING:
-    from tidemill.collections.builder import Builder
 
 __all__ = ["join_all"]
 
@@ -54,8 +51,8 @@ def join_all(collections: Sequence[Collection], *, on: Any, nulls_equal: bool = 
     if len(found) < _LEAST or not isinstance(found[0], Collection):
         msg = f"join_all: {collections!r}: expected a list of two or more collections"
         raise GraphError(msg)
-    builder: Builder = found[0].builder
-    found = [builder.own(c, "join_all") for c in found]
+    builder = found[0].builder
+    found = [own(builder, c, "join_all") for c in found]
     schemas = [c.schema for c in found]
     classes = _classes(on, schemas)
     paths = [_path(start, classes, len(found)) for start in range(len(found))]
@@ -91,10 +88,9 @@ def join_all(collections: Sequence[Collection], *, on: Any, nulls_equal: bool = 
     lookups = tuple(tuple(lookup(relation, by) for relation, by in path) for path in paths)
     ports = tuple(tuple(p for (r, _), p in arranged.items() if r == i) for i in range(len(found)))
     owners = {p: r for (r, _), p in arranged.items()}
-    made = builder.graph.add(
+    made = builder.add(
         DeltaJoin,
-        scope=scope,
-        inputs=tuple(inputs),
+        *inputs,
         schema=Schema(tuple(fields)),
         ports=ports,
         columns=tuple(tuple(bare[owners[p]][1][c] for c in used[owners[p]]) for p in range(len(inputs))),
@@ -102,7 +98,7 @@ def join_all(collections: Sequence[Collection], *, on: Any, nulls_equal: bool = 
         output=tuple((r, used[r].index(c)) for r, c in output),
         nulls_equal=nulls_equal,
     )
-    return builder.collection(made)
+    return Collection(builder, made)
 
 
 Step: TypeAlias = "tuple[int, list[tuple[int, tuple[int, int]]]]"

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from tidemill.collections.builder import Builder
 from tidemill.dataflow.composites import AntiJoin, OuterJoin, PartneredJoin, SemiJoin
-from tidemill.dataflow.nodes import Join
+from tidemill.dataflow.nodes import Join, Node
 from tidemill.errors import SchemaError
 from tidemill.expressions.binding import bind_predicate
 from tidemill.expressions.expr import col
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import DType
 
-if TYPE_CHECKING:
-    from tidemill.collections.collection import Collection
-
-__all__ = ["cross_join", "inner_join", "join"]
+__all__ = ["Pairs", "inner_join", "join"]
 
 Pairs = Sequence[tuple[str, str]]
 """Names of key columns, left and right."""
@@ -25,8 +23,8 @@ KINDS: Final = ("inner", "left", "right", "full", "semi", "anti")
 
 
 def join(
-    left: Collection, right: Collection, *, on: Any, how: str, suffix: str, where: Any, nulls_equal: bool
-) -> Collection:
+    builder: Builder, left: Node, right: Node, *, on: Any, how: str, suffix: str, where: Any, nulls_equal: bool
+) -> Node:
     """Return the join of two collections; what its parameters mean is said at ``Collection.join``."""
     if how not in KINDS:
         msg = f"join: how={how!r}: expected one of {', '.join(KINDS)}"
@@ -38,11 +36,12 @@ def join(
         )
         raise SchemaError(msg)
     if how == "inner":
-        joined = inner_join(left, right, pairs, suffix, nulls_equal)
-        return joined if where is None else joined.filter(where)
+        joined = inner_join(builder, left, right, pairs, suffix, nulls_equal)
+        return joined if where is None else builder.filter(joined, bind_predicate(where, joined.schema, "filter"))
     if how in ("right", "full"):  # keys may come from the right, so the left's have to hold them
-        narrow = [l for l, r in pairs if left.schema.field(l).dtype != right.schema.field(r).dtype]
-        left = left.with_columns(**{name: col(name).cast("int64") for name in narrow}) if narrow else left
+        narrow = {l for l, r in pairs if left.schema.field(l).dtype != right.schema.field(r).dtype}
+        casts = [(name, col(name).cast("int64") if name in narrow else col(name)) for name in left.schema.names]
+        left = builder.compute(left, casts) if narrow else left
     kind: type[PartneredJoin] = {"semi": SemiJoin, "anti": AntiJoin}.get(how, OuterJoin)
     schema, fields, condition = left.schema, {}, None
     if kind is OuterJoin or where is not None:
@@ -50,12 +49,10 @@ def join(
         condition = None if where is None else bind_predicate(where, paired, "join: where")
         if kind is OuterJoin:
             schema, fields = _outer_schema(paired, left.schema, right.schema, pairs, how), {"how": how}
-    builder = left.builder
-    scope = builder.meeting_scope([left.node, right.node])
-    made = builder.graph.add(
+    return builder.add(
         kind,
-        scope=scope,
-        inputs=(builder.enter(left.node, scope), builder.enter(right.node, scope)),
+        left,
+        right,
         schema=schema,
         on=tuple(pairs),
         condition=condition,
@@ -63,32 +60,20 @@ def join(
         suffix=suffix,
         **fields,
     )
-    return builder.collection(made)
 
 
-def cross_join(left: Collection, right: Collection, suffix: str) -> Collection:
-    """Return all pairs of rows."""
-    return inner_join(left, right, [], suffix, nulls_equal=False)
-
-
-def inner_join(left: Collection, right: Collection, pairs: Pairs, suffix: str, nulls_equal: bool) -> Collection:
+def inner_join(  # noqa: PLR0917 - two sides, and how they meet
+    builder: Builder, left: Node, right: Node, pairs: Pairs, suffix: str, nulls_equal: bool
+) -> Node:
     """Return the pairs of rows with equal keys: the left columns, then the right ones that are no keys."""
-    builder = left.builder
-    scope = builder.meeting_scope([left.node, right.node])
-    arranged = tuple(
-        builder.enter(builder.arrange(c.node, tuple(c.schema.index(p[side]) for p in pairs)), scope)
-        for side, c in enumerate((left, right))
-    )
     kept = _no_keys(right.schema, pairs)
-    node = builder.graph.add(
+    return builder.add(
         Join,
-        scope=scope,
-        inputs=arranged,
+        *(builder.arrange(n, tuple(n.schema.index(p[side]) for p in pairs)) for side, n in enumerate((left, right))),
         schema=_pair_schema(left.schema, right.schema, pairs, suffix),
         output=(*range(len(left.schema)), *(len(left.schema) + i for i in kept)),
         nulls_equal=nulls_equal,
     )
-    return builder.collection(node)
 
 
 def _pair_schema(left: Schema, right: Schema, pairs: Pairs, suffix: str) -> Schema:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from tidemill.collections.builder import all_nullable
+from tidemill.collections.builder import Builder, all_nullable
+from tidemill.collections.sets import aligned
 from tidemill.dataflow.nodes import Concat, Feedback, Leave, Limits, Negate, Node, Variable
 from tidemill.dataflow.scopes import Scope
 from tidemill.errors import GraphError
-
-if TYPE_CHECKING:
-    from tidemill.collections.builder import Builder
-    from tidemill.collections.collection import Collection
 
 __all__ = ["inside", "iterate", "leave", "loop_limits"]
 
@@ -39,27 +36,24 @@ def _positive(name: str, value: Any) -> int:
     return value
 
 
-def iterate(start: Collection, body: Callable[[Collection], Collection], limits: Limits, name: str) -> Collection:
+def iterate(builder: Builder, start: Node, body: Callable[[Node], Node], limits: Limits, name: str) -> Node:
     """Return the limit of applying the body again and again, beginning with ``start``.
 
     The variable is ``enter(start) + feedback`` and what is fed back is ``body(variable) - enter(start)``: entering
     makes the start visible in every iteration, so it has to be taken out again.
     """
-    builder, graph = start.builder, start.builder.graph
-    inside(builder.current, start.node, name)
-    scope = graph.scope("iterate", name, builder.current)
+    inside(builder.current, start, name)
+    scope = builder.graph.scope("iterate", name, builder.current)
     with builder.inside(scope):
-        entered = builder.enter(start.node, scope)
+        entered = builder.enter(start, scope)
         schema = all_nullable(start.schema)  # what the body makes of it is not known yet, and it may make NULLs
-        variable = graph.add(Variable, scope=scope, name=name, schema=schema)
-        value = graph.add(Concat, scope=scope, inputs=(entered, variable), name=name, schema=schema)
-        returned = body(builder.collection(value))
-        result = builder.own(returned, f"the body of iterate {name!r}").aligned_to(schema, f"the body of {name!r}")
-        inner = builder.enter(inside(scope, result.node, name), scope)
-        minus = graph.add(Negate, scope=scope, inputs=(entered,), schema=start.schema)
-        change = graph.add(Concat, scope=scope, inputs=(inner, minus), schema=schema)
-        graph.add(Feedback, scope=scope, inputs=(change,), name=name, schema=schema, variable=variable, limits=limits)
-    return builder.collection(leave(builder, inner, limits, name))
+        variable = builder.graph.add(Variable, scope=scope, name=name, schema=schema)
+        value = builder.add(Concat, entered, variable, name=name, schema=schema)
+        result = aligned(builder, body(value), schema, f"the body of {name!r}")
+        inner = builder.enter(inside(scope, result, name), scope)
+        change = builder.add(Concat, inner, builder.add(Negate, entered), schema=schema)
+        builder.add(Feedback, change, name=name, schema=schema, variable=variable, limits=limits)
+    return leave(builder, inner, limits, name)
 
 
 def inside(scope: Scope, node: Node, name: str) -> Node:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from tidemill.collections.builder import Builder, Named
 from tidemill.collections.sessions import Sessions, over_starts, session_columns, sessions_of
 from tidemill.collections.watermarks import held_back, released, watermark_of
-from tidemill.collections.windows import Named, each_once, over_values, with_window_calls
+from tidemill.collections.windows import each_once, over_values, with_window_calls
 from tidemill.dataflow.composites import ClosedSessions, SlidingWindows
 from tidemill.dataflow.nodes import Node
 from tidemill.errors import SchemaError
@@ -22,13 +22,10 @@ from tidemill.expressions.windows.closing import Closing, closing_of, order_colu
 from tidemill.expressions.windows.functions import row_number
 from tidemill.expressions.windows.specification import Window
 
-if TYPE_CHECKING:
-    from tidemill.collections.collection import Collection
-
 __all__ = ["closed_rows", "closed_sessions", "valued_schema", "with_calls_on_close"]
 
 
-def with_calls_on_close(rows: Collection, named: Named) -> tuple[Collection, Named]:
+def with_calls_on_close(builder: Builder, rows: Node, named: Named) -> tuple[Node, Named]:
     """Return the rows whose frames are closed, with the values of calls behind them, and expressions over these."""
     found_calls = each_once(named, taken=set(rows.schema.names))
     calls = [call for _, call in found_calls.values()]
@@ -42,26 +39,26 @@ def with_calls_on_close(rows: Collection, named: Named) -> tuple[Collection, Nam
         msg = f"emit='on_close': windows are ordered by {' and by '.join(columns)} first: expected one column for all"
         raise SchemaError(msg)
     (column,) = columns
-    builder, position = rows.builder, rows.schema.index(column)
+    position = rows.schema.index(column)
     bind_windows(found_calls.values(), rows.schema)  # what is wrong with any window comes first
     closing = closing_of(calls, rows.schema.fields[position].dtype)
-    mark = watermark_of(builder, rows.node, column, "emit='on_close' over ")
-    sorted_rows = builder.collection(released(builder, rows.node, mark, position))
+    mark = watermark_of(builder, rows, column, "emit='on_close' over ")
+    sorted_rows = released(builder, rows, mark, position)
     together = [*named, *((f"closed {i}", call) for i, call in enumerate(closing.calls))]
     found = None
     if not sessions:
-        found = _sliding(sorted_rows, mark, position, together, closing)
+        found = _sliding(builder, sorted_rows, mark, position, together, closing)
     elif not calls and len(sessions) == 1:
         (session,) = sessions.values()
-        return _closed_session(sorted_rows, mark, session), over_starts(named, sessions)
+        return _closed_session(builder, sorted_rows, mark, session), over_starts(named, sessions)
     if found is None:
-        found = _waiting(sorted_rows, mark, together, closing, list(sessions.values()), column)
+        found = _waiting(builder, sorted_rows, mark, together, closing, list(sessions.values()), column)
     return found[0], over_starts(found[1][: len(named)], sessions)
 
 
-def _sliding(
-    rows: Collection, mark: Node, position: int, named: Named, closing: Closing
-) -> tuple[Collection, Named] | None:
+def _sliding(  # noqa: PLR0917 - as below
+    builder: Builder, rows: Node, mark: Node, position: int, named: Named, closing: Closing
+) -> tuple[Node, Named] | None:
     """Return the rows with calls of which what they no longer look at can be forgotten; None for other calls."""
     schema = rows.schema
     dtype = schema.fields[position].dtype
@@ -71,11 +68,11 @@ def _sliding(
         return None
     (bound,) = bounds
     windows = bound.windows
-    wide = rows.map_columns(bound.without_hash)
-    made = wide.builder.graph.add(
+    wide = builder.map(rows, bound.without_hash)
+    made = builder.add(
         SlidingWindows,
-        scope=wide.node.scope,
-        inputs=(wide.node, mark),
+        wide,
+        mark,
         schema=valued_schema(wide.schema, bound.keys, windows),
         keys=bound.keys,
         windows=windows,
@@ -86,57 +83,52 @@ def _sliding(
     there = windows.kept(bound.keys)
     wanted = (*map(there.index, windows.row), *range(len(there), len(made.schema)))
     names = (*schema.names, *windows.names)
-    found = wide.builder.collection(made)
-    found = found.map_columns([(name, column_of(found.schema, i)) for name, i in zip(names, wanted, strict=True)])
-    return found, over_values(named, calls)
+    picked = [(name, column_of(made.schema, i)) for name, i in zip(names, wanted, strict=True)]
+    return builder.map(made, picked), over_values(named, calls)
 
 
 def _waiting(  # noqa: PLR0917 - all that there is to know
-    rows: Collection, mark: Node, named: Named, closing: Closing, sessions: Sequence[Sessions], column: str
-) -> tuple[Collection, Named]:
+    builder: Builder, rows: Node, mark: Node, named: Named, closing: Closing, sessions: Sequence[Sessions], column: str
+) -> tuple[Node, Named]:
     """Return the rows with calls for which all of them are kept.
 
     Where there are windows of several kinds, copies of a row are told apart by a number, so that which copy has which
     values of one window does not depend on the values of another one, which may not be known yet.
     """
-    builder, schema = rows.builder, rows.schema
-    copy = row_number().over(Window.partition_by(*map(col, schema.names)).order_by(col(column)))
-    node, found = with_window_calls(builder.graph, rows.node, [("copy", copy), *named])
+    copy = row_number().over(Window.partition_by(*map(col, rows.schema.names)).order_by(col(column)))
+    wide, found = with_window_calls(builder, rows, [("copy", copy), *named])
     closed = [e.name for _, e in found[len(found) - len(closing.calls) :] if isinstance(e, Column)]
-    wide = builder.collection(node)
     for session in sessions:
-        wide = session_columns(wide, session)
-    wide = closed_rows(wide, mark, closed, column, closing.distance)
+        wide = session_columns(builder, wide, session)
+    wide = closed_rows(builder, wide, mark, closed, column, closing.distance)
     for session in sessions:
-        wide = builder.collection(held_back(builder, wide.node, mark, wide.schema.index(session.end), session.gap))
+        wide = held_back(builder, wide, mark, wide.schema.index(session.end), session.gap)
     return wide, found[1:]
 
 
-def _closed_session(rows: Collection, mark: Node, session: Sessions) -> Collection:
+def _closed_session(builder: Builder, rows: Node, mark: Node, session: Sessions) -> Node:
     """Return the rows of sessions that are over, with their starts: nothing is kept of them then."""
     schema = rows.schema
-    keys = [(f"key {i}", bind(e, schema)) for i, e in enumerate(session.partition)]
-    wide = rows.map_columns([*keys, *((f"row {n}", bind(col(n), schema)) for n in schema.names)])
+    keys = [(f"key {i}", e) for i, e in enumerate(session.partition)]
+    wide = builder.compute(rows, [*keys, *((f"row {n}", col(n)) for n in schema.names)])
     field = schema.field(session.column)
-    made = rows.builder.graph.add(
+    made = builder.add(
         ClosedSessions,
-        scope=wide.node.scope,
-        inputs=(wide.node, mark),
+        wide,
+        mark,
         schema=Schema((*wide.schema, Field("session", field.dtype))),
         keys=len(keys),
         column=len(keys) + schema.index(session.column),
         gap=session.gap,
     )
-    found = rows.builder.collection(made)
     names = (*schema.names, session.start)
-    return found.map_columns([(name, column_of(found.schema, len(keys) + i)) for i, name in enumerate(names)])
+    return builder.map(made, [(name, column_of(made.schema, len(keys) + i)) for i, name in enumerate(names)])
 
 
-def closed_sessions(rows: Collection, mark: Node, session: Sessions) -> Collection:
+def closed_sessions(builder: Builder, rows: Node, mark: Node, session: Sessions) -> Node:
     """Return the rows of sessions that are over with two columns more, as windows over all rows have them."""
-    rows = session_columns(rows, session)
-    end = rows.schema.index(session.end)
-    return rows.builder.collection(held_back(rows.builder, rows.node, mark, end, session.gap))
+    rows = session_columns(builder, rows, session)
+    return held_back(builder, rows, mark, rows.schema.index(session.end), session.gap)
 
 
 def valued_schema(wide: Schema, keys: int, windows: Windows) -> Schema:
@@ -146,10 +138,10 @@ def valued_schema(wide: Schema, keys: int, windows: Windows) -> Schema:
     return Schema((*rows, *values))
 
 
-def closed_rows(rows: Collection, mark: Node, closing: Sequence[str], column: str, distance: int) -> Collection:
+def closed_rows(  # noqa: PLR0917 - as above
+    builder: Builder, rows: Node, mark: Node, closing: Sequence[str], column: str, distance: int
+) -> Node:
     """Return those of rows with calls' values whose frames are closed."""
     for name in closing:
-        rows = rows.filter_by(bind(col(name).is_not_null(), rows.schema))
-    if not distance:
-        return rows
-    return rows.builder.collection(held_back(rows.builder, rows.node, mark, rows.schema.index(column), distance))
+        rows = builder.filter(rows, bind(col(name).is_not_null(), rows.schema))
+    return held_back(builder, rows, mark, rows.schema.index(column), distance) if distance else rows

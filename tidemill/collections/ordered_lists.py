@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from tidemill.collections.collection import Collection
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import Aggregates, BoundAggregate
 from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import list_type
-
-if TYPE_CHECKING:
-    from tidemill.collections.collection import Collection
 
 __all__ = ["ordered_lists"]
 
@@ -35,18 +32,12 @@ def ordered_lists(collection: Collection, keys: Sequence[str], order: str, colum
         )
         for name in columns
     )
-    logic = Aggregates(lists, tuple(columns))
-    node = rows.builder.graph.add(
+    made = tuple(Field(name, one.output, False) for name, one in zip(columns, lists, strict=True))
+    node = rows.builder.add(
         Reduce,
-        scope=rows.node.scope,
-        inputs=(rows.node,),
-        schema=Schema(
-            (
-                *rows.schema.fields[: len(keys)],
-                *(Field(name, one.output, False) for name, one in zip(columns, lists, strict=True)),
-            )
-        ),
+        rows.node,
+        schema=Schema((*rows.schema.fields[: len(keys)], *made)),
         keys=tuple(range(len(keys))),
-        logic=logic,
+        logic=Aggregates(lists, tuple(columns)),
     )
-    return rows.builder.collection(node)
+    return Collection(rows.builder, node)

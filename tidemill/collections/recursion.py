@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Never, Self
+from typing import Any, Never, Self
 
-from tidemill.collections.collection import Collection
-from tidemill.collections.loops import inside, leave
+from tidemill.collections.builder import Builder
+from tidemill.collections.collection import Collection, own
+from tidemill.collections.loops import inside, leave, loop_limits
+from tidemill.collections.sets import aligned
 from tidemill.dataflow.nodes import Feedback, Limits, Node, Variable
 from tidemill.errors import GraphError, SchemaError, UnknownNameError, did_you_mean
 from tidemill.expressions.aggregate_functions import count
 from tidemill.expressions.expr import col
 from tidemill.expressions.schema import Schema, SchemaLike, unused_name
 
-if TYPE_CHECKING:
-    from tidemill.collections.builder import Builder
+__all__ = ["LetRec", "letrec"]
 
-__all__ = ["LetRec"]
+
+def letrec(builder: Builder, name: str = "letrec", *, error_at: Any = ..., return_at: int | None = None) -> LetRec:
+    """Return a block of mutually recursive bindings; see ``Dataflow.letrec``."""
+    return LetRec(builder, name, loop_limits(error_at, return_at))
 
 
 class LetRec:
@@ -107,26 +111,20 @@ class LetRec:
         if name in self._defined:
             msg = f"binding {name!r} of {self._scope.name!r} is defined twice: define each once"
             raise GraphError(msg)
-        own = self._builder.own(value, f"binding {name!r}").aligned_to(variable.schema, f"binding {name!r}")
-        for declared, found in zip(variable.schema, own.schema, strict=True):
+        what = f"binding {name!r}"
+        rows = aligned(self._builder, own(self._builder, value, what).node, variable.schema, what)
+        for declared, found in zip(variable.schema, rows.schema, strict=True):
             if found.nullable and not declared.nullable:
                 msg = (
-                    f"binding {name!r}: column {found.name!r} is declared not null and can be NULL: declare it without "
+                    f"{what}: column {found.name!r} is declared not null and can be NULL: declare it without "
                     "`not null`, or give it a value with coalesce"
                 )
                 raise SchemaError(msg)
         if name in self._keys:
-            own = _with_one_row_a_key(own, self._keys[name], f"binding {name!r} of {self._scope.name!r}")
-        inner = self._builder.enter(inside(self._scope, own.node, name), self._scope)
-        self._builder.graph.add(
-            Feedback,
-            scope=self._scope,
-            inputs=(inner,),
-            name=name,
-            schema=variable.schema,
-            variable=variable,
-            limits=self._limits,
-        )
+            checked = Collection(self._builder, rows)
+            rows = _with_one_row_a_key(checked, self._keys[name], f"{what} of {self._scope.name!r}").node
+        inner = self._builder.enter(inside(self._scope, rows, name), self._scope)
+        self._builder.add(Feedback, inner, name=name, schema=variable.schema, variable=variable, limits=self._limits)
         self._defined[name] = inner
         return Binding(self, name)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
+from tidemill.collections.builder import Builder, Named
+from tidemill.collections.windows import with_window_calls
+from tidemill.dataflow.nodes import Node
 from tidemill.errors import SchemaError
 from tidemill.expressions.aggregate_functions import max as greatest
 from tidemill.expressions.bound import BoundColumn
@@ -22,10 +25,6 @@ from tidemill.expressions.types import DATE, TIMESTAMP, DType
 from tidemill.expressions.windows.functions import lag
 from tidemill.expressions.windows.sessions import SessionCall, sessions_in
 from tidemill.expressions.windows.specification import Window
-
-if TYPE_CHECKING:
-    from tidemill.collections.collection import Collection
-    from tidemill.collections.windows import Named
 
 __all__ = ["Sessions", "over_starts", "session_columns", "sessions_of", "with_sessions"]
 
@@ -73,12 +72,13 @@ def _checked(call: SessionCall, schema: Schema, start: str, end: str) -> Session
     return Sessions(partition, call.column, gap, start, end)
 
 
-def with_sessions(rows: Collection, named: Named) -> tuple[Collection, Named]:
+def with_sessions(builder: Builder, node: Node, named: Named) -> tuple[Node, Named]:
     """Return the rows with the starts of sessions in expressions behind them, and expressions over these rows."""
-    found = sessions_of(named, rows.schema)
+    found = sessions_of(named, node.schema)
     for session in found.values():
-        rows = session_columns(rows, session).drop(session.end)
-    return rows, over_starts(named, found)
+        rows = session_columns(builder, node, session)
+        node = builder.pick(rows, [name for name in rows.schema.names if name != session.end])
+    return node, over_starts(named, found)
 
 
 def over_starts(named: Named, found: dict[Hashable, Sessions]) -> Named:
@@ -90,18 +90,25 @@ def over_starts(named: Named, found: dict[Hashable, Sessions]) -> Named:
     return [(name, replaced(e, column)) for name, e in named] if found else named
 
 
-def session_columns(rows: Collection, session: Sessions) -> Collection:
+def session_columns(builder: Builder, node: Node, session: Sessions) -> Node:
     """Return the rows with two columns more: where each one's session starts, and where it ends so far."""
     value = col(session.column)
     window = Window.partition_by(*session.partition).order_by(value)
     before = lag(value).over(window)
     begins = when(
-        before.is_null() | _is_apart(value, before, session.gap, rows.schema.field(session.column).dtype), value
+        before.is_null() | _is_apart(value, before, session.gap, node.schema.field(session.column).dtype), value
     )
-    rows = rows.with_columns(**{session.end: begins})
-    rows = rows.with_columns(**{session.start: greatest(session.end).over(window)})  # peers begin together
+    node = _with_column(builder, node, session.end, begins)
+    node = _with_column(builder, node, session.start, greatest(session.end).over(window))  # peers begin together
     whole = Window.partition_by(*session.partition, col(session.start))
-    return rows.with_columns(**{session.end: greatest(session.column).over(whole)})
+    return _with_column(builder, node, session.end, greatest(session.column).over(whole))
+
+
+def _with_column(builder: Builder, node: Node, name: str, value: Expr) -> Node:
+    """Return the rows with the value of an expression, in which there is a window call, in this column."""
+    rows, named = with_window_calls(builder, node, [(name, value)])
+    columns = {n: col(n) for n in node.schema.names} | dict(named)
+    return builder.compute(rows, list(columns.items()))
 
 
 def _is_apart(value: Expr, before: Expr, gap: int, dtype: DType) -> Expr:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tidemill.collections.builder import Builder
 from tidemill.collections.dynamic_filters import dynamic_filter
+from tidemill.collections.joins import inner_join
+from tidemill.collections.selection import with_columns
+from tidemill.collections.sets import concat
 from tidemill.dataflow.composites import CLOCKED, TemporalFilter
+from tidemill.dataflow.nodes import Node, Threshold
 from tidemill.errors import SchemaError, TimeError, did_you_mean
 from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import Bound
@@ -14,33 +19,21 @@ from tidemill.expressions.expr import col, lit
 from tidemill.expressions.schema import unused_name
 from tidemill.expressions.sql_text import as_expr, to_sql
 
-if TYPE_CHECKING:
-    from tidemill.collections.collection import Collection
-
 __all__ = ["temporal_filter"]
 
 
-def temporal_filter(
-    rows: Collection, valid_from: Any, valid_to: Any, clock: Collection | None, coordinate: str | None
-) -> Collection:
+def temporal_filter(  # noqa: PLR0917 - what can be said
+    builder: Builder, rows: Node, valid_from: Any, valid_to: Any, clock: Node | None, coordinate: str | None
+) -> Node:
     """Return the rows while they are valid; what its parameters mean is said at ``Collection.temporal_filter``."""
     if valid_from is None and valid_to is None:
         msg = "temporal_filter: neither valid_from nor valid_to: give a column or an expression for one of them"
         raise SchemaError(msg)
     if clock is not None:
-        return _by_clock(rows, valid_from, valid_to, rows.builder.own(clock, "temporal_filter"), coordinate)
-    axis = _coordinate(rows.builder.graph.coordinates, coordinate)
+        return _by_clock(builder, rows, valid_from, valid_to, clock, coordinate)
+    axis = _coordinate(builder.graph.coordinates, coordinate)
     begin, end = (_time(rows, value, name) for value, name in ((valid_from, "valid_from"), (valid_to, "valid_to")))
-    made = rows.builder.graph.add(
-        TemporalFilter,
-        scope=rows.node.scope,
-        inputs=(rows.node,),
-        schema=rows.schema,
-        valid_from=begin,
-        valid_to=end,
-        coordinate=axis,
-    )
-    return rows.builder.collection(made)
+    return builder.add(TemporalFilter, rows, valid_from=begin, valid_to=end, coordinate=axis)
 
 
 def _coordinate(names: tuple[str, ...], given: str | None) -> int:
@@ -58,7 +51,7 @@ def _coordinate(names: tuple[str, ...], given: str | None) -> int:
     return names.index(given)
 
 
-def _time(rows: Collection, value: Any, name: str) -> Bound | None:
+def _time(rows: Node, value: Any, name: str) -> Bound | None:
     if value is None:
         return None
     bound = bind(as_expr(value, rows.schema), rows.schema)
@@ -71,9 +64,9 @@ def _time(rows: Collection, value: Any, name: str) -> Bound | None:
     return bound
 
 
-def _by_clock(
-    rows: Collection, valid_from: Any, valid_to: Any, clock: Collection, coordinate: str | None
-) -> Collection:
+def _by_clock(  # noqa: PLR0917 - as above
+    builder: Builder, rows: Node, valid_from: Any, valid_to: Any, clock: Node, coordinate: str | None
+) -> Node:
     """Return the rows that are valid at the one value that the clock shows."""
     if coordinate is not None:
         msg = f"temporal_filter: coordinate={coordinate!r} and a clock: rows are compared with the clock; give one"
@@ -86,15 +79,18 @@ def _by_clock(
     bounds = {begin: valid_from, end: valid_to}
     bounds = {name: as_expr(value, rows.schema) for name, value in bounds.items() if value is not None}
     compared = {begin: (begin, "<=", shown), end: (end, ">", shown)}
-    wide = rows.with_columns(**bounds)
+    wide = with_columns(builder, rows, list(bounds.items()))
     parts = []
     for known in _choices(list(bounds)):
         unknown = [name for name in bounds if name not in known]
         if all(wide.schema.field(name).nullable for name in unknown):
-            some = wide.filter(*(col(name).is_null() for name in unknown)) if unknown else wide
-            said = [compared[name] for name in known], clock
-            parts.append(dynamic_filter(some, said, None, name=CLOCKED) if known else _if_any(some, clock))
-    return parts[0].concat(*parts[1:]).select(*rows.schema.names)
+            some = wide
+            for name in unknown:
+                some = builder.filter(some, bind(col(name).is_null(), some.schema))
+            said = [[compared[name] for name in known]]
+            filtered = dynamic_filter(builder, some, said, clock, None, CLOCKED) if known else None
+            parts.append(_if_any(builder, some, clock) if filtered is None else filtered)
+    return builder.pick(concat(builder, parts[0], parts[1:]), rows.schema.names)
 
 
 def _choices(names: list[str]) -> list[tuple[str, ...]]:
@@ -102,7 +98,8 @@ def _choices(names: list[str]) -> list[tuple[str, ...]]:
     return [chosen for size in range(len(names), -1, -1) for chosen in combinations(names, size)]
 
 
-def _if_any(rows: Collection, clock: Collection) -> Collection:
+def _if_any(builder: Builder, rows: Node, clock: Node) -> Node:
     """Return the rows while the clock shows anything: whatever that is, so that they stay when it changes."""
     shown = unused_name("shown", set(rows.schema.names))
-    return rows.cross_join(clock.select(**{shown: lit(value=True)}).distinct()).select(*rows.schema.names)
+    some = builder.add(Threshold, builder.compute(clock, [(shown, lit(value=True))]))
+    return builder.pick(inner_join(builder, rows, some, [], "_right", nulls_equal=False), rows.schema.names)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import attrs
-
+from tidemill.collections.builder import Builder, DeclaredWatermark
 from tidemill.dataflow.nodes import (
     Concat,
     Consolidate,
@@ -25,23 +24,9 @@ from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.instants import require_instant, units_of
 from tidemill.expressions.schema import Field, Schema
 
-if TYPE_CHECKING:
-    from tidemill.collections.builder import Builder
-
-__all__ = ["Declared", "declare", "held_back", "late_rows", "released", "sort_buffer", "watermark_of"]
+__all__ = ["declare", "held_back", "late_rows", "released", "sort_buffer", "watermark_of"]
 
 _ONE_TIME = "watermarks are for times of one coordinate, and the dataflow's are {}, which are in no single order"
-
-
-@attrs.frozen
-class Declared:
-    """What ``flow.input(..., watermark=...)`` said."""
-
-    column: int
-    delay: int | None
-    """In the units of `tidemill.expressions.instants`; None where the watermark is only told."""
-    told: Input
-    """Where `Run.watermark` puts what it is told."""
 
 
 def declare(builder: Builder, node: Input, given: Any) -> None:
@@ -65,7 +50,7 @@ def declare(builder: Builder, node: Input, given: Any) -> None:
         name=watermark_input(node.name),
         schema=Schema((Field("watermark", dtype, nullable=False),)),
     )
-    builder.watermarks[node] = Declared(column, delay, told)
+    builder.watermarks[node] = DeclaredWatermark(column, delay, told)
 
 
 def sort_buffer(builder: Builder, node: Node, column: str) -> Node:
@@ -76,28 +61,18 @@ def sort_buffer(builder: Builder, node: Node, column: str) -> Node:
 
 def released(builder: Builder, node: Node, mark: Node, column: int) -> Node:
     """Return rows as a watermark passes the values of a column, without late ones."""
-    return builder.graph.add(SortBuffer, scope=node.scope, inputs=(node, mark), schema=node.schema, column=column)
+    return builder.add(SortBuffer, node, mark, column=column)
 
 
 def held_back(builder: Builder, node: Node, mark: Node, column: int, extra: int) -> Node:
     """Return rows as a watermark passes the values of a column plus an extra distance, or has passed them already."""
-    return builder.graph.add(
-        SortBuffer,
-        scope=node.scope,
-        inputs=(node, mark),
-        schema=node.schema,
-        column=column,
-        extra=extra,
-        drops_late=False,
-    )
+    return builder.add(SortBuffer, node, mark, column=column, extra=extra, drops_late=False)
 
 
 def late_rows(builder: Builder, node: Node, column: str) -> Node:
     """Return the updates that a sort buffer drops."""
     mark = watermark_of(builder, node, column, "late_rows")
-    return builder.graph.add(
-        LateRows, scope=node.scope, inputs=(node, mark), schema=node.schema, column=node.schema.index(column)
-    )
+    return builder.add(LateRows, node, mark, column=node.schema.index(column))
 
 
 def watermark_of(builder: Builder, node: Node, column: str, what: str) -> Node:

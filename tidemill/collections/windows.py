@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from tidemill.collections.builder import Builder, Named
 from tidemill.dataflow.composites import Windowed
-from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Node
 from tidemill.errors import SchemaError
 from tidemill.expressions.expr import Expr, col
@@ -16,13 +16,12 @@ from tidemill.expressions.windows.bound import value_fields
 from tidemill.expressions.windows.calls import WindowCall, calls_in
 from tidemill.expressions.windows.in_order import SEVERAL_COORDINATES
 
-__all__ = ["Calls", "Named", "each_once", "over_values", "with_window_calls"]
+__all__ = ["Calls", "each_once", "over_values", "with_window_calls"]
 
-Named = list[tuple[str, Expr]]
 Calls = dict[Hashable, tuple[str, WindowCall]]
 
 
-def with_window_calls(graph: Graph, node: Node, named: Named) -> tuple[Node, Named]:
+def with_window_calls(builder: Builder, node: Node, named: Named) -> tuple[Node, Named]:
     """Return the rows with the values of the window calls in expressions behind them, and expressions over these rows.
 
     Calls of one partitioning and one order are one operator's.
@@ -31,7 +30,7 @@ def with_window_calls(graph: Graph, node: Node, named: Named) -> tuple[Node, Nam
     for bound in bind_windows(calls.values(), node.schema):
         _check_strategy(bound, node.scope.coordinates)
         schema = Schema((*node.schema, *value_fields(bound.windows)))
-        node = graph.add(Windowed, scope=node.scope, inputs=(node,), schema=schema, bound=bound)
+        node = builder.add(Windowed, node, schema=schema, bound=bound)
     return node, over_values(named, calls) if calls else named
 
 

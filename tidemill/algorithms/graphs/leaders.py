@@ -12,7 +12,9 @@ from __future__ import annotations
 from typing import Final
 
 from tidemill.collections.builder import all_nullable
+from tidemill.collections.building import constant
 from tidemill.collections.collection import Collection
+from tidemill.collections.recursion import letrec
 from tidemill.expressions.aggregate_functions import min as least
 from tidemill.expressions.sql_text import expr
 
@@ -31,8 +33,8 @@ def leaders(onward: Collection, nodes: Collection, name: str) -> Collection:
     It is the first of these by lot, so nodes that the same nodes reach have the same leader.
     """
     own = nodes.select("node", leader="node", lot=_LOT.format("node")).select("node", "leader", turn=_TURN)
-    first_turn = nodes.builder.constant({"turn": "int32"}, [(0,)])
-    with nodes.builder.letrec(name, error_at=None) as rec:
+    first_turn = constant(nodes.builder, {"turn": "int32"}, [(0,)])
+    with letrec(nodes.builder, name, error_at=None) as rec:
         turns = rec.declare("turns", all_nullable(first_turn.schema))
         led = rec.declare("leaders", all_nullable(own.select("node", "leader").schema))
         following = turns.filter(f"turn < {_TURNS}").select(turn="turn + 1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidemill.algorithms.graphs.edges import whole_number
 from tidemill.collections.collection import Collection
+from tidemill.collections.recursion import letrec
 from tidemill.errors import SchemaError
 from tidemill.expressions.sort_keys import asc
 
@@ -64,7 +65,7 @@ def stable_matching(
     def taken(applications: Collection) -> Collection:
         return applications.group_by("b").top_k(places, order_by=[asc("y", nulls="last"), "a"])
 
-    with wishes.builder.letrec(_WHAT, error_at=None) as rec:
+    with letrec(wishes.builder, _WHAT, error_at=None) as rec:
         refused = rec.declare("refused", chosen.select("a", "b").schema)
         applications = applied(refused)
         lost = applications.antijoin(taken(applications), on=["a", "b"]).select("a", "b")

@@ -6,6 +6,7 @@ from tidemill.algorithms.graphs.edges import arcs, ends
 from tidemill.algorithms.graphs.leaders import leaders, named_by_least
 from tidemill.collections.builder import all_nullable
 from tidemill.collections.collection import Collection
+from tidemill.collections.recursion import letrec
 
 __all__ = ["scc"]
 
@@ -66,7 +67,7 @@ def _fed(edges: Collection) -> Collection:
 def _leaders_on_cycles(edges: Collection) -> Collection:
     """Return for each node at an edge its leader among edges inside of components, as (node, leader)."""
     nodes = ends(edges, None, "scc")
-    with edges.builder.letrec("scc", error_at=None) as rec:
+    with letrec(edges.builder, "scc", error_at=None) as rec:
         cut = rec.declare("cut", all_nullable(edges.schema))
         rec.declare("leaders", all_nullable(nodes.select("node", leader="node").schema))
         left = edges.antijoin(cut, on=["a", "b"])

@@ -21,7 +21,8 @@ def delta_join(node: DeltaJoin, *arrangements: Collection) -> Collection:
     for lookup in node.lookups[0]:
         right = _named(node, arrangements, lookup.relation)
         pairs = [(names[at], right.schema.names[c]) for at, c in zip(lookup.key, lookup.own, strict=True)]
-        joined = inner_join(joined, right, pairs, "", node.nulls_equal)
+        made = inner_join(joined.builder, joined.node, right.node, pairs, "", node.nulls_equal)
+        joined = Collection(joined.builder, made)
         names.update({(lookup.relation, c): name for c, name in enumerate(right.schema.names)})
         names.update({(lookup.relation, c): left for (left, _), c in zip(pairs, lookup.own, strict=True)})
     columns = []

@@ -26,16 +26,16 @@ def dynamic_filter(node: DynamicFilter, left: Collection, right: Collection) -> 
     """Return what an engine may do by an index, where it can be one; else the pairs that pass."""
     if node.scope.coordinates > 1:
         return ordered_dynamic_filter(node, left, right)
-    made = left.builder.graph.add(
+    made = left.builder.add(
         OrderedDynamicFilter,
-        scope=node.scope,
-        inputs=(left.node, right.node),
+        left.node,
+        right.node,
         schema=node.schema,
         conditions=node.conditions,
         predicate=node.predicate,
         monotone=node.monotone,
     )
-    return left.builder.collection(made)
+    return Collection(left.builder, made)
 
 
 @lowering(OrderedDynamicFilter)
@@ -53,15 +53,14 @@ def range_join(node: RangeJoin, left: Collection, right: Collection) -> Collecti
     names = new_names([f"right {i}" for i in range(len(right.schema))], left.schema, suffix="_right")
     fields = [attrs.evolve(f, name=name) for f, name in zip(right.schema, names, strict=True)]
     sides = zip((left, right), zip(*node.keys, strict=True) if node.keys else ((), ()), strict=True)
-    joined = left.builder.graph.add(
+    joined = left.builder.add(
         Join,
-        scope=node.scope,
-        inputs=tuple(left.builder.arrange(side.node, keys) for side, keys in sides),
+        *(left.builder.arrange(side.node, keys) for side, keys in sides),
         schema=Schema((*left.schema.fields, *fields)),
         output=tuple(range(len(left.schema) + len(right.schema))),
         nulls_equal=node.nulls_equal,
     )
-    pairs = left.builder.collection(joined).filter_by(node.predicate)
+    pairs = Collection(left.builder, joined).filter_by(node.predicate)
     wanted = zip(node.schema.names, (column(pairs.schema, i) for i in node.output), strict=True)
     return pairs.map_columns(list(wanted))
 
@@ -75,7 +74,4 @@ def _has_one_row(node: Node) -> bool:
 def _checked(right: Collection) -> Collection:
     """Return the rows, of which more than one is an error."""
     whole = right.builder.arrange(right.node, ())
-    one = right.builder.graph.add(
-        Reduce, scope=whole.scope, inputs=(whole,), schema=right.schema, keys=(), logic=UserReduce(_ONE_ROW)
-    )
-    return right.builder.collection(one)
+    return Collection(right.builder, right.builder.add(Reduce, whole, keys=(), logic=UserReduce(_ONE_ROW)))

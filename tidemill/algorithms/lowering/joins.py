@@ -57,8 +57,13 @@ def outer_join(node: OuterJoin, left: Collection, right: Collection) -> Collecti
 
 
 def _pairs(node: PartneredJoin, left: Collection, right: Collection) -> Collection:
-    pairs = inner_join(left, right, node.on, node.suffix, node.nulls_equal)
+    pairs = _joined(left, right, node.on, node.suffix, node.nulls_equal)
     return pairs if node.condition is None else pairs.filter_by(node.condition)
+
+
+def _joined(left: Collection, right: Collection, pairs: Pairs, suffix: str, nulls_equal: bool) -> Collection:
+    """Return the pairs with equal keys; keys are as `collections.joins` has them, and there may be none."""
+    return Collection(left.builder, inner_join(left.builder, left.node, right.node, pairs, suffix, nulls_equal))
 
 
 def _partnered(node: PartneredJoin, left: Collection, right: Collection) -> Collection:
@@ -72,16 +77,16 @@ def _with_key_among(left: Collection, right: Collection, on: Pairs, node: Partne
     if not on:
         (name,) = new_names(["present"], left.schema, suffix=node.suffix)
         some = right.select(**{name: lit(True)}).distinct()
-        return inner_join(left, some, (), node.suffix, node.nulls_equal).select(*left.schema.names)
+        return _joined(left, some, (), node.suffix, node.nulls_equal).select(*left.schema.names)
     # Named by position, so that no key can clash with a column of the left.
     names = [f"{i}{node.suffix}" for i in range(len(on))]
     keys = right.select(**{name: col(r) for name, (_, r) in zip(names, on, strict=True)}).distinct()
-    return inner_join(left, keys, [(l, n) for (l, _), n in zip(on, names, strict=True)], node.suffix, node.nulls_equal)
+    return _joined(left, keys, [(l, n) for (l, _), n in zip(on, names, strict=True)], node.suffix, node.nulls_equal)
 
 
 def _among(side: Collection, rows: Collection) -> Collection:
     """Return the rows of a side that are among others, with their own counts; NULL is a value here."""
-    return inner_join(side, rows.distinct(), [(n, n) for n in side.schema.names], "_right", nulls_equal=True)
+    return _joined(side, rows.distinct(), [(n, n) for n in side.schema.names], "_right", nulls_equal=True)
 
 
 def _without(side: Collection, partnered: Collection) -> Collection:

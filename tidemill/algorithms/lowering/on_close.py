@@ -7,6 +7,7 @@ from tidemill.collections.collection import Collection
 from tidemill.collections.on_close import closed_rows, closed_sessions, valued_schema
 from tidemill.collections.sessions import Sessions
 from tidemill.dataflow.composites import ClosedSessions, SlidingWindows
+from tidemill.dataflow.nodes import Reduce
 from tidemill.dataflow.told import Told
 from tidemill.expressions.expr import col
 
@@ -17,10 +18,12 @@ __all__ = ["over_sessions", "sliding_windows"]
 def sliding_windows(node: SlidingWindows, source: Collection, mark: Collection) -> Collection:
     """Return the closed rows: the others, and the changes to come, are filtered out or held back."""
     schema = valued_schema(source.schema, node.keys, node.windows)
-    made = source.reduce_by(tuple(range(node.keys)), node.windows, schema)
+    builder = source.builder
+    made = builder.add(Reduce, source.node, schema=schema, keys=tuple(range(node.keys)), logic=node.windows)
     values = schema.names[len(schema) - len(node.windows.calls) :]
     closing = [values[i] for i in node.closing]
-    return closed_rows(made, mark.node, closing, source.schema.names[node.column], node.distance)
+    column = source.schema.names[node.column]
+    return Collection(builder, closed_rows(builder, made, mark.node, closing, column, node.distance))
 
 
 @lowering(ClosedSessions)
@@ -29,4 +32,5 @@ def over_sessions(node: ClosedSessions, source: Collection, mark: Collection) ->
     names = source.schema.names
     session = Sessions(tuple(map(col, names[: node.keys])), names[node.column], node.gap, "session", "session end")
     with source.builder.graph.telling(Told(names[node.keys :], ())):
-        return closed_sessions(source, mark.node, session).drop("session end")
+        rows = closed_sessions(source.builder, source.node, mark.node, session)
+        return Collection(source.builder, rows).drop("session end")

@@ -15,13 +15,6 @@ from tidemill.dataflow.passes.lowering import LOWERINGS
 __all__ = ["lowering"]
 
 
-class _Continued(Builder):
-    """A builder of more of a graph that is there."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._build_on(graph)
-
-
 F = TypeVar("F", bound=Callable[..., Collection])
 
 
@@ -30,8 +23,8 @@ def lowering(kind: type[Composite]) -> Callable[[F], F]:
 
     def register(function: F) -> F:
         def lowered(graph: Graph, node: Composite, inputs: tuple[Node, ...]) -> Node:
-            builder = _Continued(graph)
-            made = function(node, *map(builder.collection, inputs))
+            builder = Builder(graph)
+            made = function(node, *(Collection(builder, source) for source in inputs))
             return builder.enter(made.node, node.scope)
 
         LOWERINGS[kind] = lowered

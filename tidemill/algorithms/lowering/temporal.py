@@ -44,14 +44,6 @@ def _with_columns(source: Collection, bounds: list[Bound | None]) -> tuple[Colle
 
 def _moved(node: TemporalFilter, wide: Collection, column: int, since: int | None, like: Collection) -> Collection:
     """Return the rows at the times in a column, or at their own where these are later."""
-    made = wide.builder.graph.add(
-        Retime,
-        scope=wide.node.scope,
-        inputs=(wide.node,),
-        schema=wide.schema,
-        column=column,
-        since=since,
-        coordinate=node.coordinate,
-    )
-    moved = wide.builder.collection(made)
+    made = wide.builder.add(Retime, wide.node, column=column, since=since, coordinate=node.coordinate)
+    moved = Collection(wide.builder, made)
     return moved if len(wide.schema) == len(like.schema) else moved.select(*map(col, like.schema.names))

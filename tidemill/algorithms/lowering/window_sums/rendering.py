@@ -21,8 +21,7 @@ from tidemill.algorithms.lowering.window_sums.summaries import FramedCall, Summa
 from tidemill.algorithms.prefix_sums.interval_sum import HIGH, HIGH_COPY, LOW, LOW_COPY, sums_between
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums
 from tidemill.algorithms.prefix_sums.prefix_sum import sums_before_rows
-from tidemill.collections.collection import Collection
-from tidemill.collections.join_methods import JoinKind
+from tidemill.collections.collection import Collection, JoinKind
 from tidemill.dataflow.passes.row_keys import row_key
 from tidemill.dataflow.told import WorkedOut, column_for
 from tidemill.expressions.schema import Field

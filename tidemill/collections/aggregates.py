@@ -1,43 +1,83 @@
-"""Expressions of aggregates: one Reduce computes the aggregates in them, and a Map after it the expressions."""
+"""What is computed of groups: aggregates and expressions of them, the first rows, a user's reduce.
+
+Of expressions, one Aggregate computes the aggregates in them, and a Map after it the expressions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any
 
-from tidemill.collections.aggregation import Columns, aggregate
+from tidemill.collections.builder import Builder, Named
+from tidemill.dataflow import composites
+from tidemill.dataflow.nodes import Node, Reduce
 from tidemill.errors import SchemaError, UnknownColumnError, did_you_mean
 from tidemill.expressions.aggregate_functions import Aggregate
-from tidemill.expressions.aggregates import with_expressions
+from tidemill.expressions.aggregates import UserReduce, bind_aggregate, with_expressions
 from tidemill.expressions.binding import bind
+from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.display import display, literal_hint
 from tidemill.expressions.expr import Column, Expr, col, lit
 from tidemill.expressions.literals import table_called
-from tidemill.expressions.schema import Schema
+from tidemill.expressions.ordering import bind_order
+from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.sql_text import as_expr
 from tidemill.expressions.structure import key, replaced, resolve, walk
 from tidemill.expressions.windows.calls import calls_in
 
-if TYPE_CHECKING:
-    from tidemill.collections.collection import Collection
+__all__ = ["Keys", "aggregate", "reduce", "top_k"]
 
-__all__ = ["aggregate_expressions"]
+Keys = Sequence[tuple[str, Bound]]
+"""What groups have in common, by name."""
 
 
-def aggregate_expressions(collection: Collection, keys: Columns, expressions: Mapping[str, Any]) -> Collection:
+def aggregate(builder: Builder, node: Node, keys: Keys, expressions: Mapping[str, Any]) -> Node:
     """Return the groups' keys and, by name, the values of expressions of aggregates and keys."""
     key_names = [name for name, _ in keys]
-    wanted = {name: _expression(name, value, collection.schema, key_names) for name, value in expressions.items()}
+    wanted = {name: _expression(name, value, node.schema, key_names) for name, value in expressions.items()}
     computed = _each_once(wanted, taken={*key_names, *wanted})
-    grouped = aggregate(collection, keys, dict(computed.values()))
+    grouped = _aggregates(builder, node, keys, dict(computed.values()))
     if [name for name, _ in computed.values()] == list(wanted):
         return grouped
 
     def column(part: Expr) -> Expr | None:
         return col(computed[key(part)][0]) if isinstance(part, Aggregate) else None
 
-    after = [*((n, col(n)) for n in key_names), *((n, replaced(e, column)) for n, e in wanted.items())]
-    return grouped.map_columns([(name, bind(e, grouped.schema)) for name, e in after])
+    after: Named = [*((n, col(n)) for n in key_names), *((n, replaced(e, column)) for n, e in wanted.items())]
+    return builder.compute(grouped, after)
+
+
+def _aggregates(builder: Builder, node: Node, keys: Keys, aggregates: Mapping[str, Aggregate]) -> Node:
+    """Return the groups' keys and aggregates; without keys, one row in any case."""
+    calls = {name: bind_aggregate(one, name, node.schema) for name, one in aggregates.items()}
+    columns = [Field(name, bound.dtype, bound.nullable) for name, bound in keys]
+    columns += [Field(name, call.output, call.nullable) for name, call in calls.items()]
+    return builder.add(
+        composites.Aggregate,
+        node,
+        schema=Schema(tuple(columns)),
+        keys=tuple(bound for _, bound in keys),
+        aggregates=tuple(calls.values()),
+    )
+
+
+def top_k(builder: Builder, node: Node, keys: Keys, k: int, order_by: Any) -> Node:
+    """Return the first k rows of each group in an order."""
+    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
+        msg = f"top_k: k={k!r}: expected a number of rows, at least 1"
+        raise SchemaError(msg)
+    order = bind_order(order_by, node.schema)
+    return builder.add(composites.TopK, node, keys=tuple(bound for _, bound in keys), order=order, count=k)
+
+
+def reduce(builder: Builder, node: Node, keys: Keys, function: Any, schema: Schema) -> Node:
+    """Return the rows that a Python function makes of each group."""
+    names = [name for name, _ in keys]
+    if not all(isinstance(b, BoundColumn) and b.name == name for name, b in keys):
+        rest = [(n, bind(col(n), node.schema)) for n in node.schema.names if n not in names]
+        node = builder.map(node, [*keys, *rest])
+    places = tuple(node.schema.index(name) for name in names)
+    return builder.add(Reduce, builder.arrange(node, places), schema=schema, keys=places, logic=UserReduce(function))
 
 
 def _expression(name: str, value: Any, schema: Schema, keys: list[str]) -> Expr:
