@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tidemill.boundary.feeds import Keyed
 from tidemill.boundary.html import html_table, shown_line
-from tidemill.boundary.list_columns import list_key, list_ranks
+from tidemill.boundary.list_columns import exact_lists, list_key, list_ranks
 from tidemill.boundary.rows import python_rows
 from tidemill.dataflow.lattice import Antichain, Time, shown
 from tidemill.errors import EngineError, NegativeCountWarning, SchemaError
@@ -96,8 +96,9 @@ class _Table:
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame of what ``to_arrow`` gives.
 
-        Whole numbers and truth values with NULLs among them get pandas' nullable types (``Int64``), so that nothing is
-        rounded. In floats NULL is NaN, as pandas has it; `to_arrow` and `to_polars` tell them apart.
+        Whole numbers and truth values with NULLs among them get pandas' nullable types (``Int64``), and in lists are
+        objects, so that nothing is rounded. In floats NULL is NaN, as pandas has it; `to_arrow` and `to_polars` tell
+        them apart.
         """
         import pandas as pd  # noqa: PLC0415 - only for those who have it
 
@@ -107,6 +108,8 @@ class _Table:
         for i, field in enumerate(table.schema):
             if field.type in nullable and table.column(i).null_count:
                 frame[field.name] = table.column(i).to_pandas(types_mapper=nullable.get)
+            elif lists := exact_lists(table.column(i)):
+                frame[field.name] = pd.Series(lists, dtype=object)
         return frame
 
     def to_polars(self) -> Any:
