@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.boundary.feeds import Keyed
+from tidemill.boundary.feeds import Fed, Keyed
 from tidemill.boundary.html import html_table, shown_line
 from tidemill.boundary.list_columns import exact_lists, list_key, list_ranks
 from tidemill.boundary.rows import python_rows
@@ -190,6 +190,8 @@ class Updates(_Table):
         super().__init__(schema, coordinates, columns, times, diffs, is_sorted=is_sorted)
         self.lower = lower
         self.upper = upper
+        self.fed: Fed | None = None
+        """What feeds of the output's changes have come to so far, where a run gave these."""
 
     def __iter__(self) -> Iterator[tuple[tuple[Any, ...], int | Time, int]]:
         rows = self._rows()
@@ -218,8 +220,12 @@ class Updates(_Table):
         """Return a change feed: one row per key and time, with ``insert``, ``update`` or ``delete`` as ``op``.
 
         A retraction and an insertion of one key at one time are an update, shown as the new row; a deletion is shown as
-        the row that was there. `RowError` naming the key where it is not unique. For another run's input with this key:
-        ``run.apply(name, feed, time="time")``.
+        the row that was there. For another run's input with this key: ``run.apply(name, feed, time="time")``.
+
+        `RowError` naming the key where it is not unique, be it for what was there before these changes; so it does not
+        matter in how many batches they were read. For that the rows that were fed are kept by their key. Where these
+        changes do not follow those fed last, what the output holds is looked up: ``TimeError`` if the run has gone on
+        since they were read (and ``keep`` does not reach that far).
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -241,7 +247,17 @@ class Updates(_Table):
         self.schema.project(keys)
         self._sort()
         names = [*self._coordinate_names(time), op]
-        return Keyed(self.schema, self._table, keys).feed(self._times, self._counts, names)
+        keyed = Keyed(self.schema, self._table, keys)
+        feed = keyed.feed(self._times, self._counts, names)
+        if len(self._coordinates) == 1:
+            fed = self.fed or Fed(self._no_contents)
+            fed.follow(keyed, self._times[0], self._counts, self.lower, self.upper)
+        return feed
+
+    @staticmethod
+    def _no_contents(_before: Antichain) -> dict[Any, int]:
+        msg = "to_feed: what was there before these changes is not known, since they are not of a run's changes()"
+        raise EngineError(msg)
 
     def _coordinate_names(self, time: str | None) -> list[str]:
         if len(self._coordinates) != 1:
