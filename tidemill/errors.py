@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ClosedRunError",
     "CountOverflowError",
+    "EmptyFrameWarning",
     "EngineError",
     "ExpressionError",
     "GraphError",
@@ -128,6 +129,10 @@ class NegativeCountError(StepError):
 
 class NegativeCountWarning(UserWarning):
     """Rows whose count is negative, as that of one deleted and never inserted, are left out of what is read."""
+
+
+class EmptyFrameWarning(UserWarning):
+    """A window's frame that begins behind its end, and so is empty in every row: most databases refuse it."""
 
 
 class CountOverflowError(StepError):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tidemill.dataflow import composites
+from tidemill.dataflow.added_columns import columns_before_added
 from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.aggregates import bind_aggregate
 from tidemill.expressions.bound import Bound
@@ -31,5 +32,6 @@ def aggregate(collection: Collection, keys: Columns, aggregates: Mapping[str, Ag
         schema=Schema(tuple(columns)),
         keys=tuple(bound for _, bound in keys),
         aggregates=tuple(calls.values()),
+        hashed=columns_before_added(collection.node) if any(call.order for call in calls.values()) else None,
     )
     return collection.builder.collection(made)

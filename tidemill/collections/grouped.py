@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Never
 from tidemill.collections.aggregate_expressions import aggregate_expressions
 from tidemill.collections.collection import Collection
 from tidemill.collections.hints import missing_attribute, unnamed_aggregates
+from tidemill.dataflow.added_columns import columns_before_added
 from tidemill.dataflow.composites import TopK
 from tidemill.dataflow.nodes import Reduce
 from tidemill.errors import GraphError, SchemaError
@@ -94,9 +95,9 @@ class Grouped:
         """Return the first k rows of each group, as whole rows; a row with count n is n rows.
 
         ``order_by`` is a column, an expression, ``tm.asc(...)`` or ``tm.desc(...)``, SQL text such as
-        ``"x desc nulls first"``, or a list of them. Ties are broken by a fixed hash of the row, then by the row, so the
-        result does not depend on the order of arrival. A row with a negative count is an error. Cost: at top level a
-        change costs the logarithm of the group's size, and k.
+        ``"x desc nulls first"``, or a list of them. Ties are broken by a fixed hash of what the row had before columns
+        were added to it, then by the row, so the result does not depend on the order of arrival. A row with a negative
+        count is an error. Cost: at top level a change costs the logarithm of the group's size, and k.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -121,6 +122,7 @@ class Grouped:
             keys=tuple(bound for _, bound in self._keys),
             order=bind_order(order_by, whole.schema),
             count=k,
+            hashed=columns_before_added(whole.node),
         )
         return whole.builder.collection(made)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from tidemill.dataflow.added_columns import columns_before_added
 from tidemill.dataflow.composites import Windowed
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Node
@@ -28,7 +29,7 @@ def with_window_calls(graph: Graph, node: Node, named: Named) -> tuple[Node, Nam
     Calls of one partitioning and one order are one operator's.
     """
     calls = each_once(named, taken=set(node.schema.names))
-    for bound in bind_windows(calls.values(), node.schema):
+    for bound in bind_windows(calls.values(), node.schema, columns_before_added(node)):
         _check_strategy(bound, node.scope.coordinates)
         schema = Schema((*node.schema, *value_fields(bound.windows)))
         node = graph.add(Windowed, scope=node.scope, inputs=(node,), schema=schema, bound=bound)

@@ -41,10 +41,22 @@ def difference(saved: Sequence[str], graph: Graph) -> str | None:
 
 def _line(node: Node) -> str:
     reads = ", ".join(f"#{n.id}" for n in node.inputs)
-    own = [f.name for f in attrs.fields(type(node)) if f.name not in _COMMON]
+    own = [name for name in _said(node) if name not in _COMMON]
     fields = ", ".join(f"{name}={_value(getattr(node, name))}" for name in own)
     head = f"#{node.id} {node.kind} {node.name!r} in {node.scope.path} <- {reads}"
     return f"{head} {node.schema} [{node.describe()}] {fields}"
+
+
+def _said(value: Any) -> list[str]:
+    """Return the fields of a value, but for some where they have their defaults: then it is as if they did not exist.
+
+    So what was saved before there was such a field, and means the same, goes on.
+    """
+    return [
+        f.name
+        for f in attrs.fields(type(value))
+        if not (f.metadata.get("unsaid") and getattr(value, f.name) == f.default)
+    ]
 
 
 def _value(value: Any) -> str:
@@ -56,5 +68,5 @@ def _value(value: Any) -> str:
     if isinstance(value, Bound):
         return to_sql(value)
     if attrs.has(type(value)):
-        return "(" + ", ".join(_value(getattr(value, f.name)) for f in attrs.fields(type(value))) + ")"
+        return "(" + ", ".join(_value(getattr(value, name)) for name in _said(value)) + ")"
     return getattr(value, "__qualname__", type(value).__qualname__) if callable(value) else repr(value)
