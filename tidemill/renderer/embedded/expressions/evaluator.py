@@ -44,8 +44,8 @@ _Node: TypeAlias = Callable[[Columns, int], Any]
 def compile_scalar(bound: Bound) -> CompiledScalar:
     """Return a function from columns (a sequence, or a callable by index) and a number of rows to the array of values.
 
-    It raises ``ExpressionError`` with the first offending row's index. Operands of AND and OR are evaluated on all rows;
-    only where one fails are they evaluated anew, each on the rows for which none before it decides.
+    It raises ``ExpressionError`` with the first offending row's index. Operands of AND and OR are evaluated on all
+    rows; only where one fails are they evaluated anew, each on the rows for which none before it decides.
 
     >>> from tidemill.expressions.binding import bind
     >>> from tidemill.expressions.expr import col
@@ -98,7 +98,7 @@ def _failure(node: _Node, columns: Columns, low: int, high: int) -> FailureError
 
 
 def _compile(bound: Bound, lazy: _Lazy) -> _Node:
-    """Return what evaluates a tree: each of these functions' arguments on the rows that need them, where one may fail."""
+    """Return what evaluates a tree; with arguments that may fail, these functions evaluate each on rows that need it."""
     if isinstance(bound, BoundColumn):
         index = bound.index
         return lambda columns, _n: columns(index)

@@ -1,0 +1,118 @@
+"""Conditions with operands that may be errors, wherever dataflows have them: each guards what comes after it.
+
+The rows, or pairs of rows, that reach a condition are worked out here; where none of them is an error by the definition,
+no engine may find one, with passes or without, in any batching.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from guards import COLUMNS, ROWS, TREES, Failed, Tree, meaning, text_of
+from hypothesis import assume, given
+from running import at, examples, new_flow, start
+
+import tidemill as tm
+from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time
+
+OTHER = {"j": "int64", "d": "int64"}
+Rows = list[tuple[Any, ...]]
+
+
+def pairs(rows: Rows, others: Rows) -> Iterator[tuple[Any, ...]]:
+    """Pairs with equal keys, NULL being equal to nothing."""
+    return (r for r, (j, _) in itertools.product(rows, others) if r[0] is not None and r[0] == j)
+
+
+def every(rows: Rows, _others: Rows) -> Iterator[tuple[Any, ...]]:
+    return iter(rows)
+
+
+def products(rows: Rows, others: Rows) -> Iterator[tuple[Any, ...]]:
+    return (r for r, _ in itertools.product(rows, others))
+
+
+def joined(how: str) -> Callable[..., Any]:
+    return lambda x, y, text: x.join(y, on={"k": "j"}, how=how, where=text)
+
+
+W = tm.Window.partition_by("k").order_by("a", "b", "p", "s")
+PLACES: dict[str, tuple[Callable[..., Any], Callable[[Rows, Rows], Iterator[tuple[Any, ...]]]]] = {
+    "filter": (lambda x, y, text: x.filter(text), every),
+    "filter behind a map": (lambda x, y, text: x.select("k", "a", "b", "p", "s", n="1").filter(text), every),
+    "filter of a union": (lambda x, y, text: x.concat(x.filter("p")).filter(text), every),
+    "filter of distinct rows": (lambda x, y, text: x.distinct().filter(text).count("n"), every),
+    "filter of a join": (lambda x, y, text: x.join(y, on={"k": "j"}).filter(text).select("a", "d"), pairs),
+    "filter of a left join": (lambda x, y, text: x.join(y, on={"k": "j"}, how="left").filter(text), every),
+    "filter of a semijoin": (lambda x, y, text: x.semijoin(y, on={"k": "j"}).filter(text), pairs),
+    "where": (joined("inner"), pairs),
+    "where of a left join": (joined("left"), pairs),
+    "where of a right join": (joined("right"), pairs),
+    "where of a full join": (joined("full"), pairs),
+    "where of a semijoin": (joined("semi"), pairs),
+    "where of an antijoin": (joined("anti"), pairs),
+    "where without keys": (lambda x, y, text: x.join(y, on=[], where=f"{text} and a < d"), products),
+    "where in a range": (lambda x, y, text: x.join(y, on={"k": "j"}, where=f"a < d and {text}"), pairs),
+    "filter by one row": (
+        lambda x, y, text: x.cross_join(y.agg(m=tm.max("d"))).filter(f"{text} and a <= m").select("a", "b"),
+        every,
+    ),
+    "FILTER": (
+        lambda x, y, text: x.group_by("k").agg(
+            n=tm.count().filter(text), s=tm.sum("a").filter(text), d=tm.count_distinct("b").filter(text),
+            f=tm.first("s", order_by="a").filter(text), l=tm.list("b").filter(text),
+        ),
+        every,
+    ),  # fmt: skip
+    "an argument": (lambda x, y, text: x.group_by("k").agg(n=tm.count(f"case when {text} then a end"), o=tm.bool_or(text)), every),
+    "windows": (
+        lambda x, y, text: x.distinct().with_columns(
+            n=tm.count().filter(text).over(W), l=tm.list("b").filter(text).over(W), f=tm.bool_and(text).over(W.rows_between(-1, 0)),
+            g=tm.lag(text).over(W), w=tm.bool_or(text).over(tm.Window.partition_by("k")),
+        ),
+        every,
+    ),
+    "a column": (lambda x, y, text: x.select("a", "b", t=text), every),
+    "a loop": (lambda x, y, text: x.iterate(lambda here: here.filter(text).concat(x).distinct(), error_at=20), every),
+}  # fmt: skip
+
+
+def flow_of(place: str, tree: Tree) -> Any:
+    flow = new_flow()
+    x, y = flow.input("x", COLUMNS), flow.input("y", OTHER)
+    flow.output("out", PLACES[place][0](x, y, text_of(tree)))
+    return flow
+
+
+def updates_of(rows: Rows, others: Rows) -> dict[str, list[Any]]:
+    """Rows at several times, some of which go again."""
+    x = [(row, i % 3, 1) for i, row in enumerate(rows)] + [(row, 3, -1) for row in rows[::3]]
+    return {"x": x, "y": [(row, i % 2, 1) for i, row in enumerate(others)]}
+
+
+OTHERS = [(1, 2), (1, 5), (2, 0), (0, None), (None, 3)]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_engine_finds_an_error_behind_what_decides(place: str) -> None:
+    @examples(40, least=3)
+    @given(tree=TREES, rows=ROWS)
+    def check(tree: Tree, rows: Rows) -> None:
+        reached = PLACES[place][1](rows, OTHERS)
+        assume(not any(isinstance(meaning(tree, row), Failed) for row in reached))
+        flow, updates = flow_of(place, tree), updates_of(rows, OTHERS)
+        with start(flow, "reference") as run:  # or engines might agree on an error
+            for name, triples in updates.items():
+                run.update(name, triples)
+            run.close_inputs()
+            found = at(run.changes("out"), 2)
+        if place == "filter":
+            assert found == Counter(row for row in rows if meaning(tree, row) is True)
+        check_equivalent(flow, updates, batchings=[time_by_time])
+        check_equivalent(flow, updates, batchings=[all_at_once, shuffled(0)], passes=True)
+
+    check()
