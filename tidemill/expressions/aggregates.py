@@ -141,7 +141,7 @@ def bind_aggregate(aggregate: Aggregate, name: str, schema: Schema) -> Aggregate
     """Return an aggregate bound to the rows of a schema; ``name``, its column's, is for errors."""
     condition = None
     if aggregate.condition is not None:
-        condition = bind_predicate(aggregate.condition, schema, f"{name}: {aggregate.function} with FILTER")
+        condition = bind_predicate(aggregate.condition, schema, f"{name}: {aggregate!r}")
     expression = _input(aggregate, schema)
     if expression is None:
         return AggregateCall(aggregate.function, None, INT64)

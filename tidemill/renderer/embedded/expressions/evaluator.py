@@ -98,7 +98,7 @@ def _failure(node: _Node, columns: Columns, low: int, high: int) -> FailureError
 
 
 def _compile(bound: Bound, lazy: _Lazy) -> _Node:
-    """Return what evaluates a tree; with arguments that may fail, these functions evaluate each on rows that need it."""
+    """Return what evaluates a tree; with arguments that may fail, these functions evaluate each on rows for it."""
     if isinstance(bound, BoundColumn):
         index = bound.index
         return lambda columns, _n: columns(index)
