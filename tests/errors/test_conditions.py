@@ -42,8 +42,11 @@ CASES: list[tuple[Callable[[Any], Any], str]] = [
     (lambda c: c.with_columns(r="rank() filter (where y) over (order by x)"), "rank with FILTER (WHERE y): only aggregates have one; filter the rows before"),
     (
         lambda c: c.with_columns(n="sum(x) over (order by x range between interval 5 minutes preceding and current row)"),
-        "RANGE with INTERVAL '5' MINUTE PRECEDING over ORDER BY x of type int64: expected a whole number, as in RANGE BETWEEN "
-        + "5 PRECEDING AND CURRENT ROW (a fraction if you cast the column), or ORDER BY a date or timestamp for an interval",
+        (
+            "RANGE with INTERVAL '5' MINUTE PRECEDING over ORDER BY x of type int64: expected a whole number, as in RANGE "
+            "BETWEEN 5 PRECEDING AND CURRENT ROW (a fraction if you cast the column), or ORDER BY a date or timestamp "
+            "for an interval"
+        ),
     ),
 ]  # fmt: skip
 

@@ -216,7 +216,7 @@ def _first(operands: Iterable[_Later], *, decisive: bool) -> bool | None:
     """Return what decides, from the first operand that has it on; without one NULL, if an operand is that."""
     undecided: bool | None = not decisive
     for operand in operands:
-        value = operand()
+        value: bool | None = operand()
         if value is decisive:
             return decisive
         if value is None:

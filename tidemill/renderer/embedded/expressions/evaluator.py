@@ -54,23 +54,21 @@ def compile_scalar(bound: Bound) -> CompiledScalar:
     >>> late([pa.array([59, 61, None])], 3).to_pylist()
     [False, True, None]
     """
-    node, dtype = with_room(_compile)(bound, _CHOICES), bound.dtype.arrow
-    guards = can_fail(bound) and any(isinstance(p, BoundCall) and p.function in _GUARDS for p in walk(bound))
-    guarded = with_room(_compile)(bound, _CHOICES | _GUARDS) if guards else node
+    nodes, dtype = [with_room(_compile)(bound, _CHOICES)], bound.dtype.arrow
+    if can_fail(bound) and any(isinstance(part, BoundCall) and part.function in _GUARDS for part in walk(bound)):
+        nodes.append(with_room(_compile)(bound, {**_CHOICES, **_GUARDS}))
 
     @with_room
     def run(columns: Columns | Sequence[pa.Array], n: int) -> pa.Array:
         if n == 0:
             return pa.array([], dtype)
         get = columns if callable(columns) else columns.__getitem__
-        try:
-            return _array(node(get, n), n)
-        except FailureError:
-            pass
-        try:
-            return _array(guarded(get, n), n)
-        except FailureError:
-            raise _first_error(guarded, get, n) from None
+        for node in nodes:
+            try:
+                return _array(node(get, n), n)
+            except FailureError:
+                continue
+        raise _first_error(nodes[-1], get, n)
 
     return run
 
