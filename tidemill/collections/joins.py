@@ -39,7 +39,7 @@ def join(
         raise SchemaError(msg)
     if how == "inner":
         joined = inner_join(left, right, pairs, suffix, nulls_equal)
-        return joined if where is None else joined.filter(where)
+        return joined if where is None else joined.filter_by(bind_predicate(where, joined.schema, "join: where"))
     if how in ("right", "full"):  # keys may come from the right, so the left's have to hold them
         narrow = [l for l, r in pairs if left.schema.field(l).dtype != right.schema.field(r).dtype]
         left = left.with_columns(**{name: col(name).cast("int64") for name in narrow}) if narrow else left

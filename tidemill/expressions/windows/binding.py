@@ -191,7 +191,8 @@ class _Binder:
             return frame
         (by,) = self._sorted_by
         start, end = (
-            o if o is None or o == 0 else offset_for(o, by.expression.dtype) for o in (frame.start, frame.end)
+            o if o is None or o == 0 else offset_for(o, by.expression.dtype, to_sql(by.expression))
+            for o in (frame.start, frame.end)
         )
         return attrs.evolve(frame, start=start, end=end)
 

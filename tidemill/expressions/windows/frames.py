@@ -174,11 +174,11 @@ def _finite(value: Any) -> bool:
     return isinstance(value, Interval) or math.isfinite(value)
 
 
-def offset_for(offset: Offset, dtype: DType) -> Offset:
+def offset_for(offset: Offset, dtype: DType, by: str) -> Offset:
     """Return a RANGE frame's offset as one of the ORDER BY column's type; ``SchemaError`` where the type has none.
 
     >>> from tidemill.expressions.types import FLOAT64
-    >>> offset_for(-5, FLOAT64), offset_for(5, DATE)
+    >>> offset_for(-5, FLOAT64, "x"), offset_for(5, DATE, "day")
     (-5.0, Interval(dtype=interval of days, amount=5))
     """
     if isinstance(offset, Interval):
@@ -195,16 +195,17 @@ def offset_for(offset: Offset, dtype: DType) -> Offset:
         return offset
     elif dtype.name == "float64":
         return float(offset)
-    size = str(offset) if not isinstance(offset, Interval) else str(offset.dtype)
     msg = (
-        f"RANGE with an offset of {size} over an ORDER BY of type {dtype}: expected "
+        f"RANGE with {_text(offset, '')} over ORDER BY {by} of type {dtype}: expected "
         f"{_EXPECTED.get(dtype.name, 'ROWS or GROUPS, since this type has no offsets')}"
     )
+    if isinstance(offset, Interval) and dtype.is_numeric:
+        msg += ", or ORDER BY a date or timestamp for an interval"
     raise SchemaError(msg)
 
 
 _EXACT: Final = {("float64", float), ("decimal", decimal.Decimal)}
-_WHOLE: Final = "a whole number; cast the column for a fraction"
+_WHOLE: Final = "a whole number, as in RANGE BETWEEN 5 PRECEDING AND CURRENT ROW (a fraction if you cast the column)"
 _INTERVAL: Final = "an interval (tm.interval, timedelta)"
 _EXPECTED: Final = {
     "int32": _WHOLE, "int64": _WHOLE, "float64": "a number", "decimal": "a whole number or a decimal.Decimal",
