@@ -14,7 +14,7 @@ from tidemill.boundary.list_columns import list_ranks
 from tidemill.boundary.named_rows import as_dict, field_names
 from tidemill.boundary.rows import checked_rows, listed_rows, python_rows
 from tidemill.boundary.tables import Source, as_table, checked_table
-from tidemill.errors import RowError, SchemaError
+from tidemill.errors import RowError, SchemaError, brief
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64, STRING, is_arrow_list
 
@@ -92,7 +92,7 @@ class Feed:
         values, op, time = row[:width], row[width], row[-1] if self.time else None
         puts = OPS.get(op.lower()) if op is not None else None
         if puts is None:
-            what = f"{op!r} is not an operation: expected insert, update or delete, or their first letters"
+            what = f"{brief(op)} is not an operation: expected insert, update or delete, or their first letters"
             raise refused(what, self.op)
         for i, (value, field) in enumerate(zip(values, self.schema, strict=True)):
             if value is None and i in self.key:
@@ -152,7 +152,7 @@ class Keyed:
     def _refuse(self, at: int, what: str) -> None:
         (row,) = python_rows(self.table.slice(at, 1))
         value = tuple([row[self.schema.index(k)] for k in self.key])
-        which = f"key ({', '.join(self.key)}) = {value} {what}, such as {row}"
+        which = f"key ({', '.join(self.key)}) = {brief(value)} {what}, such as {brief(row)}"
         msg = f"{which}: a feed needs a key that is unique; add columns to it"
         raise RowError(msg)
 
