@@ -17,7 +17,7 @@ from tidemill.boundary.named_rows import as_dict, field_names
 from tidemill.boundary.rows import checked_rows, listed_rows, python_rows
 from tidemill.boundary.tables import Source, as_table, checked_table
 from tidemill.dataflow.lattice import Antichain
-from tidemill.errors import RowError, SchemaError
+from tidemill.errors import RowError, SchemaError, brief
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64, STRING, is_arrow_list
 
@@ -95,7 +95,7 @@ class Feed:
         values, op, time = row[:width], row[width], row[-1] if self.time else None
         puts = OPS.get(op.lower()) if op is not None else None
         if puts is None:
-            what = f"{op!r} is not an operation: expected insert, update or delete, or their first letters"
+            what = f"{brief(op)} is not an operation: expected insert, update or delete, or their first letters"
             raise refused(what, self.op)
         for i, (value, field) in enumerate(zip(values, self.schema, strict=True)):
             if value is None and i in self.key:
@@ -179,7 +179,7 @@ class Keyed:
 
     def refuse(self, row: Row, what: str) -> Never:
         """Raise `RowError` for the key of a row."""
-        which = f"key ({', '.join(self.key)}) = {self.key_of(row)} {what}, such as {row}"
+        which = f"key ({', '.join(self.key)}) = {brief(self.key_of(row))} {what}, such as {brief(row)}"
         msg = f"{which}: a feed needs a key that is unique; add columns to it"
         raise RowError(msg)
 

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from tidemill.errors import brief
 from tidemill.expressions.schema import Field
 from tidemill.expressions.types import DType
 
@@ -77,7 +78,9 @@ def checked_value(field: Field, check: Check, value: Any) -> Any:
             return _null(field)
         # An int too large for a float, or a decimal for its digits, is an ArithmeticError.
         why = "overflow" if isinstance(error, ArithmeticError) else str(error)
-        msg = f"{field}: {value!r} ({type(value).__name__}) is not a valid {field.dtype}" + (f": {why}" if why else "")
+        msg = f"{field}: {brief(value)} ({type(value).__name__}) is not a valid {field.dtype}" + (
+            f": {why}" if why else ""
+        )
         hint = _hint_for(value, field.dtype)
         raise BadValueError(field.name, f"{msg}; {hint}" if hint else msg) from None
 
@@ -303,7 +306,7 @@ def _list(value: Any, dtype: DType) -> tuple[Any, ...]:
             found.append(None if v is None or _is_missing(v, element) else check(v, element))
         except (TypeError, ValueError, ArithmeticError) as error:
             why = "overflow" if isinstance(error, ArithmeticError) else str(error)
-            msg = f"value {i}, {v!r} ({type(v).__name__}), is not a valid {element}" + (f": {why}" if why else "")
+            msg = f"value {i}, {brief(v)} ({type(v).__name__}), is not a valid {element}" + (f": {why}" if why else "")
             hint = _hint_for(v, element)
             raise ValueError(f"{msg}; {hint}" if hint else msg) from None
     return tuple(found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.collections.builder import either_nullable
 from tidemill.dataflow.composites import SetOperation
-from tidemill.errors import SchemaError
+from tidemill.errors import SchemaError, brief
 from tidemill.expressions.binding import bind
 from tidemill.expressions.expr import col, lit
 
@@ -54,6 +54,6 @@ def fill_null(collection: Collection, value: Any) -> Collection:
             if f.dtype == kind or (f.dtype.is_numeric and kind.is_numeric)
         }
     if not filled:
-        msg = f"fill_null({value!r}): no column of {collection.schema} can hold that value"
+        msg = f"fill_null({brief(value)}): no column of {collection.schema} can hold that value"
         raise SchemaError(msg)
     return collection.with_columns(**filled)

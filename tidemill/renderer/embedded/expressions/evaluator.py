@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tidemill.errors import ExpressionError
+from tidemill.errors import ExpressionError, brief
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral, walk
 from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.rewriting import can_fail
@@ -244,7 +244,7 @@ def _cast(bound: BoundCall) -> Apply:
             return convert(value)
         except (ValueError, ArithmeticError):
             given = value[0].as_py()
-            text = repr(given) if isinstance(given, (str, bytes)) else str(given)
+            text = brief(given) if isinstance(given, (str, bytes)) else str(given)
             raise FailureError(bound, f"{text} does not fit {to}") from None
 
     return apply
