@@ -138,6 +138,10 @@ class StepRecorder:
         steps, rows = self._log.steps_since_base, self._rows_since_base
         if steps < self._checkpoint_every and (rows <= _ROWS or rows <= self._executor.metrics().state_rows):
             return
+        self.checkpoint_soon()
+
+    def checkpoint_soon(self) -> None:
+        """Write the whole state; warn where that fails, and is tried again."""
         try:
             self.checkpoint()
         except StateError as error:  # the step was taken, and the next one tries again

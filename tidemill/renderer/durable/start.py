@@ -104,6 +104,8 @@ def open_state(
             checkpoint_every=checkpoint_every,
             replayed_rows=rows,
         )
+        if not log.knows_functions:  # versions of them, above all: what is compared the next time
+            recorder.checkpoint_soon()
     except BaseException:
         log.close()
         raise

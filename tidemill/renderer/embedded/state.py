@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
-from tidemill.dataflow.fingerprint import describe, difference
+from tidemill.dataflow.fingerprint import describe, difference, require_same_functions
 from tidemill.errors import StateError
 from tidemill.renderer.embedded import array_file as container
 from tidemill.renderer.embedded.compile import Compiled
@@ -68,6 +68,8 @@ class Saved:
                 "with why=True if that run was started so"
             )
             raise StateError(msg)
+        if "functions" in self.header:  # a folder's are in its log
+            require_same_functions(self.header["functions"], compiled.graph, str(self.path), "start a new run")
         frontiers.restore(self.header)
         for frontier, upper in compiled.uppers(dict(frontiers.needed)).items():
             frontier.upper = frontier.lower = upper

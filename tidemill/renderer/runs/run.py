@@ -8,6 +8,7 @@ from typing import Any, Literal, Never, Self, final, overload
 
 from tidemill.boundary.paths import file_path
 from tidemill.boundary.sorting_out import RefusedRow
+from tidemill.dataflow.fingerprint import function_prints
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Node
 from tidemill.errors import EngineError, StateError
@@ -278,7 +279,8 @@ class Run(RunPictures):
         """
         file = file_path(path, f"save({path!r})")
         try:
-            self.executor.save(file, {"passes": self.passes, **self._frontiers.saved()})
+            functions = function_prints(self.graph)
+            self.executor.save(file, {"passes": self.passes, "functions": functions, **self._frontiers.saved()})
         except OSError as error:
             msg = f"save({path!r}): cannot be written ({error.strerror}): expected a path in a folder that is there"
             raise StateError(msg) from error
