@@ -111,11 +111,14 @@ class _Prints:
 
 
 def _changed(where: str, name: str, different: str, else_do: str) -> StateError:
+    is_told = different.startswith("it was version")
+    same = (
+        " If it gives the same as it did, start once more with the function as it was and version='1' beside it, as in "
+        "map_rows(function, schema, version='1'): from then on that says whether it is the same"
+    )
     return StateError(
         f"{where} holds what another version of a function gave: {name} is not what it was: {different}. What it gave "
-        f"then would never be taken back: go on with the function as it was, or {else_do}. If it gives the same as it "
-        "did, start once more with the function as it was and version='1' beside it, as in map_rows(function, schema, "
-        "version='1'): from then on that says whether it is the same"
+        f"then would never be taken back: go on with the function as it was, or {else_do}.{'' if is_told else same}"
     )
 
 
