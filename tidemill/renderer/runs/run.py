@@ -274,13 +274,13 @@ class Run(RunPictures):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state to a file, to go on from with ``tm.load(path, flow)``.
 
+        That is also what is queued, what `changes` would give, and the numbers of `deliver`.
         Atomic: a crash while saving leaves what the file held before. No pickle: whole numbers, interned values, and a
         manifest with the version of the format, checksums, and what the dataflow is. Cost: the size of the state.
         """
         file = file_path(path, f"save({path!r})")
         try:
-            functions = function_prints(self.graph)
-            self.executor.save(file, {"passes": self.passes, "functions": functions, **self._frontiers.saved()})
+            self._stepper.save(file, {"passes": self.passes, "functions": function_prints(self.graph)})
         except OSError as error:
             msg = f"save({path!r}): cannot be written ({error.strerror}): expected a path in a folder that is there"
             raise StateError(msg) from error

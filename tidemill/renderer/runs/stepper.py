@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
@@ -258,6 +259,12 @@ class Stepper:
             msg = f"{what} needs durable state: start the run with state='folder/', as in tm.Embedded(state='folder/')"
             raise StateError(msg)
         return self._recorder
+
+    def save(self, path: Path, header: Mapping[str, Any]) -> None:
+        """Write the whole state to a file, and where the run is."""
+        self._require_no_delivery("save the state")
+        said = {"read": self.frontiers.reading(), "sources": self._deliveries.committed, "steps": self.steps}
+        self.executor.save(path, {**header, **self.frontiers.saved(), **said})
 
     def checkpoint(self) -> None:
         """Write the whole state."""
