@@ -250,9 +250,12 @@ class StepLog:
     def _new_segment(self) -> Segment:
         """Make the next file of the log, and write to that from now on."""
         segment = Segment(segment_path(self.folder, self._segments + 1))
-        if self._segment is None and self._found.has_grown(self.folder):
+        try:
+            if self._segment is None and self._found.has_grown(self.folder):
+                raise FileExistsError  # noqa: TRY301 - another process's
+        except BaseException:  # else it would be taken for another process's, the next time
             segment.remove()
-            raise FileExistsError
+            raise
         if self._segment is not None:
             self._segment.close()
         self._segment, self._segments = segment, self._segments + 1

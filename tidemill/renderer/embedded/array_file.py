@@ -22,6 +22,7 @@ import numpy as np
 
 from tidemill.errors import StateError
 from tidemill.renderer.embedded.whole_file import in_place
+from tidemill.renderer.runs.interrupts import deferred
 
 __all__ = ["Arrays", "read", "write"]
 
@@ -103,10 +104,12 @@ def _write_members(file: Any, header: Mapping[str, Any], arrays: Iterable[tuple[
         for name, array in arrays:
             buffer = io.BytesIO()
             np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
-            archive.writestr(f"{name}.npy", buffer.getbuffer())
+            with deferred():  # interrupted in a member, the zip would raise something else as it is closed
+                archive.writestr(f"{name}.npy", buffer.getbuffer())
             names.append(name)
         manifest = {"format": FORMAT, "version": VERSION, "header": header, "arrays": names}
-        archive.writestr(_MANIFEST, json.dumps(manifest))
+        with deferred():
+            archive.writestr(_MANIFEST, json.dumps(manifest))
 
 
 def _digest(file: Any, size: int) -> bytes:
