@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tidemill.dataflow.nodes import Filter, Map, Node, Reduce, ReduceLogic
+from tidemill.errors import GraphError
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.schema import Field, Schema
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from tidemill.collections.builder import Builder
     from tidemill.collections.collection import Collection
 
-__all__ = ["CollectionBase"]
+__all__ = ["CollectionBase", "as_version"]
 
 BETWEEN_LAYERS: Final = frozenset(("aligned_to", "builder", "filter_by", "map_columns", "node", "reduce_by"))
 """What the modules beside this one use, and completion need not offer to users."""
@@ -82,3 +83,11 @@ class CollectionBase:
             kind, scope=node.scope, inputs=(node,), schema=self.schema if schema is None else schema, **fields
         )
         return self.builder.collection(made)
+
+
+def as_version(given: str | int | None) -> str | None:
+    """Return what a user calls a version of a function; `GraphError` where that is no text or number."""
+    if given is not None and (not isinstance(given, (str, int)) or isinstance(given, bool)):
+        msg = f"version={given!r}: expected a text or a whole number, another one whenever the function gives another"
+        raise GraphError(msg)
+    return None if given is None else str(given)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Never
 
 from tidemill.collections import loops
 from tidemill.collections import set_operations as relational
+from tidemill.collections.base import as_version
 from tidemill.collections.builder import either_nullable, same_schema
 from tidemill.collections.hints import missing_attribute
 from tidemill.collections.join_methods import JoinMethods
@@ -157,7 +158,9 @@ class Collection(JoinMethods, TimeMethods):
         """
         return relational.fill_null(self, value)
 
-    def map_rows(self, function: Callable[[Any], Any], schema: SchemaLike) -> Collection:
+    def map_rows(
+        self, function: Callable[[Any], Any], schema: SchemaLike, *, version: str | int | None = None
+    ) -> Collection:
         """Return one row for each row: what a Python function makes of it.
 
         The function gets a named tuple and returns a tuple of the declared schema; what has names, as a dict or the
@@ -170,6 +173,11 @@ class Collection(JoinMethods, TimeMethods):
         output is looked through for negative counts that have no other reason, as behind inputs with a key. So no
         clock, no chance, no counter, and nothing that changes outside of the row: join what changes as a collection.
 
+        Nor may the function be another when a run goes on from a folder or a saved state. That is looked at: its code,
+        constants, defaults, the variables around it, the globals it refers to, and the functions and classes of your
+        own modules that it uses. Where a ``version`` is given there and here, that alone decides: for functions of what
+        cannot be compared, such as a loaded model, and for those that were rewritten and give the same.
+
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
         >>> flights = flow.constant({"origin": "string", "delay": "int64"}, [("JFK", 90)])
@@ -178,9 +186,13 @@ class Collection(JoinMethods, TimeMethods):
         >>> list(flow.start().snapshot("words"))
         [('JFK, 90 minutes late',)]
         """
-        return self._add(FlatMap, schema=Schema.of(schema), function=_callable(function, "map_rows"), single=True)
+        called = as_version(version)
+        checked = _callable(function, "map_rows")
+        return self._add(FlatMap, schema=Schema.of(schema), function=checked, single=True, version=called)
 
-    def flat_map(self, function: Callable[[Any], Iterable[Any]], schema: SchemaLike) -> Collection:
+    def flat_map(
+        self, function: Callable[[Any], Iterable[Any]], schema: SchemaLike, *, version: str | int | None = None
+    ) -> Collection:
         """Return the rows that a Python function makes of each row: any number, as tuples of the schema.
 
         Otherwise as `map_rows`, so deterministic too; the function may be a generator.
@@ -193,7 +205,8 @@ class Collection(JoinMethods, TimeMethods):
         >>> list(flow.start().snapshot("words"))
         [('be', 2), ('not', 1), ('or', 1), ('to', 2)]
         """
-        return self._add(FlatMap, schema=Schema.of(schema), function=_callable(function, "flat_map"))
+        called = as_version(version)
+        return self._add(FlatMap, schema=Schema.of(schema), function=_callable(function, "flat_map"), version=called)
 
     def concat(self, *others: Collection) -> Collection:
         """Return the sum of the collections: counts add up (SQL's UNION ALL).
@@ -269,10 +282,11 @@ class Collection(JoinMethods, TimeMethods):
         """
         return self._add(Threshold)
 
-    def threshold(self, function: Callable[[Any, int], int]) -> Collection:
+    def threshold(self, function: Callable[[Any, int], int], *, version: str | int | None = None) -> Collection:
         """Return each row with the count ``function(row, count)``, which must give 0 for a count of 0.
 
-        The row is a tuple, the count may be negative; the function must be pure. Cost: the counts of all rows are kept.
+        The row is a tuple, the count may be negative; the function must be pure. ``version`` is as for `map_rows`.
+        Cost: the counts of all rows are kept.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -281,7 +295,7 @@ class Collection(JoinMethods, TimeMethods):
         >>> list(flow.start().snapshot("twice"))
         [(2,)]
         """
-        return self._add(Threshold, function=_callable(function, "threshold"))
+        return self._add(Threshold, function=_callable(function, "threshold"), version=as_version(version))
 
     def count(self, name: str = "count") -> Collection:
         """Return each row once, with its count in one more column.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Never
 
 from tidemill.collections.aggregate_expressions import aggregate_expressions
+from tidemill.collections.base import as_version
 from tidemill.collections.collection import Collection
 from tidemill.collections.hints import missing_attribute, unnamed_aggregates
 from tidemill.dataflow.added_columns import columns_before_added
@@ -126,7 +127,9 @@ class Grouped:
         )
         return whole.builder.collection(made)
 
-    def reduce(self, function: Callable[..., Any], schema: SchemaLike) -> Collection:
+    def reduce(
+        self, function: Callable[..., Any], schema: SchemaLike, *, version: str | int | None = None
+    ) -> Collection:
         """Return the rows that a Python function makes of each group.
 
         ``function(key, rows)`` gets the key as a tuple and the group as a list of ``(row without key, count)``, sorted
@@ -135,7 +138,7 @@ class Grouped:
         change to a group calls the function with the whole group again.
 
         It must be deterministic, and depend on the key and the rows alone: a run that goes on from a folder calls it
-        again for what it was called for before, and may only find the same.
+        again for what it was called for before, and may only find the same. ``version`` is as for `map_rows`.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -164,6 +167,6 @@ class Grouped:
             inputs=(arranged,),
             schema=Schema.of(schema),
             keys=keys,
-            logic=UserReduce(function),
+            logic=UserReduce(function, as_version(version)),
         )
         return whole.builder.collection(made)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tidemill.collections import watermarks
-from tidemill.collections.base import CollectionBase
+from tidemill.collections.base import CollectionBase, as_version
 from tidemill.collections.temporal import temporal_filter
 from tidemill.dataflow.lattice import as_time
 from tidemill.dataflow.nodes import Retime
@@ -20,11 +20,14 @@ __all__ = ["TimeMethods"]
 class TimeMethods(CollectionBase):
     """Methods of `Collection`."""
 
-    def delay(self, by: int | tuple[int, ...] | Callable[[Any], Any]) -> Collection:
+    def delay(
+        self, by: int | tuple[int, ...] | Callable[[Any], Any], *, version: str | int | None = None
+    ) -> Collection:
         """Return the collection with updates moved forward in user time: by epochs, or to the time a function gives.
 
         The function maps a time to one not before it and must be monotone; with several coordinates times are tuples.
-        Iterations are not moved. Cost: updates are held as state until their time comes.
+        Iterations are not moved. The ``version`` of a function is as for `map_rows`. Cost: updates are held as state
+        until their time comes.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -38,7 +41,7 @@ class TimeMethods(CollectionBase):
         """
         users = len(self.builder.graph.coordinates)
         if callable(by):
-            return self._add(Retime, function=by)
+            return self._add(Retime, function=by, version=as_version(version))
         return self._add(Retime, steps=as_time(by, users))
 
     def temporal_filter(

@@ -14,7 +14,7 @@ from tidemill.dataflow.nodes import Node
 from tidemill.expressions.aggregates import AggregateCall
 from tidemill.expressions.bound import Bound
 from tidemill.expressions.instants import shown_distance
-from tidemill.expressions.ordering import HASHED, OrderKey
+from tidemill.expressions.ordering import OrderKey
 from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import Windows
@@ -168,7 +168,7 @@ class TopK(Composite):
     keys: tuple[Bound, ...]
     order: tuple[OrderKey, ...]
     count: int
-    hashed: tuple[int, ...] | None = attrs.field(default=None, metadata=HASHED)
+    hashed: tuple[int, ...] | None = None
     """Which columns the hash is over, if not over all: see `columns_before_added`."""
 
     def describe(self) -> str:
@@ -183,7 +183,7 @@ class Aggregate(Composite):
 
     keys: tuple[Bound, ...]
     aggregates: tuple[AggregateCall, ...]
-    hashed: tuple[int, ...] | None = attrs.field(default=None, metadata=HASHED)
+    hashed: tuple[int, ...] | None = None
     """Which columns the hash is over that breaks ties in orders, if not over all: see `columns_before_added`."""
 
     def describe(self) -> str:

@@ -105,6 +105,8 @@ class UserReduce:
     """What a Reduce computes for each group by a user's ``fn(key, [(row without key, count), ...])``."""
 
     function: Callable[..., Any]
+    version: str | None = None
+    """What the user calls this version of the function, where its code does not say whether it is the same."""
 
     def describe(self) -> str:
         """Return the function's name, or its class where it has none."""

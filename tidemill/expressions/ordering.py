@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 import attrs
 
@@ -15,10 +15,7 @@ from tidemill.expressions.schema import Schema
 from tidemill.expressions.sort_keys import sort_keys
 from tidemill.expressions.sql_text import as_expr, to_sql
 
-__all__ = ["HASHED", "OrderColumn", "OrderKey", "TopK", "bind_order", "hash_of_row"]
-
-HASHED: Final[Mapping[str, bool]] = {"unsaid": True}
-"""Of fields that say over which columns the hash is that breaks ties: unsaid where it is over all of a row."""
+__all__ = ["OrderColumn", "OrderKey", "TopK", "bind_order", "hash_of_row"]
 
 
 @attrs.frozen
@@ -71,7 +68,7 @@ class TopK:
     """Which columns are those of the row itself."""
     numbered: bool = False
     """Whether each copy is a row of its own, with its place in the group, from 1 on, as one column more."""
-    hashed: tuple[int, ...] | None = attrs.field(default=None, metadata=HASHED)
+    hashed: tuple[int, ...] | None = None
     """Which columns the hash is over, if not over those of the row itself."""
 
     @property

@@ -9,7 +9,7 @@ import attrs
 
 from tidemill.expressions.aggregates import BoundAggregate
 from tidemill.expressions.bound import BoundLiteral
-from tidemill.expressions.ordering import HASHED, OrderColumn
+from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.schema import Field
 from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.types import FLOAT64, INT64, DType
@@ -178,7 +178,7 @@ class Windows:
     """Whether an engine that cannot is to refuse."""
     asked_for: AskedFor | None = None
     """What this is worked out for, where users have asked for something else."""
-    hashed: tuple[int, ...] | None = attrs.field(default=None, metadata=HASHED)
+    hashed: tuple[int, ...] | None = None
     """Which of the columns the hash that breaks ties is over, if not over the rows' own."""
 
     @property

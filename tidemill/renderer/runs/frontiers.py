@@ -91,6 +91,10 @@ class Frontiers:
             "since": {n.name: f.elements for n, f in self.since_for(frontiers).items()},
         }
 
+    def reading(self) -> dict[str, Any]:
+        """Return up to where changes have been read, for a header of state that has what was not."""
+        return {n.name: f.elements for n, f in self.read.items()}
+
     def restore(self, header: Mapping[str, Any]) -> None:
         """Be where a header of saved state says."""
         self.keep = header["keep"]
@@ -98,6 +102,7 @@ class Frontiers:
         since = {self.graph.outputs[n]: _antichain(f) for n, f in header["since"].items()}
         self.settle(inputs, self.needed_for(inputs), since)
         self.begin_reading()
+        self.read.update({self.graph.outputs[n]: _antichain(f) for n, f in header.get("read", {}).items()})
 
     # -- asked about --------------------------------------------------------------------------------------------------
 
