@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ClosedRunError",
     "CountOverflowError",
+    "EmptyFrameWarning",
     "EngineError",
     "ExpressionError",
     "GraphError",
@@ -37,6 +38,7 @@ class TidemillError(Exception):
 
     What the text says is there as data too, where it applies, else None: ``operator`` with its kind and name, ``site``,
     the user's line it is of, ``column``, ``row`` (for an error of a group its key) and ``time``, as users write it.
+    Long values are cut in the text, not in the data.
 
     >>> import tidemill as tm
     >>> flow = tm.Dataflow()
@@ -54,6 +56,9 @@ class TidemillError(Exception):
     column: str | None = None
     row: Any = None
     time: Any = None
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(_cut(a) if isinstance(a, str) else a for a in args))
 
     def about(self, **data: Any) -> Self:
         """Return this error with what is known of where it comes from; what it says already stays."""
@@ -130,6 +135,10 @@ class NegativeCountWarning(UserWarning):
     """Rows whose count is negative, as that of one deleted and never inserted, are left out of what is read."""
 
 
+class EmptyFrameWarning(UserWarning):
+    """A window's frame that begins behind its end, and so is empty in every row: most databases refuse it."""
+
+
 class CountOverflowError(StepError):
     """A row's count, or a sum that an operator keeps, beyond 64 bits: as in a loop that adds its rows to themselves."""
 
@@ -149,9 +158,8 @@ class ExpressionError(StepError):
     """
 
     def __init__(self, reason: str, sql: str, row_index: int | None = None) -> None:
-        super().__init__(reason, sql, row_index)  # as they came, so that the error can be pickled
-        self.reason = reason
-        self.sql = sql
+        super().__init__(reason, sql, row_index)  # so that the error can be pickled
+        self.reason, self.sql = _cut(reason), _cut(sql)
         self.row_index = row_index
 
     def __str__(self) -> str:
@@ -160,6 +168,50 @@ class ExpressionError(StepError):
 
 class UserFunctionError(StepError):
     """A user's function raised, or returned something other than it declared."""
+
+
+_MOST_SHOWN = 200
+_MOST_SAID = 4_000
+
+
+def _cut(text: str) -> str:
+    """Return a message without its middle, if it is long: the end often says what to do."""
+    if len(text) <= _MOST_SAID:
+        return text
+    half = _MOST_SAID // 2
+    return f"{text[:half]} ... ({len(text):,} characters) ... {text[-half:]}"
+
+
+def brief(value: Any, most: int = _MOST_SHOWN) -> str:
+    """Return a value as messages and logs show it: as ``repr`` does, cut where that is long.
+
+    >>> print(brief(("ab", None)), brief("a" * 1000, 5), brief(list(range(10**6)), 3))
+    ('ab', None) 'aaaaa'... (1,000 characters) [0, 1, 2, 3, 4, ... (1,000,000 values)]
+    """
+    if isinstance(value, (str, bytes)):
+        of = "characters" if isinstance(value, str) else "bytes"
+        return repr(value) if len(value) <= most else f"{value[:most]!r}... ({len(value):,} {of})"
+    if type(value) in (tuple, list):
+        return _brief_parts(value, most)
+    if isinstance(value, int) and value.bit_length() > 4 * most:
+        return f"a whole number of {value.bit_length():,} bits"
+    text = repr(value)  # of objects of the user's, too
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
+
+
+def _brief_parts(values: tuple[Any, ...] | list[Any], most: int) -> str:
+    parts: list[str] = []
+    room = most * 5
+    for value in values:
+        if room <= 0:
+            parts.append(f"... ({len(values):,} values)")
+            break
+        parts.append(brief(value, most))
+        room -= len(parts[-1]) + 2
+    text = ", ".join(parts)
+    if isinstance(values, list):
+        return f"[{text}]"
+    return f"({text},)" if len(values) == 1 else f"({text})"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -213,7 +213,7 @@ class Dataflow(Building):
         return "\n".join(lines)
 
 
-def _engine(given: Any) -> Engine:
+def _engine(given: Any, called: str = "flow.start(") -> Engine:
     """Return the engine given, or that for None; `EngineError` where it is none."""
     if given is None:
         return Embedded()
@@ -223,22 +223,27 @@ def _engine(given: Any) -> Engine:
     name = given.__name__ if isinstance(given, type) else type(given).__name__
     hint = "no engine, or tm.Embedded(...), tm.Spark(spark), tm.Reference()"
     if isinstance(given, type) and hasattr(given, "start"):
-        hint = f"an engine made of this class, as in flow.start(tm.{name}({'spark' if name == 'Spark' else ''}))"
+        hint = f"an engine made of this class, as in {called}tm.{name}({'spark' if name == 'Spark' else ''}))"
     elif name == "SparkSession" or str(given).lower() == "spark":
         hint = "tm.Spark(spark) with a session, such as tm.local_spark()"
-    msg = f"flow.start({given if isinstance(given, type) else repr(given)}): expected {hint}"
+    msg = f"{called}{given if isinstance(given, type) else repr(given)}): expected {hint}"
     raise EngineError(msg)
 
 
 def load(
     path: str | os.PathLike[str],
     flow: Dataflow,
+    engine: Engine | None = None,
     *,
     passes: Passes | None = None,
     progress: bool = True,
     why: bool = False,
 ) -> Run:
-    """Return a run of the dataflow on the embedded engine that goes on where ``run.save(path)`` was.
+    """Return a run of the dataflow that goes on where ``run.save(path)`` was, on the embedded engine or the one given.
+
+    With what was queued, the changes that were not read, and the numbers of batches that were delivered. An engine with
+    ``in_memory=``, as in ``tm.load(path, flow, tm.Embedded(in_memory=1_000_000))``, holds no more of the state in
+    memory than that, while it is loaded too; ``state=`` is not for it, since a folder has a state of its own.
 
     The graph goes through the passes that the saved run was started with; ``passes`` only checks that it is these.
     ``progress`` is as for `Dataflow.start`; so is ``why``, which is given here if it was given there.
@@ -258,9 +263,10 @@ def load(
     >>> list(again.snapshot("n")), again.frontier("x")
     ([('a', 1)], Antichain(1))
     """
+    used = _engine(engine, "load(path, flow, ")
     flow.graph.freeze()
     graph = with_inputs_kept(flow.graph) if why else flow.graph
-    run = load_run(file_path(path, f"load({path!r}, ...)", "read"), graph, passes)
+    run = load_run(file_path(path, f"load({path!r}, ...)", "read"), graph, passes, used)
     if why:
         run.explain_by(functools.partial(answer, flow.graph), kept_name)
     return _shown(run, progress=progress)

@@ -6,6 +6,7 @@ import contextlib
 import linecache
 import os
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
@@ -13,7 +14,7 @@ from typing import Final
 
 import attrs
 
-__all__ = ["Site"]
+__all__ = ["Site", "warn_at_user"]
 
 _PACKAGE: Final = f"{Path(__file__).absolute().parents[0]}{os.sep}"
 _BLOCKS: Final = contextlib.__file__
@@ -60,6 +61,15 @@ class Site:
     def location(self) -> str:
         """The whole path and the line, as terminals and editors make links of it; of a notebook the cell."""
         return f"{self.file}, line {self.line}" if self.is_cell else f"{self.file}:{self.line}"
+
+
+def warn_at_user(message: str, category: type[Warning]) -> None:
+    """Warn at the innermost place on the stack that lies outside tidemill."""
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - as above
+    level = 1
+    while frame is not None and _inside(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def _named(filename: str) -> str:

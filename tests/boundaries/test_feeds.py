@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -12,7 +13,18 @@ from running import examples, new_flow, start
 
 import tidemill as tm
 from tidemill.boundary.files import read_csv
-from tidemill.errors import ClosedRunError, RowError, SchemaError, TimeError, UnknownColumnError, UnknownNameError
+from tidemill.boundary.results import Updates
+from tidemill.boundary.rows import python_rows
+from tidemill.errors import (
+    ClosedRunError,
+    EngineError,
+    RowError,
+    SchemaError,
+    TimeError,
+    UnknownColumnError,
+    UnknownNameError,
+)
+from tidemill.expressions.schema import Schema
 
 PRICES = {"item": "string", "price": "int64 not null", "note": "string"}
 
@@ -227,3 +239,170 @@ def test_a_feed_out_and_in_again_changes_nothing(engine, steps):
         two.apply("x", changes.to_feed(["f", "k"]), time="time")
         two.close_inputs()
         assert repr(list(two.changes("x"))) == repr(list(changes))
+
+
+# One meaning for all batchings: what a feed is depends on the changes, not on how they are cut.
+
+SMALL = st.tuples(
+    st.sampled_from([1.0, float("nan"), None]), st.sampled_from(["a", None]), st.none() | st.integers(0, 1)
+)
+CHANGES = st.lists(st.tuples(SMALL, st.integers(0, 4), st.sampled_from([1, 1, 1, -1])), max_size=9)
+CUTS = st.sets(st.integers(1, 4)).map(sorted)
+FKV = {"f": "float64", "k": "string", "v": "int64"}
+
+
+def plain(name="x", **options):
+    flow = tm.Dataflow()
+    flow.output("x", flow.input("x", FKV, **options))
+    return flow
+
+
+def fed(run, cuts):
+    """Return the rows of a run's feeds, read up to each of these times, and whether one was refused in the end."""
+    found: list[str] = []
+    for cut in [*cuts, 5]:
+        run.advance_to(cut)
+        try:
+            found += map(repr, python_rows(run.changes("x").to_feed(["k", "f"])))
+        except RowError as error:
+            assert "has several rows" in str(error)
+            return found, True
+    return found, False
+
+
+@examples(40)
+@given(changes=CHANGES, cuts=CUTS, keyed=st.booleans())
+def test_a_feed_is_the_same_in_all_batchings(engine, changes, cuts, keyed):
+    """Whether rows with one key, or rows with negative counts, come together in one batch or not.
+
+    Whoever applies the feeds has then what there is.
+    """
+    valid = consistent(changes) if keyed else changes
+    with start(plain(), engine) as one, start(plain(), engine) as other:
+        one.update("x", valid)
+        other.update("x", valid)
+        at_once, is_refused = fed(one, [])
+        in_parts, is_refused_too = fed(other, cuts)
+        assert is_refused_too == is_refused
+        assert is_refused or in_parts == at_once
+        there = list(one.snapshot("x")) if not is_refused else []
+    if not is_refused and all(None not in row[:2] for row, _, _ in valid):
+        with start(plain(), engine) as one, start(plain(key=["f", "k"]), engine) as to:
+            one.update("x", valid)
+            for cut in [*cuts, 5]:
+                one.advance_to(cut)
+                to.apply("x", one.changes("x").to_feed(["k", "f"]), time="time")
+            to.advance_to(5)
+            assert repr(list(to.snapshot("x"))) == repr(there)
+
+
+def consistent(changes):
+    """Return changes of which each puts a row in the place of that with its key."""
+    there: dict[str, tuple] = {}
+    found = []
+    for row, time, diff in sorted(changes, key=lambda c: c[1]):
+        key = repr(row[:2])
+        if key in there:
+            found.append((there.pop(key), time, -1))
+        if diff > 0:
+            there[key] = row
+            found.append((row, time, 1))
+    return found
+
+
+TWO_ROWS = [(("a", 1), 0, 1), (("a", 2), 1, 1), (("a", 1), 2, -1)]
+ANOTHER = [(("a", 1), 0, 1), (("a", 5), 1, -1), (("a", 2), 1, 1)]
+
+
+@pytest.mark.parametrize("triples", [TWO_ROWS, ANOTHER], ids=["two rows", "a row that was not there"])
+@pytest.mark.parametrize("stops", [[3], [1, 3], [1, 2, 3], [2, 3]], ids=str)
+def test_a_second_row_of_a_key_is_refused_whenever_it_is_read(engine, triples, stops):
+    flow = new_flow()
+    flow.output("x", flow.input("x", {"k": "string", "v": "int64"}))
+    with start(flow, engine) as run:
+        run.update("x", triples)
+        text = r"key \(k\) = \('a',\) has several rows, or negative ones, from one time to the next"
+        with pytest.raises(RowError, match=text):
+            for stop in stops:
+                run.advance_to(stop)
+                run.changes("x").to_feed("k")
+
+
+def test_behind_what_was_refused_there_is_no_feed_until_the_key_is_unique(engine):
+    with start(plain(), engine) as run:
+        run.update("x", [((1.0, "a", 0), 0, 1), ((1.0, "a", 1), 1, 1), ((2.0, "b", 1), 2, 1), ((1.0, "a", 0), 3, -1)])
+        run.update("x", [((3.0, "c", 1), 4, 1)])
+        run.advance_to(1)
+        assert run.changes("x").to_feed(["k", "f"]).num_rows == 1
+        for stop in (2, 3, 4):
+            run.advance_to(stop)
+            with pytest.raises(RowError, match="has several rows, or negative ones"):
+                run.changes("x").to_feed(["k", "f"])
+        run.advance_to(5)
+        assert run.changes("x").to_feed(["k", "f"]).to_pylist() == [
+            {"f": 3.0, "k": "c", "v": 1, "time": 4, "op": "insert"}
+        ]
+
+
+def test_a_feed_may_be_asked_for_again_and_later(engine):
+    """In their order, feeds need nothing but each other; and one may be made twice, and by several keys."""
+    with start(plain(), engine) as run:
+        run.update("x", [((1.0, "a", 0), 0, 1), ((1.0, "a", 0), 1, -1), ((1.0, "a", 1), 1, 1), ((1.0, "a", 1), 2, -1)])
+        batches = []
+        for stop in (1, 2, 3):
+            run.advance_to(stop)
+            batches.append(run.changes("x"))
+    for key in ("k", ["f"], ["k", "f", "v"]):
+        for _ in range(2):
+            ops = [
+                batch.to_feed(key, time=name).column("op").to_pylist() for batch in batches for name in ("t", "time")
+            ]
+            wanted = ["update"] if key != ["k", "f", "v"] else ["delete", "insert"]
+            assert [sorted(o) for o in ops] == [["insert"]] * 2 + [wanted] * 2 + [["delete"]] * 2
+
+
+def test_a_feed_out_of_order_looks_up_what_was_there(engine):
+    flow = plain()
+    with start(flow, engine, keep=1) as run:
+        run.update("x", [((1.0, "a", 0), 0, 1), ((2.0, "b", 0), 1, 1), ((1.0, "a", 1), 2, 1), ((3.0, "c", 1), 3, 1)])
+        run.advance_to(2)
+        assert run.changes("x", since=0).to_feed("k").num_rows == 1  # the first was never fed
+        run.advance_to(3)
+        with pytest.raises(RowError, match="has several rows"):
+            run.changes("x", since=1).to_feed("k")
+        assert run.changes("x").to_feed(["k", "v"]).num_rows == 3
+        run.advance_to(4)
+        late = run.changes("x", since=2)
+        with pytest.raises(
+            RowError, match=r"has several rows, or negative ones, before these changes, such as \(1.0, 'a'"
+        ):
+            late.to_feed("k")
+        assert late.to_feed(["f", "v"]).num_rows == 1
+        run.advance_to(9)
+        with pytest.raises(TimeError, match="can no longer be told .*; or call to_feed before the run goes on"):
+            late.to_feed("v")
+    with pytest.raises(ClosedRunError):
+        late.to_feed("v")
+
+
+def test_a_run_that_goes_on_knows_what_was_there(tmp_path):
+    for stop, more in ((1, [((1.0, "a", 0), 0, 1)]), (2, [((1.0, "a", 1), 1, 1)])):
+        with plain().start(tm.Embedded(tmp_path)) as run:
+            run.update("x", more)
+            run.advance_to(stop)
+            changes = run.changes("x")
+            if stop == 1:
+                assert changes.to_feed("k").num_rows == 1
+            else:
+                with pytest.raises(RowError, match="has several rows"):
+                    changes.to_feed("k")
+
+
+def test_changes_that_are_not_of_a_run_begin_at_the_least_time():
+    made = pa.table({"k": ["a"]})
+    times, diffs = np.array([[3]]), np.array([1])
+    lower = [tm.Antichain([(at,)]) for at in (0, 3)]
+    first, later = (Updates(Schema.of({"k": "string"}), ("epoch",), made, times, diffs, at, at) for at in lower)
+    assert first.to_feed("k").num_rows == 1
+    with pytest.raises(EngineError, match="what was there before these changes is not known"):
+        later.to_feed("k")

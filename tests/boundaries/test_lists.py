@@ -211,3 +211,51 @@ def test_csv_has_no_lists(tmp_path):
     (tmp_path / "x.csv").write_text("k,l\n1,2\n")
     with pytest.raises(RowError, match="CSV has no lists"):
         read_back(INTS, tm.read_csv(tmp_path / "x.csv"))
+
+
+BIG = 2**53 + 1
+WITH_NULLS = {
+    "list<int64>": [(BIG, None), (BIG,), (), None, (-BIG, 2**63 - 1)],
+    "list<int32>": [(2**31 - 1, None), (1,)],
+    "list<bool>": [(True, None), (False,)],
+    "list<list<int64>>": [((BIG, None), None, (1,), ()), ((BIG,),), (), None],
+    "list<list<list<int64>>>": [(((None, BIG),), None), (((BIG,),),), ((), (None, ()))],
+    "list<decimal(38,0)>": [(decimal.Decimal(BIG), None)],
+    "list<timestamp>": [(dt.datetime(9999, 12, 31, 23, 59, 59, 999999), None), (dt.datetime(1, 1, 1),)],
+    "list<date>": [(dt.date(9999, 12, 31), None), (dt.date(1, 1, 1),)],
+}
+
+
+@pytest.mark.parametrize("reading", ["snapshot", "changes"])
+@pytest.mark.parametrize("kind", WITH_NULLS)
+def test_a_null_among_values_changes_none_of_them_in_frames_of_pandas(engine, kind, reading):
+    """Where pandas has no NULL for a type, no value becomes one of another type that holds less: in lists as in columns.
+
+    And the frame comes in again as what it was.
+    """
+    flow = new_flow()
+    flow.output("x", flow.input("x", {"k": "int64", "l": kind}))
+    with start(flow, engine) as run:
+        rows = list(enumerate(WITH_NULLS[kind]))
+        run.insert("x", rows)
+        run.advance()
+        frame = getattr(run, reading)("x").to_pandas()
+    found = frame["l"].map(plain).tolist()
+    assert repr(found) == repr(WITH_NULLS[kind])
+    assert read_back(Schema.of({"k": "int64", "l": kind}), frame[["k", "l"]]) == rows
+
+
+def test_lists_of_numbers_without_null_are_arrays_of_these():
+    given = pa.table({"l": pa.array([[1, 2], [3], []]), "m": pa.array([[1.0, None], None, []], pa.list_(pa.float64()))})
+    flow = new_flow()
+    flow.output("x", flow.constant({"l": "list<int64>", "m": "list<float64>"}, given))
+    frame = flow.start().snapshot("x").to_pandas()
+    assert {v.dtype for v in frame["l"]} == {np.dtype("int64")}
+    assert {v.dtype for v in frame["m"] if v is not None} == {np.dtype("float64")}
+
+
+def plain(value: Any) -> Any:
+    """Return what is in an array of pandas as Python's values, numbers as they are."""
+    if isinstance(value, np.ndarray):
+        return tuple(plain(v) for v in (value if value.dtype == object else value.tolist()))
+    return value

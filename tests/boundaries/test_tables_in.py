@@ -30,7 +30,6 @@ FITS = [
     ("int64", pa.array([7, None], pa.decimal128(38, 0)), [7, None]),  # what DuckDB's sums of integers are
     ("int64", pa.array([decimal.Decimal("7.0")]), [7]),
     ("int64", pa.array([1.0, None, -0.0]), [1, None, 0]),
-    ("int64", pa.array([1.0, float("nan")], pa.float32()), [1, None]),  # NaN is a value of floats alone
     ("int32", pa.array([1.0, 1.0]).dictionary_encode(), [1, 1]),
     ("int64", pa.array([7, 7]).dictionary_encode(), [7, 7]),
     ("int64", pa.nulls(2), [None, None]),
@@ -65,6 +64,11 @@ REFUSED = [
         "row 2: column c: int64: -9223372036854775808 is not a valid int64 here: overflow",
     ),
     ("int64", pa.array([1.0, 1.5]), "row 1: column c: int64: Float value 1.500000 was truncated converting to int64"),
+    (
+        "int64",
+        pa.array([1.0, float("nan")]),
+        "row 1: column c: int64: NaN: NaN is a value of float64 alone, and no NULL",
+    ),
     ("int64", pa.array([2.0**53 + 2]), "column c: int64: 9007199254740994.0 is beyond 2**53, where floats do not hold"),
     ("int64", pa.array([True]), "column 'c' has Arrow type bool, expected int64"),
     ("int64", pa.array([decimal.Decimal("1.5")]), "row 0: column c: int64: Rescaling Decimal value would cause data"),

@@ -18,7 +18,6 @@ from tidemill.expressions.functions import dates as da
 from tidemill.expressions.functions import hashing as ha
 from tidemill.expressions.functions import numbers as nu
 from tidemill.expressions.functions import text as tx
-from tidemill.expressions.functions.patterns import read_pattern
 from tidemill.expressions.intervals import DAYS, MICROSECONDS, MONTHS, Interval, interval_of
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import expr, to_sql
@@ -236,14 +235,6 @@ def test_rows_without_a_value(text: str, message: str) -> None:
 )  # fmt: skip
 def test_nullability(text: str, nullable: bool) -> None:
     assert bound(text).nullable is nullable
-
-
-@pytest.mark.parametrize(
-    ("pattern", "re2"),
-    [("a.b", r"a[^\n\r\x{85}\x{2028}\x{2029}]b"), (r"\s+|[ab]{1,2}(?:x)", r"[\t\n\x0b\f\r ]+|[ab]{1,2}(?:x)"), ("a$", None), (r"\b", None), ("(?i)a", None), ("(?=a)", None), ("a++", None), (r"[\s]", None), (r"a\.b", r"a\.b"), ("ß", "ß")],
-)  # fmt: skip
-def test_patterns_go_to_re2_where_it_means_the_same(pattern: str, re2: str | None) -> None:
-    assert read_pattern(pattern).re2 == re2
 
 
 def arrays(*rows: tuple[object, ...]) -> list[pa.Array]:

@@ -1,5 +1,7 @@
 """What a run promises beyond its results: frontiers, reading, keeping, discarding, and that nothing depends on when."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,14 +62,42 @@ def test_keep_says_how_far_back_times_can_be_told(engine):
             run.insert("a", [(1, 1)])
             run.advance()
         assert [run.snapshot("n", at=t).counts() for t in (2, 3, 4)] == [{(1, n): 1} for n in (3, 4, 5)]
-        with pytest.raises(tm.errors.TimeError, match="can no longer be told from later times.*larger keep="):
+        with pytest.raises(
+            tm.errors.TimeError,
+            match=r"told from later times: only 2 and later can; start the run with keep=3 or more \(it has keep=2\)",
+        ):
             run.snapshot("n", at=1)
         with pytest.raises(tm.errors.TimeError, match="is not complete at 5: its frontier is"):
             run.snapshot("n", at=5)
         assert list(run.changes("n", since=3)) == [((1, 4), 4, -1), ((1, 5), 4, 1)]
         assert [t for _, t, _ in run.changes("n", since=2)] == [3, 3, 4, 4]
-        with pytest.raises(tm.errors.TimeError, match="can no longer be told apart"):
+        with pytest.raises(
+            tm.errors.TimeError,
+            match=r"since 0 can no longer be told apart, only those since 2 and later: .* keep=4 or more",
+        ):
             run.changes("n", since=0)
+
+
+@pytest.mark.parametrize(
+    ("frontier", "times"), [([6], [0, 1, 3]), ([(5, 1), (2, 4)], [(0, 0), (1, 0), (0, 1), (2, 1)])]
+)
+@pytest.mark.parametrize("ask", [lambda run, t: run.changes("a", since=t), lambda run, t: run.snapshot("a", at=t)])
+def test_errors_of_times_too_far_back_say_which_keep_has_them(engine, frontier, times, ask):
+    """What a message says to write is what helps, and in its words there is nothing of how times are held."""
+
+    def moved(keep):
+        flow = new_flow(1 if isinstance(frontier[0], int) else 2)
+        flow.output("a", flow.input("a", KV))
+        run = start(flow, engine, keep=keep)
+        run.advance_to(tm.Antichain(frontier))
+        return run
+
+    for time in times:
+        with moved(1) as run, pytest.raises(tm.errors.TimeError, match=r"keep=\d+ or more \(it has keep=1\)") as caught:
+            ask(run, time)
+        assert "Antichain" not in str(caught.value)
+        with moved(int(re.findall(r"keep=(\d+) or more", str(caught.value))[0])) as run:
+            ask(run, time)
 
 
 def test_changes_since_do_not_depend_on_what_was_read(engine):

@@ -102,3 +102,26 @@ def test_batches_of_a_feed(spark, tmp_path):
         assert list(run.snapshot("o")) == [(3, 4)]
         with pytest.raises(tm.errors.UnknownNameError, match="no input 'y'"):
             run.foreach_batch("y")
+
+
+def test_a_function_that_was_changed_is_noticed(spark, tmp_path):
+    """As on the embedded engine, whose state it is (tests/durable/test_changed_functions.py): steps were mixed."""
+
+    def by(number):
+        def f(row):
+            return (row.i + number,)
+
+        flow = tm.Dataflow()
+        flow.output("y", flow.input("x", {"i": "int64"}).map_rows(f, {"i": "int64"}))
+        return flow
+
+    engine = tm.Spark(spark, state=tmp_path, in_driver=2)
+    with by(1).start(engine) as run:
+        run.insert("x", spark.range(10).toDF("i"))
+        run.advance()
+    with pytest.raises(tm.errors.StateError, match="its variable 'number' changed.*or give this one another folder"):
+        by(2).start(engine)
+    with by(1).start(engine) as run:
+        run.delete("x", spark.range(10).toDF("i"))
+        run.advance()
+        assert not run.snapshot("y").counts()

@@ -27,6 +27,8 @@ def test_engines_agree(spark, coordinates):
             change=tm.col("x") - tm.lag("x").over(W),
             near=tm.sum("x").over(W.range_between(tm.interval(days=-1), 0)),
             place=tm.row_number().over(tm.Window.order_by(tm.desc("x"))),
+            behind=tm.count().over(W.rows_between(0, -1)),  # empty, though Spark's own windows refuse it
+            behind_too=tm.sum("x").over(W.range_between(tm.interval(days=1), 0)),
         ),
     )
     flow.output(

@@ -23,6 +23,10 @@ VALUES = {
     "decimal(10,2)": st.decimals(-(10**7), 10**7, places=2),
     "decimal(18,0)": st.integers(-(10**18) + 1, 10**18 - 1).map(decimal.Decimal),
     "decimal(38,3)": st.decimals(-(10**30), 10**30, places=3),
+    "list<int64>": st.lists(st.none() | st.integers(-(2**63) + 1, 2**63 - 1), max_size=3).map(tuple),
+    "list<list<int64>>": st.lists(
+        st.none() | st.lists(st.none() | st.integers(2**53 - 2, 2**53 + 2), max_size=3).map(tuple), max_size=2
+    ).map(tuple),
     "list<float64>": st.lists(st.none() | st.floats(), max_size=3).map(tuple),
     "list<list<string>>": st.lists(
         st.none() | st.lists(st.none() | st.text(max_size=2), max_size=2).map(tuple), max_size=2

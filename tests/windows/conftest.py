@@ -4,7 +4,7 @@ import pytest
 
 from tidemill.renderer.durable import spill_files
 from tidemill.renderer.embedded.reduce import ordered_windows
-from tidemill.renderer.embedded.windows import few_changes, many_changes, ordered, recompute, sums_by_value
+from tidemill.renderer.embedded.windows import few_changes, many_changes, ordered, recompute
 from tidemill.testing.renderings import FEW_ARE_MANY, SMALL_IS_LARGE, thresholds
 
 
@@ -66,14 +66,6 @@ def looked_at(monkeypatch):
 
     monkeypatch.setattr(ordered, "changed_few", few)
     monkeypatch.setattr(ordered_windows, "rows_with_values", loaded)
-    write = sums_by_value.SumsByValue.write
-
-    def written(by_value, codes, *given):
-        found = write(by_value, codes, *given)
-        lengths.extend([len(codes)] * found)
-        return found
-
-    monkeypatch.setattr(sums_by_value.SumsByValue, "write", written)
     monkeypatch.setattr(
         ordered, "call_values", lambda rows, values: lengths.append(len(rows)) or call_values(rows, values)
     )

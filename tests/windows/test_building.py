@@ -181,17 +181,22 @@ def test_arguments_of_other_types(function, text):
 @pytest.mark.parametrize(
     ("by", "offset", "text"),
     [
-        ("k", 1, "RANGE with an offset of 1 over an ORDER BY of type string: expected ROWS or GROUPS"),
-        ("b", 1, "over an ORDER BY of type bool"),
+        ("k", 1, "RANGE with 1 FOLLOWING over ORDER BY k of type string: expected ROWS or GROUPS"),
+        ("b", 1, "over ORDER BY b of type bool"),
         (
             "t",
             1.5,
-            "RANGE with an offset of 1.5 over an ORDER BY of type int64: expected a whole number; cast the column",
+            "RANGE with 1.5 FOLLOWING over ORDER BY t of type int64: expected a whole number, as in RANGE BETWEEN 5 PREC",
         ),
-        ("t", dt.timedelta(days=1), "RANGE with an offset of interval of days over an ORDER BY of type int64"),
-        ("at", 1, "over an ORDER BY of type timestamp: expected an interval (tm.interval, timedelta)"),
-        ("d", 1.0, "over an ORDER BY of type date: expected an interval (tm.interval, timedelta) or a number of days"),
-        ("price", 1.5, "over an ORDER BY of type decimal(9,2): expected a whole number or a decimal.Decimal"),
+        (
+            "t",
+            dt.timedelta(days=1),
+            "RANGE with INTERVAL '1' DAY FOLLOWING over ORDER BY t of type int64: expected a whole number",
+        ),
+        ("t", dt.timedelta(minutes=5), "or ORDER BY a date or timestamp for an interval"),
+        ("at", 1, "over ORDER BY at of type timestamp: expected an interval (tm.interval, timedelta)"),
+        ("d", 1.0, "over ORDER BY d of type date: expected an interval (tm.interval, timedelta) or a number of days"),
+        ("price", 1.5, "over ORDER BY price of type decimal(9,2): expected a whole number or a decimal.Decimal"),
     ],
 )
 def test_offsets_that_the_order_has_not(by, offset, text):

@@ -13,6 +13,7 @@ import attrs
 from tidemill.algorithms.prefix_sums.combiners import Choice, Combiner, Count, WholeSum
 from tidemill.algorithms.prefix_sums.python_combiners import Concatenation, ExactSum, UserCombiner
 from tidemill.algorithms.prefix_sums.quotients import DistinctValues, Quotient
+from tidemill.collections.collection import as_version
 from tidemill.errors import SchemaError
 from tidemill.expressions.aggregates import aggregate_type
 from tidemill.expressions.types import BOOL, DType, list_type
@@ -115,18 +116,19 @@ def distinct(argument: Any, *, of: Callable[[Any], Combination]) -> Combination:
     return Combination("distinct", argument, lambda t: DistinctValues(made.combiner(t), t))
 
 
-def by(function: Callable[[Any, Any], Any], argument: Any, *, zero: Any = None) -> Combination:
+def by(
+    function: Callable[[Any, Any], Any], argument: Any, *, zero: Any = None, version: str | int | None = None
+) -> Combination:
     """Return the combination by a user's function of two values, the earlier one first; ``zero`` for no values.
 
     The function must be pure and associative: ``f(f(a, b), c) == f(a, f(b, c))``. Values that are NULL take no part. It
-    returns a value of the argument's type.
+    returns a value of the argument's type. ``version`` is as for `Collection.map_rows`.
     """
     if not callable(function):
         msg = f"combine.by: {function!r}: expected a function of two values"
         raise SchemaError(msg)
-    return Combination(
-        getattr(function, "__name__", "function"), argument, lambda t: UserCombiner(function, zero, (t,))
-    )
+    called, name = as_version(version), getattr(function, "__name__", "function")
+    return Combination(name, argument, lambda t: UserCombiner(function, zero, (t,), called))
 
 
 def avg(argument: Any) -> Combination:

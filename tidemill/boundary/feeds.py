@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+import functools
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Never, TypeAlias
 
 import attrs
 import numpy as np
@@ -14,11 +16,12 @@ from tidemill.boundary.list_columns import list_ranks
 from tidemill.boundary.named_rows import as_dict, field_names
 from tidemill.boundary.rows import checked_rows, listed_rows, python_rows
 from tidemill.boundary.tables import Source, as_table, checked_table
-from tidemill.errors import RowError, SchemaError
+from tidemill.dataflow.lattice import Antichain
+from tidemill.errors import RowError, SchemaError, brief
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64, STRING, is_arrow_list
 
-__all__ = ["Feed", "Keyed", "Write"]
+__all__ = ["Fed", "Feed", "Keyed", "Write"]
 
 OPS: Final[dict[str, bool]] = {
     **dict.fromkeys(("insert", "i", "update", "u", "create", "c", "read", "r", "upsert"), True),
@@ -27,7 +30,7 @@ OPS: Final[dict[str, bool]] = {
 """Whether a row is put or deleted, by what its operation is called, in whatever case: Debezium's letters too."""
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
-Bools: TypeAlias = "npt.NDArray[np.bool_]"
+Row: TypeAlias = tuple[Any, ...]
 
 
 @attrs.frozen
@@ -92,7 +95,7 @@ class Feed:
         values, op, time = row[:width], row[width], row[-1] if self.time else None
         puts = OPS.get(op.lower()) if op is not None else None
         if puts is None:
-            what = f"{op!r} is not an operation: expected insert, update or delete, or their first letters"
+            what = f"{brief(op)} is not an operation: expected insert, update or delete, or their first letters"
             raise refused(what, self.op)
         for i, (value, field) in enumerate(zip(values, self.schema, strict=True)):
             if value is None and i in self.key:
@@ -127,34 +130,101 @@ class Keyed:
         going = np.bincount(groups[diffs < 0], -diffs[diffs < 0], count)
         many = (coming > 1) | (going > 1)
         if many.any():
-            self._refuse(int(many[groups].argmax()), "has several rows at one time")
+            (row,) = python_rows(self.table.slice(int(many[groups].argmax()), 1))
+            self.refuse(row, "has several rows at one time")
         shown = np.zeros(count, np.int64)  # the row that stands for its group: the new one, or the last one there was
         for some in (diffs < 0, diffs > 0):
             shown[groups[some]] = np.flatnonzero(some)
-        if len(times) == 1:
-            self._check_succession(shown, of_key[shown], coming > 0, going > 0)
         order = np.argsort(shown)
         ops = np.where(coming == 0, "delete", np.where(going == 0, "insert", "update"))[order]
         at = shown[order]
         added = [*(pa.array(t[at]) for t in times), pa.array(ops.tolist(), pa.string())]
         return pa.table([*self.table.take(pa.array(at)).columns, *added], names=[*self.schema.names, *names])
 
-    def _check_succession(self, shown: Ints, of_key: Ints, comes: Bools, goes: Bools) -> None:
-        """Refuse a row that comes while another with its key is there, or goes when there is none."""
-        order = np.argsort(of_key, kind="stable")  # by key and then, as before, by time
-        same = of_key[order][1:] == of_key[order][:-1]
-        wrong = same & (comes[order][:-1] != goes[order][1:])
-        if wrong.any():
-            self._refuse(
-                int(shown[order[1:][wrong][0]]), "has several rows, or negative ones, from one time to the next"
-            )
+    def follow(self, time: Ints, diffs: Ints, before: Mapping[Row, Row], changed: dict[Row, Row | None]) -> None:
+        """Go through the updates in order and note in ``changed`` which row each key has then.
 
-    def _refuse(self, at: int, what: str) -> None:
-        (row,) = python_rows(self.table.slice(at, 1))
-        value = tuple([row[self.schema.index(k)] for k in self.key])
-        which = f"key ({', '.join(self.key)}) = {value} {what}, such as {row}"
+        To begin with it has that of ``changed``, else of ``before``. `RowError` for a row that comes while another with
+        its key is there, or goes when it is not there.
+        """
+        rows, comes, wrong = python_rows(self.table), (diffs > 0).tolist(), dict[Row, Row]()
+        for i in np.lexsort((diffs > 0, time)).tolist():
+            row = rows[i]
+            key = self.key_of(row)
+            there = changed[key] if key in changed else before.get(key)
+            if there != (None if comes[i] else row):
+                wrong[key] = row
+            changed[key] = row if comes[i] else None
+        for row in wrong.values():
+            self.refuse(row, "has several rows, or negative ones, from one time to the next")
+
+    def before(self, diffs: Ints, after: Mapping[Row, int]) -> dict[Row, Row]:
+        """Return the row that each key had, given what there is after the updates."""
+        counts = Counter(after)
+        for row, diff in zip(python_rows(self.table), diffs.tolist(), strict=True):
+            counts[row] -= diff
+        found: dict[Row, Row] = {}
+        for row, count in counts.items():
+            if count and (count != 1 or found.setdefault(self.key_of(row), row) is not row):
+                self.refuse(row, "has several rows, or negative ones, before these changes")
+        return found
+
+    def key_of(self, row: Row) -> Row:
+        """Return the values of a row's key."""
+        return tuple([row[i] for i in self._places])
+
+    @functools.cached_property
+    def _places(self) -> list[int]:
+        return [self.schema.index(k) for k in self.key]
+
+    def refuse(self, row: Row, what: str) -> Never:
+        """Raise `RowError` for the key of a row."""
+        which = f"key ({', '.join(self.key)}) = {brief(self.key_of(row))} {what}, such as {brief(row)}"
         msg = f"{which}: a feed needs a key that is unique; add columns to it"
         raise RowError(msg)
+
+
+@attrs.frozen
+class _End:
+    """Where the last feed by a key began and ended, which row each key had then, and of those it changed, before."""
+
+    lower: Antichain
+    upper: Antichain
+    rows: dict[Row, Row]
+    before: dict[Row, Row | None]
+
+
+@attrs.frozen(eq=False)
+class Fed:
+    """What receivers have of an output, by each key that feeds of its changes were made by.
+
+    A feed is of changes to that: whether a row may come depends on what was there before its first change, however
+    many feeds the changes are cut into. Each is followed from where the last one ended; where it begins elsewhere, what
+    was there is worked out of ``contents``: those before a frontier.
+    """
+
+    contents: Callable[[Antichain], Mapping[Row, int]]
+    _ends: dict[tuple[str, ...], _End] = attrs.field(factory=dict)
+
+    def follow(self, keyed: Keyed, time: Ints, diffs: Ints, lower: Antichain, upper: Antichain) -> None:
+        """Go through the updates between two frontiers; `RowError` where a key is not that of one row at most."""
+        name = tuple(keyed.key)
+        end = self._ends.get(name)
+        before: dict[Row, Row | None] = {}
+        if lower == Antichain.minimum(1):
+            rows: dict[Row, Row] = {}
+        elif end is not None and lower in (end.lower, end.upper):
+            rows, before = end.rows, end.before if lower == end.lower else before
+        else:
+            rows = keyed.before(diffs, self.contents(upper))
+        changed = dict(before)
+        keyed.follow(time, diffs, rows, changed)
+        self._ends[name] = _End(lower, upper, rows, {k: before[k] if k in before else rows.get(k) for k in changed})
+        for key, row in changed.items():
+            if row is None:
+                rows.pop(key, None)
+            else:
+                rows[key] = row
 
 
 def _codes(column: pa.ChunkedArray) -> Ints:

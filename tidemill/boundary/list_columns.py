@@ -9,8 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.errors import StepError
+from tidemill.expressions.types import is_arrow_list
 
-__all__ = ["MOST_VALUES", "list_array", "list_key", "list_parts", "list_ranks"]
+__all__ = ["MOST_VALUES", "exact_lists", "list_array", "list_key", "list_parts", "list_ranks"]
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 
@@ -40,6 +41,35 @@ def list_array(values: pa.Array, lengths: Ints, null: npt.NDArray[np.bool_] | No
     offsets = pa.array(np.concatenate((np.zeros(1, np.int64), ends)).astype(np.int32))
     mask = pa.array(null) if null is not None and null.any() else None
     return pa.ListArray.from_arrays(offsets, values, mask=mask)
+
+
+def exact_lists(column: pa.ChunkedArray) -> list[Any] | None:
+    """Return lists of whole numbers as NumPy's arrays, of objects where there is a NULL; None for all other columns.
+
+    Only where there is a NULL in one of them: Arrow makes floats of those, which do not hold every integer.
+
+    >>> exact_lists(pa.chunked_array([[[2**53 + 1, None], None, [1]]]))
+    [array([9007199254740993, None], dtype=object), None, array([1])]
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and only lists need it
+
+    values, depth = column, 0
+    while is_arrow_list(values.type):
+        values, depth = pc.list_flatten(values), depth + 1
+    if not depth or not pa.types.is_integer(values.type) or not values.null_count:
+        return None
+    plain = values.type.to_pandas_dtype()
+    return [_exact_list(value, depth, plain) for value in column.to_pylist()]
+
+
+def _exact_list(value: list[Any] | None, depth: int, plain: Any) -> npt.NDArray[Any] | None:
+    if value is None:
+        return None
+    if depth == 1:
+        return np.array(value, object if None in value else plain)
+    found = np.empty(len(value), object)
+    found[:] = [_exact_list(inner, depth - 1, plain) for inner in value]
+    return found
 
 
 def list_key(value: Any) -> tuple[Any, ...]:

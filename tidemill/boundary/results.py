@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.boundary.feeds import Keyed
+from tidemill.boundary.feeds import Fed, Keyed
 from tidemill.boundary.html import html_table, shown_line
-from tidemill.boundary.list_columns import list_key, list_ranks
+from tidemill.boundary.list_columns import exact_lists, list_key, list_ranks
 from tidemill.boundary.rows import python_rows
 from tidemill.dataflow.lattice import Antichain, Time, shown
 from tidemill.errors import EngineError, NegativeCountWarning, SchemaError
@@ -96,8 +96,9 @@ class _Table:
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame of what ``to_arrow`` gives.
 
-        Whole numbers and truth values with NULLs among them get pandas' nullable types (``Int64``), so that nothing is
-        rounded. In floats NULL is NaN, as pandas has it; `to_arrow` and `to_polars` tell them apart.
+        Whole numbers and truth values with NULLs among them get pandas' nullable types (``Int64``), and in lists are
+        objects, so that nothing is rounded. In floats NULL is NaN, as pandas has it; `to_arrow` and `to_polars` tell
+        them apart.
         """
         import pandas as pd  # noqa: PLC0415 - only for those who have it
 
@@ -107,6 +108,8 @@ class _Table:
         for i, field in enumerate(table.schema):
             if field.type in nullable and table.column(i).null_count:
                 frame[field.name] = table.column(i).to_pandas(types_mapper=nullable.get)
+            elif lists := exact_lists(table.column(i)):
+                frame[field.name] = pd.Series(lists, dtype=object)
         return frame
 
     def to_polars(self) -> Any:
@@ -187,6 +190,8 @@ class Updates(_Table):
         super().__init__(schema, coordinates, columns, times, diffs, is_sorted=is_sorted)
         self.lower = lower
         self.upper = upper
+        self.fed: Fed | None = None
+        """What feeds of the output's changes have come to so far, where a run gave these."""
 
     def __iter__(self) -> Iterator[tuple[tuple[Any, ...], int | Time, int]]:
         rows = self._rows()
@@ -215,8 +220,12 @@ class Updates(_Table):
         """Return a change feed: one row per key and time, with ``insert``, ``update`` or ``delete`` as ``op``.
 
         A retraction and an insertion of one key at one time are an update, shown as the new row; a deletion is shown as
-        the row that was there. `RowError` naming the key where it is not unique. For another run's input with this key:
-        ``run.apply(name, feed, time="time")``.
+        the row that was there. For another run's input with this key: ``run.apply(name, feed, time="time")``.
+
+        `RowError` naming the key where it is not unique, be it for what was there before these changes; so it does not
+        matter in how many batches they were read. For that the rows that were fed are kept by their key. Where these
+        changes do not follow those fed last, what the output holds is looked up: ``TimeError`` if the run has gone on
+        since they were read (and ``keep`` does not reach that far).
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -238,7 +247,17 @@ class Updates(_Table):
         self.schema.project(keys)
         self._sort()
         names = [*self._coordinate_names(time), op]
-        return Keyed(self.schema, self._table, keys).feed(self._times, self._counts, names)
+        keyed = Keyed(self.schema, self._table, keys)
+        feed = keyed.feed(self._times, self._counts, names)
+        if len(self._coordinates) == 1:
+            fed = self.fed or Fed(self._no_contents)
+            fed.follow(keyed, self._times[0], self._counts, self.lower, self.upper)
+        return feed
+
+    @staticmethod
+    def _no_contents(_before: Antichain) -> dict[Any, int]:
+        msg = "to_feed: what was there before these changes is not known, since they are not of a run's changes()"
+        raise EngineError(msg)
 
     def _coordinate_names(self, time: str | None) -> list[str]:
         if len(self._coordinates) != 1:

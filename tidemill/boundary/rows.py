@@ -15,7 +15,7 @@ from tidemill.boundary.named_rows import field_names, values_by_name
 from tidemill.boundary.plain_rows import plain_rows
 from tidemill.boundary.tables import Source, as_table, checked_table
 from tidemill.boundary.values import BadValueError, Check, canonical, check_of, checked_value
-from tidemill.errors import RowError
+from tidemill.errors import RowError, brief
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import is_arrow_list
 
@@ -50,7 +50,9 @@ def listed_rows(rows: Any, where: str) -> list[Any]:
         return rows
     if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
         hint = "; collect() it first" if hasattr(rows, "collect") else ""
-        msg = f"{where}: {rows!r} is not a batch of rows: expected an iterable of tuples or dicts, or a table{hint}"
+        msg = (
+            f"{where}: {brief(rows)} is not a batch of rows: expected an iterable of tuples or dicts, or a table{hint}"
+        )
         raise RowError(msg)
     return list(rows)
 
@@ -75,7 +77,7 @@ def checked_rows(schema: Schema, rows: Iterable[Any], where: str, *, first: int 
             values = row if type(row) is tuple and len(row) == width else _values(row, names, number, where)
             checked.append(tuple([checked_value(f, c, v) for (f, c), v in zip(checks, values, strict=True)]))
         except BadValueError as bad:
-            msg = f"{where}, row {number} {row!r}: column {bad}"
+            msg = f"{where}, row {number} {brief(row)}: column {bad}"
             raise RowError(msg).about(row=row, row_index=number, column=bad.column) from None
         except RowError as error:
             error.about(row=row, row_index=number)
@@ -112,10 +114,11 @@ def _values(row: Any, names: tuple[str, ...], number: int, where: str) -> Iterab
         return values_by_name(row, given, names, f"{where}, row {number}")
     if not isinstance(row, (tuple, list)):
         msg = (
-            f"{where}, row {number}: {row!r} is not a row: expected a tuple or a dict; a row of one column is (value,)"
+            f"{where}, row {number}: {brief(row)} is not a row: expected a tuple or a dict; a row of one column is "
+            "(value,)"
         )
         raise RowError(msg)
     if len(row) != len(names):
-        msg = f"{where}, row {number}: {row!r} has {len(row)} values, expected {len(names)}: {', '.join(names)}"
+        msg = f"{where}, row {number}: {brief(row)} has {len(row)} values, expected {len(names)}: {', '.join(names)}"
         raise RowError(msg)
     return row

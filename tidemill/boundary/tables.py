@@ -20,7 +20,15 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.boundary.list_columns import list_array, list_parts
-from tidemill.boundary.values import EXACT, INT64_LIMIT, BadValueError, check_of, checked_value
+from tidemill.boundary.values import (
+    EXACT,
+    INT64_LIMIT,
+    NAN_IS_NO_NULL,
+    BadValueError,
+    check_of,
+    checked_value,
+    is_nan,
+)
 from tidemill.errors import RowError
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import DType, is_arrow_list
@@ -156,7 +164,10 @@ def _pandas_column(schema: Schema, name: str, series: Any, where: str) -> pa.Arr
     by_value = series.dtype == object and name in schema and schema.field(name).dtype.name in _ROUNDED
     try:
         if not by_value:
-            return pa.array(series, from_pandas=True)
+            made = pa.array(series, from_pandas=True)
+            if series.dtype != object or not _holds_nan(made):
+                return made
+            return pa.array(map(_without_missing, series), made.type)  # NaNs of 32 bits, which Arrow takes as they are
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         if name not in schema:
             msg = f"{where}: column {name!r}: {error}"
@@ -165,15 +176,32 @@ def _pandas_column(schema: Schema, name: str, series: Any, where: str) -> pa.Arr
     check, values = check_of(field.dtype), []
     for row, value in enumerate(series):
         try:
-            values.append(checked_value(field, check, value))
+            values.append(checked_value(field, check, _without_missing(value)))
         except BadValueError as bad:
             msg = f"{where}, row {row}: column {bad}"
             raise RowError(msg).about(row_index=row, column=name) from None
     return pa.array(values, field.dtype.arrow)
 
 
+def _holds_nan(array: pa.Array | pa.ChunkedArray) -> bool:
+    """Return whether there is a NaN in an Arrow array, or in the lists in it."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and only tables need it
+
+    while is_arrow_list(array.type):
+        array = pc.list_flatten(array)
+    return bool(pa.types.is_floating(array.type) and pc.any(pc.is_nan(array)).as_py())
+
+
+def _without_missing(value: Any) -> Any:
+    """Return a value from a column of objects with None for NaN, in lists too: to pandas it is what is missing."""
+    if hasattr(value, "tolist"):  # NumPy's arrays, which is what lists in frames are, and its numbers
+        value = value.tolist() if getattr(value, "ndim", 0) else value
+    if isinstance(value, (list, tuple)):
+        return [_without_missing(v) for v in value]
+    return None if is_nan(value) else value
+
+
 def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
-    column = _without_nan(column, field.dtype)
     if column.null_count == len(column):  # nothing in it that could be of a wrong type
         column = pa.chunked_array([pa.nulls(len(column), field.dtype.arrow)])
     if not _widens(column.type, field.dtype):
@@ -199,15 +227,6 @@ def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.Chu
         _check_range(field, field.dtype, chunk, where, first)
         first += len(chunk)
     return found
-
-
-def _without_nan(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
-    """Return a column with NULL for NaN, which is a value of floats alone."""
-    if dtype.name == "float64" or not pa.types.is_floating(column.type):
-        return column
-    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and only tables need it
-
-    return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
 
 
 def _hint_for(given: pa.DataType, wanted: DType) -> str:
@@ -276,7 +295,7 @@ def _cast(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
     if dtype.element is not None and is_arrow_list(column.type):
         return pa.chunked_array([_cast_lists(chunk, dtype.element) for chunk in column.chunks], wanted)
     if dtype.is_integer and t.is_floating(column.type):
-        return _whole(_without_nan(column, dtype)).cast(wanted)
+        return _whole(column).cast(wanted)
     if t.is_dictionary(column.type) or t.is_run_end_encoded(column.type):
         plain = [_plain(chunk, dtype) for chunk in column.chunks]
         return pa.chunked_array(plain, wanted)
@@ -296,10 +315,13 @@ def _cast_lists(chunk: pa.Array, element: DType) -> pa.Array:
 
 
 def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return floats as they are, if they are no larger than those that hold every integer."""
+    """Return floats as they are, if they are numbers no larger than those that hold every integer."""
     import pyarrow.compute as pc  # noqa: PLC0415 - as above
 
     column = column.cast(pa.float64())
+    if pc.any(pc.is_nan(column)).as_py():
+        msg = f"NaN: {NAN_IS_NO_NULL}"
+        raise pa.ArrowInvalid(msg)
     largest = pc.max(pc.abs(column)).as_py()
     if largest is not None and largest > EXACT:
         msg = f"{largest} is beyond 2**53, where floats do not hold every integer; cast it first"

@@ -1,8 +1,8 @@
 """Single values from outside, checked: what a column of each type takes of Python's, NumPy's and pandas' values.
 
 The rules are those that `tables` has for whole columns: whatever a value comes in, it is taken or refused alike. A
-value is converted where that changes nothing of it. What pandas calls missing is NULL; NaN is a value of floats alone,
-and NULL in columns of other types.
+value is converted where that changes nothing of it. What pandas calls missing is NULL: its NA and NaT anywhere, NaN in
+its frames. Elsewhere NaN is a value of float64 alone.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from tidemill.errors import brief
 from tidemill.expressions.schema import Field
 from tidemill.expressions.types import DType
 
 __all__ = [
-    "EXACT", "INT32_LIMIT", "INT64_LIMIT", "NAN", "BadValueError", "Check", "canonical", "canonical_float", "check_of",
-    "checked_value",
+    "EXACT", "INT32_LIMIT", "INT64_LIMIT", "NAN", "NAN_IS_NO_NULL", "BadValueError", "Check", "canonical",
+    "canonical_float", "check_of", "checked_value", "is_nan",
 ]  # fmt: skip
 
 Check = Callable[[Any, DType], Any]
@@ -32,7 +33,9 @@ INT64_LIMIT: Final = 2**63 - 1
 INT32_LIMIT: Final = 2**31 - 1
 EXACT: Final = 2.0**53
 """Up to here floats hold every integer."""
+NAN_IS_NO_NULL: Final = "NaN is a value of float64 alone, and no NULL; None is NULL"
 _PANDAS_MISSING: Final = frozenset(("NaTType", "NAType"))
+_MOMENTS: Final = frozenset(("date", "timestamp"))
 
 
 def canonical(value: Any) -> Any:
@@ -75,7 +78,9 @@ def checked_value(field: Field, check: Check, value: Any) -> Any:
             return _null(field)
         # An int too large for a float, or a decimal for its digits, is an ArithmeticError.
         why = "overflow" if isinstance(error, ArithmeticError) else str(error)
-        msg = f"{field}: {value!r} ({type(value).__name__}) is not a valid {field.dtype}" + (f": {why}" if why else "")
+        msg = f"{field}: {brief(value)} ({type(value).__name__}) is not a valid {field.dtype}" + (
+            f": {why}" if why else ""
+        )
         hint = _hint_for(value, field.dtype)
         raise BadValueError(field.name, f"{msg}; {hint}" if hint else msg) from None
 
@@ -87,25 +92,23 @@ def _null(field: Field) -> None:
 
 
 def _is_missing(value: Any, dtype: DType) -> bool:
-    """Return whether a value is another way to say NULL: pandas' NaT and NA, and NaN but in a column of floats."""
-    if type(value) is float:
-        return dtype.name != "float64" and math.isnan(value)
+    """Return whether a value is another way to say NULL: pandas' NaT and NA; NumPy's NaT in a column of moments."""
     kind = type(value)
     if kind.__name__ in _PANDAS_MISSING and kind.__module__.startswith("pandas."):
         return True
-    if kind.__module__ != "numpy":
-        return False
-    if kind.__name__ == "datetime64":
-        return bool(value != value)  # noqa: PLR0124 - NaT
-    return dtype.name != "float64" and kind.__name__.startswith("float") and math.isnan(value)
+    return dtype.name in _MOMENTS and _is_datetime64(value) and bool(value != value)  # noqa: PLR0124 - NaT
+
+
+def _is_datetime64(value: Any) -> bool:
+    return type(value).__module__ == "numpy" and type(value).__name__ == "datetime64"
 
 
 def _hint_for(value: Any, dtype: DType) -> str:
     """Return what to do with a value that is not of a type, where there is something simple to do."""
-    if dtype.name == "date" and isinstance(value, dt.datetime):
-        return "a date has no time of day: value.date() makes one"
-    if dtype.name == "timestamp" and isinstance(value, dt.date):
-        return "datetime.combine(value, time()) makes one"
+    if is_nan(value):
+        return NAN_IS_NO_NULL
+    if _is_datetime64(value) or isinstance(value, dt.date):
+        return _hint_for_moment(value, dtype)
     if isinstance(value, str):
         return _FROM_TEXT.get(dtype.name, "")
     if dtype.name == "string":
@@ -115,6 +118,24 @@ def _hint_for(value: Any, dtype: DType) -> str:
     return "float(value) makes one" if dtype.name == "float64" and isinstance(value, decimal.Decimal) else ""
 
 
+def _hint_for_moment(value: Any, dtype: DType) -> str:
+    """Return what to do with a date, a datetime or a NumPy datetime64 that is not of a type."""
+    if dtype.name == "string":
+        return "str(value) makes one"
+    if dtype.name not in _MOMENTS:
+        return "a moment is for a column of type timestamp, a day for one of type date"
+    if _is_datetime64(value):
+        has_year = isinstance(value.astype("datetime64[D]").item(), dt.date)
+        return f"value.astype('datetime64[{_UNITS[dtype.name]}]') makes one" if has_year else ""
+    if dtype.name == "date":
+        return "a date has no time of day: value.date() makes one"
+    if not isinstance(value, dt.datetime):
+        return "datetime.combine(value, time()) makes one"
+    wanted = "floor('us')" if value.tzinfo is None else "astimezone(datetime.UTC).replace(tzinfo=None)"
+    return f"value.{wanted} makes one"
+
+
+_UNITS: Final = {"date": "D", "timestamp": "us"}
 _FROM_TEXT: Final = {
     "int64": "int(value) makes one", "int32": "int(value) makes one", "float64": "float(value) makes one",
     "decimal": "decimal.Decimal(value) makes one", "date": "date.fromisoformat(value) makes one",
@@ -157,14 +178,24 @@ def _as_integer(value: Any) -> int:
     return int(number)
 
 
+def is_nan(value: Any) -> bool:
+    """Return whether a value of any type is a float's NaN."""
+    return _is_float(value) and math.isnan(value)
+
+
 def _is_float(value: Any) -> bool:
     return isinstance(value, float) or (type(value).__module__ == "numpy" and type(value).__name__.startswith("float"))
+
+
+_NO_FLOATS: Final = (str, bytes, decimal.Decimal)
 
 
 def _float(value: Any, _: DType) -> float:
     if type(value) is float:
         return canonical_float(value)
-    if isinstance(value, (str, bytes, decimal.Decimal)) or _is_bool(value) or not hasattr(value, "__float__"):
+    if isinstance(value, _NO_FLOATS) or _is_bool(value) or not hasattr(value, "__float__"):
+        raise TypeError
+    if type(value).__name__ in ("datetime64", "timedelta64"):  # NumPy has numbers for those in nanoseconds
         raise TypeError
     found = float(value)
     if hasattr(value, "__index__") and int(found) != value.__index__():
@@ -221,12 +252,12 @@ def _timestamp(value: Any, _: DType) -> dt.datetime:
     return plain.replace(fold=0) if plain.fold else plain  # which of two equal wall times is a matter of zones
 
 
-_NANOSECONDS: Final = "it has nanoseconds, a timestamp here microseconds; value.floor('us') makes one"
+_NANOSECONDS: Final = "it has nanoseconds, a timestamp here microseconds"
 
 
 def _of_numpy(value: Any) -> Any:
     """Return NumPy's days as dates and its other times as datetimes, all else as it is."""
-    if type(value).__module__ != "numpy" or type(value).__name__ != "datetime64":
+    if not _is_datetime64(value):
         return value
     if value.dtype == "datetime64[D]":
         return value.item()
@@ -275,8 +306,9 @@ def _list(value: Any, dtype: DType) -> tuple[Any, ...]:
             found.append(None if v is None or _is_missing(v, element) else check(v, element))
         except (TypeError, ValueError, ArithmeticError) as error:
             why = "overflow" if isinstance(error, ArithmeticError) else str(error)
-            msg = f"value {i}, {v!r} ({type(v).__name__}), is not a valid {element}" + (f": {why}" if why else "")
-            raise ValueError(msg) from None
+            msg = f"value {i}, {brief(v)} ({type(v).__name__}), is not a valid {element}" + (f": {why}" if why else "")
+            hint = _hint_for(v, element)
+            raise ValueError(f"{msg}; {hint}" if hint else msg) from None
     return tuple(found)
 
 

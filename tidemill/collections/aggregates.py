@@ -10,6 +10,7 @@ from typing import Any
 
 from tidemill.collections.builder import Builder, Named
 from tidemill.dataflow import composites
+from tidemill.dataflow.added_columns import columns_before_added
 from tidemill.dataflow.nodes import Node, Reduce
 from tidemill.errors import SchemaError, UnknownColumnError, did_you_mean
 from tidemill.expressions.aggregate_functions import Aggregate
@@ -58,6 +59,7 @@ def _aggregates(builder: Builder, node: Node, keys: Keys, aggregates: Mapping[st
         schema=Schema(tuple(columns)),
         keys=tuple(bound for _, bound in keys),
         aggregates=tuple(calls.values()),
+        hashed=columns_before_added(node) if any(call.order for call in calls.values()) else None,
     )
 
 
@@ -66,18 +68,27 @@ def top_k(builder: Builder, node: Node, keys: Keys, k: int, order_by: Any) -> No
     if not isinstance(k, int) or isinstance(k, bool) or k < 1:
         msg = f"top_k: k={k!r}: expected a number of rows, at least 1"
         raise SchemaError(msg)
-    order = bind_order(order_by, node.schema)
-    return builder.add(composites.TopK, node, keys=tuple(bound for _, bound in keys), order=order, count=k)
+    return builder.add(
+        composites.TopK,
+        node,
+        keys=tuple(bound for _, bound in keys),
+        order=bind_order(order_by, node.schema),
+        count=k,
+        hashed=columns_before_added(node),
+    )
 
 
-def reduce(builder: Builder, node: Node, keys: Keys, function: Any, schema: Schema) -> Node:
+def reduce(  # noqa: PLR0917 - what a user's function is, and what it gives
+    builder: Builder, node: Node, keys: Keys, function: Any, schema: Schema, version: str | None
+) -> Node:
     """Return the rows that a Python function makes of each group."""
     names = [name for name, _ in keys]
     if not all(isinstance(b, BoundColumn) and b.name == name for name, b in keys):
         rest = [(n, bind(col(n), node.schema)) for n in node.schema.names if n not in names]
         node = builder.map(node, [*keys, *rest])
     places = tuple(node.schema.index(name) for name in names)
-    return builder.add(Reduce, builder.arrange(node, places), schema=schema, keys=places, logic=UserReduce(function))
+    logic = UserReduce(function, version)
+    return builder.add(Reduce, builder.arrange(node, places), schema=schema, keys=places, logic=logic)
 
 
 def _expression(name: str, value: Any, schema: Schema, keys: list[str]) -> Expr:

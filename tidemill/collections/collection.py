@@ -24,7 +24,7 @@ from tidemill.expressions.literals import table_called
 from tidemill.expressions.schema import Schema, SchemaLike
 from tidemill.expressions.sql_text import to_sql
 
-__all__ = ["Collection", "Grouped", "JoinKind", "own"]
+__all__ = ["Collection", "Grouped", "JoinKind", "as_version", "own"]
 
 JoinKind = Literal["inner", "left", "right", "full", "semi", "anti"]
 
@@ -46,6 +46,14 @@ def own(builder: Builder, collection: Any, what: str) -> Collection:
         )
         raise GraphError(msg)
     return collection
+
+
+def as_version(given: str | int | None) -> str | None:
+    """Return what a user calls a version of a function; `GraphError` where that is no text or number."""
+    if given is not None and (not isinstance(given, (str, int)) or isinstance(given, bool)):
+        msg = f"version={given!r}: expected a text or a whole number, another one whenever the function gives another"
+        raise GraphError(msg)
+    return None if given is None else str(given)
 
 
 class Collection:
@@ -192,7 +200,9 @@ class Collection:
         """
         return self._made(selection.fill_null, value)
 
-    def map_rows(self, function: Callable[[Any], Any], schema: SchemaLike) -> Collection:
+    def map_rows(
+        self, function: Callable[[Any], Any], schema: SchemaLike, *, version: str | int | None = None
+    ) -> Collection:
         """Return one row for each row: what a Python function makes of it.
 
         The function gets a named tuple and returns a tuple of the declared schema; what has names, as a dict or the
@@ -205,6 +215,11 @@ class Collection:
         output is looked through for negative counts that have no other reason, as behind inputs with a key. So no
         clock, no chance, no counter, and nothing that changes outside of the row: join what changes as a collection.
 
+        Nor may the function be another when a run goes on from a folder or a saved state. That is looked at: its code,
+        constants, defaults, the variables around it, the globals it refers to, and the functions and classes of your
+        own modules that it uses. Where a ``version`` is given there and here, that alone decides: for functions of what
+        cannot be compared, such as a loaded model, and for those that were rewritten and give the same.
+
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
         >>> flights = flow.constant({"origin": "string", "delay": "int64"}, [("JFK", 90)])
@@ -213,9 +228,13 @@ class Collection:
         >>> list(flow.start().snapshot("words"))
         [('JFK, 90 minutes late',)]
         """
-        return self._add(FlatMap, schema=Schema.of(schema), function=_callable(function, "map_rows"), single=True)
+        called = as_version(version)
+        checked = _callable(function, "map_rows")
+        return self._add(FlatMap, schema=Schema.of(schema), function=checked, single=True, version=called)
 
-    def flat_map(self, function: Callable[[Any], Iterable[Any]], schema: SchemaLike) -> Collection:
+    def flat_map(
+        self, function: Callable[[Any], Iterable[Any]], schema: SchemaLike, *, version: str | int | None = None
+    ) -> Collection:
         """Return the rows that a Python function makes of each row: any number, as tuples of the schema.
 
         Otherwise as `map_rows`, so deterministic too; the function may be a generator.
@@ -228,7 +247,8 @@ class Collection:
         >>> list(flow.start().snapshot("words"))
         [('be', 2), ('not', 1), ('or', 1), ('to', 2)]
         """
-        return self._add(FlatMap, schema=Schema.of(schema), function=_callable(function, "flat_map"))
+        called = as_version(version)
+        return self._add(FlatMap, schema=Schema.of(schema), function=_callable(function, "flat_map"), version=called)
 
     def concat(self, *others: Collection) -> Collection:
         """Return the sum of the collections: counts add up (SQL's UNION ALL).
@@ -443,10 +463,11 @@ class Collection:
         """
         return self._add(Threshold)
 
-    def threshold(self, function: Callable[[Any, int], int]) -> Collection:
+    def threshold(self, function: Callable[[Any, int], int], *, version: str | int | None = None) -> Collection:
         """Return each row with the count ``function(row, count)``, which must give 0 for a count of 0.
 
-        The row is a tuple, the count may be negative; the function must be pure. Cost: the counts of all rows are kept.
+        The row is a tuple, the count may be negative; the function must be pure. ``version`` is as for `map_rows`.
+        Cost: the counts of all rows are kept.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -455,7 +476,7 @@ class Collection:
         >>> list(flow.start().snapshot("twice"))
         [(2,)]
         """
-        return self._add(Threshold, function=_callable(function, "threshold"))
+        return self._add(Threshold, function=_callable(function, "threshold"), version=as_version(version))
 
     def count(self, name: str = "count") -> Collection:
         """Return each row once, with its count in one more column.
@@ -495,11 +516,14 @@ class Collection:
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
-    def delay(self, by: int | tuple[int, ...] | Callable[[Any], Any]) -> Collection:
+    def delay(
+        self, by: int | tuple[int, ...] | Callable[[Any], Any], *, version: str | int | None = None
+    ) -> Collection:
         """Return the collection with updates moved forward in user time: by epochs, or to the time a function gives.
 
         The function maps a time to one not before it and must be monotone; with several coordinates times are tuples.
-        Iterations are not moved. Cost: updates are held as state until their time comes.
+        Iterations are not moved. The ``version`` of a function is as for `map_rows`. Cost: updates are held as state
+        until their time comes.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -512,7 +536,7 @@ class Collection:
         [((1,), 0, 1), ((1,), 7, -1)]
         """
         if callable(by):
-            return self._add(Retime, function=by)
+            return self._add(Retime, function=by, version=as_version(version))
         return self._add(Retime, steps=as_time(by, len(self.builder.graph.coordinates)))
 
     def temporal_filter(
@@ -700,9 +724,9 @@ class Grouped:
         """Return the first k rows of each group, as whole rows; a row with count n is n rows.
 
         ``order_by`` is a column, an expression, ``tm.asc(...)`` or ``tm.desc(...)``, SQL text such as
-        ``"x desc nulls first"``, or a list of them. Ties are broken by a fixed hash of the row, then by the row, so the
-        result does not depend on the order of arrival. A row with a negative count is an error. Cost: at top level a
-        change costs the logarithm of the group's size, and k.
+        ``"x desc nulls first"``, or a list of them. Ties are broken by a fixed hash of what the row had before columns
+        were added to it, then by the row, so the result does not depend on the order of arrival. A row with a negative
+        count is an error. Cost: at top level a change costs the logarithm of the group's size, and k.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -717,7 +741,9 @@ class Grouped:
         """
         return self._made(groups.top_k, k, order_by)
 
-    def reduce(self, function: Callable[..., Any], schema: SchemaLike) -> Collection:
+    def reduce(
+        self, function: Callable[..., Any], schema: SchemaLike, *, version: str | int | None = None
+    ) -> Collection:
         """Return the rows that a Python function makes of each group.
 
         ``function(key, rows)`` gets the key as a tuple and the group as a list of ``(row without key, count)``, sorted
@@ -726,7 +752,7 @@ class Grouped:
         change to a group calls the function with the whole group again.
 
         It must be deterministic, and depend on the key and the rows alone: a run that goes on from a folder calls it
-        again for what it was called for before, and may only find the same.
+        again for what it was called for before, and may only find the same. ``version`` is as for `map_rows`.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -739,7 +765,7 @@ class Grouped:
         0  0      1
         1  1      2
         """
-        return self._made(groups.reduce, _callable(function, "reduce"), Schema.of(schema))
+        return self._made(groups.reduce, _callable(function, "reduce"), Schema.of(schema), as_version(version))
 
     def _made(self, function: Callable[..., Node], *arguments: Any) -> Collection:
         rows = self._collection

@@ -37,7 +37,7 @@ def join(
         raise SchemaError(msg)
     if how == "inner":
         joined = inner_join(builder, left, right, pairs, suffix, nulls_equal)
-        return joined if where is None else builder.filter(joined, bind_predicate(where, joined.schema, "filter"))
+        return joined if where is None else builder.filter(joined, bind_predicate(where, joined.schema, "join: where"))
     if how in ("right", "full"):  # keys may come from the right, so the left's have to hold them
         narrow = {l for l, r in pairs if left.schema.field(l).dtype != right.schema.field(r).dtype}
         casts = [(name, col(name).cast("int64") if name in narrow else col(name)) for name in left.schema.names]

@@ -8,6 +8,7 @@ from tidemill.collections.builder import Builder, Named
 from tidemill.collections.sessions import Sessions, over_starts, session_columns, sessions_of
 from tidemill.collections.watermarks import held_back, released, watermark_of
 from tidemill.collections.windows import each_once, over_values, with_window_calls
+from tidemill.dataflow.added_columns import columns_before_added
 from tidemill.dataflow.composites import ClosedSessions, SlidingWindows
 from tidemill.dataflow.nodes import Node
 from tidemill.errors import SchemaError
@@ -63,7 +64,7 @@ def _sliding(  # noqa: PLR0917 - as below
     schema = rows.schema
     dtype = schema.fields[position].dtype
     calls = each_once(named, taken=set(schema.names))
-    bounds = bind_windows(calls.values(), schema)
+    bounds = bind_windows(calls.values(), schema, columns_before_added(rows))
     if len(bounds) != 1 or bounds[0].strategy != "auto" or reach_of(bounds[0].windows, dtype) is None:
         return None
     (bound,) = bounds

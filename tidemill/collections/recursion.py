@@ -12,7 +12,7 @@ from tidemill.collections.collection import Collection, own
 from tidemill.collections.loops import inside, leave, loop_limits
 from tidemill.collections.sets import aligned
 from tidemill.dataflow.nodes import Feedback, Limits, Node, Variable
-from tidemill.errors import GraphError, SchemaError, UnknownNameError, did_you_mean
+from tidemill.errors import GraphError, SchemaError, UnknownNameError, brief, did_you_mean
 from tidemill.expressions.aggregate_functions import count
 from tidemill.expressions.expr import col
 from tidemill.expressions.schema import Schema, SchemaLike, unused_name
@@ -179,7 +179,7 @@ def _with_one_row_a_key(rows: Collection, key: Sequence[str], what: str) -> Coll
     def refuse(counted: Any) -> Never:
         *values, found = counted
         msg = (
-            f"{what} has {found} rows of key {tuple(values)!r}, not one: it is declared with key={list(key)!r}: "
+            f"{what} has {found} rows of key {brief(tuple(values))}, not one: it is declared with key={list(key)!r}: "
             "declare it without, or define it by an aggregate, top_k(1) or distinct"
         )
         raise ValueError(msg)

@@ -10,7 +10,7 @@ from tidemill.collections.on_close import with_calls_on_close
 from tidemill.collections.sessions import with_sessions
 from tidemill.collections.windows import with_window_calls
 from tidemill.dataflow.nodes import Node
-from tidemill.errors import SchemaError, did_you_mean
+from tidemill.errors import SchemaError, brief, did_you_mean
 from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import Bound
 from tidemill.expressions.display import display
@@ -93,6 +93,6 @@ def fill_null(builder: Builder, node: Node, value: Any) -> Node:
         fitting = [f.name for f in node.schema if f.dtype == kind or (f.dtype.is_numeric and kind.is_numeric)]
         filled = [(name, col(name).fill_null(value)) for name in fitting]
     if not filled:
-        msg = f"fill_null({value!r}): no column of {node.schema} can hold that value"
+        msg = f"fill_null({brief(value)}): no column of {node.schema} can hold that value"
         raise SchemaError(msg)
     return with_columns(builder, node, filled)

@@ -19,7 +19,7 @@ from tidemill.dataflow.nodes import (
     Watermark,
     watermark_input,
 )
-from tidemill.errors import GraphError, SchemaError
+from tidemill.errors import GraphError, SchemaError, brief
 from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.instants import require_instant, units_of
 from tidemill.expressions.schema import Field, Schema
@@ -31,7 +31,7 @@ _ONE_TIME = "watermarks are for times of one coordinate, and the dataflow's are 
 
 def declare(builder: Builder, node: Input, given: Any) -> None:
     """Give an input the watermark that a user asks for: a column and a delay, or a column alone."""
-    what = f"input {node.name!r}, watermark={given!r}"
+    what = f"input {node.name!r}, watermark={brief(given)}"
     coordinates = builder.graph.coordinates
     if len(coordinates) != 1:
         raise GraphError(f"{what}: {_ONE_TIME.format(coordinates)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from tidemill.collections.builder import Builder, Named
+from tidemill.dataflow.added_columns import columns_before_added
 from tidemill.dataflow.composites import Windowed
 from tidemill.dataflow.nodes import Node
 from tidemill.errors import SchemaError
@@ -27,7 +28,7 @@ def with_window_calls(builder: Builder, node: Node, named: Named) -> tuple[Node,
     Calls of one partitioning and one order are one operator's.
     """
     calls = each_once(named, taken=set(node.schema.names))
-    for bound in bind_windows(calls.values(), node.schema):
+    for bound in bind_windows(calls.values(), node.schema, columns_before_added(node)):
         _check_strategy(bound, node.scope.coordinates)
         schema = Schema((*node.schema, *value_fields(bound.windows)))
         node = builder.add(Windowed, node, schema=schema, bound=bound)

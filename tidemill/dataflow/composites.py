@@ -162,12 +162,14 @@ class SetOperation(Composite):
 class TopK(Composite):
     """The first rows of each group in an order, as many as make ``count`` copies.
 
-    Ties are broken by a fixed hash of the row, then by the row.
+    Ties are broken by a fixed hash of some columns, then by the row.
     """
 
     keys: tuple[Bound, ...]
     order: tuple[OrderKey, ...]
     count: int
+    hashed: tuple[int, ...] | None = None
+    """Which columns the hash is over, if not over all: see `columns_before_added`."""
 
     def describe(self) -> str:
         by = ", ".join(to_sql(key) for key in self.keys)
@@ -181,6 +183,8 @@ class Aggregate(Composite):
 
     keys: tuple[Bound, ...]
     aggregates: tuple[AggregateCall, ...]
+    hashed: tuple[int, ...] | None = None
+    """Which columns the hash is over that breaks ties in orders, if not over all: see `columns_before_added`."""
 
     def describe(self) -> str:
         names = self.schema.names[len(self.keys) :]
@@ -192,7 +196,8 @@ class Aggregate(Composite):
 class Windowed(Composite):
     """Each row with the values of window calls over one partitioning and order; a row that is there n times is n rows.
 
-    Ties in the order are broken by a fixed hash of the row, then by the row.
+    Ties in the order are broken by a fixed hash of what the row had before columns were added to it (see
+    `columns_before_added`), then by the row.
     """
 
     bound: BoundWindows

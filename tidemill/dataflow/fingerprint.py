@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MethodType
 from typing import Any, Final
 
 import attrs
 
+from tidemill.dataflow.function_prints import FunctionPrint
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.nodes import Node
+from tidemill.dataflow.nodes import Inspect, Node
+from tidemill.errors import StateError
 from tidemill.expressions.bound import Bound
 from tidemill.expressions.sql_text import to_sql
 
-__all__ = ["describe", "difference", "fingerprint"]
+__all__ = ["describe", "difference", "fingerprint", "function_prints", "require_same_functions"]
 
-_COMMON: Final = frozenset(f.name for f in attrs.fields(Node))
+_NOT_TOLD: Final = frozenset({*(f.name for f in attrs.fields(Node)), "version"})
+"""Fields that are told otherwise: what all nodes have, and what users call their functions' versions."""
 
 
 def describe(graph: Graph) -> list[str]:
@@ -41,7 +46,7 @@ def difference(saved: Sequence[str], graph: Graph) -> str | None:
 
 def _line(node: Node) -> str:
     reads = ", ".join(f"#{n.id}" for n in node.inputs)
-    own = [f.name for f in attrs.fields(type(node)) if f.name not in _COMMON]
+    own = [f.name for f in attrs.fields(type(node)) if f.name not in _NOT_TOLD]
     fields = ", ".join(f"{name}={_value(getattr(node, name))}" for name in own)
     head = f"#{node.id} {node.kind} {node.name!r} in {node.scope.path} <- {reads}"
     return f"{head} {node.schema} [{node.describe()}] {fields}"
@@ -56,5 +61,105 @@ def _value(value: Any) -> str:
     if isinstance(value, Bound):
         return to_sql(value)
     if attrs.has(type(value)):
-        return "(" + ", ".join(_value(getattr(value, f.name)) for f in attrs.fields(type(value))) + ")"
+        told = [f.name for f in attrs.fields(type(value)) if f.name != "version"]
+        return "(" + ", ".join(_value(getattr(value, name)) for name in told) + ")"
     return getattr(value, "__qualname__", type(value).__qualname__) if callable(value) else repr(value)
+
+
+# -- users' functions -------------------------------------------------------------------------------------------------
+
+
+def function_prints(graph: Graph) -> dict[str, Any]:
+    """Return what is known of each function of the user's that state depends on, to be written down beside it."""
+    prints = _Prints()
+    return {place: prints.of(function, version).listing() for place, _, function, version in _functions(graph)}
+
+
+def require_same_functions(saved: Mapping[str, Any] | None, graph: Graph, where: str, else_do: str) -> dict[str, Any]:
+    """Return `function_prints` of a graph; `StateError` where the state was made by other functions.
+
+    ``saved`` is of the same graph, but for what functions do; None where nothing was written down. ``where`` is what
+    holds the state, ``else_do`` what to do with functions that are to stay as they are now.
+    """
+    now: dict[str, Any] = {}
+    prints, told = _Prints(), set()
+    for place, node, function, version in _functions(graph):
+        its = prints.of(function, version)
+        now[place] = its.listing()
+        before = None if saved is None or place not in saved else FunctionPrint.listed(saved[place])
+        name = f"{node.where}: the function {_value(function)!r}"
+        different = None if before is None else before.difference(its)
+        if different is not None:
+            raise _changed(where, name, different, else_do)
+        unsure = (*its.unknown, *(() if before is None else before.not_compared(its)))
+        if version is None and unsure and id(function) not in told:
+            told.add(id(function))
+            _warn_of_unknown(where, name, unsure)
+    return now
+
+
+class _Prints:
+    """What is known of functions, of each worked out once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, FunctionPrint] = {}
+
+    def of(self, function: Callable[..., Any], version: str | None) -> FunctionPrint:
+        if id(function) not in self._known:
+            self._known[id(function)] = FunctionPrint.of(function, version)
+        return attrs.evolve(self._known[id(function)], version=version)
+
+
+def _changed(where: str, name: str, different: str, else_do: str) -> StateError:
+    is_told = different.startswith("it was version")
+    same = (
+        " If it gives the same as it did, start once more with the function as it was and version='1' beside it, as in "
+        "map_rows(function, schema, version='1'): from then on that says whether it is the same"
+    )
+    return StateError(
+        f"{where} holds what another version of a function gave: {name} is not what it was: {different}. What it gave "
+        f"then would never be taken back: go on with the function as it was, or {else_do}.{'' if is_told else same}"
+    )
+
+
+def _warn_of_unknown(where: str, name: str, unsure: Sequence[str]) -> None:
+    msg = (
+        f"{where}: {name}: nobody can tell whether {', '.join(unsure)} is what it was when this state was made; give "
+        "it a version=, as in map_rows(function, schema, version='1'), and another one when it gives something else"
+    )
+    warnings.warn(msg, RuntimeWarning, stacklevel=2)
+
+
+def _functions(graph: Graph) -> Iterator[tuple[str, Node, Callable[..., Any], str | None]]:
+    """Iterate over the users' functions in a graph: a name of the place of each, its node, and its version."""
+    for node in graph.nodes:
+        if isinstance(node, Inspect):  # what it gives is of no matter
+            continue
+        own = [f.name for f in attrs.fields(type(node)) if f.name not in _NOT_TOLD]
+        for number, (function, version) in enumerate(_in_fields(node, own)):
+            yield f"{node.id}.{number}", node, function, version
+
+
+def _in_fields(value: Any, names: Sequence[str]) -> Iterator[tuple[Any, str | None]]:
+    for name in names:
+        for function, version in _functions_in(getattr(value, name)):
+            yield function, getattr(value, "version", None) if version is None else version
+
+
+def _functions_in(value: Any) -> Iterator[tuple[Any, str | None]]:
+    """Iterate over the users' functions that are in a field of ours, however deep, and their versions."""
+    if isinstance(value, (Node, Bound, type)):
+        return
+    if isinstance(value, tuple):
+        for one in value:
+            yield from _functions_in(one)
+    elif isinstance(value, MethodType):
+        yield from _functions_in(value.__self__) if _is_ours(value) else [(value, None)]
+    elif attrs.has(type(value)) and _is_ours(value):
+        yield from _in_fields(value, [f.name for f in attrs.fields(type(value))])
+    elif callable(value) and not _is_ours(value):
+        yield value, None
+
+
+def _is_ours(value: Any) -> bool:
+    return str(getattr(value, "__module__", "")).partition(".")[0] == "tidemill"

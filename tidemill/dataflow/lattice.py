@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import Any, Final, TypeAlias
 
-from tidemill.errors import TimeError
+from tidemill.errors import TimeError, brief
 
 __all__ = ["Antichain", "Time", "as_time", "common", "glb", "join_closure", "less_equal", "lub", "shown"]
 
@@ -81,7 +81,7 @@ def as_time(value: Any, coordinates: int) -> Time:
     wanted = "a non-negative integer" if coordinates == 1 else f"a tuple of {coordinates} non-negative integers"
     if any(hasattr(c, "__index__") and c >= MAX_COORDINATE for c in coords):
         wanted += f" below 2**{MAX_COORDINATE.bit_length() - 1}"
-    msg = f"{value!r} is not a time here: expected {wanted}"
+    msg = f"{brief(value)} is not a time here: expected {wanted}"
     raise TimeError(msg)
 
 

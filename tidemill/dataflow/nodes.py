@@ -173,6 +173,8 @@ class FlatMap(Node):
 
     function: Callable[[Any], Any]
     single: bool = False
+    version: str | None = None
+    """What the user calls this version of the function, where its code does not say whether it is the same."""
 
     @property
     def called(self) -> str:
@@ -244,6 +246,8 @@ class Threshold(Node):
     """Each row with a new count computed from its accumulated one; without a function, distinct."""
 
     function: Callable[[Any, int], int] | None = None
+    version: str | None = None
+    """As of `FlatMap`."""
 
     def describe(self) -> str:
         if self.function is None:
@@ -280,6 +284,8 @@ class Retime(Node):
     """A column whose value may not be after that of ``column``: a row where it is has an error."""
     coordinate: int = 0
     """Which of the user's coordinates ``column`` is about."""
+    version: str | None = None
+    """As of `FlatMap`: that of ``function``."""
 
     def describe(self) -> str:
         if self.steps is not None:

@@ -9,11 +9,12 @@ import attrs
 
 from tidemill.errors import SchemaError
 from tidemill.expressions.aggregate_functions import Aggregate
-from tidemill.expressions.binding import bind
-from tidemill.expressions.bound import Bound
+from tidemill.expressions.binding import bind, bind_predicate
+from tidemill.expressions.bound import Bound, BoundCall, BoundLiteral
 from tidemill.expressions.expr import Expr, lit
 from tidemill.expressions.functions.choice import when
 from tidemill.expressions.ordering import OrderColumn, OrderKey, bind_order
+from tidemill.expressions.rewriting import can_fail
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sort_keys import SortKey
 from tidemill.expressions.sql_text import as_expr, to_sql
@@ -104,6 +105,8 @@ class UserReduce:
     """What a Reduce computes for each group by a user's ``fn(key, [(row without key, count), ...])``."""
 
     function: Callable[..., Any]
+    version: str | None = None
+    """What the user calls this version of the function, where its code does not say whether it is the same."""
 
     def describe(self) -> str:
         """Return the function's name, or its class where it has none."""
@@ -138,6 +141,9 @@ def _expression(operand: Expr | str | None, schema: Schema) -> Expr | None:
 
 def bind_aggregate(aggregate: Aggregate, name: str, schema: Schema) -> AggregateCall:
     """Return an aggregate bound to the rows of a schema; ``name``, its column's, is for errors."""
+    condition = None
+    if aggregate.condition is not None:
+        condition = bind_predicate(aggregate.condition, schema, f"{name}: {aggregate!r}")
     expression = _input(aggregate, schema)
     if expression is None:
         return AggregateCall(aggregate.function, None, INT64)
@@ -145,12 +151,10 @@ def bind_aggregate(aggregate: Aggregate, name: str, schema: Schema) -> Aggregate
     output = _output(aggregate.function, bound, name)
     if aggregate.function not in ORDERED:
         return AggregateCall(aggregate.function, bound, output)
-    condition = None
-    if aggregate.condition is not None:
-        condition = bind(as_expr(aggregate.condition, schema), schema, expected=BOOL)
     by_value = aggregate.function == "list" and aggregate.order_by is None
     order = () if by_value else bind_order(aggregate.order_by, schema)
-    return AggregateCall(aggregate.function, bound, output, condition, order)
+    order = tuple(attrs.evolve(key, expression=_guarded(key.expression, condition)) for key in order)
+    return AggregateCall(aggregate.function, _guarded(bound, condition), output, condition, order)
 
 
 def _input(aggregate: Aggregate, schema: Schema) -> Expr | None:
@@ -160,6 +164,13 @@ def _input(aggregate: Aggregate, schema: Schema) -> Expr | None:
         return argument
     taken = lit(1) if argument is None else argument
     return when(as_expr(aggregate.condition, schema), taken).otherwise(None)
+
+
+def _guarded(bound: Bound, condition: Bound | None) -> Bound:
+    """Return an expression that is no error in rows which take no part."""
+    if condition is None or not can_fail(bound):
+        return bound
+    return BoundCall("case", (condition, bound, BoundLiteral(None, bound.dtype)), bound.dtype)
 
 
 def _output(function: str, bound: Bound, name: str) -> DType:

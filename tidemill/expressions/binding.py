@@ -64,11 +64,16 @@ def bind(expression: Expr, schema: Schema, *, expected: DType | None = None) -> 
 
 def bind_predicate(value: Any, schema: Schema, what: str) -> Bound:
     """Return a condition as the user gives it (an expression or SQL text), bound; ``what`` asks for it, in errors."""
-    bound = bind(as_expr(value, schema), schema)
-    if bound.dtype != BOOL:
-        msg = f"{what}: {to_sql(bound)} is of type {bound.dtype}: expected bool"
+    if value is None:
+        msg = f"{what}: None is no condition: expected an expression or SQL text"
         raise SchemaError(msg)
-    return bound
+    bound = _operand(as_expr(value, schema), schema).bound
+    if bound.dtype in (BOOL, NULL):
+        return coerce(bound, BOOL)
+    text = to_sql(bound)
+    compared = f"{text} = 1" if bound.dtype.is_numeric else f"{text} IS NOT NULL"
+    msg = f"{what}: `{text}` is of type {bound.dtype}: expected bool: compare it with something, as in `{compared}`"
+    raise SchemaError(msg)
 
 
 def _operand(expression: Expr, schema: Schema) -> Operand:

@@ -25,9 +25,10 @@ class Expr:
     Strings beside an operator and in these methods are literals, too. In functions such as ``tm.upper("name")`` a
     string is a column or SQL text, as it is in ``select``; a literal is ``tm.lit("...")`` there.
 
-    ``==`` builds an expression; to compare two trees use ``identical(a, b)``. NULL follows SQL: ``&``, ``|`` and
+    ``==`` builds an expression, so expressions themselves have no truth value. NULL follows SQL: ``&``, ``|`` and
     ``~`` are the three-valued AND, OR and NOT of conditions, and operations on the bits of whole numbers, as always
-    are ``^``, ``<<`` and ``>>``. ``/`` gives a float64 (of decimals a decimal). ``//``, which PySpark does not
+    are ``^``, ``<<`` and ``>>``. AND and OR guard: in ``(b != 0) & (a / b > 1)`` a division by zero is no error, since
+    what is on the left has decided. ``/`` gives a float64 (of decimals a decimal). ``//``, which PySpark does not
     have, is Python's: the whole number below the quotient, an int64. ``%`` is PySpark's and SQL's: what is left has the
     sign of the dividend. What goes with ``%`` is ``tm.div``, and with ``//`` and a positive divisor ``tm.pmod``.
     ``timedelta`` and ``tm.interval`` move dates and times. Expressions may be 1,000 levels deep; conditions joined by
@@ -162,8 +163,9 @@ class Expr:
 
     def __bool__(self) -> NoReturn:
         msg = (
-            f"`{self!r}` has no truth value while the dataflow is being built: use & | ~ instead of and, or, not, "
-            "and identical(a, b) to compare two expressions; 1 < x < 3 is (1 < x) & (x < 3)"
+            f"`{self!r}` has no truth value while the dataflow is being built: write `(a) & (b)` for Python's `a and "
+            "b`, `(a) | (b)` for `a or b`, `~(a)` for `not a`, `(low < x) & (x < high)` for `low < x < high`, "
+            "`x.isin([...])` for `in`, `tm.when(a, ...)` for `if`; or SQL text, as in filter('x > 1 AND y < 3')"
         )
         raise SchemaError(msg)
 

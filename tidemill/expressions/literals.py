@@ -6,7 +6,7 @@ import datetime as dt
 import decimal
 from typing import Any
 
-from tidemill.errors import SchemaError
+from tidemill.errors import SchemaError, brief
 from tidemill.expressions.intervals import Interval
 from tidemill.expressions.types import (
     BINARY,
@@ -57,8 +57,8 @@ def literal_type(value: Any) -> DType | None:  # noqa: PLR0911 - one line a type
         )
         raise SchemaError(msg)
     msg = (
-        f"{value!r} of type {type(value).__name__} cannot be a literal: expected bool, int, float, str, bytes, date, a "
-        "datetime without a zone, a timedelta, a finite Decimal or None"
+        f"{brief(value)} of type {type(value).__name__} cannot be a literal: expected bool, int, float, str, bytes, "
+        "date, a datetime without a zone, a timedelta, a finite Decimal or None"
     )
     raise SchemaError(msg)
 
@@ -83,6 +83,6 @@ def _decimal_type(value: decimal.Decimal) -> DType:
     scale = max(0, -exponent)
     precision = max(len(digits) + max(0, exponent), scale, 1)
     if precision > MAX_DECIMAL_PRECISION:
-        msg = f"{value} has more than {MAX_DECIMAL_PRECISION} digits: no decimal type holds it"
+        msg = f"{brief(value)} has more than {MAX_DECIMAL_PRECISION} digits: no decimal type holds it"
         raise SchemaError(msg)
     return decimal_type(precision, scale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -57,8 +58,8 @@ def _how(descending: bool, nulls_first: bool) -> str:
 class TopK:
     """What a Reduce computes for each group: its first rows in an order, as many as make ``count`` copies.
 
-    The rows begin with the key, and may have columns that are there to be sorted by. Ties are broken by `hash_of_row`
-    over the row itself, then by its columns.
+    The rows begin with the key, and may have columns that are there to be sorted by. Ties are broken by `hash_of_row`,
+    then by the columns of the row itself.
     """
 
     count: int
@@ -67,6 +68,13 @@ class TopK:
     """Which columns are those of the row itself."""
     numbered: bool = False
     """Whether each copy is a row of its own, with its place in the group, from 1 on, as one column more."""
+    hashed: tuple[int, ...] | None = None
+    """Which columns the hash is over, if not over those of the row itself."""
+
+    @property
+    def hash_columns(self) -> tuple[int, ...]:
+        """The columns that the hash is over, in their order."""
+        return self.row if self.hashed is None else self.hashed
 
     def describe(self) -> str:
         """Return the number and the order, where there is more to it than the key.
@@ -79,9 +87,10 @@ class TopK:
         return f"{first}, numbered" if self.numbered else first
 
 
-def hash_of_row(schema: Schema) -> Expr:
-    """Return the fixed hash that breaks ties: xxhash64 over the columns in order, as Spark has it."""
-    return xxhash64(*(col(name) for name in schema.names))
+def hash_of_row(schema: Schema, hashed: Sequence[int] | None = None) -> Expr:
+    """Return the fixed hash that breaks ties: xxhash64 over some columns, or all in order, as Spark has it."""
+    names = schema.names if hashed is None else [schema.names[i] for i in hashed]
+    return xxhash64(*map(col, names))
 
 
 def bind_order(order_by: Any, schema: Schema) -> tuple[OrderKey, ...]:

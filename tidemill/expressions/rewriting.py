@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, rebuilt, walk
+from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral, rebuilt, walk
 from tidemill.expressions.functions import FUNCTIONS, widens
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import BOOL, FLOAT64
@@ -28,7 +28,10 @@ def _itself_can_fail(call: BoundCall) -> bool:
     if call.function == "cast":
         return not widens(call.args[0].dtype, call.dtype)
     never = call.dtype == FLOAT64 and call.function in ("add", "subtract", "multiply", "negate", "abs")
-    return FUNCTIONS[call.function].can_fail and not never
+    fails = FUNCTIONS[call.function].can_fail
+    if callable(fails):
+        return fails([a.value if isinstance(a, BoundLiteral) else None for a in call.args])
+    return fails and not never
 
 
 def column(schema: Schema, index: int) -> BoundColumn:

@@ -40,6 +40,7 @@ from tidemill.dataflow.nodes import (
     arranged_keys,
 )
 from tidemill.dataflow.passes.plan import GraphPlan
+from tidemill.errors import brief
 from tidemill.expressions.bound import Bound, BoundColumn, BoundLiteral
 from tidemill.provenance.kept import observed_name, with_every_node_observed, with_one_output
 from tidemill.provenance.validity import by_clock, is_validity
@@ -401,7 +402,9 @@ def _found(
 
 
 def _shown(node: Node, known: Known) -> str:
-    return ", ".join(f"{node.schema.names[c].rstrip('#')} = {v!r}" for c, v in sorted(known.items())) or "any values"
+    return (
+        ", ".join(f"{node.schema.names[c].rstrip('#')} = {brief(v)}" for c, v in sorted(known.items())) or "any values"
+    )
 
 
 def _number(rows: list[Row]) -> str:

@@ -18,7 +18,7 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input
 from tidemill.dataflow.passes.plan import GraphPlan
-from tidemill.errors import StepError, TidemillError
+from tidemill.errors import StepError, TidemillError, brief
 from tidemill.provenance.kept import with_one_output
 from tidemill.renderer.diagram.reason import Row
 from tidemill.renderer.engines import Embedded
@@ -68,7 +68,8 @@ def sufficient_rows(graph: Graph, contents: Mapping[str, Mapping[Row, int]], out
         size = 16
         while not trial.holds(range(min(size, len(units)))):
             if size >= len(units):
-                msg = f"{output} has {row}, and a run on the same rows has it not: is a function not deterministic?"
+                what = f"{output} has {brief(row)}, and a run on the same rows has it not"
+                msg = f"{what}: is a function not deterministic?"
                 raise StepError(msg)
             size *= 4
         nearest, trials, end = range(min(size, len(units))), iter(range(TRIALS)), perf_counter() + SECONDS

@@ -13,6 +13,7 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.passes.pipeline import Passes
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import StateError
+from tidemill.renderer.runs.engine import Engine
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.stepper import Stepper
@@ -64,7 +65,7 @@ class Embedded:
     in_memory: int | None = attrs.field(default=None, kw_only=True)
     threads: int | None = attrs.field(default=None, kw_only=True, validator=_at_least_one)
 
-    def start(self, plan: GraphPlan, keep: int) -> Run:
+    def start(self, plan: GraphPlan, keep: int, *, saved: Saved | None = None) -> Run:
         """Return a run of the graph, which goes on where the last one on the folder ``state`` committed."""
         from tidemill.renderer.embedded.compile import MAKERS  # noqa: PLC0415 - slow to import
         from tidemill.renderer.embedded.kernels.threads import processors  # noqa: PLC0415
@@ -72,12 +73,18 @@ class Embedded:
         plan = plan.taking(MAKERS.composites)
         threads = processors() if self.threads is None else self.threads
         if self.state is None and self.in_memory is None:
-            return _started(plan.after(), keep, plan.passes, threads=threads)
+            return _started(plan, keep, saved, threads=threads)
         from tidemill.renderer.durable.start import IN_MEMORY, open_state  # noqa: PLC0415 - as below
 
         in_memory = IN_MEMORY if self.in_memory is None else self.in_memory
         state = open_state(
-            plan, keep, self.state, checkpoint_every=self.checkpoint_every, in_memory=in_memory, threads=threads
+            plan,
+            keep,
+            self.state,
+            checkpoint_every=self.checkpoint_every,
+            in_memory=in_memory,
+            threads=threads,
+            saved=saved,
         )
         try:
             state.large_changes.bring_in(state.large_changes.pending[:])  # which Spark would leave on the disk
@@ -87,15 +94,13 @@ class Embedded:
         return state.run(state.executor)
 
 
-def load(path: Path, graph: Graph, passes: Passes | None) -> Run:
+def load(path: Path, graph: Graph, passes: Passes | None, engine: Engine) -> Run:
     """Return a run of a frozen graph that goes on from a saved state, after the passes it was saved with."""
-    from tidemill.renderer.embedded.compile import MAKERS  # noqa: PLC0415 - slow to import
-    from tidemill.renderer.embedded.kernels.threads import processors  # noqa: PLC0415
-    from tidemill.renderer.embedded.state import read  # noqa: PLC0415
+    from tidemill.renderer.embedded.state import read  # noqa: PLC0415 - slow to import
 
     saved = read(path)
     names = tuple(saved.header["passes"])
-    plan = GraphPlan.of(graph, passes).taking(MAKERS.composites)
+    plan = GraphPlan.of(graph, passes)
     if not plan.is_default and plan.passes != names:
         msg = (
             f"{path} was saved after the passes {_listed(names)}, and passes={passes!r} asks for "
@@ -103,19 +108,21 @@ def load(path: Path, graph: Graph, passes: Passes | None) -> Run:
             "start anew"
         )
         raise StateError(msg)
-    run = _started(plan.after(names), 0, names, saved, threads=processors())
+    run = engine.start(attrs.evolve(plan, passes=names), 0, saved=saved)
     _LOG.info("%s: goes on from what was saved there", path)
     return run
 
 
-def _started(graph: Graph, keep: int, passes: tuple[str, ...], saved: Saved | None = None, *, threads: int) -> Run:
+def _started(plan: GraphPlan, keep: int, saved: Saved | None, *, threads: int) -> Run:
     from tidemill.renderer.embedded.executor import EmbeddedExecutor  # noqa: PLC0415 - slow to import
 
+    graph = plan.after()
     frontiers = Frontiers(graph, keep)
     executor = EmbeddedExecutor(graph, frontiers.progress, threads=threads)
-    if saved is not None:
-        saved.restore(executor.compiled, frontiers)
-    return Run(Stepper(executor, frontiers), passes=passes)
+    if saved is None:
+        return Run(Stepper(executor, frontiers), passes=plan.passes)
+    saved.restore(executor.compiled, frontiers)
+    return Run(Stepper(executor, frontiers, steps=saved.steps, sources=saved.sources), passes=plan.passes)
 
 
 def _listed(passes: tuple[str, ...]) -> str:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from tidemill.errors import EmptyFrameWarning
 from tidemill.testing import all_at_once, check_equivalent, dataflows, shuffled, time_by_time
 from tidemill.testing.random_flows import Case
 from tidemill.testing.window_cases import WindowCase, compare_on_close, compare_windows, on_close, windows
@@ -91,7 +93,9 @@ def _chunk(options: argparse.Namespace, coordinates: int, source: int, wanted: i
         suppress_health_check=list(HealthCheck),
     )
     test: Callable[[], None] = seed(source)(quietly(drawn))
-    test()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EmptyFrameWarning)  # such frames are drawn, too
+        test()
     return compared
 
 

@@ -12,7 +12,7 @@ import attrs
 
 from tidemill.dataflow.lattice import Antichain, Time, as_time, shown
 from tidemill.dataflow.passes.pipeline import Passes
-from tidemill.errors import StepError, UnknownNameError, did_you_mean
+from tidemill.errors import StepError, UnknownNameError, brief, did_you_mean
 from tidemill.flow import Dataflow
 from tidemill.renderer.runs.engine import Engine
 from tidemill.renderer.runs.run import Run
@@ -163,7 +163,7 @@ def _read(run: Run, output: str, trace: Trace) -> None:
     seen = set()
     for row, shown_time, diff in changes:
         time = as_time(shown_time, len(run.graph.coordinates))
-        where = f"output {output!r}, row {row} at {shown(time)}"
+        where = f"output {output!r}, row {brief(row)} at {shown(time)}"
         assert diff != 0, f"{where}: an update with the diff 0"
         assert (row, time) not in seen, f"{where}: two updates in one reading; they have to be consolidated"
         assert _within(changes.lower, time, changes.upper), f"{where}: not in [{changes.lower}, {changes.upper})"
@@ -206,7 +206,7 @@ def _compare_traces(first: _Outcome, other: _Outcome) -> None:
         time, _, _, output, row = min(differences, key=lambda d: d[:3])
         here, there = (o.traces[output].get((row, time), 0) for o in (first, other))
         msg = (
-            f"output {output!r}, row {row} at time {shown(time)}: "
+            f"output {output!r}, row {brief(row)} at time {shown(time)}: "
             f"{here:+d} by ({first.who}), {there:+d} by ({other.who})"
             + (f"; and {len(differences) - 1} more" if len(differences) > 1 else "")
         )
@@ -217,7 +217,7 @@ def _compare_contents(output: str, who: str, rows: dict[Row, int], by: str, othe
     for row in sorted({**rows, **others}, key=repr):
         if rows.get(row) != others.get(row):
             here, there = rows.get(row, 0), others.get(row, 0)
-            msg = f"output {output!r}, row {row} in the end: {here} by ({who}), {there} by ({by})"
+            msg = f"output {output!r}, row {brief(row)} in the end: {here} by ({who}), {there} by ({by})"
             raise AssertionError(msg)
 
 

@@ -13,14 +13,12 @@ from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
 from tidemill.renderer.embedded.windows import (
     large_partitions,
-    lone_extremes,
     many_changes,
     many_cuts,
     many_runs,
     ordered,
     ordered_partition,
     reach,
-    sums_by_delta,
 )
 
 __all__ = ["FEW_ARE_MANY", "RENDERINGS", "SMALL_IS_LARGE", "counted_switches", "thresholds"]
@@ -39,9 +37,7 @@ SMALL_IS_LARGE: Final[Thresholds] = {
 FEW_ARE_MANY: Final[Thresholds] = {
     ordered_windows: {"FEW": 0, "AT_ONCE": 2},
     many_runs: {"NEAR": 2},
-    lone_extremes: {"NEAR": 2, "FEW": 1, "BLOCK": 8},
     many_cuts: {"BLOCK": 8, "SHORT": 3},
-    sums_by_delta: {"BLOCK": 8},
 }
 """Any two changed rows of a partition are many, and some rows as much as is looked at at a time."""
 

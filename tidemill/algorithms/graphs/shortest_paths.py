@@ -6,7 +6,7 @@ from typing import Any, Never
 
 from tidemill.algorithms.graphs.edges import arcs, given_nodes
 from tidemill.collections.collection import Collection
-from tidemill.errors import SchemaError
+from tidemill.errors import SchemaError, brief
 from tidemill.expressions.aggregate_functions import min as least
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.types import FLOAT64, INT32, INT64
@@ -75,7 +75,7 @@ def _with_sound_weights(edges: Collection, name: str) -> Collection:
 def _refuse(edge: Any) -> Never:
     weight = "NULL" if edge.weight is None else edge.weight
     msg = (
-        f"weight {weight} of the edge from {edge.a!r} to {edge.b!r}: shortest_paths takes weights from 0 on: delete "
-        "the edge in the same step, or filter such edges out"
+        f"weight {weight} of the edge from {brief(edge.a)} to {brief(edge.b)}: shortest_paths takes weights from 0 on: "
+        "delete the edge in the same step, or filter such edges out"
     )
     raise ValueError(msg)

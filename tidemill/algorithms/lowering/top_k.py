@@ -21,11 +21,17 @@ __all__ = ["first_rows", "top_k"]
 @lowering(composites.TopK)
 def top_k(node: composites.TopK, source: Collection) -> Collection:
     """Return the first rows of each group."""
-    return first_rows(source, node.keys, node.order, node.count)
+    return first_rows(source, node.keys, node.order, node.count, node.hashed)
 
 
 def first_rows(
-    source: Collection, keys: Sequence[Bound], order: tuple[OrderKey, ...], count: int, *, numbers: Sequence[str] = ()
+    source: Collection,
+    keys: Sequence[Bound],
+    order: tuple[OrderKey, ...],
+    count: int,
+    hashed: Sequence[int] | None,
+    *,
+    numbers: Sequence[str] = (),
 ) -> Collection:
     """Return the first rows of each group: of rows with their keys, what they are sorted by, and themselves.
 
@@ -38,7 +44,7 @@ def first_rows(
     width = len(keys)
     places = [
         OrderColumn(columns.place(f"order {i}", key.expression), key.descending, key.nulls_first)
-        for i, key in enumerate(_order_before_ties(order, keys, schema))
+        for i, key in enumerate(_order_before_ties(order, keys, schema, hashed))
     ]
     row = [columns.place(name, bind(col(name), schema)) for name in schema.names]
     named = columns.named
@@ -49,16 +55,20 @@ def first_rows(
     made = wide.schema
     if numbers:
         made = Schema((*made, Field(unused_name("number", made.names), INT64, nullable=False)))
-    found = wide.reduce_by(tuple(range(width)), TopK(count, by, tuple(row), numbered=bool(numbers)), made)
+    of_tie = None if hashed is None else tuple(row[i] for i in hashed)
+    logic = TopK(count, by, tuple(row), numbered=bool(numbers), hashed=of_tie)
+    found = wide.reduce_by(tuple(range(width)), logic, made)
     if wide is source and not numbers:
         return found
     wanted = [*zip(schema.names, row, strict=True), *((name, len(made) - 1) for name in numbers)]
     return found.map_columns([(name, column(made, place)) for name, place in wanted])
 
 
-def _order_before_ties(order: tuple[OrderKey, ...], keys: Sequence[Bound], schema: Schema) -> tuple[OrderKey, ...]:
-    """Return an order without what ties are broken by anyway at its end: the hash of the row, then its columns."""
-    tie = bind(hash_of_row(schema), schema)
+def _order_before_ties(
+    order: tuple[OrderKey, ...], keys: Sequence[Bound], schema: Schema, hashed: Sequence[int] | None
+) -> tuple[OrderKey, ...]:
+    """Return an order without what ties are broken by anyway at its end: the hash, then the row's columns."""
+    tie = bind(hash_of_row(schema, hashed), schema)
     for place, key in enumerate(order):
         if key.expression == tie and not key.descending:
             alike = _columns([*keys, *(before.expression for before in order[:place])])

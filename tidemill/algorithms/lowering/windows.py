@@ -42,7 +42,9 @@ def _numbered(node: Windowed, source: Collection) -> Collection:
     windows, columns = node.bound.windows, node.bound.columns
     order = tuple(OrderKey(columns[o.column][1], o.descending, o.nulls_first) for o in (*windows.order, *windows.ties))
     assert node.most is not None
-    return first_rows(source, node.keys, order, node.most, numbers=node.schema.names[len(source.schema) :])
+    hashed = None if windows.hashed is None else tuple(map(windows.row.index, windows.hashed))
+    names = node.schema.names[len(source.schema) :]
+    return first_rows(source, node.keys, order, node.most, hashed, numbers=names)
 
 
 def _recomputed(node: Windowed, source: Collection) -> tuple[Collection, tuple[int, ...]]:

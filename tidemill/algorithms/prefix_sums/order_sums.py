@@ -20,6 +20,7 @@ from tidemill.expressions.binding import bind, bind_predicate
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.functions.choice import when
 from tidemill.expressions.ordering import hash_of_row
+from tidemill.expressions.rewriting import can_fail
 from tidemill.expressions.sql_text import as_expr
 
 __all__ = ["OrderSums", "order_sums"]
@@ -134,8 +135,10 @@ def order_sums(
     columns = {f"{name}#": e for name, e in arguments.items()}
     for name, c in sums.items():
         if c.condition is not None:
-            columns[f"{name}#if"] = as_expr(c.condition, schema)
-            bind_predicate(columns[f"{name}#if"], schema, f"{name}: combine.{c.name}(...).filter")
+            condition = columns[f"{name}#if"] = as_expr(c.condition, schema)
+            bind_predicate(condition, schema, f"{name}: combine.{c.name}(...).filter")
+            if can_fail(bind(arguments[name], schema)):
+                columns[f"{name}#"] = when(condition, arguments[name]).otherwise(None)
     placed = values.filter(col(index).is_not_null()) if schema.field(index).nullable else values
     placed = placed.select(*parts, index, **whole, **columns, **({} if unique else {_HASH: hash_of_row(schema)}))
     for (name, combiner), names in zip(combiners.items(), states.names, strict=True):

@@ -87,6 +87,8 @@ class UserCombiner(InPython):
     function: Callable[[Any, Any], Any]
     zero_value: Any
     types: tuple[DType, ...]
+    version: str | None = None
+    """What the user calls this version of the function."""
 
     def state(self, value: Any) -> State:
         return (value,)

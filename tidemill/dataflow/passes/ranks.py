@@ -224,7 +224,9 @@ def _first_rows(copy: Copy, node: Windowed, count: int, _ranking: str) -> Node |
     order = tuple(_order_key(node, by) for by in (*windows.order, *windows.ties))
     if not order or not count:
         return None
-    return copy.add(TopK, node, source, schema=source.schema, keys=node.keys, order=order, count=count)
+    own = tuple(windows.row.index(i) for i in windows.hash_columns)
+    hashed = None if windows.hashed is None else own
+    return copy.add(TopK, node, source, schema=source.schema, keys=node.keys, order=order, count=count, hashed=hashed)
 
 
 def _first_peers(copy: Copy, node: Windowed, count: int, ranking: str) -> Node | None:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
+from tidemill.errors import brief
 from tidemill.expressions.functions.reading import value_of_text
 from tidemill.expressions.functions.values import FailureError, fitted, rounded
 from tidemill.expressions.types import STRING, DType
@@ -26,7 +27,7 @@ def cast_value(value: Any, source: DType, to: DType) -> Any:
             return fitted(math.trunc(value), to)
         return _CASTS[to.name](value, to)
     except (ValueError, OverflowError, decimal.InvalidOperation, FailureError):
-        text = repr(value) if isinstance(value, (str, bytes)) else str(value)
+        text = brief(value) if isinstance(value, (str, bytes)) else str(value)
         reason = f"{text} does not fit {to}"
         raise FailureError(reason) from None
 

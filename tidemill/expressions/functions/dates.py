@@ -6,7 +6,7 @@ import decimal
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tidemill.errors import SchemaError
+from tidemill.errors import SchemaError, brief
 from tidemill.expressions.expr import Cast, Expr, Literal, call, operand
 from tidemill.expressions.functions.date_values import (
     EPOCH,
@@ -58,13 +58,15 @@ DAY_UNITS: Final = ("YEAR", "QUARTER", "MONTH", "WEEK")
 
 
 def _check_unit(literals: Sequence[Any]) -> str | None:
-    return None if unit_of(literals[0]) else f"{literals[0]!r} is no unit of time: expected one of {', '.join(UNITS)}"
+    return (
+        None if unit_of(literals[0]) else f"{brief(literals[0])} is no unit of time: expected one of {', '.join(UNITS)}"
+    )
 
 
 def _check_day_unit(literals: Sequence[Any]) -> str | None:
     if unit_of(literals[1]) in DAY_UNITS:
         return None
-    return f"{literals[1]!r} is no unit that a date is truncated to: expected one of {', '.join(DAY_UNITS)}"
+    return f"{brief(literals[1])} is no unit that a date is truncated to: expected one of {', '.join(DAY_UNITS)}"
 
 
 _ANY: Final = "a date or a timestamp"
@@ -344,7 +346,8 @@ def interval(**units: int) -> Expr:
     for name, number in units.items():
         unit = unit_of(name)
         if unit is None or isinstance(number, bool) or not isinstance(number, int):
-            msg = f"interval({name}={number!r}): expected whole numbers of {', '.join(u.lower() + 's' for u in UNITS)}"
+            wanted = ", ".join(u.lower() + "s" for u in UNITS)
+            msg = f"interval({name}={brief(number)}): expected whole numbers of {wanted}"
             raise SchemaError(msg)
         dtype, size = UNITS[unit]
         parts.append(Interval(dtype, number * size))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import functools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from tidemill.expressions.functions.date_values import moved
@@ -200,19 +201,39 @@ def _negated(a: Any) -> Any:
     return a.copy_negate() if isinstance(a, decimal.Decimal) else -a
 
 
-def _and(*values: bool | None) -> bool | None:
-    return False if False in values else None if None in values else True
+_Later = Callable[[], Any]
 
 
-def _or(*values: bool | None) -> bool | None:
-    return True if True in values else None if None in values else False
+def _and(*operands: _Later) -> bool | None:
+    return _first(operands, decisive=False)
 
 
-def _in(value: Any, *options: Any) -> bool | None:
-    if value is None:
-        return None
-    found = any(o is not None and is_equal(value, o) for o in options)
-    return True if found else (None if None in options else False)
+def _or(*operands: _Later) -> bool | None:
+    return _first(operands, decisive=True)
+
+
+def _first(operands: Iterable[_Later], *, decisive: bool) -> bool | None:
+    """Return what decides, from the first operand that has it on; without one NULL, if an operand is that."""
+    undecided: bool | None = not decisive
+    for operand in operands:
+        value: bool | None = operand()
+        if value is decisive:
+            return decisive
+        if value is None:
+            undecided = None
+    return undecided
+
+
+def _in(value: _Later, *options: _Later) -> bool | None:
+    """Return whether the value equals one of the options: the OR of these comparisons."""
+    given = value()
+    found = _first((functools.partial(_is, given, option) for option in options), decisive=True)
+    return None if given is None else found
+
+
+def _is(given: Any, option: _Later) -> bool | None:
+    value = option()
+    return None if given is None or value is None else is_equal(given, value)
 
 
 def _equal_null_safe(a: Any, b: Any) -> bool:
@@ -271,11 +292,10 @@ OPERATORS: Final = (
     Function("ge", _comparison, COMPARABLE, ">=", "GTE", python=lambda a, b: not is_less(a, b)),
     Function("eq_null_safe", _comparison, COMPARABLE, "<=>", "NullSafeEQ", never, python=_equal_null_safe,
              sees_null=True),
-    Function("in", same(least=1, result=BOOL), COMPARABLE, "IN", python=_in, sees_null=True),
+    Function("in", same(least=1, result=BOOL), COMPARABLE, "IN", python=_in, lazy=True),
     Function("and", all_of(BOOL, BOOL, least=2), "two or more conditions (bool)", "AND", "And", python=_and,
-             sees_null=True),
-    Function("or", all_of(BOOL, BOOL, least=2), "two or more conditions (bool)", "OR", "Or", python=_or,
-             sees_null=True),
+             lazy=True),
+    Function("or", all_of(BOOL, BOOL, least=2), "two or more conditions (bool)", "OR", "Or", python=_or, lazy=True),
     Function("not", fixed(BOOL, result=BOOL), "a condition (bool)", "NOT", "Not", python=operator.not_),
     Function("is_null", _is_null, "a value", "IS NULL", nullable=never, aliases=("isnull",),
              python=lambda a: a is None, sees_null=True),

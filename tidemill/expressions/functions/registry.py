@@ -76,7 +76,8 @@ class Function:
 
     ``expects`` completes "expected ..." in errors; ``sql`` is Spark's name, or the operator's sign, and ``aliases``
     are further names; ``operator`` the class of sqlglot's that stands for it where SQL has syntax and not a name;
-    ``can_fail`` says whether a row may be an error, which lets an engine evaluate the others without regard to CASE.
+    ``can_fail`` says whether a row may be an error, for some functions by the call's literals (as ``check`` gets them);
+    what cannot, an engine may evaluate without regard to CASE or AND.
 
     ``literals`` are the positions of arguments that have to be literals; if one of them is NULL, so is the call.
     ``check`` says what is wrong with a call's literals (by position; None for what is no literal), and ``refine``
@@ -95,7 +96,7 @@ class Function:
     sql: str
     operator: str = ""
     nullable: Callable[[Sequence[bool]], bool] = any
-    can_fail: bool = False
+    can_fail: bool | Callable[[Sequence[Any]], bool] = False
     literals: tuple[int, ...] = ()
     aliases: tuple[str, ...] = ()
     optional: tuple[Any, ...] = ()

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import builtins
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from tidemill.errors import brief
 from tidemill.expressions.expr import Expr, Literal, call, operand
-from tidemill.expressions.functions.patterns import (
-    like_complaint,
-    pattern_complaint,
-    read_pattern,
-    read_replacement,
-    replaced_matches,
-    replacement_complaint,
-)
+from tidemill.expressions.functions.patterns import is_like, like_complaint, replacement_complaint
 from tidemill.expressions.functions.registry import Function, all_of, either, fixed
+from tidemill.expressions.functions.regular_expressions import pattern_complaint, read_pattern
+from tidemill.expressions.functions.searches import Search, extracted, found, replaced
 from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import BINARY, BOOL, INT32, INT64, STRING
 
@@ -48,8 +43,8 @@ def _check_replace(literals: Sequence[Any]) -> str | None:
 def _check_extract(literals: Sequence[Any]) -> str | None:
     _, pattern, group = literals
     wrong = pattern_complaint(pattern)
-    if wrong is None and not 0 <= group <= (groups := read_pattern(pattern).python.groups):
-        return f"{pattern!r} has no group {group}: it has {groups}, and 0 is the whole match"
+    if wrong is None and not 0 <= group <= (groups := read_pattern(pattern).groups):
+        return f"{brief(pattern)} has no group {group}: it has {groups}, and 0 is the whole match"
     return wrong
 
 
@@ -59,6 +54,10 @@ def _check_part(literals: Sequence[Any]) -> str | None:
         if literals[2] == 0
         else None
     )
+
+
+def _unsure(search: Callable[..., Search]) -> Callable[[Sequence[Any]], bool]:
+    return lambda literals: not search(*literals[1:]).is_sure
 
 
 def _first_only(nullable: Sequence[bool]) -> bool:
@@ -100,24 +99,8 @@ def _translate(text: str, characters: str, replacements: str) -> str:
     return "".join(c if i < 0 else replacements[i : i + 1] for c, i in places)
 
 
-def _like(text: str, pattern: str) -> bool:
-    tokens = re.findall(r"\\.|.", pattern, re.DOTALL)
-    regex = "".join({"%": ".*", "_": "."}.get(t) or re.escape(t[-1]) for t in tokens)
-    return re.fullmatch(regex, text, re.DOTALL) is not None
-
-
 def _initcap(text: str) -> str:
     return " ".join(word[:1].title() + word[1:] for word in text.lower().split(" "))
-
-
-def _regexp_replace(text: str, pattern: str, replacement: str) -> str:
-    compiled = read_pattern(pattern).python
-    return replaced_matches(compiled, read_replacement(replacement, compiled.groups), text)
-
-
-def _regexp_extract(text: str, pattern: str, group: int) -> str:
-    match = read_pattern(pattern).python.search(text)
-    return "" if match is None or match[group] is None else match[group]
 
 
 def _concat_ws(separator: str | None, *parts: str | None) -> str | None:
@@ -161,19 +144,21 @@ TEXT: Final = (
     Function("split_part", fixed(STRING, STRING, INT32, result=STRING), "a string, a delimiter and a number",
              "SPLIT_PART", literals=(1, 2), check=_check_part, python=_split_part),
     Function("like", _string_test, "a string and a pattern", "LIKE", "Like", literals=(1,), check=_check_like,
-             python=_like),
+             python=is_like),
     Function("starts_with", _string_test, "a string and a prefix", "STARTSWITH", literals=(1,),
              python=str.startswith),
     Function("ends_with", _string_test, "a string and a suffix", "ENDSWITH", literals=(1,), python=str.endswith),
     Function("contains", _string_test, "a string and a part of it", "CONTAINS", literals=(1,), python=lambda a,
              b: b in a),
     Function("regexp_like", _string_test, "a string and a pattern", "REGEXP_LIKE", "RegexpLike", literals=(1,),
-             check=_check_pattern, aliases=("rlike", "regexp"), python=lambda a,
-             pattern: read_pattern(pattern).python.search(a) is not None),
+             check=_check_pattern, aliases=("rlike", "regexp"), can_fail=_unsure(found),
+             python=lambda a, pattern: found(pattern)(a)),
     Function("regexp_replace", fixed(STRING, STRING, STRING, result=STRING), "a string, a pattern and a replacement",
-             "REGEXP_REPLACE", literals=(1, 2), check=_check_replace, python=_regexp_replace),
+             "REGEXP_REPLACE", literals=(1, 2), check=_check_replace, can_fail=_unsure(replaced),
+             python=lambda a, pattern, by: replaced(pattern, by)(a)),
     Function("regexp_extract", fixed(STRING, STRING, INT32, result=STRING), "a string, a pattern and a group",
-             "REGEXP_EXTRACT", literals=(1, 2), optional=(1,), check=_check_extract, python=_regexp_extract),
+             "REGEXP_EXTRACT", literals=(1, 2), optional=(1,), check=_check_extract,
+             can_fail=_unsure(extracted), python=lambda a, pattern, group: extracted(pattern, group)(a)),
 )  # fmt: skip
 
 

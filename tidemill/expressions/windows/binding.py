@@ -12,7 +12,7 @@ from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.aggregates import BoundAggregate, bind_aggregate
 from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import Bound, BoundCall, BoundLiteral
-from tidemill.expressions.expr import Expr, col, lit
+from tidemill.expressions.expr import col, lit
 from tidemill.expressions.ordering import OrderColumn, OrderKey, bind_order, hash_of_row
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import as_expr, to_sql
@@ -56,8 +56,8 @@ class BoundWindows:
     def without_hash(self) -> tuple[tuple[str, Bound], ...]:
         """The columns, but for the hash that breaks ties, where it is one for that alone: see `Windows`."""
         *others, (_, last) = self.columns
-        ties, own = self.windows.ties, tuple(self.columns[i][1] for i in self.windows.row)
-        is_hash = bool(ties) and ties[0].column == len(others) and isinstance(last, BoundCall) and last.args == own
+        ties, hashed = self.windows.ties, tuple(self.columns[i][1] for i in self.windows.hash_columns)
+        is_hash = bool(ties) and ties[0].column == len(others) and isinstance(last, BoundCall) and last.args == hashed
         return tuple(others) if is_hash else self.columns
 
     @property
@@ -92,11 +92,15 @@ class BoundWindows:
         return "recompute (auto)" if every else "in order or recompute (auto)"
 
 
-def bind_windows(calls: Iterable[tuple[str, WindowCall]], schema: Schema) -> list[BoundWindows]:
+def bind_windows(
+    calls: Iterable[tuple[str, WindowCall]], schema: Schema, hashed: tuple[int, ...] | None = None
+) -> list[BoundWindows]:
     """Return calls, given with their columns' names, bound: those of one partitioning, order and strategy together.
 
-    Each is bound to the rows with the values of those before it. What breaks ties is the hash of the rows without them.
+    Each is bound to the rows with the values of those before it. What breaks ties is the hash of the rows without them,
+    or of some columns.
     """
+    tie = tuple(range(len(schema))) if hashed is None else hashed
     groups: dict[Any, list[tuple[str, WindowCall]]] = {}
     for name, call in calls:
         partition = tuple(bind(as_expr(e, schema), schema) for e in call.window.partition)
@@ -105,7 +109,7 @@ def bind_windows(calls: Iterable[tuple[str, WindowCall]], schema: Schema) -> lis
     found: list[BoundWindows] = []
     for (partition, order, strategy), some in groups.items():
         widened = Schema((*schema, *(f for before in found for f in value_fields(before.windows))))
-        bound = _Binder(widened, partition, order, hash_of_row(schema)).bound(some)
+        bound = _Binder(widened, partition, order, tie).bound(some)
         found.append(attrs.evolve(bound, strategy=strategy))
     return found
 
@@ -113,12 +117,16 @@ def bind_windows(calls: Iterable[tuple[str, WindowCall]], schema: Schema) -> lis
 class _Binder:
     """The columns that calls of one partitioning and order read, collected while the calls are bound."""
 
-    def __init__(self, schema: Schema, partition: tuple[Bound, ...], order: tuple[OrderKey, ...], tie: Expr) -> None:
+    def __init__(
+        self, schema: Schema, partition: tuple[Bound, ...], order: tuple[OrderKey, ...], hashed: tuple[int, ...]
+    ) -> None:
         self._schema = schema
-        self._tie = tie
+        self._tie = hash_of_row(schema, hashed)
         self._columns: list[tuple[str, Bound]] = [(f"key {i}", b) for i, b in enumerate(partition)]
         self._keys = len(partition)
         self._row = tuple(self._place(f"row {n}", bind(col(n), schema)) for n in schema.names)
+        of_tie = tuple(self._row[i] for i in hashed)
+        self._hashed = None if of_tie == self._row else of_tie
         self._sorted_by = order
         self._order = tuple(
             OrderColumn(self._place(f"order {i}", key.expression), key.descending, key.nulls_first)
@@ -129,7 +137,8 @@ class _Binder:
         found = tuple(self._call(name, call) for name, call in calls)
         ties = self._ties() if any(c.by_row for c in found) else ()
         found = tuple(self._in_order(c, ties) for c in found)
-        windows = Windows(self._order, ties, found, tuple(name for name, _ in calls), self._row)
+        names, hashed = tuple(name for name, _ in calls), self._hashed if ties else None
+        windows = Windows(self._order, ties, found, names, self._row, hashed=hashed)
         return BoundWindows(tuple(self._columns), self._keys, windows)
 
     def _place(self, name: str, bound: Bound) -> int:
@@ -182,7 +191,8 @@ class _Binder:
             return frame
         (by,) = self._sorted_by
         start, end = (
-            o if o is None or o == 0 else offset_for(o, by.expression.dtype) for o in (frame.start, frame.end)
+            o if o is None or o == 0 else offset_for(o, by.expression.dtype, to_sql(by.expression))
+            for o in (frame.start, frame.end)
         )
         return attrs.evolve(frame, start=start, end=end)
 

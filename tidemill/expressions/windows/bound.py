@@ -160,8 +160,8 @@ class Windows:
 
     A row that is there n times is n rows, one after another, and each has values of its own. Rows with equal ``order``
     are peers. ``ties`` tell apart any two rows that are; without them no call depends on the order of peers. Where the
-    first of them is a column behind the last one of the rows, that is the hash of the rows' own columns: it is worked
-    out of ties alone.
+    first of them is a column behind the last one of the rows, that is the hash of ``hash_columns``: it is worked out of
+    ties alone.
     """
 
     order: tuple[OrderColumn, ...]
@@ -178,6 +178,13 @@ class Windows:
     """Whether an engine that cannot is to refuse."""
     asked_for: AskedFor | None = None
     """What this is worked out for, where users have asked for something else."""
+    hashed: tuple[int, ...] | None = None
+    """Which of the columns the hash that breaks ties is over, if not over the rows' own."""
+
+    @property
+    def hash_columns(self) -> tuple[int, ...]:
+        """The columns that the hash is over, in their order."""
+        return self.row if self.hashed is None else self.hashed
 
     def kept(self, keys: int) -> tuple[int, ...]:
         """Return which of the columns come out again: the partitioning's, which are the first, and the rows' own."""

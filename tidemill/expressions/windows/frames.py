@@ -10,13 +10,14 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 import attrs
 
-from tidemill.errors import SchemaError, did_you_mean
+from tidemill.errors import EmptyFrameWarning, SchemaError, did_you_mean
 from tidemill.expressions.expr import Expr
 from tidemill.expressions.expr import Literal as LiteralExpr
-from tidemill.expressions.intervals import DAYS, MICROSECONDS, Interval, interval_text, of_timedelta
+from tidemill.expressions.intervals import DAYS, MICROSECONDS, MONTHS, Interval, interval_text, of_timedelta
 from tidemill.expressions.literals import INT64_MAX
 from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import DATE, TIMESTAMP, DType
+from tidemill.site import warn_at_user
 
 __all__ = ["UNBOUNDED", "Exclusion", "Frame", "Mode", "Offset", "Unbounded", "checked_exclusion", "offset_for"]
 
@@ -60,8 +61,18 @@ class Frame:
 
     @classmethod
     def of(cls, mode: Mode, start: Any, end: Any) -> Frame:
-        """Return the frame between two bounds as users give them; ``SchemaError`` where they are none."""
-        return cls(mode, _checked(mode, start), _checked(mode, end))
+        """Return the frame between two bounds as users give them; ``SchemaError`` where they are none.
+
+        One that begins behind its end is a frame, in which there is no row, but hardly what was meant.
+        """
+        found = cls(mode, _checked(mode, start), _checked(mode, end))
+        if found.is_reversed:
+            msg = (
+                f"{found} begins behind its end, so it is empty; Spark, DuckDB and Materialize refuse such a frame: "
+                "expected the bound that comes first in the order first"
+            )
+            warn_at_user(msg, EmptyFrameWarning)
+        return found
 
     @property
     def offsets(self) -> tuple[Offset, ...]:
@@ -73,10 +84,32 @@ class Frame:
         """Whether the frame is the whole partition, for every row."""
         return self.start is None and self.end is None and self.exclusion == "no others"
 
+    @property
+    def is_reversed(self) -> bool:
+        """Whether the start is after the end, whatever the current row is; intervals of months may leave that open."""
+        if self.start is None or self.end is None:
+            return False
+        bounds = [self.start, self.end]
+        if any(isinstance(b, Interval) for b in bounds):  # beside one, a number is one of days
+            bounds = [Interval(DAYS, b) if isinstance(b, int) else b for b in bounds]
+        start, end = map(_amount, bounds)
+        return bool(start != end and start >= 0 >= end if len(set(map(_is_months, bounds))) > 1 else start > end)
+
     def __str__(self) -> str:
         start, end = _text(self.start, "PRECEDING"), _text(self.end, "FOLLOWING")
         exclusion = "" if self.exclusion == "no others" else f" EXCLUDE {self.exclusion.upper()}"
         return f"{self.mode.upper()} BETWEEN {start} AND {end}{exclusion}"
+
+
+def _is_months(bound: Offset) -> bool:
+    return isinstance(bound, Interval) and bound.dtype == MONTHS
+
+
+def _amount(bound: Any) -> Any:
+    """Return a bound as a number, by which those in months are compared, and all others."""
+    if isinstance(bound, Interval):
+        return bound.amount if _is_months(bound) else microseconds(bound)
+    return bound
 
 
 def _text(bound: Offset | None, unbounded: str) -> str:
@@ -141,11 +174,11 @@ def _finite(value: Any) -> bool:
     return isinstance(value, Interval) or math.isfinite(value)
 
 
-def offset_for(offset: Offset, dtype: DType) -> Offset:
+def offset_for(offset: Offset, dtype: DType, by: str) -> Offset:
     """Return a RANGE frame's offset as one of the ORDER BY column's type; ``SchemaError`` where the type has none.
 
     >>> from tidemill.expressions.types import FLOAT64
-    >>> offset_for(-5, FLOAT64), offset_for(5, DATE)
+    >>> offset_for(-5, FLOAT64, "x"), offset_for(5, DATE, "day")
     (-5.0, Interval(dtype=interval of days, amount=5))
     """
     if isinstance(offset, Interval):
@@ -162,16 +195,17 @@ def offset_for(offset: Offset, dtype: DType) -> Offset:
         return offset
     elif dtype.name == "float64":
         return float(offset)
-    size = str(offset) if not isinstance(offset, Interval) else str(offset.dtype)
     msg = (
-        f"RANGE with an offset of {size} over an ORDER BY of type {dtype}: expected "
+        f"RANGE with {_text(offset, '')} over ORDER BY {by} of type {dtype}: expected "
         f"{_EXPECTED.get(dtype.name, 'ROWS or GROUPS, since this type has no offsets')}"
     )
+    if isinstance(offset, Interval) and dtype.is_numeric:
+        msg += ", or ORDER BY a date or timestamp for an interval"
     raise SchemaError(msg)
 
 
 _EXACT: Final = {("float64", float), ("decimal", decimal.Decimal)}
-_WHOLE: Final = "a whole number; cast the column for a fraction"
+_WHOLE: Final = "a whole number, as in RANGE BETWEEN 5 PRECEDING AND CURRENT ROW (a fraction if you cast the column)"
 _INTERVAL: Final = "an interval (tm.interval, timedelta)"
 _EXPECTED: Final = {
     "int32": _WHOLE, "int64": _WHOLE, "float64": "a number", "decimal": "a whole number or a decimal.Decimal",

@@ -69,10 +69,9 @@ class WindowFunction(Expr):
 
     def filter(self, condition: Any) -> NoReturn:
         """Refuse a FILTER, which only aggregates have."""
-        msg = (
-            f"{self.function} with FILTER (WHERE {condition}): only aggregates have one; filter the rows before, or "
-            "give it an argument that is NULL where the condition is not true"
-        )
+        msg = f"{self.function} with FILTER (WHERE {condition}): only aggregates have one; filter the rows before"
+        if self.function not in RANKINGS:
+            msg += ", or give it an argument that is NULL where the condition is not true"
         raise SchemaError(msg)
 
     def _check(self) -> None:

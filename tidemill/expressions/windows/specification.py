@@ -68,7 +68,7 @@ class Window:
         """Return the window with a frame that reaches from some rows before (negative) or after to some other ones.
 
         0 is the current row, and ``tm.UNBOUNDED`` the start or the end of the partition. A row that is there n times
-        is n rows.
+        is n rows. A frame that begins behind its end is empty; of such there is a warning, ``EmptyFrameWarning``.
         """
         return attrs.evolve(self, given_frame=Frame.of("rows", start, end))
 

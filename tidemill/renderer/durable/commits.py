@@ -27,6 +27,8 @@ class Base:
     """The checkpoint; None where nothing has been done."""
     checksum: str | None
     """That of the file."""
+    functions: Mapping[str, Any] | None = None
+    """What is known of the users' functions; None in a folder of before this was written down."""
 
 
 @attrs.frozen

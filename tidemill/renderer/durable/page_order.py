@@ -126,7 +126,7 @@ def _cut(leads: Ints, most: int) -> Iterator[tuple[int, int]]:
 
 def with_interner(by: KeyOrder, interner: Interner) -> KeyOrder:
     """Return the same order, of codes of other values."""
-    return KeyOrder(RowOrder(by.order.columns, interner, by.order.row), by.peers)
+    return KeyOrder(RowOrder(by.order.columns, interner, by.order.row, by.order.hashed), by.peers)
 
 
 class About(NamedTuple):

@@ -22,6 +22,7 @@ from tidemill.renderer.durable.step_log import StepLog
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.state import save
 from tidemill.renderer.runs.frontiers import Frontiers
+from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.queued import Change
 
 __all__ = ["StepRecorder"]
@@ -102,16 +103,25 @@ class StepRecorder:
             return f"step {self._log.last.step} was written down, and may not be on the disk"
         return self._log.lost
 
+    def standing(self, steps: int) -> str:
+        step = steps + 1
+        if self._log.last.step > steps:
+            return f"step {step} was taken"
+        if self._log.lost is not None:
+            return f"step {step} may be there or not, {self._log.lost}"
+        return f"step {step} was not taken, and what was put in for it is to be put in again"
+
     def to_changelog(self, path: str | os.PathLike[str], outputs: Sequence[str]) -> None:
         before = self._changelogs.listing()
-        self._changelogs.write_to(path, outputs)
-        if self._changelogs.listing() == before:  # as where it is said again by each run
-            return
-        try:  # now, not with the next step: that may be another process's
-            self._log.note("no changes are written there", changelogs=self._changelogs.listing())
-        except BaseException:
-            self._changelogs.follow(before)
-            raise
+        with deferred():
+            try:
+                self._changelogs.write_to(path, outputs)
+                if self._changelogs.listing() != before:  # else it is said again, as by each run
+                    # Now, not with the next step: that may be another process's.
+                    self._log.note("no changes are written there", changelogs=self._changelogs.listing())
+            except BaseException:
+                self._changelogs.follow(before)
+                raise
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
 
@@ -119,7 +129,8 @@ class StepRecorder:
         if self._journal.rows:
             msg = "updates are queued that no step has taken yet: advance (or discard) before the checkpoint"
             raise StateError(msg)
-        self._executor.compact()
+        with let_through():
+            self._executor.compact()
 
         def flush_and_save(path: Path) -> str:
             self._large_changes.require_flushed()
@@ -138,6 +149,10 @@ class StepRecorder:
         steps, rows = self._log.steps_since_base, self._rows_since_base
         if steps < self._checkpoint_every and (rows <= _ROWS or rows <= self._executor.metrics().state_rows):
             return
+        self.checkpoint_soon()
+
+    def checkpoint_soon(self) -> None:
+        """Write the whole state; warn where that fails, and is tried again."""
         try:
             self.checkpoint()
         except StateError as error:  # the step was taken, and the next one tries again
@@ -147,7 +162,8 @@ class StepRecorder:
         """Write the state where the inputs have these frontiers, but for what is in files already; its checksum."""
         header = {"passes": self._log.base.passes, **self._frontiers.saved(inputs)}
         spilled, large = self._spill_store.listing(), self._large_changes.listing()
-        return save(self._executor.compiled, path, header, spilled=spilled, large=large)
+        with let_through():
+            return save(self._executor.compiled, path, header, spilled=spilled, large=large)
 
     @contextlib.contextmanager
     def _checkpointing(self) -> Iterator[None]:

@@ -21,6 +21,7 @@ from tidemill.renderer.durable.recorder import StepRecorder
 from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.durable.step_log import StepLog
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
+from tidemill.renderer.embedded.state import Saved
 from tidemill.renderer.runs.executor import DataFrames, Executor
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.run import Run
@@ -75,13 +76,22 @@ def open_state(
     checkpoint_every: int,
     in_memory: int,
     threads: int = 1,
+    saved: Saved | None = None,
 ) -> State:
     """Return the state in a folder, which is this process's from now on; without one, that of a run that only spills.
 
-    The graph is taken after the passes that the state was saved with, unless the user chose others.
+    The graph is taken after the passes that the state was saved with, unless the user chose others. What `Run.save`
+    wrote is not brought into a folder: that has a state of its own.
     """
     if folder is None:
-        return _state(plan.after(), keep, plan.passes, in_memory, None, threads=threads)
+        state = _state(plan.after(), keep, plan.passes, in_memory, None, threads=threads)
+        return state if saved is None else _restored(state, saved)
+    if saved is not None:
+        msg = (
+            f"load({str(saved.path)!r}, ...): a run with state={os.fspath(folder)!r} goes on with what is in that "
+            "folder: load without state=, or start the flow on the folder, without load"
+        )
+        raise StateError(msg)
     log = StepLog(_local(folder))
     try:
         passes = log.passes if log.passes is not None and plan.is_default else plan.passes
@@ -104,6 +114,8 @@ def open_state(
             checkpoint_every=checkpoint_every,
             replayed_rows=rows,
         )
+        if not log.knows_functions:  # versions of them, above all: what is compared the next time
+            recorder.checkpoint_soon()
     except BaseException:
         log.close()
         raise
@@ -123,6 +135,13 @@ def _state(
     executor = EmbeddedExecutor(graph, frontiers.progress, threads=threads)
     spill_store = SpillStore(executor, in_memory, folder)
     return State(executor, frontiers, passes, spill_store, LargeChanges(executor, spill_store), None, 0, {})
+
+
+def _restored(state: State, saved: Saved) -> State:
+    """Return state as it was saved, of which no more is in memory than may be."""
+    saved.restore(state.executor.compiled, state.frontiers, state.spill_store.make_room)
+    state.executor.tidy()  # of the values of what was spilled meanwhile
+    return attrs.evolve(state, steps=saved.steps, sources=saved.sources)
 
 
 def _recover(log: StepLog, state: State) -> int:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import attrs
 
-from tidemill.dataflow.fingerprint import describe, difference
+from tidemill.dataflow.fingerprint import describe, difference, require_same_functions
 from tidemill.dataflow.graph import Graph
 from tidemill.errors import StateError
 from tidemill.renderer.durable import frames
@@ -50,6 +50,8 @@ class StepLog:
         """Why this process is not the owner any more, or not sure whether the last commit is there."""
         self._segment: Segment | None = None
         """The file that this process writes to; None before it commits."""
+        self._functions: Mapping[str, Any] | None = None
+        """What is known of the users' functions that the next base is of."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = Lock(folder)
@@ -99,7 +101,9 @@ class StepLog:
     def begin(self, graph: Graph, keep: int, passes: tuple[str, ...]) -> None:
         """Begin with nothing, or go on from what is there, if it is of this graph after these passes."""
         if self.passes is None:
-            base = Base(uuid.uuid4().hex, keep, passes, tuple(describe(graph)), file=None, checksum=None)
+            self._functions = require_same_functions(None, graph, str(self.folder), "")
+            description = tuple(describe(graph))
+            base = Base(uuid.uuid4().hex, keep, passes, description, None, None, functions=self._functions)
             nothing = Commit(number=0, step=0, sources={}, changelogs={}, shown=(), base=base)
             self._writing("nothing was begun", lambda: self._put(nothing))
             return
@@ -121,7 +125,14 @@ class StepLog:
                 f"{self.folder} holds the state of a run with keep={self.base.keep}: start it so, not with keep={keep}"
             )
             raise StateError(msg)
+        else_do = "give this one another folder, and load that anew"
+        self._functions = require_same_functions(self.base.functions, graph, str(self.folder), else_do)
         self.sweep()
+
+    @property
+    def knows_functions(self) -> bool:
+        """Whether what the base says of the users' functions is what is known of them now."""
+        return (self.base.functions or {}) == self._functions
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -179,7 +190,8 @@ class StepLog:
         name = f"checkpoint-{commit.number:010}-{self._owner}"
 
         def write() -> None:
-            base = attrs.evolve(self.base, file=name, checksum=save(self.folder / name))
+            checksum = save(self.folder / name)
+            base = attrs.evolve(self.base, file=name, checksum=checksum, functions=self._functions)
             self._put(attrs.evolve(commit, base=base))
 
         self._writing(failed, write)
@@ -238,9 +250,12 @@ class StepLog:
     def _new_segment(self) -> Segment:
         """Make the next file of the log, and write to that from now on."""
         segment = Segment(segment_path(self.folder, self._segments + 1))
-        if self._segment is None and self._found.has_grown(self.folder):
+        try:
+            if self._segment is None and self._found.has_grown(self.folder):
+                raise FileExistsError  # noqa: TRY301 - another process's
+        except BaseException:  # else it would be taken for another process's, the next time
             segment.remove()
-            raise FileExistsError
+            raise
         if self._segment is not None:
             self._segment.close()
         self._segment, self._segments = segment, self._segments + 1

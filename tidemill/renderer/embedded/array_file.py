@@ -12,17 +12,19 @@ import hashlib
 import io
 import json
 import os
+import weakref
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 
 from tidemill.errors import StateError
 from tidemill.renderer.embedded.whole_file import in_place
+from tidemill.renderer.runs.interrupts import deferred
 
-__all__ = ["read", "write"]
+__all__ = ["Arrays", "read", "write"]
 
 FORMAT: Final = "tidemill state"
 VERSION: Final = 6
@@ -31,8 +33,33 @@ _DIGEST: Final = hashlib.sha256().digest_size
 _CHUNK: Final = 1 << 20
 
 
-def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
-    """Put a file with this header and these arrays in place of what is there; return its checksum."""
+class Arrays(Mapping[str, Any]):
+    """The arrays of a file, each of which is read when it is asked for: nobody need hold them all at once."""
+
+    def __init__(self, path: Path, file: IO[bytes], names: Iterable[str]) -> None:
+        self._path = path
+        self._names = dict.fromkeys(names)
+        self._archive = zipfile.ZipFile(file)
+        self.close = weakref.finalize(self, file.close)
+        """Let go of the file; more than once does no harm."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        try:
+            return _array(self._archive.read(f"{name}.npy"))
+        except (OSError, zipfile.BadZipFile, KeyError) as error:
+            raise _unreadable(self._path, error) from error
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def write(path: Path, header: Mapping[str, Any], arrays: Iterable[tuple[str, Any]]) -> str:
+    """Put a file with this header and these named arrays in place of what is there; return its checksum."""
     with in_place(path) as file:
         _write_members(file, header, arrays)
         digest = _digest(file, file.seek(0, os.SEEK_END))
@@ -41,10 +68,11 @@ def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> s
     return digest.hex()
 
 
-def read(path: Path, checksum: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+def read(path: Path, checksum: str | None = None) -> tuple[dict[str, Any], Arrays]:
     """Return a file's header and arrays; `StateError` where it is not one of ours, not whole, or another than meant."""
     try:
-        with path.open("rb") as file:
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(path.open("rb"))
             size = max(0, file.seek(0, os.SEEK_END) - _DIGEST)
             digest = _digest(file, size)
             if file.read() != digest:
@@ -54,24 +82,34 @@ def read(path: Path, checksum: str | None = None) -> tuple[dict[str, Any], dict[
                 raise StateError(msg)
             with zipfile.ZipFile(file) as archive:
                 manifest = json.loads(archive.read(_MANIFEST))
-                _check_version(path, manifest)
-                arrays = {name: _array(archive.read(f"{name}.npy")) for name in manifest["arrays"]}
-                return manifest["header"], arrays
+            _check_version(path, manifest)
+            arrays = Arrays(path, file, manifest["arrays"])
+            stack.pop_all()  # it stays open for these
+            return manifest["header"], arrays
     except FileNotFoundError:
         raise
     except (OSError, zipfile.BadZipFile, KeyError) as error:  # the disk; or a file that ends like one of ours
-        msg = f"{path} could not be read as a saved state ({error}): mend what is wrong, or use an earlier save"
-        raise StateError(msg) from error
+        raise _unreadable(path, error) from error
 
 
-def _write_members(file: Any, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+def _unreadable(path: Path, error: Exception) -> StateError:
+    return StateError(
+        f"{path} could not be read as a saved state ({error}): mend what is wrong, or use an earlier save"
+    )
+
+
+def _write_members(file: Any, header: Mapping[str, Any], arrays: Iterable[tuple[str, Any]]) -> None:
+    names = []
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name, array in arrays.items():
+        for name, array in arrays:
             buffer = io.BytesIO()
             np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
-            archive.writestr(f"{name}.npy", buffer.getbuffer())
-        manifest = {"format": FORMAT, "version": VERSION, "header": header, "arrays": list(arrays)}
-        archive.writestr(_MANIFEST, json.dumps(manifest))
+            with deferred():  # interrupted in a member, the zip would raise something else as it is closed
+                archive.writestr(f"{name}.npy", buffer.getbuffer())
+            names.append(name)
+        manifest = {"format": FORMAT, "version": VERSION, "header": header, "arrays": names}
+        with deferred():
+            archive.writestr(_MANIFEST, json.dumps(manifest))
 
 
 def _digest(file: Any, size: int) -> bytes:

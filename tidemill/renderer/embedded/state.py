@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 import numpy as np
 
-from tidemill.dataflow.fingerprint import describe, difference
+from tidemill.dataflow.fingerprint import describe, difference, require_same_functions
 from tidemill.errors import StateError
 from tidemill.renderer.embedded import array_file as container
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import UpdateArray, stacked
+from tidemill.renderer.embedded.operators.input_output import OutputOperator
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs.frontiers import Frontiers
 
 __all__ = ["Saved", "kept_otherwise", "operators_of", "read", "save", "spines_of"]
 
+_UNREAD: Final = "unread"
 _KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "i": int, "l": tuple, "-": type(None)}
 
 
@@ -37,13 +39,8 @@ def save(
     ``header`` says where the run is. With ``spilled`` it is what is held in memory; this and ``large`` say where the
     rest is.
     """
-    arrays: dict[str, Any] = {}
-    for operator in operators_of(compiled.root):
-        for name, array in _dump(operator, whole=spilled is None).items():
-            arrays[f"operators/{operator.place}/{name}"] = array
-    arrays |= {f"interned/{name}": a for name, a in _dump_interned(compiled.interner).items()}
     whole = {"graph": describe(compiled.graph), **header, "cold": spilled or {}, "large": large}
-    return container.write(path, whole, arrays)
+    return container.write(path, whole, _arrays(compiled, whole=spilled is None))
 
 
 def read(path: Path, checksum: str | None = None) -> Saved:
@@ -57,10 +54,24 @@ class Saved:
 
     path: Path
     header: dict[str, Any]
-    arrays: dict[str, Any]
+    arrays: container.Arrays
 
-    def restore(self, compiled: Compiled, frontiers: Frontiers) -> None:
-        """Bring operators that were just made, of the same graph, to this state, and frontiers to where it is."""
+    @property
+    def steps(self) -> int:
+        """How many had been taken."""
+        return int(self.header.get("steps", 0))
+
+    @property
+    def sources(self) -> Mapping[str, int]:
+        """The last batch of each source that had been taken."""
+        found: dict[str, int] = self.header.get("sources", {})
+        return found
+
+    def restore(self, compiled: Compiled, frontiers: Frontiers, make_room: Callable[[], object] | None = None) -> None:
+        """Bring operators that were just made, of the same graph, to this state, and frontiers to where it is.
+
+        ``make_room`` is called after each of them, where not all of it is to be in memory.
+        """
         different = difference(self.header["graph"], compiled.graph)
         if different is not None:
             msg = (
@@ -68,15 +79,19 @@ class Saved:
                 "with why=True if that run was started so"
             )
             raise StateError(msg)
+        if "functions" in self.header:  # a folder's are in its log
+            require_same_functions(self.header["functions"], compiled.graph, str(self.path), "start a new run")
         frontiers.restore(self.header)
         for frontier, upper in compiled.uppers(dict(frontiers.needed)).items():
             frontier.upper = frontier.lower = upper
         _load_interned(compiled.interner, _part(self.arrays, "interned/"))
-        for operator in operators_of(compiled.root):
-            _load(operator, _part(self.arrays, f"operators/{operator.place}/"))
         for output, outlet in compiled.outputs.items():
             outlet.readers_since = frontiers.since[output]
-            outlet.forget_unread()
+        for operator in operators_of(compiled.root):
+            _load(operator, _part(self.arrays, f"operators/{operator.place}/"))
+            if make_room is not None:
+                make_room()
+        self.arrays.close()
 
 
 def kept_otherwise(what: str) -> StateError:
@@ -101,18 +116,30 @@ def operators_of(region: Region) -> Iterator[Operator]:
             yield from operators_of(item)
 
 
+def _arrays(compiled: Compiled, *, whole: bool) -> Iterator[tuple[str, Any]]:
+    """Iterate over what is to be written, of one operator after the other: it need not all be in memory."""
+    for operator in operators_of(compiled.root):
+        for name, array in _dump(operator, whole=whole).items():
+            yield f"operators/{operator.place}/{name}", array
+    for name, array in _dump_interned(compiled.interner).items():
+        yield f"interned/{name}", array
+
+
 def _dump(operator: Operator, *, whole: bool) -> dict[str, UpdateArray]:
+    """Return what an operator holds. Changes that were not read are in the whole alone: folders' runs begin anew."""
     found = {name: s.all_updates() if whole else s.updates_in_memory() for name, s in operator.spines().items()}
     for i, port in enumerate(operator.ports):
         if port.pending:
             found[f"port{i}"] = stacked(port.pending.arrays())
+    if whole and isinstance(operator, OutputOperator):
+        found[_UNREAD] = operator.unread_updates()
     return {name: block for name, block in found.items() if block.shape[1]}
 
 
 def _load(operator: Operator, saved: dict[str, UpdateArray]) -> None:
     spines = operator.spines()
     for name in saved:
-        if name not in spines and not name.startswith("port"):
+        if name not in spines and not name.startswith("port") and name != _UNREAD:
             raise kept_otherwise(f"{operator.node.where}: {name}")
     for name, store in spines.items():
         if name in saved:
@@ -121,6 +148,8 @@ def _load(operator: Operator, saved: dict[str, UpdateArray]) -> None:
             store.evict()
     for i, port in enumerate(operator.ports):
         port.refill(saved.get(f"port{i}"))
+    if isinstance(operator, OutputOperator):
+        operator.forget_unread(saved.get(_UNREAD))
     operator.drop_derived()
 
 
@@ -165,5 +194,5 @@ def _load_interned(interner: Interner, saved: dict[str, Any]) -> None:
         interner.add(_value(kind, piece))
 
 
-def _part(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+def _part(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}

@@ -205,7 +205,7 @@ def _first(node: composites.TopK, key: Row, rows: Contents) -> Contents:
     fields = [Field(f"order {i}", expression.dtype, True) for i, expression in enumerate(asked)]
     schema = Schema((*(attrs.evolve(f, name=f"row {f.name}") for f in node.schema), *fields))
     order = tuple(OrderColumn(width + i, by.descending, by.nulls_first) for i, by in enumerate(node.order))
-    found = first_rows(TopK(node.count, order, tuple(range(width))), schema, wide)
+    found = first_rows(TopK(node.count, order, tuple(range(width)), hashed=node.hashed), schema, wide)
     return {row[:width]: count for row, count in found.items()}
 
 

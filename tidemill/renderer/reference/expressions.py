@@ -1,7 +1,8 @@
 """What scalar expressions mean: one row in plain Python. The other evaluators are tested against this one.
 
-An operand of AND or OR that is an error is an error even where the other one decides; CASE and COALESCE leave alone
-what they need not. What each function means is said by its entry in the registry.
+AND and OR take their operands from left to right, up to the first one that decides (false, true): an error counts only
+where none before it did, as it does behind NULL. CASE, COALESCE and IN leave alone what they need not likewise. What
+each function means is said by its entry in the registry.
 """
 
 from __future__ import annotations

@@ -14,13 +14,9 @@ __all__ = ["first_rows"]
 
 def first_rows(logic: TopK, schema: Schema, rows: Contents) -> Contents:
     """Return the first rows in the order, copy by copy, as many as there is room for, numbered or not."""
-    own = Schema(tuple(schema.fields[i] for i in logic.row))
-    tie = bind(hash_of_row(own), own)
-    by_tie = {}
-    for row in rows:
-        itself = tuple(row[i] for i in logic.row)
-        by_tie[evaluate(tie, itself), *itself] = row
-    ties = in_order(by_tie, [OrderColumn(i) for i in range(1 + len(own))])
+    tie = bind(hash_of_row(schema, logic.hash_columns), schema)
+    by_tie = {(evaluate(tie, row), *(row[i] for i in logic.row)): row for row in rows}
+    ties = in_order(by_tie, [OrderColumn(i) for i in range(1 + len(logic.row))])
     room = logic.count
     found: Contents = {}
     for row in in_order([by_tie[tied] for tied in ties], logic.order):  # sorting leaves what is equal as it was

@@ -40,12 +40,11 @@ Places: TypeAlias = list[int]
 
 
 def with_hash(windows: Windows, schema: Schema, rows: Contents) -> Contents:
-    """Return rows with the hash of their own columns at the end, where that breaks ties and is no column of theirs."""
+    """Return rows with the hash that breaks ties at the end, where it is no column of theirs."""
     if all(o.column < len(schema) for o in windows.ties):
         return rows
-    own = Schema(tuple(schema.fields[i] for i in windows.row))
-    tie = bind(hash_of_row(own), own)
-    return {(*row, evaluate(tie, tuple(row[i] for i in windows.row))): count for row, count in rows.items()}
+    tie = bind(hash_of_row(schema, windows.hash_columns), schema)
+    return {(*row, evaluate(tie, row)): count for row, count in rows.items()}
 
 
 def with_values(windows: Windows, rows: Contents) -> Contents:

@@ -13,12 +13,13 @@ class Deliveries:
     def __init__(self, committed: Mapping[str, int]) -> None:
         self.is_putting = False
         """Whether a batch is being put in: not the time for a step."""
-        self._committed = dict(committed)
+        self.committed = dict(committed)
+        """The last batch of each source."""
         self._current: tuple[str, int] | None = None
 
     def has(self, source: str, batch: int) -> bool:
         """Return whether this batch of a source, or a later one, was committed."""
-        return batch <= self._committed.get(source, -1)
+        return batch <= self.committed.get(source, -1)
 
     def begin(self, source: str, batch: int) -> None:
         """Have the next step commit this batch, which is put in now."""
@@ -30,8 +31,8 @@ class Deliveries:
 
     def after_step(self) -> dict[str, int]:
         """Return what is committed once the step at hand is."""
-        return self._committed if self._current is None else self._committed | dict([self._current])
+        return self.committed if self._current is None else self.committed | dict([self._current])
 
     def commit(self) -> None:
         """Take note that the step was taken."""
-        self._committed = self.after_step()
+        self.committed = self.after_step()

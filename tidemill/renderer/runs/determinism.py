@@ -28,6 +28,7 @@ from tidemill.dataflow.nodes import (
     Retime,
     Threshold,
 )
+from tidemill.errors import brief
 from tidemill.expressions.aggregates import UserReduce
 from tidemill.expressions.table_functions import TableCall
 from tidemill.expressions.windows.bound import RowCheck
@@ -94,8 +95,9 @@ def warn_of_ghosts(output: Output, functions: Sequence[FlatMap], row: tuple[obje
     """Tell that contents have a negative count, which only these functions can have brought about."""
     named = " or ".join(f"the function {f.describe()!r} of {f.where}" for f in functions)
     msg = (
-        f"{output.where}: row {row} has the count {count}, since {named} gave something else for a row that was "
-        "deleted than when it was inserted: make it depend on its row alone, and begin with a new run"
+        f"{output.where}: row {brief(row)} has the count {count}, since {named} gave something else for a row that was "
+        "deleted than when it was inserted: make it depend on its row alone, and begin with a new "
+        "run"
     )
     warnings.warn(msg, RuntimeWarning, stacklevel=6)
 
@@ -103,7 +105,8 @@ def warn_of_ghosts(output: Output, functions: Sequence[FlatMap], row: tuple[obje
 def warn_of_two_results(node: FlatMap, row: tuple[object, ...]) -> None:
     """Tell that a function gave two results for one row."""
     msg = (
-        f"{node.where}: the function {node.describe()!r} gives something else each time, as for row {row}: rows that "
-        "it made are not taken away when theirs is deleted; make it depend on its row alone, and begin with a new run"
+        f"{node.where}: the function {node.describe()!r} gives something else each time, as for row {brief(row)}: rows "
+        "that it made are not taken away when theirs is deleted; make it depend on its row alone, and begin with a new "
+        "run"
     )
     warnings.warn(msg, RuntimeWarning, stacklevel=6)

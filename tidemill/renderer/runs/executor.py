@@ -118,6 +118,9 @@ class Recorder(Protocol):
     def lost(self, steps: int) -> str | None:
         """Return why a run that took so many steps is not what is in the folder any more; None where it is."""
 
+    def standing(self, steps: int) -> str:
+        """Return what to say of the step after so many, and of what was put in for it, where a run is closed."""
+
     def checkpoint(self) -> None:
         """Write the whole state, so that a run that goes on repeats no steps before."""
 

@@ -16,6 +16,7 @@ from tidemill.errors import (
     NegativeCountError,
     StepError,
     TidemillError,
+    brief,
 )
 from tidemill.expressions.ordering import TopK
 from tidemill.expressions.windows.bound import CallError, Windows
@@ -47,7 +48,7 @@ def expression_failed(
         column = dict(node.fails_as).get(column, column)
     if node.part_of is not None:  # its columns are not those of the operator that users know
         column = None
-    made = ExpressionError(f"{node.where}, row {row}: {error.reason}", error.sql, error.row_index)
+    made = ExpressionError(f"{node.where}, row {brief(row)}: {error.reason}", error.sql, error.row_index)
     return of_node(node, made, row=row, column=column, time=time)
 
 
@@ -58,15 +59,15 @@ def not_worked_out(node: Node, row: Row, read: Iterable[int], reason: str, time:
     if node.told is None or value is None:
         return None
     known = node.told.known(names, row)
-    where = f"{node.where}, row {known}" if known else node.where
+    where = f"{node.where}, row {brief(known)}" if known else node.where
     return of_node(node, ExpressionError(f"{where}: {reason}", str(value)), row=known, column=value.name, time=time)
 
 
 def ends_before_it_begins(node: Node, row: Row, begin: int, end: int, time: Any) -> ExpressionError:
     """Return the error of a row that is valid until a time before the one from which it is."""
     reason = (
-        f"{node.where}, row {row}: valid_to {end} is before valid_from {begin}; filter out, or correct, rows that end "
-        "before they begin"
+        f"{node.where}, row {brief(row)}: valid_to {end} is before valid_from {begin}; filter out, or correct, rows "
+        "that end before they begin"
     )
     return of_node(node, ExpressionError(reason, "temporal_filter(valid_from, valid_to)"), row=row, time=time)
 
@@ -75,7 +76,7 @@ def overflow(node: Node, key: Row, name: str, function: str) -> ExpressionError:
     """Return the error of an aggregate whose value at a time does not fit the type of its column."""
     value = None if node.told is None else node.told.value((name,))
     function, name = (function, column_for(name)) if value is None else (value.function, value.name)
-    made = ExpressionError(f"{node.where}, key {key}: overflow", f"{function} AS {name}")
+    made = ExpressionError(f"{node.where}, key {brief(key)}: overflow", f"{function} AS {name}")
     return of_node(node, made, row=key, column=name)
 
 
@@ -84,7 +85,7 @@ def no_window_value(node: Node, windows: Windows, row: Row, error: CallError) ->
     own = tuple(row[i] for i in windows.row)
     function, name = windows.named(error.call)
     name = column_for(name)
-    made = ExpressionError(f"{node.where}, row {own}: {error.reason}", f"{function} AS {name}")
+    made = ExpressionError(f"{node.where}, row {brief(own)}: {error.reason}", f"{function} AS {name}")
     return of_node(node, made, row=own, column=name)
 
 
@@ -96,8 +97,8 @@ def negative_count(node: Node, key: Row, row: Row, count: int) -> NegativeCountE
     if node.told is not None and len(row) == len(names):
         row = node.told.known(names, row)
     msg = (
-        f"{node.where}, key {key}: row {row} has the count {count}, and a negative count has no meaning here: "
-        "insert the row before it is deleted, or look for what takes it away twice"
+        f"{node.where}, key {brief(key)}: row {brief(row)} has the count {count}, and a negative count has no meaning "
+        "here: insert the row before it is deleted, or look for what takes it away twice"
     )
     if before := functions_before(node):
         named = ", ".join(f"{f.describe()!r} of {f.where}" for f in before)
@@ -113,8 +114,8 @@ def one_row(node: Node, rows: Sequence[tuple[Row, int]]) -> list[tuple[Row, int]
         if node.name == CLOCKED:
             side, of, other = "clock", "temporal", ""
         msg = (
-            f"{node.where}: the {side} has more than one row, {named[0]} and {named[1]}, and a {of} filter compares "
-            f"with one: aggregate it without keys, as in {side.split()[0]}.agg(v=tm.max('v')){other}"
+            f"{node.where}: the {side} has more than one row, {brief(named[0])} and {brief(named[1])}, and a {of} "
+            f"filter compares with one: aggregate it without keys, as in {side.split()[0]}.agg(v=tm.max('v')){other}"
         )
         raise of_node(node, StepError(msg), row=named[1])
     return list(rows)
@@ -122,10 +123,10 @@ def one_row(node: Node, rows: Sequence[tuple[Row, int]]) -> list[tuple[Row, int]
 
 def not_monotone(node: Node, monotone: str, before: Row | None, after: Row | None) -> StepError:
     """Return the error of a right side that moves otherwise than was declared."""
-    moved = "went away" if after is None else f"became {after}"
+    moved = "went away" if after is None else f"became {brief(after)}"
     msg = (
-        f"{node.where}: the right side was declared monotone={monotone!r}, and its row {before} {moved}: rows behind "
-        "it are not kept any more; leave monotone= out"
+        f"{node.where}: the right side was declared monotone={monotone!r}, and its row {brief(before)} {moved}: rows "
+        "behind it are not kept any more; leave monotone= out"
     )
     return of_node(node, StepError(msg), row=after or before)
 
@@ -151,7 +152,7 @@ def count_overflow(node: Node | None = None) -> CountOverflowError:
 
 def not_unique(node: Input, row: Row, count: int, time: Time) -> NegativeCountError:
     """Return the error of a row of a unique input that is there twice, or less than no times."""
-    msg = f"{node.where} is unique, but row {row} has the count {count} at time {shown(time)}: expected 0 or 1"
+    msg = f"{node.where} is unique, but row {brief(row)} has the count {count} at time {shown(time)}: expected 0 or 1"
     return of_node(node, NegativeCountError(msg), row=row, time=shown(time))
 
 
@@ -169,8 +170,8 @@ def iteration_limit(node: Feedback, row: Row) -> IterationLimitError:
     limit = node.limits.error_at
     msg = (
         f"{node.scope.kind} {node.scope.name!r} ({node.scope.site.location}) has not settled: {node.name!r} still "
-        f"changed in iteration {limit} (error_at={limit}), among others row {row}; raise error_at, or make the counts "
-        "settle, as distinct() does"
+        f"changed in iteration {limit} (error_at={limit}), among others row {brief(row)}; raise error_at, or make the "
+        "counts settle, as distinct() does"
     )
     made = IterationLimitError(msg).about(site=node.scope.site)
     return of_node(node, made, row=row)

@@ -91,6 +91,10 @@ class Frontiers:
             "since": {n.name: f.elements for n, f in self.since_for(frontiers).items()},
         }
 
+    def reading(self) -> dict[str, Any]:
+        """Return up to where changes have been read, for a header of state that has what was not."""
+        return {n.name: f.elements for n, f in self.read.items()}
+
     def restore(self, header: Mapping[str, Any]) -> None:
         """Be where a header of saved state says."""
         self.keep = header["keep"]
@@ -98,6 +102,7 @@ class Frontiers:
         since = {self.graph.outputs[n]: _antichain(f) for n, f in header["since"].items()}
         self.settle(inputs, self.needed_for(inputs), since)
         self.begin_reading()
+        self.read.update({self.graph.outputs[n]: _antichain(f) for n, f in header.get("read", {}).items()})
 
     # -- asked about --------------------------------------------------------------------------------------------------
 
@@ -129,8 +134,8 @@ class Frontiers:
             raise of_node(node, TimeError(msg), time=shown(time))
         if not self.since[node].beyond(time):
             msg = (
-                f"{node.where} at {shown(time)} can no longer be told from later times: only times beyond "
-                f"{self.since[node]} can; start the run with a larger keep= to look further back"
+                f"{node.where} at {shown(time)} can no longer be told from later times: only {self._told(node)} can; "
+                f"start the run with {self._keep_for(node, time)} to look so far back"
             )
             raise of_node(node, TimeError(msg), time=shown(time))
         return time
@@ -140,11 +145,20 @@ class Frontiers:
         time = as_time(since, self.users)
         if not self.since[node].beyond(time):
             msg = (
-                f"{node.where}: changes since {shown(time)} can no longer be told apart, only since times beyond "
-                f"{self.since[node]}; start the run with a larger keep="
+                f"{node.where}: changes since {shown(time)} can no longer be told apart, only those since "
+                f"{self._told(node)}: say since= such a time, or start the run with {self._keep_for(node, time)}"
             )
             raise of_node(node, TimeError(msg), time=shown(time))
         return time
+
+    def _told(self, node: Output) -> str:
+        """Return the times of an output that can be told apart, in words."""
+        return " or ".join(str(shown(t)) for t in self.since[node].elements) + " and later"
+
+    def _keep_for(self, node: Output, time: Time) -> str:
+        """Return the argument of a run's start by which a time could be told apart now."""
+        behind = max(c - wanted for t in self.since[node].elements for c, wanted in zip(t, time, strict=True))
+        return f"keep={self.keep + behind} or more (it has keep={self.keep})"
 
     def open_time(self, node: Input, time: Any) -> Time:
         """Return a time that is not final at an input, for None that which is its frontier; `TimeError` if it is."""

@@ -11,7 +11,7 @@ from tidemill.boundary.rows import COUNT_LIMIT, checked_batch, checked_rows
 from tidemill.boundary.sorting_out import RefusedRow, sorted_out
 from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Input, watermark_input
-from tidemill.errors import EngineError, RowError, TidemillError, TimeError
+from tidemill.errors import EngineError, RowError, TidemillError, TimeError, brief
 from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.failures import of_node
 from tidemill.renderer.runs.frontiers import Frontiers
@@ -174,7 +174,9 @@ def checked_updates(node: Input, frontiers: Frontiers, updates: Iterable[Any]) -
     triples = list(updates)
     for number, triple in enumerate(triples):
         if not (isinstance(triple, (tuple, list)) and len(triple) == 3 and _is_diff(triple[2])):  # noqa: PLR2004
-            msg = f"{node.where}, update {number}: {triple!r} is not (row, time, diff), an integer of at most 2**31"
+            msg = (
+                f"{node.where}, update {number}: {brief(triple)} is not (row, time, diff), an integer of at most 2**31"
+            )
             raise RowError(msg)
     rows = checked_rows(node.schema, [row for row, _, _ in triples], node.where)
     times = [frontiers.open_time(node, t) for _, t, _ in triples]

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from tidemill.errors import ClosedRunError, ReentrantUseError
+from tidemill.renderer.runs.interrupts import deferred
 
 __all__ = ["Lifecycle"]
 
@@ -13,16 +14,21 @@ __all__ = ["Lifecycle"]
 class Lifecycle:
     """Sees to it that a run is changed whole or not at all.
 
-    A change that ends, or is `undone` before it raises, leaves the run open. One that is cut off in between, as by
-    Ctrl-C while it is made final, closes the run: nobody could say what it holds. The doubt comes first and goes last,
-    so there is no moment at which an interrupt leaves an open run half changed.
+    A change that ends, or is `undone` before it raises, leaves the run open. Ctrl-C waits for its end, but for parts
+    that can be undone (`let_through`). One that is cut off in between all the same, as by an error where none was
+    expected, closes the run: nobody could say what it holds. The doubt comes first and goes last, so there is no moment
+    at which an open run is left half changed.
     """
 
-    def __init__(self, name: str, go_on: str, release: Callable[[], None], *, has_files: bool) -> None:
+    def __init__(
+        self, name: str, go_on: str, release: Callable[[], None], standing: Callable[[], str], *, has_files: bool
+    ) -> None:
         self._name = name
         self._go_on = go_on
         """What to do with a run that is of no use any more."""
         self._release = release
+        self._standing = standing
+        """What to say of where a run stands whose change was cut off."""
         self._process = os.getpid() if has_files else None
         """The process whose run it is, where it has files that no two processes may write."""
         self._change: str | None = None
@@ -65,13 +71,14 @@ class Lifecycle:
 
     def change(self, what: str, do: Callable[[], None]) -> None:
         """Do something whole; ``what`` says what was going on where it is cut off."""
-        try:
-            self._change = what
-            do()
-            self._change = None
-        finally:
-            if self._change is not None:
-                self.give_up(f"was interrupted while {what}")
+        with deferred():
+            try:
+                self._change = what
+                do()
+                self._change = None
+            finally:
+                if self._change is not None:
+                    self.give_up(f"was interrupted while {what}{self._standing()}")
 
     def undone(self) -> None:
         """Take note that all is as it was before the change."""

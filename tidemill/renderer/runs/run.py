@@ -8,6 +8,7 @@ from typing import Any, Literal, Never, Self, final, overload
 
 from tidemill.boundary.paths import file_path
 from tidemill.boundary.sorting_out import RefusedRow
+from tidemill.dataflow.fingerprint import function_prints
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Node
 from tidemill.errors import EngineError, StateError
@@ -273,12 +274,13 @@ class Run(RunPictures):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state to a file, to go on from with ``tm.load(path, flow)``.
 
+        That is also what is queued, what `changes` would give, and the numbers of `deliver`.
         Atomic: a crash while saving leaves what the file held before. No pickle: whole numbers, interned values, and a
         manifest with the version of the format, checksums, and what the dataflow is. Cost: the size of the state.
         """
         file = file_path(path, f"save({path!r})")
         try:
-            self.executor.save(file, {"passes": self.passes, **self._frontiers.saved()})
+            self._stepper.save(file, {"passes": self.passes, "functions": function_prints(self.graph)})
         except OSError as error:
             msg = f"save({path!r}): cannot be written ({error.strerror}): expected a path in a folder that is there"
             raise StateError(msg) from error

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
+from tidemill.boundary.feeds import Fed
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import UnknownNameError, did_you_mean
@@ -53,6 +54,7 @@ class RunBase:
         self._intake = Intake(stepper, dataframes)
         self._inputs, self._outputs = self.graph.inputs, self.graph.outputs
         self._explainer: Explainer | None = None
+        self._fed: dict[Output, Fed] = {}
 
     def _input(self, name: str) -> Input:
         if name in self._inputs:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tidemill.boundary.feeds import Fed
 from tidemill.boundary.results import Rows, Updates
 from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Output
 from tidemill.errors import EngineError, TidemillError, TimeError, UnknownNameError, did_you_mean
 from tidemill.renderer.diagram.why import Why
 from tidemill.renderer.runs.metrics import Metrics
@@ -67,13 +70,25 @@ class RunReading(RunBase):
         upper = self._frontiers.of(node)
         if since is not None:
             time = self._frontiers.distinguishable_time(node, since)
-            return self.executor.changed_since(node, time, self._frontiers.since[node], upper)
-        if node.changes is False:
+            found = self.executor.changed_since(node, time, self._frontiers.since[node], upper)
+        elif node.changes is False:
             msg = f"{node.where} keeps no changes: declare it with changes=True, or ask with since="
             raise TimeError(msg)
-        found = self.executor.take_unread(node, self._frontiers.read[node], upper)
-        self._frontiers.read[node] = upper
+        else:
+            found = self.executor.take_unread(node, self._frontiers.read[node], upper)
+            self._frontiers.read[node] = upper
+        found.fed = self._fed.setdefault(node, Fed(functools.partial(self._counts_before, node)))
         return found
+
+    @alone
+    def _counts_before(self, node: Output, frontier: Antichain) -> dict[tuple[Any, ...], int]:
+        """Return an output's contents at the last time before a frontier that it had."""
+        at = frontier.elements[0][0] - 1 if frontier.elements else None
+        try:
+            return self.executor.contents(node, self._frontiers.readable_time(node, at)).counts()
+        except TimeError as error:
+            msg = f"{error}; or call to_feed before the run goes on, on all changes one after the other"
+            raise TimeError(msg) from None
 
     @alone
     def why(self, name: str, row: Any, *, at: Any = None) -> Why:

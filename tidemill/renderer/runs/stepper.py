@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from tidemill.errors import StateError, StepError
 from tidemill.renderer.runs.deliveries import Deliveries
 from tidemill.renderer.runs.executor import Executor, Recorder, SpillStore
 from tidemill.renderer.runs.frontiers import Frontiers
+from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.lifecycle import Lifecycle
 from tidemill.renderer.runs.progress import OperatorProgress, Watcher
 from tidemill.renderer.runs.queued import Change
@@ -60,7 +62,9 @@ class Stepper:
         self.events: StepEvents | None = None
         """The log of what operators did in each step, where one is kept."""
         has_files = recorder is not None or spill_store is not None
-        self.lifecycle = Lifecycle(frontiers.graph.name, f"start another {on}", self._release, has_files=has_files)
+        self.lifecycle = Lifecycle(
+            frontiers.graph.name, f"start another {on}", self._release, self._standing, has_files=has_files
+        )
         self._recorder = recorder
         self._deliveries = Deliveries(sources or {})
 
@@ -99,9 +103,10 @@ class Stepper:
         assert self._recorder is not None
         before = self.executor.queued()
         try:
-            self.executor.queue(node, change)
+            with let_through():
+                self.executor.queue(node, change)
             self._recorder.queued(node, change)
-        except Exception:
+        except BaseException:
             self.executor.requeue(before)
             self.lifecycle.undone()
             raise
@@ -125,17 +130,20 @@ class Stepper:
             return False
         queued, steps = self.executor.queued(), self.steps
         journal = None if self._recorder is None else self._recorder.journal()
-        self._deliveries.begin(source, batch)
-        try:
-            put()
-            self._deliveries.is_putting = False
-            advance()
-        except BaseException:
-            if self.steps == steps and not self.lifecycle.is_closed:
-                self.lifecycle.change("a batch was taken back", lambda: self._take_back(queued, journal))
-            raise
-        finally:
-            self._deliveries.end()
+        with deferred():
+            self._deliveries.begin(source, batch)
+            try:
+                with let_through():
+                    put()
+                self._deliveries.is_putting = False
+                with let_through():
+                    advance()
+            except BaseException:
+                if self.steps == steps and not self.lifecycle.is_closed:
+                    self.lifecycle.change("a batch was taken back", lambda: self._take_back(queued, journal))
+                raise
+            finally:
+                self._deliveries.end()
         return True
 
     def _require_no_delivery(self, what: str) -> None:
@@ -166,13 +174,15 @@ class Stepper:
     def _move(self, moved: Mapping[Input, Antichain], start: float) -> None:
         inputs = self.frontiers.moved(moved)
         needed, since = self.frontiers.needed_for(inputs), self.frontiers.since_for(inputs)
-        self.lifecycle.change("a step was made final", lambda: self._take(inputs, needed, since))
-        seconds = perf_counter() - start
-        level = logging.INFO if seconds >= SLOW else logging.DEBUG
-        if _STEPS.isEnabledFor(level):
-            _STEPS.log(level, "%s: step %s took %.3f s", self.frontiers.graph.name, self.steps, seconds)
+        steps = self.steps
         try:
-            self._tell(seconds)
+            self.lifecycle.change("a step was made final", lambda: self._take(inputs, needed, since))
+        except BaseException:
+            if self.steps > steps and not self.lifecycle.is_closed:  # interrupted, and taken all the same
+                self._tell(perf_counter() - start)
+            raise
+        try:
+            self._tell(perf_counter() - start)
         finally:
             self._between_steps()
 
@@ -184,17 +194,14 @@ class Stepper:
     ) -> None:
         executor = self.executor
         try:
-            self._work(needed)
+            with let_through():
+                self._work(needed)
+            if self._recorder is not None:
+                sources = self._deliveries.after_step()
+                self._recorder.commit(inputs, sources, replayable=executor.is_replayable)
         except BaseException as error:
             self._undo(error)
             raise
-        if self._recorder is not None:
-            try:
-                sources = self._deliveries.after_step()
-                self._recorder.commit(inputs, sources, replayable=executor.is_replayable)
-            except Exception as error:
-                self._undo(error)
-                raise
         executor.commit(since)
         self.frontiers.settle(inputs, needed, since)
         self._deliveries.commit()
@@ -229,11 +236,19 @@ class Stepper:
         if self.spill_store is not None:
             self.spill_store.make_room()
         if self._recorder is not None:
-            self._recorder.checkpoint_if_due()
+            with deferred():
+                self._recorder.checkpoint_if_due()
         self.executor.tidy()
+
+    def _standing(self) -> str:
+        """Return what to say of the steps of a run that has to be closed."""
+        return "" if self._recorder is None else f"; {self._recorder.standing(self.steps)}"
 
     def _tell(self, seconds: float) -> None:
         """Log the step that was taken, and tell those who follow the run."""
+        level = logging.INFO if seconds >= SLOW else logging.DEBUG
+        if _STEPS.isEnabledFor(level):
+            _STEPS.log(level, "%s: step %s took %.3f s", self.frontiers.graph.name, self.steps, seconds)
         if self.events is None and not self.listeners:
             return
         graph, frontiers = self.frontiers.graph, self.frontiers
@@ -259,10 +274,17 @@ class Stepper:
             raise StateError(msg)
         return self._recorder
 
+    def save(self, path: Path, header: Mapping[str, Any]) -> None:
+        """Write the whole state to a file, and where the run is."""
+        self._require_no_delivery("save the state")
+        said = {"read": self.frontiers.reading(), "sources": self._deliveries.committed, "steps": self.steps}
+        self.executor.save(path, {**header, **self.frontiers.saved(), **said})
+
     def checkpoint(self) -> None:
         """Write the whole state."""
         self._require_no_delivery("have the state written")
-        self.recorder_for("checkpoint").checkpoint()
+        with deferred():
+            self.recorder_for("checkpoint").checkpoint()
 
     def compact(self) -> int:
         """Merge every arrangement into one batch, those on the disk too; return how many updates were given up."""

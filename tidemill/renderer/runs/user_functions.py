@@ -15,7 +15,7 @@ import attrs
 from tidemill.boundary.rows import COUNT_LIMIT, checked_rows
 from tidemill.dataflow.lattice import Time, as_time, less_equal, shown
 from tidemill.dataflow.nodes import FlatMap, Inspect, Node, Reduce, Retime, Threshold
-from tidemill.errors import RowError, TimeError, UserFunctionError
+from tidemill.errors import RowError, TimeError, UserFunctionError, brief
 from tidemill.expressions.aggregates import OneRow, UserReduce
 from tidemill.expressions.table_functions import TableCall
 from tidemill.expressions.windows.bound import CallError, RowCheck
@@ -31,12 +31,13 @@ Row = tuple[Any, ...]
 class Subject:
     """What a function was called for, in words, and as the data of errors."""
 
-    text: str
+    what: str
+    given: Any
     row: Row | None = None
     time: Any = None
 
     def __str__(self) -> str:
-        return self.text
+        return f"{self.what} {brief(self.given)}"
 
     def in_error(self, node: Node, error: UserFunctionError) -> UserFunctionError:
         """Return an error with these data."""
@@ -46,7 +47,7 @@ class Subject:
 def mapped_rows(node: FlatMap, row: Row) -> list[Row]:
     """Return the checked rows that ``map_rows`` or ``flat_map`` makes of a row."""
     given = row_type(node.inputs[0].schema.names)(*row)
-    subject = Subject(f"row {row}", row)
+    subject = Subject("row", row, row)
     if isinstance(node.function, TableCall):
         return _checked(node, subject, _made_by_table(node, subject, node.function, row))
     result = _call(node, subject, node.function, given)
@@ -70,11 +71,11 @@ def reduced_rows(node: Reduce, key: Row, rows: list[tuple[Row, int]]) -> list[tu
     logic = cast("UserReduce", node.logic)
     if isinstance(logic.function, OneRow):
         return failures.one_row(node, rows)
-    subject = Subject(f"key {key}", key)
+    subject = Subject("key", key, key)
     pairs = _listed(node, subject, _call(node, subject, logic.function, key, rows))
     for pair in pairs:
         if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and _is_int(pair[1])):  # noqa: PLR2004 - a pair
-            raise _returned(node, subject, f"{pair!r}, which is not (row, count), an integer of at most 2**31")
+            raise _returned(node, subject, f"{brief(pair)}, which is not (row, count), an integer of at most 2**31")
     checked = _checked(node, subject, [row for row, _ in pairs])
     return list(zip(checked, [int(count) for _, count in pairs], strict=True))
 
@@ -84,12 +85,14 @@ def thresholded(node: Threshold, row: Row, count: int) -> int:
     assert node.function is not None, "without a function it is distinct, which each engine knows"
     if isinstance(node.function, RowCheck):
         return _checked_row(node, node.function, row, count)
-    subject = Subject(f"row {row} with the count {count}", row)
+    subject = Subject(f"count {count} of row", row, row)
     result = _call(node, subject, node.function, row, count)
     if not _is_int(result):
-        raise _returned(node, subject, f"{result!r}, which is not an integer of at most 2**31")
+        raise _returned(node, subject, f"{brief(result)}, which is not an integer of at most 2**31")
     if count == 0 and result != 0:
-        raise _returned(node, subject, f"{result!r}: it has to be 0, since every row that is nowhere has the count 0")
+        raise _returned(
+            node, subject, f"{brief(result)}: it has to be 0, since all rows that are nowhere have the count 0"
+        )
     return int(result)
 
 
@@ -106,20 +109,20 @@ def _checked_row(node: Threshold, check: RowCheck, row: Row, count: int) -> int:
 def moved_time(node: Retime, time: Time) -> Time:
     """Return the user time to which a user's delay moves a user time."""
     assert node.function is not None, "fixed steps are added, not called"
-    subject = Subject(f"time {shown(time)}", time=shown(time))
+    subject = Subject("time", shown(time), time=shown(time))
     result = _call(node, subject, node.function, shown(time))
     try:
         moved = as_time(result, len(time))
     except TimeError as error:
         raise _returned(node, subject, str(error)) from None
     if not less_equal(time, moved):
-        raise _returned(node, subject, f"{result!r}: a time can only be moved forward")
+        raise _returned(node, subject, f"{brief(result)}: a time can only be moved forward")
     return moved
 
 
 def inspect(node: Inspect, row: Row, time: Time, diff: int) -> None:
     """Show an update to a user's function."""
-    subject = Subject(f"update {(row, shown(time), diff)}", row, shown(time))
+    subject = Subject("update", (row, shown(time), diff), row, shown(time))
     _call(node, subject, node.function, row, shown(time), diff)
 
 
@@ -146,7 +149,7 @@ def _raised(node: Node, subject: Subject, error: Exception) -> UserFunctionError
 
 def _listed(node: Node, subject: Subject, result: Any) -> list[Any]:
     if isinstance(result, (str, bytes, Mapping)) or not isinstance(result, Iterable):
-        raise _returned(node, subject, f"{result!r}, which is not an iterable of rows")
+        raise _returned(node, subject, f"{brief(result)}, which is not an iterable of rows")
     return cast("list[Any]", _call(node, subject, list, result))  # a generator runs the user's code only now
 
 

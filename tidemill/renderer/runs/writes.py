@@ -13,7 +13,7 @@ from tidemill.boundary.rows import Batch, checked_batch, checked_rows, listed_ro
 from tidemill.boundary.tables import Source, as_table, checked_table
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
-from tidemill.errors import RowError
+from tidemill.errors import RowError, brief
 from tidemill.expressions.schema import Schema
 
 __all__ = ["Writes", "checked_puts", "each_deleted", "keys_of", "writes_of"]
@@ -121,5 +121,5 @@ def _check_keys(node: Input, batch: Batch, places: tuple[int, ...], *, first: in
         at = int(columns[0].is_null().to_numpy().argmax())
         (bad,) = python_rows(batch.slice(at, 1))
     key = tuple([bad[i] for i in places])
-    msg = f"{node.where}: key {key} has a NULL in it: the key columns must have values"
+    msg = f"{node.where}: key {brief(key)} has a NULL in it: the key columns must have values"
     raise RowError(msg).about(row=bad, row_index=first + at)

@@ -53,7 +53,8 @@ def row_order(windows: Windows, types: Sequence[DType], interner: Interner) -> R
     by_hash = any(o.column >= len(types) for o in windows.ties)
     by = windows.order if by_hash else (*windows.order, *windows.ties)
     columns = [SortColumn(o.column, types[o.column], o.descending, o.nulls_first) for o in by]
-    return RowOrder(columns, interner, [SortColumn(i, types[i]) for i in windows.row] * by_hash)
+    row, hashed = ([SortColumn(i, types[i]) for i in some] * by_hash for some in (windows.row, windows.hash_columns))
+    return RowOrder(columns, interner, row, hashed)
 
 
 class _Version(NamedTuple):

@@ -7,18 +7,19 @@ on a million. The meaning is that of ``renderer/reference/expressions.py``, agai
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from tidemill.errors import ExpressionError
-from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
+from tidemill.errors import ExpressionError, brief
+from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral, walk
 from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.rewriting import can_fail
 from tidemill.expressions.room import with_room
 from tidemill.expressions.sql_text import to_sql
+from tidemill.expressions.types import BOOL
 from tidemill.renderer.embedded.expressions.casts import cast_rule
 from tidemill.renderer.embedded.expressions.dates import DATE_RULES
 from tidemill.renderer.embedded.expressions.kernels import FALSE, Apply, FailureError, Rule, spread
@@ -43,7 +44,8 @@ _Node: TypeAlias = Callable[[Columns, int], Any]
 def compile_scalar(bound: Bound) -> CompiledScalar:
     """Return a function from columns (a sequence, or a callable by index) and a number of rows to the array of values.
 
-    It raises ``ExpressionError`` with the first offending row's index.
+    It raises ``ExpressionError`` with the first offending row's index. Operands of AND and OR are evaluated on all
+    rows; only where one fails are they evaluated anew, each on the rows for which none before it decides.
 
     >>> from tidemill.expressions.binding import bind
     >>> from tidemill.expressions.expr import col
@@ -52,18 +54,21 @@ def compile_scalar(bound: Bound) -> CompiledScalar:
     >>> late([pa.array([59, 61, None])], 3).to_pylist()
     [False, True, None]
     """
-    node, dtype = with_room(_compile)(bound), bound.dtype.arrow
+    nodes, dtype = [with_room(_compile)(bound, _CHOICES)], bound.dtype.arrow
+    if can_fail(bound) and any(isinstance(part, BoundCall) and part.function in _GUARDS for part in walk(bound)):
+        nodes.append(with_room(_compile)(bound, {**_CHOICES, **_GUARDS}))
 
     @with_room
     def run(columns: Columns | Sequence[pa.Array], n: int) -> pa.Array:
         if n == 0:
             return pa.array([], dtype)
         get = columns if callable(columns) else columns.__getitem__
-        try:
-            values = node(get, n)
-        except FailureError:
-            raise _first_error(node, get, n) from None
-        return values if isinstance(values, pa.Array) else pa.repeat(values, n)
+        for node in nodes:
+            try:
+                return _array(node(get, n), n)
+            except FailureError:
+                continue
+        raise _first_error(nodes[-1], get, n)
 
     return run
 
@@ -90,7 +95,8 @@ def _failure(node: _Node, columns: Columns, low: int, high: int) -> FailureError
 # Compiling.
 
 
-def _compile(bound: Bound) -> _Node:
+def _compile(bound: Bound, lazy: _Lazy) -> _Node:
+    """Return what evaluates a tree; with arguments that may fail, these functions evaluate each on rows for it."""
     if isinstance(bound, BoundColumn):
         index = bound.index
         return lambda columns, _n: columns(index)
@@ -99,15 +105,21 @@ def _compile(bound: Bound) -> _Node:
             return lambda _columns, _n: None  # the rule of what it is added to knows it
         scalar = pa.scalar(bound.value, bound.dtype.arrow)
         return lambda _columns, _n: scalar
-    if not bound.columns():
-        return _constant(bound)
-    return _call(bound, [_compile(a) for a in bound.args])
+    if bound.function == "in" and "in" in lazy and any(map(can_fail, bound.args[1:])):
+        bound = _equal_to_any(bound)
+    args = [_compile(a, lazy) for a in bound.args]
+    return _call(bound, args, lazy) if bound.columns() else _constant(bound, args, lazy)
 
 
-def _constant(bound: BoundCall) -> _Node:
+def _equal_to_any(bound: BoundCall) -> BoundCall:
+    """Return an IN as the OR of comparisons that it is."""
+    value, *options = bound.args
+    return BoundCall("or", tuple(BoundCall("eq", (value, option), BOOL) for option in options), BOOL)
+
+
+def _constant(bound: BoundCall, args: list[_Node], lazy: _Lazy) -> _Node:
     """Evaluate once, on one row; an error is kept for the rows that need the value."""
-    args = [_compile(a) for a in bound.args]
-    node = _call(bound, [lambda c, _n, a=a: _repeated(a(c, 1)) for a in args])  # type: ignore[misc]
+    node = _call(bound, [lambda c, _n, a=a: _repeated(a(c, 1)) for a in args], lazy)  # type: ignore[misc]
     try:
         scalar = node(_no_columns, 1)[0]
     except FailureError:
@@ -123,10 +135,10 @@ def _no_columns(index: int) -> pa.Array:
     raise AssertionError(index)
 
 
-def _call(bound: BoundCall, args: list[_Node]) -> _Node:
-    lazy = _LAZY.get(bound.function)
-    if lazy is not None and any(can_fail(a) for a in bound.args[1:]):
-        return lazy(args)
+def _call(bound: BoundCall, args: list[_Node], lazy: _Lazy) -> _Node:
+    by_need = lazy.get(bound.function)
+    if by_need is not None and any(map(can_fail, bound.args[1:])):
+        return by_need(bound, args)
     apply = _cast(bound) if bound.function == "cast" else RULES.get(bound.function, python_rule)(bound)
     if len(args) == 1:
         (x,) = args
@@ -137,10 +149,10 @@ def _call(bound: BoundCall, args: list[_Node]) -> _Node:
     return lambda columns, n: apply(*[a(columns, n) for a in args])
 
 
-# CASE and COALESCE where a branch may fail: evaluate each on the rows it is for.
+# What need not evaluate all of its arguments: each one on the rows it is for.
 
 
-def _lazy_case(args: list[_Node]) -> _Node:
+def _lazy_case(_bound: BoundCall, args: list[_Node]) -> _Node:
     conditions, values = args[:-1:2], [*args[1:-1:2], args[-1]]
 
     def run(columns: Columns, n: int) -> pa.Array:
@@ -158,7 +170,7 @@ def _lazy_case(args: list[_Node]) -> _Node:
     return run
 
 
-def _lazy_coalesce(args: list[_Node]) -> _Node:
+def _lazy_coalesce(_bound: BoundCall, args: list[_Node]) -> _Node:
     def run(columns: Columns, n: int) -> pa.Array:
         left, pieces = np.arange(n), []
         for arg in args:
@@ -173,13 +185,36 @@ def _lazy_coalesce(args: list[_Node]) -> _Node:
     return run
 
 
+def _lazy_logic(bound: BoundCall, args: list[_Node]) -> _Node:
+    """AND and OR: NULL does not decide, and neither does an error, which is the row's then."""
+    combine, decisive = RULES[bound.function](bound), bound.function == "or"
+
+    def run(columns: Columns, n: int) -> pa.Array:
+        left, pieces = np.arange(n), []
+        result = pa.nulls(0)
+        for i, arg in enumerate(args):
+            values = _evaluate(arg, columns, left)
+            result = combine(result, values) if i else values
+            decided = result.fill_null(not decisive).to_numpy(zero_copy_only=False) == decisive
+            pieces.append((left[decided], result.filter(pa.array(decided))))
+            left, result = left[~decided], result.filter(pa.array(~decided))
+            if not len(left):
+                break
+        return _gather([*pieces, (left, result)])
+
+    return run
+
+
 def _evaluate(node: _Node, columns: Columns, rows: np.ndarray[Any, Any]) -> pa.Array:
     """Return a node's values for some of the rows; for none of them nothing is evaluated."""
     if not len(rows):
         return pa.nulls(0)
     indices = pa.array(rows)
-    values = node(functools.cache(lambda i: columns(i).take(indices)), len(rows))
-    return values if isinstance(values, pa.Array) else pa.repeat(values, len(rows))
+    return _array(node(functools.cache(lambda i: columns(i).take(indices)), len(rows)), len(rows))
+
+
+def _array(values: Any, n: int) -> pa.Array:
+    return values if isinstance(values, pa.Array) else pa.repeat(values, n)
 
 
 def _gather(pieces: list[tuple[np.ndarray[Any, Any], pa.Array]]) -> pa.Array:
@@ -191,10 +226,11 @@ def _gather(pieces: list[tuple[np.ndarray[Any, Any], pa.Array]]) -> pa.Array:
     return pa.concat_arrays([values for _, values in known]).take(pa.array(order))
 
 
-_LAZY: Final[dict[str, Callable[[list[_Node]], _Node]]] = {
-    "case": _lazy_case,
-    "coalesce": _lazy_coalesce,
-}
+_Lazy: TypeAlias = Mapping[str, Callable[[BoundCall, list[_Node]], _Node]]
+"""Functions that are to evaluate arguments by need, where one after the first may fail."""
+
+_CHOICES: Final[_Lazy] = {"case": _lazy_case, "coalesce": _lazy_coalesce}
+_GUARDS: Final[_Lazy] = {"and": _lazy_logic, "or": _lazy_logic, "in": _lazy_logic}
 
 
 # Rules.
@@ -208,7 +244,7 @@ def _cast(bound: BoundCall) -> Apply:
             return convert(value)
         except (ValueError, ArithmeticError):
             given = value[0].as_py()
-            text = repr(given) if isinstance(given, (str, bytes)) else str(given)
+            text = brief(given) if isinstance(given, (str, bytes)) else str(given)
             raise FailureError(bound, f"{text} does not fit {to}") from None
 
     return apply

@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.expressions.bound import BoundCall
-from tidemill.expressions.functions.patterns import read_pattern, read_replacement, replaced_matches
+from tidemill.expressions.functions import values as meanings
+from tidemill.expressions.functions.patterns import like_in_re2
+from tidemill.expressions.functions.searches import Search, ends_in_a_line_end, extracted, found, replaced
 from tidemill.expressions.types import STRING
 from tidemill.renderer.embedded.expressions.casts import by_distinct
-from tidemill.renderer.embedded.expressions.kernels import Apply, Rule, kernel, literal, plain
+from tidemill.renderer.embedded.expressions.kernels import Apply, FailureError, Rule, kernel, literal, plain
 
 __all__ = ["TEXT_RULES"]
 
@@ -144,7 +146,7 @@ def _locate(bound: BoundCall) -> Apply:
 # Patterns.
 
 
-def _pattern_test(name: str) -> Rule:
+def _test(name: str) -> Rule:
     def rule(bound: BoundCall) -> Apply:
         matches = kernel(name, pc.MatchSubstringOptions(literal(bound, 1)))
         return lambda value, _pattern: matches(value)
@@ -152,36 +154,46 @@ def _pattern_test(name: str) -> Rule:
     return rule
 
 
-def _regexp_like(bound: BoundCall) -> Apply:
-    pattern = read_pattern(literal(bound, 1))
-    if pattern.re2 is not None:
-        matches = kernel("match_substring_regex", pc.MatchSubstringOptions(pattern.re2))
-        return lambda value, _pattern: matches(value)
-    search = pattern.python.search
-    return lambda value, _pattern: by_distinct(value, lambda text: search(text) is not None, pa.bool_())
+def _like(bound: BoundCall) -> Apply:
+    pattern = literal(bound, 1)
+    if "\\" not in pattern:
+        return _test("match_like")(bound)
+    matches = kernel("match_substring_regex", pc.MatchSubstringOptions(like_in_re2(pattern)))  # Arrow misreads some
+    return lambda value, _pattern: matches(value)
 
 
-def _regexp_replace(bound: BoundCall) -> Apply:
-    pattern = read_pattern(literal(bound, 1))
-    parts = read_replacement(literal(bound, 2), pattern.python.groups)
-    constant = all(isinstance(p, str) for p in parts)
-    # RE2 replaces empty matches elsewhere, and may take groups otherwise.
-    if pattern.re2 is not None and constant and not pattern.python.search(""):
-        text = "".join(map(str, parts)).replace("\\", r"\\")
-        compute = kernel("replace_substring_regex", pc.ReplaceSubstringOptions(pattern.re2, text))
-        return lambda value, *_literals: compute(value)
+def _searched(search: Callable[..., Search]) -> Rule:
+    """Return the rule of a search by a pattern and what else is a literal."""
 
-    return _once(lambda text: replaced_matches(pattern.python, parts, text), pa.string())
+    def rule(bound: BoundCall) -> Apply:
+        question = search(*(literal(bound, i) for i in range(1, len(bound.args))))
+        in_re2, one_by_one = question.in_re2, _each(bound, question.in_pcre)
+        if in_re2 is None:
+            return lambda value, *_literals: one_by_one(value)
+        if not question.at_end:
+            return lambda value, *_literals: in_re2(value)
+
+        def apply(value: pa.Array, *_literals: Any) -> pa.Array:
+            at_end = ends_in_a_line_end(value)
+            if not pc.any(at_end).as_py():
+                return in_re2(value)
+            return pc.if_else(at_end, one_by_one(pc.if_else(at_end, value, None)), in_re2(value))
+
+        return apply
+
+    return rule
 
 
-def _regexp_extract(bound: BoundCall) -> Apply:
-    search, group = read_pattern(literal(bound, 1)).python.search, literal(bound, 2)
+def _each(bound: BoundCall, function: Callable[[str], Any]) -> Apply:
+    """Return a function once for each distinct text; one without a value fails."""
 
-    def extract(text: str) -> str:
-        match = search(text)
-        return (match[group] or "") if match else ""
+    def convert(text: str) -> Any:
+        try:
+            return function(text)
+        except meanings.FailureError as failure:
+            raise FailureError(bound, str(failure)) from None
 
-    return _once(extract, pa.string())
+    return lambda value: by_distinct(value, convert, bound.dtype.arrow)
 
 
 _BLANK: Final = pc.TrimOptions(" ")
@@ -205,11 +217,11 @@ TEXT_RULES: Final[dict[str, Rule]] = {
     "replace": _replace,
     "translate": _translate,
     "locate": _locate,
-    "like": _pattern_test("match_like"),
-    "starts_with": _pattern_test("starts_with"),
-    "ends_with": _pattern_test("ends_with"),
-    "contains": _pattern_test("match_substring"),
-    "regexp_like": _regexp_like,
-    "regexp_replace": _regexp_replace,
-    "regexp_extract": _regexp_extract,
+    "like": _like,
+    "starts_with": _test("starts_with"),
+    "ends_with": _test("ends_with"),
+    "contains": _test("match_substring"),
+    "regexp_like": _searched(found),
+    "regexp_replace": _searched(replaced),
+    "regexp_extract": _searched(extracted),
 }

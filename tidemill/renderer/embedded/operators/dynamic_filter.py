@@ -45,6 +45,8 @@ class DynamicFilterOperator(Operator):
         self._widths = len(left), len(right)
         self._monotone = node.monotone
         self._comparisons = self._one_row.comparisons
+        self._falls = [c.how.startswith(">") == (self._monotone == "increasing") for c in self._comparisons]
+        """Which comparisons become false as a monotone value moves on, and never true; the others the other way."""
         self._by_column: dict[int, list[Comparison]] = {}
         for comparison in self._comparisons:
             self._by_column.setdefault(comparison.left, []).append(comparison)
@@ -135,14 +137,15 @@ class DynamicFilterOperator(Operator):
             moved[self._widths[LEFT]] = time
             moved[-1] *= change.take(some)
             self.emit(moved, self.region.now)
-            if self._monotone is not None:
-                gone.append(updates.compress(self._is_settled(after, new), axis=1))
+            if self._monotone is not None:  # rows settled before have gone, and what retracted them is found here, too
+                settles = self._is_settled(after, new) & ~self._is_settled(before, old)
+                gone.append(updates.compress(settles, axis=1))
         if gone and (updates := stacked(gone).copy()).shape[1]:
             np.negative(updates[-1], out=updates[-1])
             self._keep(updates)
 
     def _passed(self, old: Value, new: Value) -> Iterator[UpdateArray]:
-        """Give the kept updates for which a comparison may change, each once, whichever columns they are found by."""
+        """Give the kept updates for which a comparison may change, or settle, once each, whatever columns find them."""
         before: list[list[Comparison]] = []
         for column, comparisons in self._by_column.items():
             updates = self._between(column, comparisons, old, new)
@@ -162,6 +165,8 @@ class DynamicFilterOperator(Operator):
         old: Value,
         new: Value,
     ) -> Bools:
+        if self._is_first(comparisons, old, new):
+            return np.ones(updates.shape[1], np.bool_)
         before = truth(comparisons, updates, old, self._interner)
         after = truth(comparisons, updates, new, self._interner)
         changed: Bools = (before.each != after.each).any(axis=0)
@@ -170,7 +175,8 @@ class DynamicFilterOperator(Operator):
     def _between(self, column: int, comparisons: list[Comparison], old: Value, new: Value) -> UpdateArray:
         """Return the kept updates that may be between two values, and more: ranges of each batch, and the tail."""
         order, spine = self._orders[column], self._indexes[column]
-        ranges = affected(comparisons, old, new, order)
+        is_first = self._is_first(comparisons, old, new)
+        ranges: list[Range] = [(NULL, None)] if is_first else affected(comparisons, old, new, order)
         found: list[UpdateArray] = []
         for view in spine.views_between(ranges):
             for batch in view.batches:
@@ -189,16 +195,25 @@ class DynamicFilterOperator(Operator):
 
     # -- a right side that moves in one way ---------------------------------------------------------------------------
 
+    def _is_first(self, comparisons: list[Comparison], old: Value, new: Value) -> bool:
+        """Return whether rows settle that compare as before: those that a first value has left behind already."""
+        if self._monotone is None or new is None:
+            return False
+        falling = [
+            c.right for falls, c in zip(self._falls, self._comparisons, strict=True) if falls and c in comparisons
+        ]
+        return any(new[right] != NULL and (old is None or old[right] == NULL) for right in falling)
+
     def _is_settled(self, found: Truth, value: Value) -> Bools:
         """Return for which rows nothing will change any more."""
         if self._monotone is None or value is None:
             return np.zeros(len(found.known), np.bool_)
-        falls = np.array([c.how.startswith(">") == (self._monotone == "increasing") for c in self._comparisons])
-        given = np.array([value[c.right] != NULL for c in self._comparisons])
-        lost = (~found.each & (falls & given)[:, None]).any(axis=0)
-        won = np.full(len(found.known), not falls.any()) & found.each.all(axis=0)
-        settled: Bools = (lost | won) & found.known
-        return settled
+        if not any(self._falls):  # then what is true of a row stays so
+            settled = found.all()
+        else:
+            lost = [falls and value[c.right] != NULL for falls, c in zip(self._falls, self._comparisons, strict=True)]
+            settled = (~found.each[lost]).any(axis=0)
+        return settled & found.known
 
     @property
     def indexes(self) -> list[str]:

@@ -46,7 +46,6 @@ from tidemill.renderer.embedded.windows.ordering import order_of_rows
 from tidemill.renderer.embedded.windows.partitions_in_order import partitions_in_order
 from tidemill.renderer.embedded.windows.reach import Reach
 from tidemill.renderer.embedded.windows.recompute import GivenRows, recompute
-from tidemill.renderer.embedded.windows.sums_by_value import SumsByValue
 from tidemill.renderer.runs import failures
 
 __all__ = ["OrderedWindowsOperator"]
@@ -92,7 +91,6 @@ class OrderedWindowsOperator(Operator):
         self._reach = Reach.of(windows, self._types)
         """How far changes reach; None where they may reach to an end of the partition."""
         self._calls = calls_of_few(windows, self._types)
-        self._by_value = SumsByValue.of(windows, self._types)
         self._calls_of_many = CallsOfMany.of(windows, self._types, self._reach, interner, self._kept)
         self._order = order_of_rows(windows, self._types, interner, self._width)
         self._by = KeyOrder(self._order, len(windows.order))
@@ -253,8 +251,7 @@ class OrderedWindowsOperator(Operator):
             if unsure.any():
                 self._edits(rows, new[:, some].compress(unsure, axis=1))  # which looks how often each is there
 
-        find = edits_of if self._calls_of_many is None else self._calls_of_many.edits
-        return find(rows, codes, counts, check)
+        return edits_of(rows, codes, counts, check)
 
     def _of_any_edits(
         self, edits: list[tuple[OrderedPartition, list[Edit] | ManyEdits]], time: int
@@ -277,9 +274,7 @@ class OrderedWindowsOperator(Operator):
     def _in_order(self, edits: list[tuple[OrderedPartition, list[Edit]]], time: int) -> UpdateArray:
         """Return the output's updates for edits of partitions in their order, which are not made yet."""
         assert self._reach is not None
-        changed = changed_rows(
-            self._windows, self._types, self._reach, edits, self._interner, calls=self._calls, by_value=self._by_value
-        )
+        changed = changed_rows(self._windows, self._types, self._reach, edits, self._interner, calls=self._calls)
         updates = self._room(changed.rows.shape[1], time)
         updates[: len(self._kept)] = changed.rows if self._keeps_all else changed.rows.take(self._kept, axis=0)
         updates[len(self._kept) : -2] = changed.values

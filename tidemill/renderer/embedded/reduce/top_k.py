@@ -36,7 +36,8 @@ class TopKLogic:
         schema = node.inputs[0].schema
         types = schema.dtypes
         by = [SortColumn(o.column, types[o.column], o.descending, o.nulls_first) for o in node.logic.order]
-        self._order = RowOrder(by, interner, [SortColumn(c, types[c]) for c in node.logic.row])
+        row, hashed = ([SortColumn(c, types[c]) for c in some] for some in (node.logic.row, node.logic.hash_columns))
+        self._order = RowOrder(by, interner, row, hashed)
         width = len(node.keys)
         shape = Shape(width, node.scope.coordinates, schedule, since, node)
         every = range(len(schema))

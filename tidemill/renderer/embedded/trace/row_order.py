@@ -52,18 +52,26 @@ class SortColumn(NamedTuple):
 
 
 class RowOrder:
-    """An order by columns of codes; what these leave tied by the hash of the row itself, if given, then by the row.
+    """An order by columns of codes; what these leave tied by a hash, if the row itself is given, then by the row.
 
-    ``row`` are the columns of the row itself, whose hash is worked out for ties only: it takes longer than all else.
+    ``row`` are the columns of the row itself, ``hashed`` those of the hash, or else all of them. It is worked out for
+    ties only: that takes longer than all else.
     """
 
-    def __init__(self, columns: Sequence[SortColumn], interner: Interner, row: Sequence[SortColumn] = ()) -> None:
+    def __init__(
+        self,
+        columns: Sequence[SortColumn],
+        interner: Interner,
+        row: Sequence[SortColumn] = (),
+        hashed: Sequence[SortColumn] = (),
+    ) -> None:
         self.columns = list(columns)
         self.row = list(row)
+        self.hashed = list(hashed or row)
         self._interner = interner
         self._plain = {c.row for c in (*self.columns, *self.row) if has_codes_in_order(c.dtype)}
         """The rows of codes that sort as they are."""
-        self._is_hashed_as_words = all(is_word(c.dtype) for c in self.row)
+        self._is_hashed_as_words = all(is_word(c.dtype) for c in self.hashed)
         self._first_has_codes_in_order = bool(columns) and has_codes_in_order(columns[0].dtype)
         self.numbers_are_codes = self._first_has_codes_in_order and not columns[0].descending and columns[0].nulls_first
         """Whether `number` is the code itself."""
@@ -204,19 +212,20 @@ class RowOrder:
 
     def hashes_at(self, rows: Rows, at: Ints) -> Ints:
         """Return the hashes of some of the rows."""
-        codes = np.stack([rows[c.row].take(at) for c in self.row])
+        codes = np.stack([rows[c.row].take(at) for c in self.hashed])
         one, owner = numbered(codes)  # rows may be there more than once
         columns = [
-            decode_column(row.take(one), c.dtype, self._interner) for row, c in zip(codes, self.row, strict=True)
+            decode_column(row.take(one), c.dtype, self._interner) for row, c in zip(codes, self.hashed, strict=True)
         ]
         hashes: Ints = np.maximum(xxhash64_columns(columns), _LEAST_HASH)
         return hashes.take(owner)
 
     def _hash(self, row: Sequence[int]) -> int:
         if self._is_hashed_as_words:
-            return max(xxhash64_of_words([None if row[c.row] == NULL else row[c.row] for c in self.row]), _LEAST_HASH)
-        values = [None if row[c.row] == NULL else decoder(c.dtype, self._interner)(row[c.row]) for c in self.row]
-        return max(xxhash64_of(values, [c.dtype for c in self.row]), _LEAST_HASH)
+            words = [None if row[c.row] == NULL else row[c.row] for c in self.hashed]
+            return max(xxhash64_of_words(words), _LEAST_HASH)
+        values = [None if row[c.row] == NULL else decoder(c.dtype, self._interner)(row[c.row]) for c in self.hashed]
+        return max(xxhash64_of(values, [c.dtype for c in self.hashed]), _LEAST_HASH)
 
     def _key_of(self, column: SortColumn, code: int) -> tuple[int, Any]:
         if code == NULL:

@@ -19,7 +19,6 @@ from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 from tidemill.renderer.embedded.windows.digests import Digest, Extreme, FloatSum, exact_floats, objects
 from tidemill.renderer.embedded.windows.distinct import DistinctSums
 from tidemill.renderer.embedded.windows.extremes import greatest, greatest_around
-from tidemill.renderer.embedded.windows.few_rows import FEW, aggregate_of_few
 from tidemill.renderer.embedded.windows.frames import frame_parts, has_its_row, is_around, over_groups
 from tidemill.renderer.embedded.windows.lists import lists
 from tidemill.renderer.embedded.windows.partitions import Partitions, RefusedError
@@ -37,8 +36,7 @@ __all__ = ["aggregate"]
 
 def aggregate(rows: Partitions, call: AggregateCall) -> Ints:
     """Return the codes of an aggregate of the frame at each place."""
-    found = aggregate_of_few(rows, call) if len(rows) <= FEW else None
-    return _AGGREGATES[call.aggregate.function](rows, call) if found is None else found
+    return _AGGREGATES[call.aggregate.function](rows, call)
 
 
 def _count(rows: Partitions, call: AggregateCall) -> Ints:

@@ -11,27 +11,20 @@ from tidemill.renderer.embedded.kernels.updates import Codes, Ints
 from tidemill.renderer.embedded.trace.stored_order import StoredPage
 from tidemill.renderer.embedded.windows.digests import Digest
 from tidemill.renderer.embedded.windows.edits import ManyEdits, edited_pieces, places_from
-from tidemill.renderer.embedded.windows.moves import SPARE, Move, edited_in_place, has_room, with_room
 
 __all__ = ["PLACES", "Chunk", "StoredChunk", "edited_chunks", "leads_of", "parts_of"]
 
 PLACES: Final = np.arange(1 << 12)
 """Where peer groups begin in a chunk of which each row is one: for all such chunks of usual size."""
-_MANY: Final = 8
-"""Beyond so many edits of one chunk, it is copied once rather than moved about for each."""
 
 
 class Chunk:
     """Some rows of the partition, one after another."""
 
-    __slots__ = ("begin", "codes", "digests", "leads", "room", "starts")
+    __slots__ = ("codes", "digests", "leads", "starts")
 
-    def __init__(self, codes: Codes, leads: Ints, room: Codes | None = None, begin: int = 0) -> None:
+    def __init__(self, codes: Codes, leads: Ints) -> None:
         self.codes = codes
-        self.room = room
-        """What the rows lie in, where that is larger: only the last chunk made of it is as it was."""
-        self.begin = begin
-        """Where in it they do."""
         self.leads = leads
         """The numbers of the rows' first ORDER BY column, which never fall."""
         self.starts: Ints | None = None
@@ -61,7 +54,7 @@ class Chunk:
     def bytes(self) -> int:
         leads = 0 if self.leads.base is not None else self.leads.nbytes  # else they are the codes
         starts = 0 if self.starts is None or self.starts.base is PLACES else self.starts.nbytes
-        return (self.codes if self.room is None else self.room).nbytes + leads + starts
+        return self.codes.nbytes + leads + starts
 
     def digest(self, wanted: Digest, made: Callable[[Ints], Any]) -> Any:
         if self.digests is None:
@@ -80,8 +73,6 @@ class StoredChunk(Chunk):
         # Not those of a chunk: a slot without a value is what has them read, and costs others nothing.
         self.page: StoredPage | None = page
         self._number = number
-        self.room = None
-        self.begin = 0
         self.starts = None
         self.digests = None
 
@@ -115,33 +106,22 @@ class StoredChunk(Chunk):
         return super().bytes if self.page is None else 0
 
 
-def edited_chunks(
+def edited_chunks(  # noqa: PLR0917 - where edits are, and what they are
     chunks: Sequence[Chunk],
     touched: Sequence[int],
     firsts: Sequence[int],
     places: Sequence[int],
     edits: ManyEdits,
-    *,
     numbers: Callable[[Codes], Ints],
-    moves: list[Move],
 ) -> list[Chunk]:
     """Return chunks with edits made at places in those touched, of each from a first edit on, and rows' numbers anew.
 
-    Chunks may have any number of rows then. Those with room are edited where they lie: what was cut out of them before
-    is not as it was, unless the moves are undone.
+    Chunks may have any number of rows then. Those that are edited are replaced, not written to.
     """
     found, copies, rows = list(chunks), edits.copies.tolist(), edits.rows
-    most = max(0, *copies)
     for number, low, high in zip(touched, firsts, [*firsts[1:], len(places)], strict=True):
-        chunk, which, count = found[number], range(low, high), high - low
-        room, begin, end = chunk.room, chunk.begin, chunk.begin + chunk.size
-        if room is not None and count <= _MANY and has_room(room, begin, end, count * most):
-            begin, end = edited_in_place(room, begin, end, places, copies, rows, which, moves)
-        else:
-            room = with_room(edited_pieces(chunk.codes, places, copies, rows, which))
-            begin, end = SPARE, room.shape[1] - SPARE
-        made = room[:, begin:end]
-        found[number] = Chunk(made, numbers(made), room, begin)
+        made = np.concatenate(edited_pieces(found[number].codes, places, copies, rows, range(low, high)), axis=1)
+        found[number] = Chunk(made, numbers(made))
     return found
 
 

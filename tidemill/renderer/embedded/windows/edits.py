@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints, first_numbers
 
-__all__ = ["Changed", "Changes", "Edit", "ManyEdits", "edited", "edited_pieces", "places_from"]
+__all__ = ["Changed", "Edit", "ManyEdits", "edited", "edited_pieces", "places_from"]
 
 
 class Edit(NamedTuple):
@@ -25,25 +25,12 @@ class Edit(NamedTuple):
         return self.place - self.copies if self.copies < 0 else self.place
 
 
-class Changes(Protocol):
-    """Rows of the output that go, and rows that come."""
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        """How many rows go, and how many come."""
-
-    def write(self, gone: Codes, come: Codes) -> None:
-        """Write their codes, as far as they come out again, and below them the calls' values."""
-
-
 class ManyEdits(NamedTuple):
     """Edits as arrays, by ascending places."""
 
     places: Ints
     rows: Codes
     copies: Ints
-    changes: Sequence[Changes] | None = None
-    """How the output changes, if that was found as the places were."""
 
     @property
     def ends(self) -> Ints:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from operator import itemgetter
 from typing import Final, NamedTuple, Protocol, TypeAlias
-
-import numpy as np
 
 from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, OffsetCall, RankingCall, Windows
 from tidemill.renderer.embedded.kernels.codec import float_code
-from tidemill.renderer.embedded.kernels.updates import NULL, Ints
-from tidemill.renderer.embedded.windows.partitions import Partitions
+from tidemill.renderer.embedded.kernels.updates import NULL
 
-__all__ = ["FEW", "TOO_LARGE", "CallOfFew", "FewRows", "FrameOfFew", "aggregate_of_few", "calls_of_few"]
+__all__ = ["FEW", "TOO_LARGE", "CallOfFew", "FewRows", "FrameOfFew", "calls_of_few"]
 
 FEW: Final = 32
 """Up to so many rows, Python is faster."""
@@ -92,24 +88,6 @@ class FrameOfFew(NamedTuple):
             values = column[max(place + self.low, 0) : max(place + self.high + 1, 0)]
             found.append(self.code([v for v in values if v != NULL] if NULL in values else values))
         return found
-
-
-def aggregate_of_few(rows: Partitions, call: AggregateCall) -> Ints | None:
-    """Return what `aggregate` does, of an aggregate of whole numbers over frames of so many rows before and after.
-
-    None for any other call, and where a sum is too large.
-    """
-    frame = _frame(call, rows.types)
-    if frame is None:
-        return None
-    codes = rows.codes(frame.column).tolist()
-    asked = None if rows.wanted is None else rows.wanted.tolist()
-    found = [NULL] * len(codes)
-    for start, end in pairwise([*rows.starts.tolist(), len(codes)]):
-        wanted = range(end - start) if asked is None else [place - start for place in asked if start <= place < end]
-        for place, code in zip(wanted, frame.of_column(codes[start:end], wanted), strict=True):
-            found[start + place] = code
-    return None if TOO_LARGE in found else np.array(found, np.int64)
 
 
 def _frame(call: AggregateCall, types: Sequence[DType]) -> FrameOfFew | None:

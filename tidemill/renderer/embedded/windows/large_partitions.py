@@ -8,7 +8,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray
-from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition, State
+from tidemill.renderer.embedded.windows.chunks import Chunk
+from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 
 __all__ = ["Key", "LargePartitions", "updates_of"]
 
@@ -20,7 +21,7 @@ class _Before(NamedTuple):
 
     partition: OrderedPartition | None
     """The rows that were in no spine; None for none."""
-    state: State | None
+    state: list[Chunk] | None
     rows: int
     copies: int
 
@@ -85,9 +86,6 @@ class LargePartitions:
     def commit(self) -> None:
         """Have the changes of the step stay."""
         counts = self._counts
-        for before in self._before.values():
-            if before.state is not None:
-                before.state.moves.clear()
         if counts is not None:
             for key, before in self._before.items():
                 rows, copies = self._lengths(key)

@@ -17,19 +17,15 @@ from tidemill.expressions.windows.bound import AggregateCall, Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, UpdateArray, consolidated
 from tidemill.renderer.embedded.windows.digests import Digest, together
-from tidemill.renderer.embedded.windows.edits import Changed, Changes, ManyEdits
-from tidemill.renderer.embedded.windows.lone_extremes import LoneExtremes
+from tidemill.renderer.embedded.windows.edits import Changed, ManyEdits
 from tidemill.renderer.embedded.windows.many_cuts import CutColumns, Cuts, Part, blocks, parts
-from tidemill.renderer.embedded.windows.many_places import Check, edits_of
-from tidemill.renderer.embedded.windows.many_runs import Runs, can_be_found_at_once, runs_of_many, starts_of_groups
-from tidemill.renderer.embedded.windows.many_unnoticed import Extremes, Unnoticed
+from tidemill.renderer.embedded.windows.many_runs import Runs, can_be_found_at_once, runs_of_many
 from tidemill.renderer.embedded.windows.ordered import has_equal_neighbours
 from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
 from tidemill.renderer.embedded.windows.partitions import Ahead, Partitions
 from tidemill.renderer.embedded.windows.pieces import Pieces
 from tidemill.renderer.embedded.windows.reach import Reach
 from tidemill.renderer.embedded.windows.recompute import call_values
-from tidemill.renderer.embedded.windows.sums_by_delta import SumsByDelta
 
 __all__ = ["CallsOfMany"]
 
@@ -47,12 +43,6 @@ class CallsOfMany:
     interner: Interner
     kept: Ints
     """Which of a row's codes come out again."""
-    extremes: Extremes | None
-    """What finds rows that no others notice, if all calls are of such extremes."""
-    by_delta: SumsByDelta | None
-    """What works sums out from those before, if all calls are such ones."""
-    lone: LoneExtremes | None
-    """What works out extremes around edits that are far from others, if all calls are such ones."""
 
     @staticmethod
     def of(
@@ -61,9 +51,7 @@ class CallsOfMany:
         """Return what works the calls out; None where it cannot."""
         if reach is None or not windows.order:
             return None
-        extremes, by_delta = Extremes.of(windows, types), SumsByDelta.of(windows, types, kept)
-        lone = LoneExtremes.of(windows, types, kept)
-        found = CallsOfMany(windows, types, reach, interner, kept, extremes, by_delta, lone)
+        found = CallsOfMany(windows, types, reach, interner, kept)
         return found if can_be_found_at_once(reach, types[windows.order[0].column]) else None
 
     @property
@@ -73,36 +61,12 @@ class CallsOfMany:
         (by, *_) = self.windows.order
         return kept.index(by.column) if by.column in kept else 0
 
-    def edits(self, rows: OrderedPartition, new: Codes, copies: Ints, check: Check) -> ManyEdits:
-        """Return what `edits_of` does; where the calls allow it, how the output changes is found on the way."""
-        found = None if self.by_delta is None else self.by_delta.edits(rows, new, copies, check)
-        return edits_of(rows, new, copies, check) if found is None else found
-
     def updates(self, partitions: Sequence[tuple[OrderedPartition, ManyEdits]], time: int) -> UpdateArray:
         """Return the output's updates for edits of partitions, not made yet; `CallError` as `changed_rows`."""
         to_cut: list[Part] = []
-        found: list[Changes] = []
-        in_order = True
         for rows, edits in partitions:
-            if edits.changes is not None:
-                found += edits.changes
-                continue
-            left = edits
-            if self.lone is not None:
-                around, left = self.lone.changed(rows, edits)
-                found += around
-                in_order &= not around
-            if self.extremes is None:
-                to_cut += parts(rows, left, self._runs(rows, left)) if len(left.places) else ()
-                continue
-            starts = starts_of_groups(rows)
-            unnoticed = self.extremes.unnoticed(rows, edits, starts)
-            noticed = unnoticed.noticed
-            if len(noticed.places):
-                noticed, runs, unnoticed = unnoticed.beside(self._runs(rows, noticed, starts))
-                to_cut += parts(rows, noticed, runs)
-            found.append(self._unnoticed(unnoticed))
-        found += [self._changed(block) for block in blocks(to_cut)]
+            to_cut += parts(rows, edits, self._runs(rows, edits))
+        found = [self._changed(block) for block in blocks(to_cut)]
         counts = [some.counts for some in found]
         count = sum(gone for gone, _ in counts)
         width = len(self.kept) + len(self.windows.calls)
@@ -112,29 +76,14 @@ class CallsOfMany:
             some.write(updates[:width, old : old + gone], updates[:width, new : new + come])
             old, new = old + gone, new + come
         updates[-2], updates[-1, :count], updates[-1, count:] = time, -1, 1
-        if not in_order:
-            return updates if self._all_differ(updates, count) else consolidated(updates)
         if not has_equal_neighbours(updates[: len(self.kept)], count, self._leading):
             return updates
         alike = _with_copies(updates[: len(self.kept)], count)
         return np.concatenate((updates[:, ~alike], consolidated(updates[:, alike])), axis=1)
 
-    def _all_differ(self, updates: UpdateArray, gone: int) -> bool:
-        """Return whether rows that go all differ, and those that come, in the first of the ORDER BY columns."""
-        leading = updates[self._leading]
-        in_order = (np.sort(some) for some in (leading[:gone], leading[gone:]))
-        return not any(np.count_nonzero(some[1:] == some[:-1]) for some in in_order)
-
-    def _runs(self, rows: OrderedPartition, edits: ManyEdits, starts: Ints | None = None) -> Runs:
+    def _runs(self, rows: OrderedPartition, edits: ManyEdits) -> Runs:
         (by, *_) = self.windows.order
-        return runs_of_many(rows, edits, self.reach, by, self.types[by.column], starts=starts)
-
-    def _unnoticed(self, unnoticed: Unnoticed) -> Changed:
-        """Return the rows that come and go without another row's values changing."""
-        edits = unnoticed.left
-        rows = np.concatenate((edits.rows.take(self.kept, axis=0), unnoticed.values()))
-        comes = edits.copies > 0
-        return Changed(rows.compress(~comes, axis=1), rows.compress(comes, axis=1))
+        return runs_of_many(rows, edits, self.reach, by, self.types[by.column])
 
     def _changed(self, block: Sequence[Part]) -> Changed:
         """Return how the rows of some runs change."""

@@ -28,7 +28,6 @@ from tidemill.renderer.embedded.windows.partitions import Ahead, Partitions
 from tidemill.renderer.embedded.windows.pieces import Pieces
 from tidemill.renderer.embedded.windows.reach import Affected, Reach, affected, looked_at
 from tidemill.renderer.embedded.windows.recompute import call_values
-from tidemill.renderer.embedded.windows.sums_by_value import SumsByValue
 
 __all__ = ["Changed", "Cut", "changed_rows", "has_equal_neighbours", "rows_with_values", "valued", "wanted_only"]
 
@@ -77,12 +76,10 @@ def changed_rows(
     interner: Interner,
     *,
     calls: Sequence[CallOfFew] | None = None,
-    by_value: SumsByValue | None = None,
 ) -> Changed:
     """Return how the rows of partitions change, with the calls' values, when edits are made; they are not made yet.
 
-    ``calls`` work the values out where the rows looked at are few, ``by_value`` where they lie in a few places. Rows
-    may be among those that go and those that come.
+    ``calls`` work the values out where the rows looked at are few. Rows may be among those that go and those that come.
     `CallError` where a call has no value for a row, or for one that is only looked at.
     """
     (by, *_) = windows.order
@@ -104,7 +101,7 @@ def changed_rows(
             before.append(Cut(old, looked, skipped, wanted, size, *beside))
             after.append(Cut(new, looked + shift, skipped, wanted + shift, size + more, *beside))
             runs.append(run)
-    codes, values, starts, asked = valued(windows, types, before + after, interner, by_value=by_value)
+    codes, values, starts, asked = valued(windows, types, before + after, interner)
     return _differences(codes, values, starts, asked, runs, by=by.column)
 
 
@@ -178,16 +175,13 @@ def valued(
     types: Sequence[DType],
     cuts: Sequence[Cut],
     interner: Interner,
-    *,
-    by_value: SumsByValue | None = None,
 ) -> tuple[Pieces, Codes, list[int], Bools]:
     """Return the rows of cuts, one after another, the calls' values, where each begins, and which rows are wanted."""
     codes = Pieces([piece for cut in cuts for piece in cut.pieces])
     starts = [0, *accumulate([cut.size for cut in cuts])]
     values = np.empty((len(windows.calls), len(codes)), np.int64)
     ahead = _ahead(cuts, starts)
-    if by_value is None or not by_value.write(codes, ahead, values):
-        call_values(Partitions(windows, types, codes, interner, ahead), values)
+    call_values(Partitions(windows, types, codes, interner, ahead), values)
     return codes, values, starts, ahead.wanted
 
 

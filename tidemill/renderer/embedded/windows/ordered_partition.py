@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -19,22 +19,13 @@ from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredPage, 
 from tidemill.renderer.embedded.windows.chunks import PLACES, Chunk, StoredChunk, edited_chunks, leads_of, parts_of
 from tidemill.renderer.embedded.windows.digests import Digest, RunningDigests, together
 from tidemill.renderer.embedded.windows.edits import Edit, ManyEdits, edited
-from tidemill.renderer.embedded.windows.moves import Move, undo
 
-__all__ = ["OrderedPartition", "State"]
+__all__ = ["OrderedPartition"]
 
 CHUNK: Final = 2048
 """Rows in a chunk after it was made; it is split beyond twice as many."""
 _FEW: Final = 8
 """Chunks that need not be put together, however small."""
-
-
-class State(NamedTuple):
-    """What a partition was like, to go back to."""
-
-    chunks: list[Chunk]
-    moves: list[Move]
-    """What moved in these since."""
 
 
 class OrderedPartition:
@@ -54,8 +45,6 @@ class OrderedPartition:
 
         Others may be none any more, and are let go of, as `in_memory` finds.
         """
-        self._moves: list[Move] | None = None
-        """What moved in chunks since the state was asked for that may be gone back to."""
         self._fill(pieces)
 
     @staticmethod
@@ -70,16 +59,13 @@ class OrderedPartition:
     def _fill(self, pieces: Iterable[Codes]) -> None:
         self._hold([self._chunk(codes) for codes in pieces])
 
-    def state(self) -> State:
-        """Return what the rows are now, to go back to from here on, and to no state before."""
-        self._moves = []
-        return State(self._chunks.copy(), self._moves)
+    def state(self) -> list[Chunk]:
+        """Return what the rows are now, to go back to: chunks are replaced, not written to."""
+        return self._chunks.copy()
 
-    def go_back(self, state: State) -> None:
-        """Be as in the last state again: the directory is made anew, which is dearer than to copy it, but rare."""
-        undo(state.moves)
-        self._moves = None
-        self._hold(state.chunks)
+    def go_back(self, state: list[Chunk]) -> None:
+        """Be as in a state again: the directory is made anew, which is dearer than to copy it, but rare."""
+        self._hold(state)
 
     def _hold(self, chunks: list[Chunk]) -> None:
         self._chunks = chunks
@@ -399,10 +385,7 @@ class OrderedPartition:
             self._fill(codes[:, at : at + CHUNK].copy() for at in range(0, len(self), CHUNK))
 
     def apply_many(self, edits: ManyEdits) -> None:
-        """Do what `apply` does, where most edits are of different chunks: the directory is changed once for all.
-
-        Chunks may be written to: what was cut out of them is of no use any more.
-        """
+        """Do what `apply` does, where most edits are of different chunks: the directory is changed once for all."""
         numbers = np.minimum(self._ends.searchsorted(edits.places, "right"), len(self._chunks) - 1)
         if (edits.ends > self._ends.take(numbers)).any():  # from one chunk into the next
             self.apply(edits.each())
@@ -414,8 +397,7 @@ class OrderedPartition:
         more[touched] = np.add.reduceat(edits.copies, firsts)
         has_other_last = touched.compress(edits.ends.take(lasts) == self._ends.take(touched))
         where = touched.tolist(), firsts.tolist(), places.tolist()
-        moves = [] if self._moves is None else self._moves
-        self._chunks = edited_chunks(self._chunks, *where, edits, numbers=self._numbers, moves=moves)
+        self._chunks = edited_chunks(self._chunks, *where, edits, self._numbers)
         self._before.forget(0)
         self._behind.forget(0)
         sizes = np.diff(self._ends, prepend=0) + more

@@ -58,8 +58,8 @@ def in_order(windows: Windows, types: Sequence[DType], given: GivenRows, interne
         if o.column < len(given.codes):
             refine(order, new, partial(_sort_values_at, o, given.codes[o.column], types[o.column], interner))
         else:
-            own = RowOrder((), interner, [SortColumn(i, types[i]) for i in windows.row])
-            refine(order, new, partial(own.hashes_at, list(given.codes)))
+            hashed = [SortColumn(i, types[i]) for i in windows.hash_columns]
+            refine(order, new, partial(RowOrder((), interner, hashed).hashes_at, list(given.codes)))
     starts = begins.nonzero()[0]
     if (given.counts == 1).all():
         return OrderedRows(order, starts, peer_starts, all_differ=all_differ or bool(new.all()))
@@ -80,7 +80,8 @@ def order_of_rows(windows: Windows, types: Sequence[DType], interner: Interner, 
         SortColumn(o.column, types[o.column], o.descending, o.nulls_first)
         for o in (*windows.order, *(() if by_hash else ties))
     ]
-    return RowOrder(columns, interner, [SortColumn(i, types[i]) for i in windows.row] * by_hash)
+    row, hashed = ([SortColumn(i, types[i]) for i in some] * by_hash for some in (windows.row, windows.hash_columns))
+    return RowOrder(columns, interner, row, hashed)
 
 
 def _sort_values(by: OrderColumn, codes: Ints, dtype: DType, interner: Interner) -> Ints:

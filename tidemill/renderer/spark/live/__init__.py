@@ -13,7 +13,7 @@ arrangements hold on the disk and adds what a step writes, in files that `state_
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -53,7 +53,7 @@ class Spark:
     in_memory: int = attrs.field(default=20_000_000, kw_only=True)
     in_driver: int = attrs.field(default=1_000_000, kw_only=True)
 
-    def start(self, plan: GraphPlan, keep: int) -> Run:
+    def start(self, plan: GraphPlan, keep: int, *, saved: Any = None) -> Run:
         """Return a run of the graph, which goes on where the last one on the folder ``state`` committed."""
         from tidemill.renderer.durable.start import open_state  # noqa: PLC0415 - its kernels cost more than all the rest
         from tidemill.renderer.embedded.compile import MAKERS  # noqa: PLC0415
@@ -62,6 +62,13 @@ class Spark:
         from tidemill.renderer.spark.step import COMPOSITES  # noqa: PLC0415
 
         plan = plan.taking(MAKERS.composites & COMPOSITES)
-        state = open_state(plan, keep, self.state, checkpoint_every=self.checkpoint_every, in_memory=self.in_memory)
+        state = open_state(
+            plan,
+            keep,
+            self.state,
+            checkpoint_every=self.checkpoint_every,
+            in_memory=self.in_memory,
+            saved=saved,
+        )
         executor = SparkExecutor(self.spark, state, self.in_driver)
         return state.run(executor, SparkDataFrames(self.spark, state, self.in_driver))

@@ -192,7 +192,8 @@ class SparkExecutor:
         return self._embedded.take_traces()
 
     def save(self, path: Path, header: Mapping[str, Any]) -> None:
-        """Large changes that are pending come into the driver's memory for it."""
+        """Large changes that are pending, or were not read, come into the driver's memory for it."""
+        self._outputs.bring_in()
         self._large_changes.bring_in(self._large_changes.pending[:])
         self._embedded.save(path, header)
 

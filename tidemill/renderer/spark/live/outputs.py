@@ -107,6 +107,16 @@ class Outputs:
         pin(self._spill_store.store, files, found)
         return found
 
+    def bring_in(self) -> None:
+        """Have in memory what was not read of changes that are in files."""
+        for node, files in list(self._unread.items()):
+            spilled, operator = self._spill_store.spilled(node), self._embedded.compiled.outputs[node]
+            assert spilled is not None
+            here = spilled.layout.decoded(operator.unread_updates(), self._embedded.compiled.interner)
+            operator.forget_unread(SpilledOutput(self._spark, self._spill_store.store, spilled, files, here).updates())
+            del self._unread[node]
+            self._spill_store.store.unpin(f.name for f in files)
+
     def take_unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
         """See `Executor`."""
         if self._unread.get(node):

@@ -1,0 +1,174 @@
+"""Ctrl-C at any instruction of what changes a durable run: before or after, and nothing in between.
+
+The kind: an interrupt between something that is done and that it is known to be. A segment file was made and not noted,
+so the run took it for another process's; a commit was being noted, and the run closed without a word on the step; the
+KeyboardInterrupt was replaced by what a half written zip says as it is closed.
+"""
+
+import random
+import signal
+import threading
+
+import pytest
+from interrupts import instructions, interrupted
+from running import scaled
+
+import tidemill as tm
+from tidemill.errors import ClosedRunError
+from tidemill.renderer.durable.step_log import StepLog
+from tidemill.renderer.runs.interrupts import deferred, let_through
+
+
+def sums():
+    flow = tm.Dataflow("sums")
+    x = flow.input("x", {"k": "string", "v": "int64"})
+    flow.output("n", x.group_by("k").agg(s=tm.sum("v")))
+    return flow
+
+
+FLOW = sums()
+NEW = [("a", 8), *((f"b{i}", 0) for i in range(20))]
+
+
+def put(run):
+    run.insert("x", NEW)
+
+
+CASES = {
+    # what is done before, what is interrupted, and the engine's options
+    "step": (put, lambda run: run.advance(), {}),
+    "step and checkpoint": (put, lambda run: run.advance(), {"checkpoint_every": 1}),
+    "step and spill": (put, lambda run: run.advance(), {"checkpoint_every": 1, "in_memory": 5}),
+    "checkpoint": (None, lambda run: run.checkpoint(), {}),
+    "delivery": (None, lambda run: run.deliver("s", 1, put), {}),
+    "rows": (None, put, {}),
+}
+
+
+def total(run):
+    return sum(row[1] for row in run.snapshot("n"))
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """Starts runs in new folders, each with a checkpoint and a step, and a sum of 3."""
+
+    def begin(number, case, *, log=False):
+        before, _, options = CASES[case]
+        folder = tmp_path / str(number)
+        with FLOW.start(tm.Embedded(folder)) as run:
+            for v in (1, 2):
+                run.insert("x", [("a", v)])
+                run.advance()
+                if v == 1:
+                    run.checkpoint()
+        run = FLOW.start(tm.Embedded(folder, **options))
+        if log:
+            run.to_changelog(tmp_path / f"log {number}")
+        if before is not None:
+            before(run)
+        return folder, run
+
+    return begin
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_an_interrupt_is_before_or_after(case, log, begun):
+    """A `KeyboardInterrupt` each time, a run that goes on, and a folder that holds what the run says."""
+    do = CASES[case][1]
+    _, run = begun("all", case, log=log)
+    with run:
+        many = instructions(lambda: do(run))
+    rng, found = random.Random(f"{case} {log}"), set()
+    late = many - many // 4  # where things are made final
+    places = {rng.randrange(1, many) for _ in range(scaled(30))} | {
+        rng.randrange(late, many) for _ in range(scaled(30))
+    }
+    for at in sorted(places):
+        folder, run = begun(at, case, log=log)
+        where, error = interrupted(lambda run=run: do(run), at)
+        if where is None:  # it took fewer this time
+            run.close()
+            continue
+        assert isinstance(error, KeyboardInterrupt), where
+        with run:
+            found.add(total(run))
+            assert total(run) in {3, 11}, where
+            run.insert("x", [("a", 100)])
+            run.advance()
+            run.checkpoint()
+            held = total(run)
+        assert held in {103, 111}, where
+        with FLOW.start(tm.Embedded(folder)) as run:
+            assert total(run) == held, where
+    assert found == {3, 11} if case in ("step", "delivery", "step and checkpoint") else found <= {3, 11}
+
+
+def test_interrupts_wait_and_come_once():
+    came = []
+    with pytest.raises(KeyboardInterrupt):  # noqa: SIM117, PT012 - one within the other
+        with deferred():
+            with deferred():
+                signal.raise_signal(signal.SIGINT)
+                came.append("inside")
+            came.append("outside")
+    assert came == ["inside", "outside"]
+    with pytest.raises(KeyboardInterrupt), deferred(), let_through():  # noqa: PT012
+        signal.raise_signal(signal.SIGINT)
+        came.append("never")
+    with pytest.raises(KeyboardInterrupt), deferred():  # noqa: PT012
+        signal.raise_signal(signal.SIGINT)
+        with let_through():
+            came.append("never")
+    assert came == ["inside", "outside"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_other_threads_and_handlers_are_let_be():
+    def elsewhere():
+        with deferred(), let_through():
+            found.append(signal.getsignal(signal.SIGINT))
+
+    found = []
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with deferred(), let_through():
+            signal.raise_signal(signal.SIGINT)
+        found.append(signal.getsignal(signal.SIGINT))
+        signal.signal(signal.SIGINT, lambda *_: found.append("mine"))
+        with deferred():
+            signal.raise_signal(signal.SIGINT)
+            assert "mine" not in found
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert found == [signal.default_int_handler, signal.SIG_IGN, "mine"]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_run_that_is_cut_off_says_whether_the_step_counts(when, begun, monkeypatch):
+    """As by an error in the middle of a commit where none was expected."""
+    folder, run = begun("cut", "step")
+
+    def cut(log, *given, **named):
+        if when == "after":
+            commit(log, *given, **named)
+        raise SystemError
+
+    commit = StepLog.commit
+    with monkeypatch.context() as patch:
+        patch.setattr(StepLog, "commit", cut)
+        patch.setattr("tidemill.renderer.runs.stepper.Stepper._undo", lambda *_: None)
+        with pytest.raises(SystemError):
+            run.advance()
+    said = {
+        "before": "step 3 was not taken, and what was put in for it is to be put in again: start another on",
+        "after": "step 3 was taken: start another on",
+    }
+    with pytest.raises(ClosedRunError, match=f"was interrupted while a step was made final; {said[when]}"):
+        run.snapshot("n")
+    with FLOW.start(tm.Embedded(folder)) as run:
+        assert total(run) == {"before": 3, "after": 11}[when]

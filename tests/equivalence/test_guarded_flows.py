@@ -1,0 +1,37 @@
+"""Conditions with operands that may be errors, wherever dataflows have them: each guards what comes after it.
+
+Where no row that reaches a condition is an error by the definition, no engine may find one, with passes or without, in
+any batching. Spark is in tests/spark.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from guarded_places import OTHERS, PLACES, Rows, flow_of, has_errors, updates_of
+from guards import ROWS, TREES, Tree, meaning
+from hypothesis import assume, given
+from running import at, examples, start
+
+from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_engine_finds_an_error_behind_what_decides(place: str) -> None:
+    @examples(40, least=3)
+    @given(tree=TREES, rows=ROWS)
+    def check(tree: Tree, rows: Rows) -> None:
+        assume(not has_errors(place, tree, rows))
+        flow, updates = flow_of({place: tree}), updates_of(rows, OTHERS)
+        with start(flow, "reference") as run:  # or engines might agree on an error
+            for name, triples in updates.items():
+                run.update(name, triples)
+            run.close_inputs()
+            found = at(run.changes(place), 2)
+        if place == "filter":
+            assert found == Counter(row for row in rows if meaning(tree, row) is True)
+        check_equivalent(flow, updates, batchings=[time_by_time])
+        check_equivalent(flow, updates, batchings=[all_at_once, shuffled(0)], passes=True)
+
+    check()

@@ -1,0 +1,50 @@
+"""Ctrl-C at a chosen instruction: wherever a signal may be noticed, be it in Python's own modules."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+
+__all__ = ["interrupted", "instructions"]
+
+
+class _Tracer:
+    def __init__(self, at):
+        self.left = at
+        self.where = None
+
+    def __call__(self, frame, event, _):
+        frame.f_trace_opcodes = True
+        if event == "opcode" and frame.f_code.co_name != "__del__":
+            self.left -= 1
+            if self.left == 0:
+                self.where = f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}"
+                sys.settrace(None)
+                signal.raise_signal(signal.SIGINT)
+        return self
+
+
+def interrupted(do, at):
+    """Call a function, and interrupt it before its instruction of this number; return where, and what it raised."""
+    tracer, error = _Tracer(at), None
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        do()
+    except BaseException as found:  # noqa: BLE001 - whatever becomes of the interrupt
+        error = found
+    finally:
+        sys.settrace(before)
+    return tracer.where, error
+
+
+def instructions(do):
+    """Return how many instructions a function takes."""
+    tracer = _Tracer(0)
+    before = sys.gettrace()
+    with contextlib.ExitStack() as stack:
+        stack.callback(sys.settrace, before)
+        sys.settrace(tracer)
+        do()
+    return -tracer.left

@@ -1,0 +1,72 @@
+"""What a row had before columns were added to it: ties in an order are broken by that, so that adding changes none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tidemill.dataflow.composites import (
+    AntiJoin,
+    ClosedSessions,
+    ComparingFilter,
+    SemiJoin,
+    SlidingWindows,
+    TemporalFilter,
+    TopK,
+    Windowed,
+)
+from tidemill.dataflow.nodes import (
+    Arrange,
+    Consolidate,
+    Enter,
+    Filter,
+    Inspect,
+    LateRows,
+    Leave,
+    Map,
+    Negate,
+    Node,
+    Retime,
+    SortBuffer,
+    Threshold,
+)
+from tidemill.expressions.bound import BoundColumn
+
+__all__ = ["columns_before_added"]
+
+_ROWS_AS_THEY_ARE: Final = (
+    AntiJoin, Arrange, ComparingFilter, Consolidate, Enter, Filter, Inspect, LateRows, Leave, Negate, Retime, SemiJoin,
+    SortBuffer, TemporalFilter, Threshold, TopK,
+)  # fmt: skip
+"""Operators that give rows of their first input and change nothing in them."""
+_ADDING: Final = (Map, Windowed, SlidingWindows, ClosedSessions)
+"""Operators that make one row of each of their first input, with columns of it at their places and others."""
+
+
+def columns_before_added(node: Node) -> tuple[int, ...] | None:
+    """Return the columns that a node's rows had before the steps that only added to them; None for all, in order.
+
+    A row is the same row as long as it has all of these. A step that changes or drops one of them makes other rows,
+    and what these have are its columns.
+    """
+    chain: list[Node] = []
+    while isinstance(node, (*_ADDING, *_ROWS_AS_THEY_ARE)):
+        chain.append(node)
+        node = node.inputs[0]
+    held = [*range(len(node.schema))]
+    for step in reversed(chain):
+        places = _places(step)
+        kept = all(column in places for column in held)
+        held = [places[column] for column in held] if kept else [*range(len(step.schema))]
+        node = step
+    return None if held == [*range(len(node.schema))] else tuple(held)
+
+
+def _places(step: Node) -> Mapping[int, int]:
+    """Return where columns of the first input are after a step: of those that it leaves as they are."""
+    if isinstance(step, Map):
+        found = reversed([*enumerate(step.columns)])
+        return {bound.index: place for place, bound in found if isinstance(bound, BoundColumn)}
+    if isinstance(step, SlidingWindows):
+        return {column: place for place, column in enumerate(step.windows.kept(step.keys))}
+    return {column: column for column in range(len(step.inputs[0].schema))}
