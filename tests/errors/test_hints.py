@@ -73,7 +73,7 @@ BUILDING = {
     "filters of groups": (lambda c: c.group_by("k").where("f > 1"), AttributeError, "Grouped has no 'where'"),
     "chained comparisons": (
         lambda c: c.filter(1 < tm.col("f") < 3), SchemaError,
-        "to compare two expressions; 1 < x < 3 is (1 < x) & (x < 3)",
+        "`(low < x) & (x < high)` for `low < x < high`",
     ),
     "a DataFrame": (
         lambda c: c.filter(pd.DataFrame({"a": [1]})), SchemaError,
