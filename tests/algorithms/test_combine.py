@@ -139,7 +139,7 @@ def test_what_cannot_be_is_said_when_the_graph_is_built():
     rows = flow.input("rows", {"i": "int64", "s": "string"})
     with pytest.raises(SchemaError, match=r"combine.sum: values are of type string"):
         prefix_sum(rows, index="i", total=combine.sum("s"))
-    with pytest.raises(SchemaError, match=r"total: combine.sum\(\.\.\.\).filter: i is of type int64: expected bool"):
+    with pytest.raises(SchemaError, match=r"total: combine.sum\(\.\.\.\).filter: `i` is of type int64: expected bool"):
         prefix_sum(rows, index="i", total=combine.sum("i").filter("i"))
     with pytest.raises(SchemaError, match=r"total=.*: expected a combination, such as combine.sum"):
         prefix_sum(rows, index="i", total=tm.sum("i"))

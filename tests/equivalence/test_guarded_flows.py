@@ -11,16 +11,24 @@ from collections import Counter
 import pytest
 from guarded_places import OTHERS, PLACES, Rows, flow_of, has_errors, updates_of
 from guards import ROWS, TREES, Tree, meaning
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from running import at, examples, start
 
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time
+
+# A row that reaches every place, and rows that are errors wherever they come, which some of the places keep away.
+EVERYWHERE = (1, 0, 2, True, "1")
+NO_PARTNER, FAR, UNKNOWN = (None, 9, 0, False, "x"), (1, 9, 0, False, "x"), (1, 9, 0, None, "x")
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_no_engine_finds_an_error_behind_what_decides(place: str) -> None:
     @examples(40, least=3)
     @given(tree=TREES, rows=ROWS)
+    @example(tree=("and", "b <> 0", "a / b >= 0"), rows=[EVERYWHERE, NO_PARTNER, FAR])
+    @example(tree="a / b >= 0", rows=[EVERYWHERE, NO_PARTNER])
+    @example(tree="a / b >= 0", rows=[EVERYWHERE, FAR])
+    @example(tree="a / b >= 0", rows=[EVERYWHERE, UNKNOWN])
     def check(tree: Tree, rows: Rows) -> None:
         assume(not has_errors(place, tree, rows))
         flow, updates = flow_of({place: tree}), updates_of(rows, OTHERS)

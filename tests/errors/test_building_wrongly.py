@@ -221,5 +221,5 @@ def test_coordinates_of_time():
 
 
 def test_expressions_have_no_truth(a):
-    with refused(SchemaError, "use & | ~ instead of and, or, not"):
+    with refused(SchemaError, "write `(a) & (b)` for Python's `a and b`, `(a) | (b)` for `a or b`"):
         a.filter(tm.col("k") > 1 and tm.col("v") > 1)
