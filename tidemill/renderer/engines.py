@@ -93,7 +93,11 @@ def load(path: Path, graph: Graph, passes: Passes | None) -> Run:
     from tidemill.renderer.embedded.kernels.threads import processors  # noqa: PLC0415
     from tidemill.renderer.embedded.state import read  # noqa: PLC0415
 
-    saved = read(path)
+    try:
+        saved = read(path)
+    except FileNotFoundError as error:
+        msg = f"{path} is not there: expected a file written by run.save(path)"
+        raise StateError(msg) from error
     names = tuple(saved.header["passes"])
     plan = GraphPlan.of(graph, passes).taking(MAKERS.composites)
     if not plan.is_default and plan.passes != names:

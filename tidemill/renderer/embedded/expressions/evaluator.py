@@ -6,6 +6,7 @@ on a million. The meaning is that of ``renderer/reference/expressions.py``, agai
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
@@ -19,6 +20,7 @@ from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.rewriting import can_fail
 from tidemill.expressions.room import with_room
 from tidemill.expressions.sql_text import to_sql
+from tidemill.expressions.types import BINARY, STRING
 from tidemill.renderer.embedded.expressions.casts import cast_rule
 from tidemill.renderer.embedded.expressions.dates import DATE_RULES
 from tidemill.renderer.embedded.expressions.kernels import FALSE, Apply, FailureError, Rule, spread
@@ -35,6 +37,8 @@ Columns: TypeAlias = Callable[[int], pa.Array]
 """Gives a column by its index; called only for columns that the expression uses."""
 
 CompiledScalar: TypeAlias = Callable[[Columns | Sequence[pa.Array], int], pa.Array]
+
+_TOO_MUCH: Final = "this text and those of other rows come to more than 2 GiB: take fewer rows in a step"
 
 # What a node compiles to.
 _Node: TypeAlias = Callable[[Columns, int], Any]
@@ -61,21 +65,20 @@ def compile_scalar(bound: Bound) -> CompiledScalar:
         get = columns if callable(columns) else columns.__getitem__
         try:
             values = node(get, n)
-        except FailureError:
-            raise _first_error(node, get, n) from None
+        except FailureError as failure:
+            raise _first_error(node, get, n, failure) from None
         return values if isinstance(values, pa.Array) else pa.repeat(values, n)
 
     return run
 
 
-def _first_error(node: _Node, columns: Columns, n: int) -> ExpressionError:
-    """Bisect for the first row that fails; evaluated alone, it also says exactly what failed."""
+def _first_error(node: _Node, columns: Columns, n: int, failure: FailureError) -> ExpressionError:
+    """Bisect for the first row that fails; evaluated alone, it also says exactly what failed, if that is no sum."""
     low, high = 0, n
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if _failure(node, columns, low, middle) else (middle, high)
-    failure = _failure(node, columns, low, high)
-    assert failure is not None
+    failure = _failure(node, columns, low, high) or failure
     return ExpressionError(failure.reason, to_sql(failure.bound), low)
 
 
@@ -128,6 +131,8 @@ def _call(bound: BoundCall, args: list[_Node]) -> _Node:
     if lazy is not None and any(can_fail(a) for a in bound.args[1:]):
         return lazy(args)
     apply = _cast(bound) if bound.function == "cast" else RULES.get(bound.function, python_rule)(bound)
+    if bound.dtype in (STRING, BINARY):
+        apply = _in_parts(bound, apply)
     if len(args) == 1:
         (x,) = args
         return lambda columns, n: apply(x(columns, n))
@@ -198,6 +203,27 @@ _LAZY: Final[dict[str, Callable[[list[_Node]], _Node]]] = {
 
 
 # Rules.
+
+
+def _in_parts(bound: BoundCall, apply: Apply) -> Apply:
+    """Return the function of fewer rows at a time where Arrow sees that its 2 GiB for an array may not do."""
+
+    def run(*values: Any) -> Any:
+        try:
+            return apply(*values)
+        except pa.ArrowCapacityError:
+            return halves(*values)
+
+    def halves(*values: Any) -> pa.Array:
+        n = max(len(v) for v in values if isinstance(v, pa.Array))
+        if n > 1:
+            ends = ((0, n // 2), (n // 2, n - n // 2))
+            parts = [run(*(v.slice(*e) if isinstance(v, pa.Array) else v for v in values)) for e in ends]
+            with contextlib.suppress(pa.ArrowInvalid):
+                return pa.concat_arrays(parts)
+        raise FailureError(bound, _TOO_MUCH)
+
+    return run
 
 
 def _cast(bound: BoundCall) -> Apply:
