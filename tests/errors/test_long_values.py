@@ -21,7 +21,7 @@ SCHEMA = {"k": "int64", "s": "string"}
 ROW = (1, TEXT)
 
 
-def of(build: Callable[[tm.Collection], tm.Collection], **options: Any) -> tm.Dataflow:
+def of(build: Callable[[tm.Collection], tm.Collection], **options: Any) -> Any:
     flow = new_flow()
     flow.output("out", build(flow.input("a", SCHEMA, **options)))
     return flow
@@ -39,7 +39,7 @@ def in_loop(collection: tm.Collection) -> tm.Collection:
     return collection.iterate(lambda x: x.with_columns(k="k + 1"), error_at=3)
 
 
-STEPS: dict[str, tuple[tm.Dataflow, list[tuple[Any, Any, int]]]] = {
+STEPS: dict[str, tuple[Any, list[tuple[Any, Any, int]]]] = {
     "an expression": (of(divided), [(ROW, 0, 1)]),
     "a cast": (of(lambda c: c.with_columns(i="cast(s as bigint)")), [(ROW, 0, 1)]),
     "a pattern": (of(lambda c: c.filter("regexp_like(s, '(?=(7|7)+8?$)[89]')")), [((1, "7" * 9_999 + "89!"), 0, 1)]),

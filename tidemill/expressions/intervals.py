@@ -98,7 +98,7 @@ def interval_of(text: str, first: str, last: str = "") -> Interval:
     text, negative = text.strip(), text.strip().startswith("-")
     if not last:
         unit = unit_of(first)
-        if unit is not None and (match := re.fullmatch(r"([+-]?\d+)(?:\.(\d{1,6}))?", text)):
+        if unit is not None and (match := re.fullmatch(r"([+-]?\d{1,18})(?:\.(\d{1,6}))?", text)):
             dtype, size = UNITS[unit]
             if match[2] is None:
                 return Interval(dtype, int(match[1]) * size)
@@ -120,9 +120,10 @@ def interval_of(text: str, first: str, last: str = "") -> Interval:
 
 
 def _forms() -> dict[tuple[str, str], str]:
-    parts = [("DAY", r"(?P<DAY>\d+)", " "), ("HOUR", r"(?P<HOUR>\d+)", ":"), ("MINUTE", r"(?P<MINUTE>\d+)", ":"),
-             ("SECOND", r"(?P<SECOND>\d+)(?:\.(?P<MICROSECOND>\d{1,6}))?", "")]  # fmt: skip
-    found = {("YEAR", "MONTH"): r"(?P<YEAR>\d+)-(?P<MONTH>\d+)"}
+    parts = [("DAY", r"(?P<DAY>\d{1,18})", " "), ("HOUR", r"(?P<HOUR>\d{1,18})", ":"),
+             ("MINUTE", r"(?P<MINUTE>\d{1,18})", ":"),
+             ("SECOND", r"(?P<SECOND>\d{1,18})(?:\.(?P<MICROSECOND>\d{1,6}))?", "")]  # fmt: skip
+    found = {("YEAR", "MONTH"): r"(?P<YEAR>\d{1,18})-(?P<MONTH>\d{1,18})"}
     for i, (first, _, _) in enumerate(parts):
         for j in range(i + 1, len(parts)):
             form = "".join(p + (mark if k < j else "") for k, (_, p, mark) in enumerate(parts[i : j + 1], i))

@@ -19,6 +19,7 @@ from tidemill.expressions.types import (
     TIMESTAMP,
     DType,
     decimal_type,
+    encodable,
 )
 
 __all__ = ["INT64_MAX", "literal_type", "table_called"]
@@ -47,6 +48,8 @@ def literal_type(value: Any) -> DType | None:  # noqa: PLR0911 - one line a type
         return TIMESTAMP
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return DATE
+    if isinstance(value, str):
+        encodable(value)
     for python, found in ((float, FLOAT64), (str, STRING), (bytes, BINARY)):
         if isinstance(value, python):
             return found

@@ -11,7 +11,7 @@ import attrs
 import pyarrow as pa
 
 from tidemill.errors import SchemaError, UnknownColumnError, did_you_mean
-from tidemill.expressions.types import DType, dtype
+from tidemill.expressions.types import DType, dtype, encodable
 
 __all__ = ["Field", "Schema", "SchemaLike", "unused_name"]
 
@@ -46,7 +46,7 @@ class Schema:
     def __attrs_post_init__(self) -> None:
         seen: set[str] = set()
         for name in self.names:
-            if name in seen:
+            if encodable(name) in seen:
                 msg = f"column {name!r} is given twice in {self}: column names must differ; rename one"
                 raise SchemaError(msg)
             seen.add(name)

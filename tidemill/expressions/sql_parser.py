@@ -8,6 +8,7 @@ met.
 from __future__ import annotations
 
 import decimal
+import math
 import re
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
@@ -35,6 +36,7 @@ from tidemill.expressions.types import (
     FLOAT64,
     INT32,
     INT64,
+    MAX_DECIMAL_PRECISION,
     STRING,
     TIMESTAMP,
     DType,
@@ -235,8 +237,13 @@ class _Parser:
         if node.is_string:
             return Literal(text)
         if "e" in text.lower():
-            return Literal(float(text))
-        return Literal(decimal.Decimal(text) if "." in text else int(text))
+            value = float(text)
+            if math.isinf(value):
+                msg = f"`{text}` is beyond the range of float64: infinity is CAST('Infinity' AS DOUBLE)"
+                raise SchemaError(msg)
+            return Literal(value)
+        is_short = len(text) <= MAX_DECIMAL_PRECISION
+        return Literal(int(text) if is_short and "." not in text else decimal.Decimal(text))
 
     def negative(self, node: exp.Neg) -> Expr:
         return -self.expression(node.this)

@@ -10,11 +10,11 @@ from typing import Any, Final, get_args, get_origin
 import attrs
 import pyarrow as pa
 
-from tidemill.errors import SchemaError, did_you_mean
+from tidemill.errors import SchemaError, brief, did_you_mean
 
 __all__ = [
     "BINARY", "BOOL", "DATE", "FLOAT64", "INT32", "INT64", "STRING", "TIMESTAMP", "DType", "decimal_type", "dtype",
-    "is_arrow_list", "list_type",
+    "encodable", "is_arrow_list", "list_type",
 ]  # fmt: skip
 
 MAX_DECIMAL_PRECISION: Final = 38
@@ -103,7 +103,18 @@ _ARROW: Final[dict[str, pa.DataType]] = {
 }  # fmt: skip
 _LIST: Final = re.compile(r"(?:list|array)\s*<(.*)>")
 _EXPECTED: Final = [*_SIMPLE, "decimal(p,s)", "list<T>"]
-_DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
+_DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d{1,9})\s*(?:,\s*(\d{1,9})\s*)?\)")
+_MOST_NESTED: Final = 100
+
+
+def encodable(text: str) -> str:
+    """Return a text; an error if it has half a character of UTF-16, which no encoding has."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        msg = f"{brief(text)} has half a character at {error.start}: expected whole ones"
+        raise SchemaError(msg) from None
+    return text
 
 
 def decimal_type(precision: int, scale: int = 0) -> DType:
@@ -152,8 +163,11 @@ def _from_name(text: str) -> DType:
     if match := _DECIMAL.fullmatch(name):
         return decimal_type(int(match[1]), int(match[2] or 0))
     if match := _LIST.fullmatch(name):
+        if name.count("<") > _MOST_NESTED:
+            msg = f"{brief(text)} is not a column type: lists are nested at most {_MOST_NESTED} deep"
+            raise SchemaError(msg)
         return list_type(_from_name(match[1]))
-    msg = f"{text!r} is not a column type: {did_you_mean(name, _EXPECTED)}"
+    msg = f"{brief(text)} is not a column type: {did_you_mean(name, _EXPECTED)}"
     raise SchemaError(msg)
 
 

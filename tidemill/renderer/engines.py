@@ -98,7 +98,11 @@ def load(path: Path, graph: Graph, passes: Passes | None, engine: Engine) -> Run
     """Return a run of a frozen graph that goes on from a saved state, after the passes it was saved with."""
     from tidemill.renderer.embedded.state import read  # noqa: PLC0415 - slow to import
 
-    saved = read(path)
+    try:
+        saved = read(path)
+    except FileNotFoundError as error:
+        msg = f"{path} is not there: expected a file written by run.save(path)"
+        raise StateError(msg) from error
     names = tuple(saved.header["passes"])
     plan = GraphPlan.of(graph, passes)
     if not plan.is_default and plan.passes != names:

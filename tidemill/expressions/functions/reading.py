@@ -45,9 +45,9 @@ def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
 
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
-_DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e([+-]?\d+))?", re.IGNORECASE)
-_FLOAT: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)[fd]?", re.IGNORECASE)
-_HEX_FLOAT: Final = re.compile(r"([+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)p[+-]?[0-9]+)[fd]?", re.IGNORECASE)
+_DECIMAL: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e([+-]?\d+))?", re.IGNORECASE)
+_FLOAT: Final = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?)[fd]?", re.IGNORECASE)
+_HEX_FLOAT: Final = re.compile(r"([+-]?0x(?:[0-9a-f]+(?:\.[0-9a-f]*)?|\.[0-9a-f]+)p[+-]?[0-9]+)[fd]?", re.IGNORECASE)
 _SPECIAL: Final = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
 
 

@@ -69,6 +69,7 @@ _TOKEN: Final = re.compile(
 _FLAGS: Final = re.compile(r"\(\?([is]+)\)")
 _LINE_ENDS: Final = "\\n\\r\u0085\u2028\u2029"
 _JAVA_END: Final = rf"(?=(?:\r\n|[{_LINE_ENDS}])?\z)(?!(?<=\r)\n\z)"
+_LONGEST: Final = 50_000
 _MOST_NESTED: Final = 200
 """PCRE2 takes 250 levels of groups."""
 _LAST: Final = 0x10FFFF
@@ -115,6 +116,9 @@ def read_pattern(text: str) -> Pattern:
     ...
     ValueError: it has '\\p{Lu}' at 0
     """
+    if len(text) > _LONGEST:
+        msg = f"it has {len(text):,} characters, more than {_LONGEST:,}"
+        raise ValueError(msg)
     flags = _FLAGS.match(text)
     reader = _Reader(flags[1] if flags else "")
     position = flags.end() if flags else 0

@@ -12,14 +12,20 @@ from tidemill.expressions.functions.patterns import is_like, like_complaint, rep
 from tidemill.expressions.functions.registry import Function, all_of, either, fixed
 from tidemill.expressions.functions.regular_expressions import pattern_complaint, read_pattern
 from tidemill.expressions.functions.searches import Search, extracted, found, replaced
+from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import BINARY, BOOL, INT32, INT64, STRING
 
 __all__ = [
-    "TEXT", "ascii", "chr", "concat", "concat_ws", "ilike", "initcap", "instr", "left", "length", "locate", "lower",
+    "LONGEST_TEXT", "TEXT", "TOO_LONG",
+    "ascii", "chr", "concat", "concat_ws", "ilike", "initcap", "instr", "left", "length", "locate", "lower",
     "lpad", "ltrim", "regexp_extract", "regexp_like", "regexp_replace", "repeat", "replace", "reverse", "right",
     "rpad", "rtrim", "split_part", "substring", "translate", "trim", "upper",
 ]  # fmt: skip
+
+LONGEST_TEXT: Final = 2**28
+"""Characters of what REPEAT, LPAD and RPAD make."""
+TOO_LONG: Final = f"the text would have more than {LONGEST_TEXT:,} characters"
 
 _string = fixed(STRING, result=STRING)
 _string_test = fixed(STRING, STRING, result=BOOL)
@@ -60,6 +66,12 @@ def _unsure(search: Callable[..., Search]) -> Callable[[Sequence[Any]], bool]:
     return lambda literals: not search(*literals[1:]).is_sure
 
 
+def _check_pad(literals: Sequence[Any]) -> str | None:
+    _, length, filling = literals
+    too_long = filling and length > LONGEST_TEXT
+    return f"{length:,} characters are too many: expected at most {LONGEST_TEXT:,}" if too_long else None
+
+
 def _first_only(nullable: Sequence[bool]) -> bool:
     return nullable[0]
 
@@ -75,11 +87,15 @@ def _substring(text: str, start: int, length: int) -> str:
 def _padded(text: str, length: int, filling: str, *, left: bool) -> str:
     if length <= len(text):
         return text[: max(length, 0)]
-    more = ""
-    while filling and len(more) < length - len(text):
-        more += filling
-    more = more[: length - len(text)]
+    missing = length - len(text)
+    more = (filling * (missing // len(filling) + 1))[:missing] if filling else ""
     return more + text if left else text + more
+
+
+def _repeated(text: str, times: int) -> str:
+    if len(text) * times > LONGEST_TEXT:
+        raise FailureError(TOO_LONG)
+    return text * times
 
 
 def _locate(part: str, text: str, start: int) -> int:
@@ -129,11 +145,12 @@ TEXT: Final = (
              n: a[: max(n, 0)]),
     Function("right", _part, "a string and a number of characters", "RIGHT", literals=(1,), python=lambda a,
              n: a[max(len(a) - n, 0) :] if n > 0 else ""),
-    Function("repeat", _part, "a string and a number of times", "REPEAT", literals=(1,), python=lambda a, n: a * n),
+    Function("repeat", _part, "a string and a number of times", "REPEAT", literals=(1,),
+             can_fail=lambda literals: literals[1] > 1, python=_repeated),
     Function("lpad", _pad, "a string, a length and a filling", "LPAD", literals=(1, 2), optional=(" ",),
-             python=lambda a, n, filling: _padded(a, n, filling, left=True)),
+             check=_check_pad, python=lambda a, n, filling: _padded(a, n, filling, left=True)),
     Function("rpad", _pad, "a string, a length and a filling", "RPAD", literals=(1, 2), optional=(" ",),
-             python=lambda a, n, filling: _padded(a, n, filling, left=False)),
+             check=_check_pad, python=lambda a, n, filling: _padded(a, n, filling, left=False)),
     Function("replace", fixed(STRING, STRING, STRING, result=STRING), "a string, a part of it and a replacement",
              "REPLACE", literals=(1, 2), optional=("",), python=lambda a, part,
              other: other.join(a.split(part)) if part else a),

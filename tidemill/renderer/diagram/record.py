@@ -26,7 +26,7 @@ def page_of_record(path: Path) -> str:
     except OSError as error:
         msg = f"{path} cannot be read ({error.strerror}): expected a file written by run.record(path)"
         raise StateError(msg) from error
-    except ValueError:
+    except (ValueError, RecursionError):
         record = None
     found = record.get("format") if isinstance(record, dict) else None
     if found != _FORMAT:

@@ -152,6 +152,8 @@ class Region:
                     item.run()
                 except CountOverflowError:
                     raise failures.count_overflow(item.node) from None
+                except MemoryError as error:
+                    raise failures.out_of_memory(item.node, error) from error
                 item.seconds += clock() - start
                 schedule.running = None
             else:

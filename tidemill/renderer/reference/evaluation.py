@@ -41,7 +41,10 @@ class Evaluation:
                 self._loop(item)
             elif not isinstance(item, Variable):
                 start = time.perf_counter()
-                self.traces[item] = self._evaluated(item)
+                try:
+                    self.traces[item] = self._evaluated(item)
+                except MemoryError as error:
+                    raise failures.out_of_memory(item, error) from error
                 self.seconds[item] += time.perf_counter() - start
 
     def _loop(self, scope: Scope) -> None:

@@ -24,8 +24,8 @@ from tidemill.renderer.runs.determinism import functions_before
 
 __all__ = [
     "count_overflow", "ends_before_it_begins", "expression_failed", "iteration_limit", "negative_count",
-    "no_window_value", "not_monotone", "not_unique", "not_worked_out", "of_node", "one_row", "overflow", "too_many",
-    "watermark_went_back",
+    "no_window_value", "not_monotone", "not_unique", "not_worked_out", "of_node", "one_row", "out_of_memory",
+    "overflow", "too_many", "watermark_went_back",
 ]  # fmt: skip
 
 Row = tuple[Any, ...]
@@ -148,6 +148,16 @@ def count_overflow(node: Node | None = None) -> CountOverflowError:
         "have distinct() make the counts 1"
     )
     return CountOverflowError(msg) if node is None else of_node(node, CountOverflowError(msg))
+
+
+def out_of_memory(node: Node, error: MemoryError) -> StepError:
+    """Return the error of an operator whose rows memory does not hold."""
+    why = f" ({error})" if str(error) else ""
+    msg = (
+        f"{node.where}: memory does not hold the rows that it works out{why}: filter before it, have it match by a key "
+        "that more of the rows differ in, or take smaller steps"
+    )
+    return of_node(node, StepError(msg))
 
 
 def not_unique(node: Input, row: Row, count: int, time: Time) -> NegativeCountError:

@@ -74,7 +74,6 @@ NATIVE: Final = frozenset(
         "translate",
         "split_part",
         "locate",
-        "repeat",
         "reverse",
         "lpad",
         "rpad",

@@ -62,7 +62,11 @@ def by_distinct(array: pa.Array, convert: Callable[[Any], Any], to: pa.DataType)
     # By bits, or else 0.0 and -0.0 would count as one.
     encoded = (array.view(pa.int64()) if is_float else array).dictionary_encode()
     values = encoded.dictionary.view(pa.float64()) if is_float else encoded.dictionary
-    return pa.array([convert(v) for v in values.to_pylist()], to).take(encoded.indices)
+    made = pa.array([convert(v) for v in values.to_pylist()], to)
+    if isinstance(made, pa.ChunkedArray):
+        msg = "the values do not fit in one array"
+        raise pa.ArrowCapacityError(msg)
+    return made.take(encoded.indices)
 
 
 def _arrow_cast(to: DType, *, safe: bool = True) -> CastRule:

@@ -6,6 +6,7 @@ on a million. The meaning is that of ``renderer/reference/expressions.py``, agai
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -19,7 +20,7 @@ from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.rewriting import can_fail
 from tidemill.expressions.room import with_room
 from tidemill.expressions.sql_text import to_sql
-from tidemill.expressions.types import BOOL
+from tidemill.expressions.types import BINARY, BOOL, STRING
 from tidemill.renderer.embedded.expressions.casts import cast_rule
 from tidemill.renderer.embedded.expressions.dates import DATE_RULES
 from tidemill.renderer.embedded.expressions.kernels import FALSE, Apply, FailureError, Rule, spread
@@ -36,6 +37,8 @@ Columns: TypeAlias = Callable[[int], pa.Array]
 """Gives a column by its index; called only for columns that the expression uses."""
 
 CompiledScalar: TypeAlias = Callable[[Columns | Sequence[pa.Array], int], pa.Array]
+
+_TOO_MUCH: Final = "this text and those of other rows come to more than 2 GiB: take fewer rows in a step"
 
 # What a node compiles to.
 _Node: TypeAlias = Callable[[Columns, int], Any]
@@ -63,24 +66,25 @@ def compile_scalar(bound: Bound) -> CompiledScalar:
         if n == 0:
             return pa.array([], dtype)
         get = columns if callable(columns) else columns.__getitem__
+        failure = None
         for node in nodes:
             try:
                 return _array(node(get, n), n)
-            except FailureError:
-                continue
-        raise _first_error(nodes[-1], get, n)
+            except FailureError as one:
+                failure = one
+        assert failure is not None, "there is a node, and it failed"
+        raise _first_error(nodes[-1], get, n, failure)
 
     return run
 
 
-def _first_error(node: _Node, columns: Columns, n: int) -> ExpressionError:
-    """Bisect for the first row that fails; evaluated alone, it also says exactly what failed."""
+def _first_error(node: _Node, columns: Columns, n: int, failure: FailureError) -> ExpressionError:
+    """Bisect for the first row that fails; evaluated alone, it also says exactly what failed, if that is no sum."""
     low, high = 0, n
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if _failure(node, columns, low, middle) else (middle, high)
-    failure = _failure(node, columns, low, high)
-    assert failure is not None
+    failure = _failure(node, columns, low, high) or failure
     return ExpressionError(failure.reason, to_sql(failure.bound), low)
 
 
@@ -140,6 +144,8 @@ def _call(bound: BoundCall, args: list[_Node], lazy: _Lazy) -> _Node:
     if by_need is not None and any(map(can_fail, bound.args[1:])):
         return by_need(bound, args)
     apply = _cast(bound) if bound.function == "cast" else RULES.get(bound.function, python_rule)(bound)
+    if bound.dtype in (STRING, BINARY):
+        apply = _in_parts(bound, apply)
     if len(args) == 1:
         (x,) = args
         return lambda columns, n: apply(x(columns, n))
@@ -234,6 +240,27 @@ _GUARDS: Final[_Lazy] = {"and": _lazy_logic, "or": _lazy_logic, "in": _lazy_logi
 
 
 # Rules.
+
+
+def _in_parts(bound: BoundCall, apply: Apply) -> Apply:
+    """Return the function of fewer rows at a time where Arrow sees that its 2 GiB for an array may not do."""
+
+    def run(*values: Any) -> Any:
+        try:
+            return apply(*values)
+        except pa.ArrowCapacityError:
+            return halves(*values)
+
+    def halves(*values: Any) -> pa.Array:
+        n = max(len(v) for v in values if isinstance(v, pa.Array))
+        if n > 1:
+            ends = ((0, n // 2), (n // 2, n - n // 2))
+            parts = [run(*(v.slice(*e) if isinstance(v, pa.Array) else v for v in values)) for e in ends]
+            with contextlib.suppress(pa.ArrowInvalid):
+                return pa.concat_arrays(parts)
+        raise FailureError(bound, _TOO_MUCH)
+
+    return run
 
 
 def _cast(bound: BoundCall) -> Apply:

@@ -13,6 +13,7 @@ from tidemill.expressions.bound import BoundCall
 from tidemill.expressions.functions import values as meanings
 from tidemill.expressions.functions.patterns import like_in_re2
 from tidemill.expressions.functions.searches import Search, ends_in_a_line_end, extracted, found, replaced
+from tidemill.expressions.functions.text import LONGEST_TEXT, TOO_LONG
 from tidemill.expressions.types import STRING
 from tidemill.renderer.embedded.expressions.casts import by_distinct
 from tidemill.renderer.embedded.expressions.kernels import Apply, FailureError, Rule, kernel, literal, plain
@@ -88,8 +89,14 @@ def _right(bound: BoundCall) -> Apply:
 
 
 def _repeat(bound: BoundCall) -> Apply:
-    compute, times = kernel("binary_repeat"), pa.scalar(max(literal(bound, 1), 0))
-    return lambda value, _times: compute(value, times)
+    compute, length, times = kernel("binary_repeat"), kernel("utf8_length"), max(literal(bound, 1), 0)
+
+    def apply(value: pa.Array, _times: Any) -> pa.Array:
+        if times > 1 and (pc.max(length(value)).as_py() or 0) * times > LONGEST_TEXT:
+            raise FailureError(bound, TOO_LONG)
+        return compute(value, pa.scalar(times))
+
+    return apply
 
 
 def _pad(bound: BoundCall) -> Apply:
